@@ -1,0 +1,1 @@
+"""Timings of tc; never part of the test run."""

@@ -1,0 +1,59 @@
+"""How benchmarks measure: alternating rounds, medians, and the machine named beside the numbers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+
+
+def machine() -> str:
+    """The processor, cores and versions that a number was measured with."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            name = next(
+                line.split(":", 1)[1].strip() for line in info if line.startswith("model name")
+            )
+    except (OSError, StopIteration):
+        pass
+    versions = ", ".join(f"{p} {version(p)}" for p in ("numpy", "numba", "islpy"))
+    return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
+
+
+def once(run: Callable[[], object]) -> float:
+    """Seconds of one run."""
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def medians(
+    runs: Mapping[str, Callable[[], object]], *, budget: float = 0.5, rounds: int = 7
+) -> dict[str, float]:
+    """Median seconds of each run. Rounds alternate between the runs, so that a slow moment of the
+    machine falls on all; each round repeats a run for about budget / rounds seconds."""
+    repeats = {}
+    for name, run in runs.items():
+        first = min(once(run), once(run))
+        repeats[name] = max(1, min(10_000, int(budget / rounds / max(first, 1e-7))))
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            count = repeats[name]
+            begin = time.perf_counter()
+            for _ in range(count):
+                run()
+            samples[name].append((time.perf_counter() - begin) / count)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def milliseconds(seconds: float) -> str:
+    """
+    >>> milliseconds(0.0123456), milliseconds(1.2e-5)
+    ('12.3 ms', '12 us')
+    """
+    return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"

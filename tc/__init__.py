@@ -1,0 +1,1 @@
+"""Tensor Comprehensions: operators in index notation, interpreted and compiled."""

@@ -1,0 +1,96 @@
+"""The backends by name, imported when first used.
+
+A new backend is one `register` call: nothing else names it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from importlib import import_module
+
+from tc.backends.base import AnyBackend
+from tc.errors import BackendError
+
+_BACKENDS: dict[str, str] = {
+    "numba": "tc.backends.numba_cpu:NumbaBackend",
+    "c": "tc.backends.c:CBackend",
+    "interpret": "tc.backends.interpret:InterpretBackend",
+}
+
+
+def register(name: str, target: str) -> None:
+    """Adds a backend: `target` is "module:Class", a class that takes no arguments.
+
+    Raises BackendError when the name is taken by another target or `target` is no such text.
+    """
+    module, _, attribute = target.partition(":")
+    if not module or not attribute:
+        raise BackendError(
+            f"backend {name!r}: {target!r} does not name a class",
+            repair=f'register({name!r}, "package.module:Class")',
+        )
+    if _BACKENDS.setdefault(name, target) != target:
+        raise BackendError(
+            f"the backend name {name!r} already stands for {_BACKENDS[name]}",
+            repair=f"register({name + '2'!r}, {target!r})",
+        )
+
+
+def names() -> tuple[str, ...]:
+    """All registered names, whether usable here or not.
+
+    >>> names()
+    ('numba', 'c', 'interpret')
+    """
+    return tuple(_BACKENDS)
+
+
+def usable_names() -> tuple[str, ...]:
+    """The names of the backends that work on this machine."""
+    return tuple(name for name in _BACKENDS if reason_unusable(name) is None)
+
+
+def reason_unusable(name: str) -> str | None:
+    """None where the backend works on this machine, else the reason why it does not."""
+    try:
+        return get(name).usable()
+    except BackendError as error:
+        return error.cause
+
+
+def get(name: object) -> AnyBackend:
+    """The backend of that name, imported now.
+
+    Raises BackendError for an unknown name, and where a library that the backend needs is absent.
+
+    >>> get("cc")
+    Traceback (most recent call last):
+    tc.errors.BackendError: BackendError: there is no backend 'cc'; there are numba, c, interpret
+    repair: backend="c"
+    """
+    target = _BACKENDS.get(name) if isinstance(name, str) else None
+    if target is None:
+        raise BackendError(
+            f"there is no backend {name!r}; there are {', '.join(_BACKENDS)}",
+            repair=f'backend="{_nearest(name)}"',
+        )
+    return _load(name, target)
+
+
+@cache
+def _load(name: str, target: str) -> AnyBackend:
+    module, _, attribute = target.partition(":")
+    try:
+        backend: AnyBackend = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError) as error:
+        raise BackendError(
+            f"backend {name!r} cannot be loaded: {error}",
+            repair='install what it needs, or use another one, such as backend="interpret"',
+        ) from error
+    return backend
+
+
+def _nearest(name: object) -> str:
+    close = difflib.get_close_matches(str(name).lower(), _BACKENDS, n=1, cutoff=0.4)
+    return close[0] if close else next(iter(_BACKENDS))

@@ -1,0 +1,146 @@
+"""Scalar types, weak types, and how they promote (rules T3, Y1, Y2, Y8)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A scalar type; `kind` is "bool", "uint", "int" or "float"."""
+
+    name: str
+    kind: str
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        return np.dtype(self.name)
+
+    @property
+    def bytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it counts as integer; bool does not (Y2: it is no subscript)."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+
+BOOL = DType("bool", "bool", 1)
+UINT8, UINT16, UINT32, UINT64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+INT8, INT16, INT32, INT64 = (DType(f"int{b}", "int", b) for b in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (DType(f"float{b}", "float", b) for b in (16, 32, 64))
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT32, FLOAT64,
+    )
+}  # fmt: skip
+
+SPELLINGS: dict[str, DType] = {
+    **DTYPES,
+    "byte": UINT8,
+    "int": INT32,
+    "half": FLOAT16,
+    "float": FLOAT32,
+    "double": FLOAT64,
+}
+"""Every spelling of a type in the language (T3); the names are reserved words."""
+
+
+class Weak(enum.Enum):
+    """A type that yields to what it meets (Y1).
+
+    `LITERAL` integers adapt to any type; `SIZE` integers (sizes, extents, index variables and
+    what is computed with them) never narrow below int32; `FLOAT` adapts to any floating type.
+    """
+
+    LITERAL = "literal"
+    SIZE = "size"
+    FLOAT = "weak float"
+
+
+Type: TypeAlias = DType | Weak
+
+
+def promote(left: Type, right: Type) -> Type:
+    """The common type of two operands in arithmetic (Y1, Y2); bool counts as int32.
+
+    >>> promote(INT8, UINT8), promote(FLOAT16, INT64), promote(Weak.SIZE, INT8)
+    (DType(name='int16', kind='int', bits=16), DType(name='float16', kind='float', bits=16), \
+DType(name='int32', kind='int', bits=32))
+    """
+    left, right = (INT32 if t == BOOL else t for t in (left, right))
+    if isinstance(left, Weak) and isinstance(right, Weak):
+        order = (Weak.LITERAL, Weak.SIZE, Weak.FLOAT)
+        return max(left, right, key=order.index)
+    if isinstance(left, Weak):
+        return _promote_weak(left, right)  # type: ignore[arg-type]  # both weak is above
+    if isinstance(right, Weak):
+        return _promote_weak(right, left)
+    return _promote_concrete(left, right)
+
+
+def join(left: Type, right: Type) -> Type:
+    """The common type where values meet without arithmetic: bool with bool stays bool (Y2)."""
+    return BOOL if left == BOOL and right == BOOL else promote(left, right)
+
+
+def is_lossy_mix(left: Type, right: Type) -> bool:
+    """Whether two operands are uint64 with a signed type, which no type holds (Y2 warns)."""
+    return (
+        isinstance(left, DType)
+        and isinstance(right, DType)
+        and UINT64 in (left, right)
+        and "int" in (left.kind, right.kind)
+    )
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The type in which values of a type are computed: half in float32 (Y8)."""
+    return FLOAT32 if dtype == FLOAT16 else dtype
+
+
+def fits(value: float, dtype: DType) -> bool:
+    """Whether a literal, with its sign, fits a type (Y1).
+
+    >>> fits(300, UINT8), fits(-1, UINT8), fits(65504, FLOAT16), fits(70000, FLOAT16)
+    (False, False, True, False)
+    """
+    if dtype.is_float:
+        return abs(value) <= float(np.finfo(dtype.numpy).max)
+    if dtype == BOOL:
+        return True
+    info = np.iinfo(dtype.numpy)
+    return int(info.min) <= value <= int(info.max)
+
+
+def _promote_weak(weak: Weak, dtype: DType) -> DType:
+    if weak is Weak.LITERAL or dtype.is_float:
+        return dtype
+    if weak is Weak.FLOAT:
+        return FLOAT32
+    return INT64 if dtype == UINT32 else _promote_concrete(INT32, dtype)
+
+
+def _promote_concrete(left: DType, right: DType) -> DType:
+    if left.kind == right.kind:
+        return left if left.bits >= right.bits else right
+    if left.is_float or right.is_float:
+        return left if left.is_float else right
+    signed, unsigned = (left, right) if left.kind == "int" else (right, left)
+    bits = max(signed.bits, 2 * unsigned.bits)
+    return DTYPES[f"int{min(bits, 64)}"]

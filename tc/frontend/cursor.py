@@ -1,0 +1,139 @@
+"""A place in the tokens of a text, and the errors that a parser makes there."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from tc.errors import ParseError
+from tc.frontend.ast import Name
+from tc.frontend.lexer import scan
+from tc.frontend.tokens import FOREIGN, Kind, Token
+from tc.source import Source, Span
+
+Notes = tuple[tuple[Span, str], ...]
+
+
+class Cursor:
+    """The current token of a source; `step` moves on, nothing moves back."""
+
+    __slots__ = ("_lexical_error", "index", "source", "token", "tokens")
+
+    def __init__(self, source: Source) -> None:
+        found = scan(source)
+        self.source = source
+        self.tokens = found.tokens
+        self.index = 0
+        self.token = found.tokens[0]
+        self._lexical_error = found.error
+
+    def step(self) -> Token:
+        """The current token; the next one becomes current. The last one stays."""
+        token = self.token
+        if self.index + 1 < len(self.tokens):
+            self.index += 1
+            self.token = self.tokens[self.index]
+        return token
+
+    def ahead(self, count: int) -> Token:
+        """The token `count` places ahead, or the last one."""
+        return self.tokens[min(self.index + count, len(self.tokens) - 1)]
+
+    @property
+    def previous_end(self) -> int:
+        """Where the token before the current one ends."""
+        return self.tokens[self.index - 1].end if self.index else 0
+
+    def at(self, text: str) -> bool:
+        """Whether the current token is this sign or reserved word."""
+        return self.token.text == text and self.token.kind in (Kind.SIGN, Kind.KEYWORD)
+
+    def accept(self, text: str) -> bool:
+        """Step over this sign or reserved word, if it is here."""
+        if not self.at(text):
+            return False
+        self.step()
+        return True
+
+    def expect(self, text: str, where: str, notes: Notes = ()) -> Token:
+        """Step over this sign or reserved word, or raise; `where` says what it belongs to."""
+        if not self.at(text):
+            self.unexpected(f"'{text}' {where}", repair=f"write '{text}' here", notes=notes)
+        return self.step()
+
+    def name(self, what: str) -> Name:
+        """Step over a name, or raise; `what` says what it would name."""
+        if self.token.kind is not Kind.NAME:
+            self.no_name(what)
+        token = self.step()
+        return Name(token.text, span=self.span(token.start, token.end))
+
+    def finish(self) -> None:
+        """Raise the lexer's error, if the tokens end because of one."""
+        if self._lexical_error is not None:
+            raise self._lexical_error
+
+    def span(self, start: int, end: int) -> Span:
+        return Span(self.source, start, end)
+
+    def span_of(self, token: Token) -> Span:
+        return Span(self.source, token.start, token.end)
+
+    def fail(
+        self,
+        cause: str,
+        *,
+        rule: str = "T4",
+        span: Span | None = None,
+        repair: str | None = None,
+        notes: Notes = (),
+    ) -> NoReturn:
+        """Raise a ParseError, at the current token where no span is given.
+
+        Where the tokens end because of an error of the lexer, that error is the cause.
+        """
+        if span is None and self.token.kind is Kind.END:
+            if self._lexical_error is not None:
+                raise self._lexical_error
+            span = self.span(self.previous_end, self.previous_end)
+        raise ParseError(
+            cause, rule=rule, span=span or self.span_of(self.token), repair=repair, notes=notes
+        )
+
+    def unexpected(
+        self, wanted: str, *, rule: str = "T4", repair: str | None = None, notes: Notes = ()
+    ) -> NoReturn:
+        """Raise that something else was wanted than the current token."""
+        token = self.token
+        if token.kind is Kind.SIGN and token.text in FOREIGN:
+            cause, paste = FOREIGN[token.text]
+            self.fail(cause, rule="T2" if token.text in (";", "//", "/*") else "T4", repair=paste)
+        self.fail(
+            f"expected {wanted}, found {describe(token)}", rule=rule, repair=repair, notes=notes
+        )
+
+    def no_name(self, what: str) -> NoReturn:
+        """Raise that the current token names nothing."""
+        token = self.token
+        if token.kind is Kind.KEYWORD:
+            self.fail(
+                f"'{token.text}' is a reserved word and cannot name {what}",
+                rule="T2",
+                repair=f"{token.text}_",
+            )
+        if token.text[:4] in ("min=", "max="):
+            self.fail(
+                f"'{token.text}' is a reduction operator with nothing on its left; to assign to "
+                f"'{token.text[:3]}', leave a space",
+                rule="T1",
+                repair=f"{token.text[:3]} {token.text[3:]}",
+            )
+        self.unexpected(what, repair=f"write {what} here")
+
+
+def describe(token: Token) -> str:
+    """A token as error messages name it."""
+    if token.kind is Kind.END:
+        return "the end of the text"
+    shown = token.text if len(token.text) <= 40 else f"{token.text[:18]}...{token.text[-18:]}"
+    kind = {Kind.KEYWORD: "the reserved word ", Kind.NUMBER: "the number "}.get(token.kind, "")
+    return f"{kind}'{shown}'"

@@ -1,0 +1,365 @@
+"""From tokens to the syntax tree: recursive descent over defs and statements (rules T1 to T5).
+
+module    ::= def+
+def       ::= 'def' NAME '(' params ')' '->' '(' returns ')' '{' statement* '}'
+param     ::= type NAME              return ::= [type] NAME
+type      ::= TYPE ['(' (NAME | NUMBER),* ')']
+statement ::= NAME ['(' NAME,* ')'] operator expression trailer*
+            | NAME ',' NAME,+ '=' NAME '(' expression,* ')'
+            | '(' NAME,+ ')' '=' NAME '(' expression,* ')'
+trailer   ::= 'where' clause,+ | '<=>' NAME '(' expression,* ')'
+clause    ::= NAME 'in' expression ':' expression | NAME '=' expression
+            | 'exists' NAME '(' expression,* ')'
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from tc.errors import ParseError
+from tc.frontend.ast import (
+    Annotation,
+    Apply,
+    Binding,
+    CallStatement,
+    Clause,
+    Comprehension,
+    Def,
+    Exists,
+    Expr,
+    Module,
+    Name,
+    RangeClause,
+    Statement,
+)
+from tc.frontend.cursor import Cursor
+from tc.frontend.expressions import (
+    Part,
+    close_bracket,
+    parse_arguments,
+    parse_part,
+    reject_brackets,
+)
+from tc.frontend.signatures import parse_params, parse_returns
+from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+from tc.source import Source
+
+
+def parse(source: Source) -> Module:
+    """The syntax tree of a text with one or more defs.
+
+    Raises ParseError with rule, place, cause and repair for any other text, in time linear in
+    its length.
+
+    >>> module = parse(Source("def f(float(N) A) -> (o) { o +=! A(i) }"))
+    >>> module.defs[0].body[0].op
+    '+=!'
+    """
+    cursor = Cursor(source)
+    if cursor.token.kind is Kind.END:
+        cursor.fail(
+            "the text has no def",
+            span=None if source.text.strip() else cursor.span(0, 0),
+            repair="def f(float(N) A) -> (C) { C(i) = A(i) }",
+        )
+    defs: list[Def] = []
+    while cursor.token.kind is not Kind.END:
+        defs.append(_definition(cursor, defs[-1] if defs else None))
+    cursor.finish()
+    return Module(tuple(defs), span=cursor.span(0, len(source.text)))
+
+
+def parse_expression(source: Source) -> Expr:
+    """The tree of a text that is one expression.
+
+    >>> parse_expression(Source("a - b - c")).left.op
+    '-'
+    """
+    cursor = Cursor(source)
+    part = parse_part(cursor)
+    if cursor.token.kind is not Kind.END:
+        cursor.unexpected("the end of the expression", repair="delete the rest")
+    cursor.finish()
+    return part.expr
+
+
+def _definition(cursor: Cursor, previous: Def | None) -> Def:
+    if not cursor.at("def"):
+        if previous is not None and cursor.at("}"):
+            cursor.fail("this '}' closes nothing", repair="delete it")
+        cursor.unexpected("'def'", repair="def f(float(N) A) -> (C) { C(i) = A(i) }")
+    start = cursor.step().start
+    name = cursor.name("a def")
+    params = parse_params(cursor, name)
+    returns = parse_returns(cursor, name)
+    opening = cursor.expect("{", f"before the statements of '{name.text}'")
+    body: list[Statement] = []
+    while not cursor.at("}"):
+        if cursor.token.kind is Kind.END or cursor.at("def"):
+            _not_closed(cursor, name, opening)
+        body.append(_statement(cursor))
+    end = cursor.step().end
+    return Def(name, params, returns, tuple(body), span=cursor.span(start, end))
+
+
+def _statement(cursor: Cursor) -> Statement:
+    start = cursor.token.start
+    if cursor.at("("):
+        opening = cursor.step()
+        targets = _names(cursor, "a target of the call")
+        close_bracket(cursor, opening, "',' or ')'")
+        return _call(cursor, start, targets)
+    if cursor.token.kind is not Kind.NAME:
+        _no_statement(cursor)
+    target = cursor.name("a target")
+    if cursor.accept(","):
+        return _call(cursor, start, (target, *_names(cursor, "a target of the call")))
+    indices = _indices(cursor, target) if cursor.at("(") else None
+    operator = _assignment(cursor, target, start)
+    rhs = parse_part(cursor)
+    where, annotation = _trailers(cursor)
+    return Comprehension(
+        target,
+        indices,
+        operator.text,
+        cursor.span_of(operator),
+        rhs.expr,
+        where,
+        annotation,
+        span=cursor.span(start, cursor.previous_end),
+    )
+
+
+def _names(cursor: Cursor, what: str) -> tuple[Name, ...]:
+    names = [cursor.name(what)]
+    while cursor.accept(","):
+        names.append(cursor.name(what))
+    return tuple(names)
+
+
+def _indices(cursor: Cursor, target: Name) -> tuple[Name, ...]:
+    opening = cursor.step()
+    names: list[Name] = []
+    while not cursor.at(")") or names:
+        token = cursor.token
+        after = cursor.ahead(1).text
+        if token.kind is Kind.NUMBER or (token.kind is Kind.NAME and after not in (",", ")")):
+            _no_index(cursor, target)
+        names.append(cursor.name("an index variable"))
+        if not cursor.accept(","):
+            break
+    close_bracket(cursor, opening, "',' or ')'")
+    return tuple(names)
+
+
+def _assignment(cursor: Cursor, target: Name, start: int) -> Token:
+    token = cursor.token
+    if token.kind is Kind.SIGN and token.text in ASSIGNMENTS:
+        cursor.step()
+        plus = cursor.token
+        if token.text == "=" and plus.text == "+" and plus.start == token.end:
+            written = cursor.span(start, token.start).text
+            cursor.fail(
+                "'=+' is no operator: a sum is '+=', a plain value with a sign '= +'",
+                span=cursor.span(token.start, plus.end),
+                repair=f"{_one_line(written)} +=",
+            )
+        return token
+    written = _one_line(cursor.span(start, cursor.previous_end).text)
+    if cursor.at("["):
+        reject_brackets(cursor, target)
+    if token.kind is Kind.SIGN and token.text in ("-=", "/=", "%="):
+        _no_reduction(cursor, written)
+    if cursor.at("=="):
+        cursor.fail("'==' compares; a statement assigns with '='", repair=f"{written} =")
+    cursor.unexpected(
+        f"'=' or a reduction (+= *= min= max=, with ! to initialise) after '{written}'; if "
+        f"'{written}' belongs to the expression before it, an operator is missing between them",
+        repair=f"{written} = ...",
+    )
+
+
+def _trailers(cursor: Cursor) -> tuple[tuple[Clause, ...], Annotation | None]:
+    where: tuple[Clause, ...] = ()
+    annotation = None
+    while cursor.at("where") or cursor.at("<=>"):
+        if cursor.at("where"):
+            if where:
+                cursor.fail(
+                    "a statement has one 'where'; its clauses are separated by commas",
+                    rule="T5",
+                    repair="where k in 0:2, l in 0:3",
+                )
+            cursor.step()
+            where = _clauses(cursor)
+        else:
+            if annotation is not None:
+                cursor.fail("a statement has one '<=>' annotation", rule="T5", repair="delete it")
+            annotation = _annotation(cursor)
+    return where, annotation
+
+
+def _clauses(cursor: Cursor) -> tuple[Clause, ...]:
+    clauses = [_clause(cursor)]
+    while cursor.accept(","):
+        clauses.append(_clause(cursor))
+    return tuple(clauses)
+
+
+def _clause(cursor: Cursor) -> Clause:
+    start = cursor.token.start
+    if cursor.accept("exists"):
+        tensor = cursor.name("a tensor after 'exists'")
+        read = _apply(cursor, tensor, f"the subscripts of '{tensor.text}'")
+        return Exists(read, span=cursor.span(start, cursor.previous_end))
+    name = cursor.name("an index variable or a binding of the 'where'")
+    if cursor.token.kind is Kind.NAME and cursor.token.text == "in":
+        cursor.step()
+        return _range(cursor, name)
+    if cursor.accept("="):
+        if cursor.at("["):
+            _old_range(cursor, name)
+        value = parse_part(cursor)
+        return Binding(name, value.expr, span=cursor.span(start, value.end))
+    if cursor.at("("):
+        cursor.fail(
+            f"a read in a 'where' stands after 'exists': '{name.text}' is neither given a range "
+            "nor a value",
+            rule="T5",
+            repair=f"where exists {name.text}(i)",
+        )
+    cursor.unexpected(
+        f"'in' or '=' after '{name.text}' in the 'where'",
+        rule="T5",
+        repair=f"where {name.text} in 0:2",
+    )
+
+
+def _range(cursor: Cursor, name: Name) -> RangeClause:
+    if cursor.at("["):
+        _old_range(cursor, name)
+    begin = parse_part(cursor)
+    if not cursor.at(":"):
+        written = _one_line(cursor.span(begin.start, begin.end).text)
+        cursor.unexpected(
+            f"':' and the end of the range of '{name.text}'",
+            repair=f"where {name.text} in 0:{written if written != '0' else 'N'}",
+        )
+    cursor.step()
+    end = parse_part(cursor)
+    span = cursor.span(name.span.start, end.end)
+    return RangeClause(name, begin.expr, end.expr, span=span)
+
+
+def _annotation(cursor: Cursor) -> Annotation:
+    start = cursor.step().start
+    name = cursor.name("an annotation after '<=>'")
+    read = _apply(cursor, name, f"the arguments of '{name.text}'")
+    return Annotation(name, read.args, span=cursor.span(start, cursor.previous_end))
+
+
+def _apply(cursor: Cursor, name: Name, what: str) -> Apply:
+    parts = parse_arguments(cursor, 0, what)
+    span = cursor.span(name.span.start, cursor.previous_end)
+    return Apply(name, tuple(part.expr for part in parts), span=span)
+
+
+def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatement:
+    cursor.expect("=", "after the targets of a call")
+    callee = cursor.name("the def that is called")
+    call = _apply(cursor, callee, f"the arguments of '{callee.text}'")
+    if cursor.at("where") or cursor.at("<=>"):
+        cursor.fail(
+            f"a call of a def takes no '{cursor.token.text}'",
+            rule="T5",
+            repair="delete it",
+        )
+    span = cursor.span(start, cursor.previous_end)
+    return CallStatement(targets, callee, call.args, span=span)
+
+
+def _not_closed(cursor: Cursor, name: Name, opening: Token) -> NoReturn:
+    found = "the text ends" if cursor.token.kind is Kind.END else "another def begins"
+    cursor.fail(
+        f"the body of '{name.text}' is not closed: {found} before its '}}'",
+        repair="}",
+        notes=((cursor.span_of(opening), "the '{' is here"),),
+    )
+
+
+def _no_statement(cursor: Cursor) -> NoReturn:
+    token = cursor.token
+    if cursor.at("where"):
+        cursor.fail(
+            "a 'where' follows the statement that it belongs to",
+            rule="T5",
+            repair="C(i) +=! A(i + k) where k in 0:2",
+        )
+    if token.kind is Kind.NUMBER and token.text.startswith("."):
+        cursor.fail("no space stands around the dot of a size", rule="T2", repair=f"T{token.text}")
+    if token.kind is Kind.SIGN and token.text != "-" and token.text[:4] not in ("min=", "max="):
+        cursor.unexpected("a statement or '}'", repair="C(i) = ...")
+    cursor.no_name("a target of a statement")
+
+
+def _no_index(cursor: Cursor, target: Name) -> NoReturn:
+    shown = f"'{cursor.token.text}'"
+    if cursor.token.kind is Kind.NUMBER:
+        repair = f"{target.text}(i) = ... where i in {cursor.token.text}:{cursor.token.text} + 1"
+    else:
+        repair = f"{target.text}(i) = ..."
+        shown = f"an expression with {shown}"
+    cursor.fail(
+        f"the left side of a statement lists index variables, and {shown} is not one",
+        rule="N2",
+        repair=repair,
+    )
+
+
+def _no_reduction(cursor: Cursor, written: str) -> NoReturn:
+    token = cursor.step()
+    value = "..."
+    try:
+        part: Part = parse_part(cursor)
+        value = _one_line(cursor.span(part.start, part.end).text)
+    except ParseError:
+        pass
+    repairs = {
+        "-=": f"{written} += -({value})",
+        "/=": f"{written} *= 1.0 / ({value})",
+        "%=": f"{written} = {written} % ({value})",
+    }
+    cursor.fail(
+        f"there is no reduction '{token.text}'; the operators are += *= min= max=",
+        span=cursor.span_of(token),
+        repair=repairs[token.text],
+    )
+
+
+def _old_range(cursor: Cursor, name: Name) -> NoReturn:
+    """Raise for `k = [0, 2[`, the old spelling of a range, from its `[` on."""
+    start = cursor.step().start
+    begin, end = "0", "N"
+    try:
+        first = parse_part(cursor)
+        cursor.expect(",", "in the range")
+        # the closing '[' may look like a subscript of the last name
+        stop = cursor.token.start
+        while cursor.token.text not in ("[", "]", ")", "}") and cursor.token.kind is not Kind.END:
+            cursor.step()
+        if cursor.token.text in ("[", "]", ")"):
+            begin = _one_line(cursor.span(first.start, first.end).text)
+            end = _one_line(cursor.span(stop, cursor.previous_end).text)
+            end += " + 1" if cursor.step().text == "]" else ""
+    except ParseError:
+        pass
+    cursor.fail(
+        f"'{name.text} = [a, b[' is an old spelling of a range",
+        span=cursor.span(start, cursor.previous_end),
+        repair=f"where {name.text} in {begin}:{end}",
+    )
+
+
+def _one_line(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= 80 and "#" not in joined else "..."

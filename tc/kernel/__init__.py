@@ -1,0 +1,1 @@
+"""The kernel IR: its nodes, its rules, its executable definition."""

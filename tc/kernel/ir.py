@@ -1,0 +1,297 @@
+"""The kernel IR: a loop program over buffers, for concrete sizes, in no target language.
+
+    Kernel ::= Buffer* Stmt*
+    Stmt   ::= For | If | Let | Set | Store | Fail | Comment
+    Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
+
+What a node means stands at its definition; `tc.kernel.evaluate` is the executable definition
+and `tc.kernel.verify` the list of rules that a well-formed kernel keeps. Kernels hold no isl
+objects. Printers (backends/) translate node by node and decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeAlias
+
+from tc.dtypes import BOOL, DType
+from tc.errors import InternalError
+
+# --- expressions: each has a dtype; operands have been cast to one type -------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant, representable in `dtype`; floats may be infinite or NaN."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A loop variable (int64) or a local made by Let."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The element of a buffer at int64 indices, one per dimension, all in bounds.
+
+    `dtype` is the buffer's. A FLOAT16 load occurs only directly below Cast(FLOAT32).
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`op` is "-"; integers wrap around."""
+
+    op: str
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`op` is one of + - * / % min max, on two operands of `dtype` (not bool, but for min and
+    max).
+
+    Integers wrap around. Integer / and % round toward minus infinity; by zero they give an
+    unspecified value and never trap, nor does the smallest integer by -1. Float / is IEEE, float
+    % has the sign of the divisor. min and max propagate NaN.
+    """
+
+    op: str
+    left: Expr
+    right: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`op` is one of == != < <= > >= on two operands of one type; NaN compares false, but !=."""
+
+    op: str
+    left: Expr
+    right: Expr
+    dtype: DType = BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """`op` is "&&", "||" (lazy in the second operand) or "!"; all BOOL."""
+
+    op: str
+    operands: tuple[Expr, ...]
+    dtype: DType = BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`condition ? then : otherwise`; only the branch taken is evaluated."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of tc.builtins on operands of `dtype` (float32 or float64; abs: any)."""
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The operand in another type: to bool nonzero is true; float to integer truncates, out of
+    range or NaN is unspecified but never traps; integers wrap around; to FLOAT16 rounds to
+    nearest even, and stands only directly below Cast(FLOAT32) or as the value of a Store."""
+
+    operand: Expr
+    dtype: DType
+
+
+Expr: TypeAlias = (
+    Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
+)  # fmt: skip
+
+# --- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """For `var` from `begin` up to, not including, `end`. `parallel`: no iteration writes what
+    another reads or writes, so any order, or all at once, gives the same."""
+
+    var: str
+    begin: Expr
+    end: Expr
+    body: tuple[Stmt, ...]
+    parallel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Declares a local of the enclosing block, at its first value; names are not reused within a
+    kernel's enclosing blocks."""
+
+    var: str
+    value: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Gives a local of an enclosing block a new value of its type."""
+
+    var: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16))."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Records that check `site` failed with these int64 values, unless an earlier failure of
+    this call is recorded; execution goes on. See `Kernel.sites`."""
+
+    site: int
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+
+
+Stmt: TypeAlias = For | If | Let | Set | Store | Fail | Comment
+
+# --- the kernel -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor in memory: `strides` in elements, possibly zero or negative for inputs; the
+    pointer passed is the address of element (0, ..., 0)."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    role: str  # "input", "output" or "temporary" (the caller allocates all three)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a Fail means: the read or division, for the error that the caller raises.
+
+    `kind` is "read" or "division". `values` of the Fail are: the index variables named in
+    `variables`, in order, then (for a read) the subscripts.
+    """
+
+    kind: str
+    statement: int  # position in the program's statements
+    expression: int  # site of the expression in the program
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first Fail of a call: its site and its values."""
+
+    site: int
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """`regions` run one after the other; each is a tuple of statements, and where it is one
+    parallel For, with nothing but Comments and Lets beside it, a backend may share its
+    iterations among threads. A name of a variable has one type throughout a kernel, and may be
+    declared again only outside of the block that declares it."""
+
+    name: str
+    buffers: tuple[Buffer, ...]  # in calling order: inputs, outputs, temporaries
+    regions: tuple[tuple[Stmt, ...], ...]
+    sites: tuple[Site, ...] = field(default=())
+    initial: frozenset[str] = frozenset()
+    """Outputs that hold the caller's values on entry (R3, R4). Each element of the others is
+    written before it is read, and at the end (G4)."""
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a row-major tensor.
+
+    >>> row_major((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in order."""
+    match expr:
+        case Load(indices=indices):
+            return indices
+        case Unary(operand=operand) | Cast(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return (left, right)
+        case Logical(operands=operands):
+            return operands
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return (condition, then, otherwise)
+        case Call(args=args):
+            return args
+        case Const() | Var():
+            return ()
+        case _:
+            raise unknown_node(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all below it, outermost first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def unknown_node(node: NoReturn) -> InternalError:
+    """What to raise at the end of a `match` that mypy proves complete."""
+    return InternalError(f"unknown node {type(node).__name__}")

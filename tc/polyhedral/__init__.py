@@ -1,0 +1,1 @@
+"""From a shaped program to a kernel."""

@@ -1,0 +1,1 @@
+"""What a program means: checking, range inference, the reference interpreter."""

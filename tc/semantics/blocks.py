@@ -1,0 +1,163 @@
+"""Blocks of a statement's iteration space: boxes small enough to evaluate with numpy at once.
+
+An expression over a block is an array with one axis per variable, of length 1 where the variable
+does not occur, so `A(m, k) * B(k, n)` needs room for its product only, never for A and B spread
+over the whole box. The block's extents follow from the room that the statement's expression
+needs per point.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tc.semantics.program import Binary, Call, Expr, Index, Read, Select, ShapedStatement, children
+
+WORKING_SET = 4 << 20
+"""Bytes at which blocks stop growing: more would leave the processor's cache."""
+
+ARITHMETIC_SHARE = 16
+"""The part of the memory limit that plain values may take, as its divisor: error bounds walk the
+same blocks with this much more room per value, so that both see the same partial sums."""
+
+_BYTES = 8  # of any value, whatever its type: masks and narrow types then have room to spare
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A box of the iteration space: per variable, in order, where it begins and how long it is.
+
+    >>> block = Block(("i", "k"), (4, 0), (2, 3))
+    >>> block.axis("k"), block.point((1, 2))
+    (1, {'i': 5, 'k': 2})
+    """
+
+    variables: tuple[str, ...]
+    begins: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def axis(self, variable: str) -> int:
+        return self.variables.index(variable)
+
+    def point(self, position: Sequence[int]) -> dict[str, int]:
+        """The values of the variables at a position counted from the block's corner."""
+        return {
+            variable: begin + int(step)
+            for variable, begin, step in zip(self.variables, self.begins, position, strict=True)
+        }
+
+    def __add__(self, inner: Block) -> Block:
+        """The box over the variables of both."""
+        return Block(
+            self.variables + inner.variables, self.begins + inner.begins, self.shape + inner.shape
+        )
+
+
+def target_variables(shaped: ShapedStatement) -> tuple[str, ...]:
+    """The left-hand variables in the order of the target's dimensions."""
+    statement = shaped.statement
+    names = (_single_variable(subscript) for subscript in statement.subscripts)
+    return tuple(name for name in names if name is not None)
+
+
+def _single_variable(expr: Expr) -> str | None:
+    """The index variable of a target's subscript (concat adds an offset to it)."""
+    if isinstance(expr, Index):
+        return expr.name
+    return next((v for v in map(_single_variable, children(expr)) if v is not None), None)
+
+
+def choose_extents(
+    shaped: ShapedStatement, memory_limit: int, *, lexicographic: bool
+) -> dict[str, int]:
+    """How long blocks are along each variable of a statement.
+
+    The shortest ranges are split first: numpy's inner loops then run over the long ones. With
+    `lexicographic`, the outermost variables are split first, so that blocks in order visit the
+    instances in order, and the first failure found is the first there is (G7).
+    """
+    statement, ranges = shaped.statement, shaped.ranges
+    budget = max(1, min(WORKING_SET, memory_limit // ARITHMETIC_SHARE))
+    costs = _costs(statement.rhs, frozenset(statement.outer))
+    extents = {v: ranges[v].extent for v in statement.variables}
+    order = target_variables(shaped) + statement.reduction
+    if not lexicographic:
+        order = tuple(sorted(order, key=lambda v: extents[v]))
+    for variable in order:
+        if _room(costs, extents) <= budget:
+            break
+        extents[variable] = _largest_fitting(costs, extents, variable, budget)
+    return extents
+
+
+def tiles(
+    variables: tuple[str, ...], shaped: ShapedStatement, extents: Mapping[str, int]
+) -> Iterator[Block]:
+    """The blocks of the ranges of some variables, in lexicographic order.
+
+    No variables give the one block without axes; an empty range gives no block.
+    """
+    ranges = [shaped.ranges[v] for v in variables]
+    steps = [max(1, extents[v]) for v in variables]
+    begins = (range(r.begin, r.end, step) for r, step in zip(ranges, steps, strict=True))
+    for corner in itertools.product(*begins):
+        shape = tuple(
+            min(step, r.end - begin) for r, step, begin in zip(ranges, steps, corner, strict=True)
+        )
+        yield Block(variables, corner, shape)
+
+
+def _costs(rhs: Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
+    """Bytes per point of all values of an expression, by the variables they spread over.
+
+    All are counted as if alive at once, and masks of guards as spread over what they guard.
+    """
+    costs: Counter[frozenset[str]] = Counter({outer: 4 * _BYTES})
+    _add_costs(rhs, frozenset(), costs)
+    return costs
+
+
+def _add_costs(
+    expr: Expr, guards: frozenset[str], costs: Counter[frozenset[str]]
+) -> frozenset[str]:
+    """Adds the costs of an expression; returns the variables that its value spreads over."""
+    spread: frozenset[str] = frozenset((expr.name,)) if isinstance(expr, Index) else frozenset()
+    for child in children(expr):
+        spread |= _add_costs(child, guards, costs)
+        if isinstance(expr, Select) and child is expr.condition:
+            guards |= spread
+    costs[spread] += _weight(expr) * _BYTES
+    if isinstance(expr, (Read, Binary)):
+        costs[spread | guards] += 2
+    return spread
+
+
+def _weight(expr: Expr) -> int:
+    """Values that evaluating a node holds at once beside its operands: its result and scratch."""
+    match expr:
+        case Call():
+            return 4
+        case Binary(op="/" | "%") | Select():
+            return 3
+        case _:
+            return 1
+
+
+def _room(costs: Mapping[frozenset[str], int], extents: Mapping[str, int]) -> int:
+    return sum(
+        cost * math.prod(extents[v] for v in variables) for variables, cost in costs.items()
+    )
+
+
+def _largest_fitting(
+    costs: Mapping[frozenset[str], int], extents: Mapping[str, int], variable: str, budget: int
+) -> int:
+    """The largest extent within the budget (at least 1), evened out over the blocks it gives."""
+    whole = extents[variable]
+    per_step = _room(costs, {**extents, variable: 1}) - _room(costs, {**extents, variable: 0})
+    fixed = _room(costs, {**extents, variable: 0})
+    largest = max(1, min(whole, (budget - fixed) // max(1, per_step)))
+    return -(-whole // -(-whole // largest)) if whole else 0

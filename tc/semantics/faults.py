@@ -1,0 +1,72 @@
+"""The errors of checked reads and divisions that fail while a program runs (G7, Y4).
+
+The interpreter and every checked backend raise these, so that a failure reads the same wherever
+it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tc.dtypes import BOOL
+from tc.errors import AccessError
+from tc.semantics.program import Binary, Read, Statement
+
+
+def read_error(
+    statement: Statement,
+    read: Read,
+    indices: Mapping[str, int],
+    subscripts: Sequence[int],
+    shape: Sequence[int],
+) -> AccessError:
+    """A read that left its tensor, at one instance of a statement (G7).
+
+    `indices` are the values of the index variables, `subscripts` the place that was read.
+    """
+    axis = next((a for a, s in enumerate(subscripts) if not 0 <= s < shape[a]), 0)
+    place = ", ".join(map(str, subscripts))
+    zero = "bool(0)" if read.dtype == BOOL else "0"
+    return AccessError(
+        f"{_instance(statement, indices)} reads {read.tensor}({place}), but {read.tensor} has"
+        f" shape ({', '.join(map(str, shape))}){_axis(axis, len(shape), shape)}",
+        rule="G7",
+        span=read.span,
+        repair=f"correct the subscript's data, or write pad({read.span.text}, {zero})",
+    )
+
+
+def division_error(
+    statement: Statement, division: Binary, indices: Mapping[str, int]
+) -> AccessError:
+    """An integer division, or remainder, by zero at one instance of a statement (Y4)."""
+    divisor, whole = division.right.span.text, division.span.text
+    return AccessError(
+        f"{_instance(statement, indices)} divides by zero: {divisor} is 0",
+        rule="Y4",
+        span=division.span,
+        repair=f"write {divisor} == 0 ? 0 : {whole}",
+    )
+
+
+def _instance(statement: Statement, indices: Mapping[str, int]) -> str:
+    """The statement by its number and text, and where it stood.
+
+    >>> from tc.source import Source, Span
+    >>> from tc.semantics.program import Index
+    >>> span = Span(Source("o(i) = x(I(i))"), 0, 14)
+    >>> index = Index("i", span=span)
+    >>> statement = Statement("S0", "o", (index,), ("i",), ("i",), "=", False, "", index, (), (),
+    ...                       span, {})
+    >>> _instance(statement, {"i": 3})
+    'S0, o(i) = x(I(i)), at i = 3,'
+    """
+    values = ", ".join(f"{name} = {value}" for name, value in indices.items())
+    return f"{statement.name}, {statement.text}," + (f" at {values}," if values else "")
+
+
+def _axis(axis: int, rank: int, shape: Sequence[int]) -> str:
+    if shape[axis] == 0:
+        return f": dimension {axis} is empty" if rank > 1 else ": it is empty"
+    legal = f"0 to {shape[axis] - 1}" if shape[axis] > 1 else "0"
+    return f": subscript {axis} must be {legal}" if rank > 1 else f": the subscript must be {legal}"

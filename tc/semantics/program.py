@@ -1,0 +1,388 @@
+"""The checked program: names resolved, types explicit, calls inlined; then shaped.
+
+`Program` is what `check` makes of a syntax tree: it holds for all sizes. `ShapedProgram` is what
+`infer_ranges` makes of a Program and the sizes of one call. Every later stage (interpreter,
+lowering, explain) reads these two and never the syntax tree.
+
+    Program   ::= Tensor* SizeDef* Equality* Statement*
+    Statement ::= target(subscript*) op rhs, over variables
+    Expr      ::= Literal | Size | Extent | Index | Read | Unary | Binary | Compare | Logical
+                | Select | Call | Convert
+
+What a node means stands at its definition. Each expression has a `dtype`, the type it is
+*computed* in; operands of an operation have been converted to one type by explicit `Convert`
+nodes, so no later stage knows the promotion rules. FLOAT16 occurs only as the dtype of a `Read`
+of a half tensor and of a `Convert` that rounds to half, each directly below a
+`Convert(FLOAT32)`: all arithmetic on half is in float32 (Y8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tc.dtypes import BOOL, INT64, DType
+from tc.source import Source, Span
+
+# --- expressions ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    """A constant; `value` is representable in `dtype` (floats are rounded when used)."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Node):
+    """The value of a size variable (000-T3)."""
+
+    name: str
+    dtype: DType = INT64
+
+
+@dataclass(frozen=True, slots=True)
+class Extent(Node):
+    """`T.k`: the size of dimension `axis` of a tensor (T2)."""
+
+    tensor: str
+    axis: int
+    dtype: DType = INT64
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Node):
+    """The value of an index variable of the statement."""
+
+    name: str
+    dtype: DType = INT64
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Node):
+    """An element of a tensor, or a rank 0 tensor (`subscripts` empty).
+
+    `dtype` is the tensor's. Subscripts are INT64 expressions (Y9). `site` identifies the read in
+    the program. `bare_only`: the read stands in the first argument of `pad`, so it constrains
+    ranges only through subscripts that are one bare variable, and is guarded by the pad's
+    condition (G9). `late`: it stands in the second argument of `pad`: it constrains as usual,
+    and what cannot be proven is checked at run time rather than as a precondition.
+    """
+
+    tensor: str
+    subscripts: tuple[Expr, ...]
+    dtype: DType
+    site: int
+    bare_only: bool = False
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Node):
+    """`op` is "-": negation, integers wrap around."""
+
+    op: str
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    """`op` is one of + - * / % min max; both operands have `dtype`.
+
+    Integer + - * wrap around; integer / and % round toward minus infinity, as does float %;
+    integer division by zero is an error where checked, unspecified elsewhere (Y4); min and max
+    propagate NaN (Y5). `site` identifies an integer division.
+    """
+
+    op: str
+    left: Expr
+    right: Expr
+    dtype: DType
+    site: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Node):
+    """`op` is one of == != < <= > >=; the operands have one type, the result is BOOL."""
+
+    op: str
+    left: Expr
+    right: Expr
+    dtype: DType = BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Logical(Node):
+    """`op` is "&&", "||" (two operands, the second evaluated only if it decides, Y6) or "!"
+    (one). Operands and result are BOOL."""
+
+    op: str
+    operands: tuple[Expr, ...]
+    dtype: DType = BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """`condition ? then : otherwise`: only the branch taken is evaluated (Y6). The condition is
+    BOOL, the branches have `dtype`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """A function of the table in tc.builtins by its canonical name; arguments have `dtype`,
+    which is FLOAT32 or FLOAT64 (`abs`: any)."""
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Convert(Node):
+    """The operand's value in another type. To BOOL: nonzero is true. Float to integer
+    truncates; out of range or NaN is unspecified (Y4). Integers wrap around. `written` marks a
+    cast of the text."""
+
+    operand: Expr
+    dtype: DType
+    written: bool = False
+
+
+Expr: TypeAlias = (
+    Literal | Size | Extent | Index | Read | Unary | Binary | Compare | Logical | Select | Call
+    | Convert
+)  # fmt: skip
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in text order."""
+    match expr:
+        case Read(subscripts=subscripts):
+            return subscripts
+        case Unary(operand=operand) | Convert(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return (left, right)
+        case Logical(operands=operands):
+            return operands
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return (condition, then, otherwise)
+        case Call(args=args):
+            return args
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all below it, outermost first, in text order."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+# --- the program, for all sizes ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input, output or temporary.
+
+    `name` is unique in the program: tensors local to an inlined call are named after it, as
+    "MLP1.t" or "MLP1#2.t". `shape` is the declared shape as expressions over sizes and extents
+    (inputs, annotated outputs, results of concat), None where ranges decide.
+    """
+
+    name: str
+    dtype: DType
+    rank: int
+    role: str  # "input", "output" or "temporary"
+    shape: tuple[Expr, ...] | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeDef:
+    """A size and where its value comes from: the first `Extent` that becomes known gives it, and
+    each other one must agree (000-T2). Inlined defs have sizes of their own, "MLP1.N"."""
+
+    name: str
+    extents: tuple[Extent, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """Two size expressions that must agree once both are known; `reason` says why in words
+    ("dimension 1 of parameter A of mm is declared as 3")."""
+
+    left: Expr
+    right: Expr
+    reason: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WhereRange:
+    """`variable in begin:end`; the bounds are INT64 size expressions (G8)."""
+
+    variable: str
+    begin: Expr
+    end: Expr
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """For all values of its variables: target(subscripts) op= rhs.
+
+    `op` is "=", "+", "*", "min" or "max". `init`: first store the identity over the range of
+    the left-hand variables (R2); it is False for "=", and `op=!` without reduction variables has
+    become "=". `rhs` has the compute type of the target's element type; the store rounds to half.
+
+    `variables` are the index variables in order of appearance (left side first); those not in
+    `outer` are reduction variables. `subscripts` are `Index` nodes, one per dimension; only
+    statements made from concat add an offset to the last one.
+
+    `continues` (an op= without "!", R3): "written" where an earlier statement wrote the target,
+    "caller" where only the caller can have given it (an output: continue if passed, else start
+    at the identity and warn), "nothing" (a temporary: start at the identity and warn), and ""
+    for = and =!.
+    """
+
+    name: str  # "S0", "S1", ... in text order
+    target: str
+    subscripts: tuple[Expr, ...]
+    outer: tuple[str, ...]  # left-hand variables
+    variables: tuple[str, ...]
+    op: str
+    init: bool
+    continues: str
+    rhs: Expr
+    where: tuple[WhereRange, ...]
+    exists: tuple[Read, ...]  # range inference only (T5)
+    span: Span = field(compare=False, repr=False)
+    variable_spans: Mapping[str, Span] = field(compare=False, repr=False)
+
+    @property
+    def reduction(self) -> tuple[str, ...]:
+        return tuple(v for v in self.variables if v not in self.outer)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.span.text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A warning in waiting: emitted as TCWarning by the API."""
+
+    rule: str
+    message: str
+    span: Span = field(compare=False, repr=False)
+    repair: str | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """One def, checked, with the defs it calls inlined."""
+
+    name: str
+    source: Source
+    tensors: Mapping[str, Tensor]  # inputs, outputs, temporaries, in order of declaration
+    inputs: tuple[str, ...]  # parameters in order, rank 0 included
+    outputs: tuple[str, ...]  # returns in order
+    temporaries: tuple[str, ...]
+    sizes: Mapping[str, SizeDef]  # of the entry first, then of inlined defs
+    equalities: tuple[Equality, ...]
+    statements: tuple[Statement, ...]
+    needs_initial: Mapping[str, Span]  # outputs read before any statement defines them (R4)
+    doubts: tuple[Doubt, ...]
+    static_scalars: frozenset[str]
+    """The integer rank 0 inputs whose values the code is specialised on: those that occur in a
+    subscript, a where clause or an affine condition (G2)."""
+
+
+# --- the program, for the sizes of one call ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A half-open range [begin, end) of a variable; `end >= begin`.
+
+    `symbolic_begin` and `symbolic_end` are the bounds as INT64 expressions of sizes, extents and
+    integer scalars where such exist (`(H-KH)/2 + 1`, `min(N, M-K+1)`). `fixed_by` are the
+    accesses (texts with spans) or the where clause that decided it; `round` counts from 1, 0 for
+    a where clause.
+    """
+
+    begin: int
+    end: int
+    symbolic_begin: Expr | None = field(default=None, compare=False)
+    symbolic_end: Expr | None = field(default=None, compare=False)
+    fixed_by: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+    round: int = 0
+
+    @property
+    def extent(self) -> int:
+        return self.end - self.begin
+
+    def __str__(self) -> str:
+        return f"{self.begin}:{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """An access whose bounds were checked for these sizes rather than used to infer (G6)."""
+
+    statement: str
+    text: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedStatement:
+    """A statement with the range of each variable.
+
+    `checked` holds the sites of reads and integer divisions that cannot be proven safe for these
+    ranges, so that the interpreter and checked code test them at run time (G7).
+    """
+
+    statement: Statement
+    ranges: Mapping[str, Range]
+    checked: frozenset[int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no instance exists (the init of =! may still write)."""
+        return any(r.extent == 0 for r in self.ranges.values())
+
+
+@dataclass(frozen=True)
+class ShapedProgram:
+    """A program with the shapes and ranges that follow from the sizes of one call."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int]  # values of the static integer scalars
+    shapes: Mapping[str, tuple[int, ...]]  # of every tensor
+    symbolic_shapes: Mapping[str, tuple[Expr | None, ...]]
+    shape_fixed_by: Mapping[str, Span]  # the statement or declaration that fixed each shape
+    statements: tuple[ShapedStatement, ...]
+    preconditions: tuple[Precondition, ...]
+    doubts: tuple[Doubt, ...]  # those that depend on sizes (G2)

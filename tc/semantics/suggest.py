@@ -1,0 +1,71 @@
+"""What a misspelt name was perhaps meant to be, and text to paste in repairs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from tc.source import Span
+
+MAX_PASTE = 160
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a name is most likely a misspelling of.
+
+    >>> nearest("weigth", ["input", "weight"]), nearest("x", ["A", "B"])
+    ('weight', None)
+    """
+    known = sorted(set(candidates) - {name})
+    for candidate in known:
+        if candidate.lower() == name.lower():
+            return candidate
+    if len(name) < 3:
+        return None
+    found = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def listed(names: Sequence[str], word: str = "and") -> str:
+    """Names in quotes as a phrase.
+
+    >>> listed(["i", "j", "k"])
+    "'i', 'j' and 'k'"
+    """
+    quoted = [f"'{name}'" for name in names]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} {word} {quoted[-1]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "subscript"), counted(2, "subscript")
+    ('1 subscript', '2 subscripts')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def one_line(span: Span, instead: str = "...") -> str:
+    """The text of a span on one line, or `instead` where it is too long to paste."""
+    text = " ".join(span.text.split())
+    return text if len(text) <= MAX_PASTE and "#" not in text else instead
+
+
+def indices(rank: int) -> tuple[str, ...]:
+    """Names of index variables for a repair.
+
+    >>> indices(2)
+    ('i', 'j')
+    """
+    return tuple("ijklmn"[:rank]) if rank <= 6 else tuple(f"i{axis}" for axis in range(rank))
+
+
+def element(tensor: str, rank: int) -> str:
+    """How a repair writes an element of a tensor.
+
+    >>> element("A", 2), element("a", 0)
+    ('A(i, j)', 'a')
+    """
+    return f"{tensor}({', '.join(indices(rank))})" if rank else tensor

@@ -1,0 +1,73 @@
+"""Source texts and the spans in them: where every node, and so every error, points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TAB_WIDTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a tensor comprehension and the name that errors print for it."""
+
+    text: str
+    name: str = "<string>"
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both counted from 1.
+
+        >>> Source("ab\\ncd").position(4)
+        (2, 2)
+        """
+        before = self.text[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+    def line(self, number: int) -> str:
+        """The text of one line, counted from 1, without its end."""
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        line, column = self.source.position(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of the other."""
+        return Span(self.source, self.start, max(self.end, other.end))
+
+    def underline(self) -> str:
+        """The first source line of the span with carets below the spanned part.
+
+        >>> print(Span(Source("C(i) = a(j)"), 7, 11).underline())
+          |
+        1 | C(i) = a(j)
+          |        ^^^^
+        """
+        number, column = self.source.position(self.start)
+        line = self.source.line(number)
+        width = max(1, min(self.end - self.start, len(line) - column + 1))
+        indent = line[: column - 1].expandtabs(TAB_WIDTH)
+        marked = line[: column - 1 + width].expandtabs(TAB_WIDTH)
+        carets = " " * len(indent) + "^" * max(1, len(marked) - len(indent))
+        gutter = " " * len(str(number))
+        return "\n".join(
+            (
+                f"{gutter} |",
+                f"{number} | {line.expandtabs(TAB_WIDTH)}",
+                f"{gutter} | {carets}",
+            )
+        )

@@ -1,0 +1,59 @@
+"""The stages from text to kernel in one call, for tests that look below the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tc.frontend.parser import parse
+from tc.kernel.evaluate import evaluate
+from tc.kernel.ir import Kernel
+from tc.polyhedral.lowering import lower
+from tc.semantics.check import check
+from tc.semantics.program import Program, ShapedProgram
+from tc.semantics.ranges import infer_ranges
+from tc.source import Source
+
+
+def checked(text: str, entry: str | None = None) -> Program:
+    return check(parse(Source(text)), entry)
+
+
+def as_arrays(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs as arrays of the declared types; Python numbers become arrays of rank 0."""
+    return {
+        name: np.asarray(inputs[name], dtype=program.tensors[name].dtype.numpy)
+        for name in program.inputs
+    }
+
+
+def shaped(program: Program, arrays: Mapping[str, Any]) -> ShapedProgram:
+    shapes = {name: np.shape(arrays[name]) for name in program.inputs}
+    scalars = {name: int(arrays[name]) for name in program.static_scalars}
+    return infer_ranges(program, shapes, scalars)
+
+
+def lowered(shape: ShapedProgram, initial: frozenset[str] = frozenset()) -> Kernel:
+    return lower(shape, {}, initial=initial, check=True)
+
+
+def evaluate_kernel(
+    text: str,
+    inputs: Mapping[str, Any],
+    *,
+    entry: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The outputs of the kernel run by `tc.kernel.evaluate`, in return order."""
+    program = checked(text, entry)
+    arrays = {n: np.ascontiguousarray(a) for n, a in as_arrays(program, inputs).items()}
+    shape = shaped(program, arrays)
+    given = dict(outputs or {})
+    for name in (*program.outputs, *program.temporaries):
+        dtype = program.tensors[name].dtype.numpy
+        arrays[name] = given.get(name, np.empty(shape.shapes[name], dtype))
+    failure = evaluate(lowered(shape, frozenset(given)), arrays)
+    assert failure is None
+    return {name: arrays[name] for name in program.outputs}

@@ -1,0 +1,64 @@
+"""Every program of the table on every backend, against its independent numpy formula (R5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tests.support.bounds import assert_within
+from tests.support.pipeline import evaluate_kernel
+from tests.support.programs import CASES, TEXTS, Case, exact
+
+BACKENDS = ("interpret", "numba", "c")
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def fresh(case: Case) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    rng = np.random.default_rng(len(case.name))
+    inputs = case.inputs(rng)
+    return inputs, case.outputs(rng) if case.outputs else None
+
+
+def copies(outputs: dict[str, Any] | None) -> dict[str, Any] | None:
+    return outputs and {name: array.copy() for name, array in outputs.items()}
+
+
+def expected_and_bounds(case: Case) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    inputs, outputs = fresh(case)
+    expected = case.formula(exact({**inputs, **(outputs or {})}))
+    bounds = tc.error_bound(case.text, inputs, entry=case.def_name, outputs=copies(outputs))
+    return expected, as_tuple(bounds)
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_program(case: Case, backend: str) -> None:
+    expected, bounds = expected_and_bounds(case)
+    inputs, outputs = fresh(case)
+    compiled = tc.compile(case.text, entry=case.def_name, backend=backend)
+    results = as_tuple(compiled(**inputs, outputs=copies(outputs)))
+    assert len(results) == len(expected)
+    for result, value, bound in zip(results, expected, bounds, strict=True):
+        assert_within(result, np.asarray(value).astype(result.dtype), bound)
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_kernel_evaluated(case: Case) -> None:
+    """The lowered kernel itself, on the machine that checks bounds and races."""
+    expected, bounds = expected_and_bounds(case)
+    inputs, outputs = fresh(case)
+    results = evaluate_kernel(case.text, inputs, entry=case.def_name, outputs=copies(outputs))
+    for result, value, bound in zip(results.values(), expected, bounds, strict=True):
+        assert_within(result, np.asarray(value).astype(result.dtype), bound)
+
+
+def test_every_text_has_a_case() -> None:
+    assert {p.stem for p in TEXTS.glob("*.tc")} == {case.name for case in CASES}
