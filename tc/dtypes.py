@@ -133,6 +133,8 @@ def _promote_weak(weak: Weak, dtype: DType) -> DType:
         return dtype
     if weak is Weak.FLOAT:
         return FLOAT32
+    if dtype.bits == 64:  # a size takes a wider operand's type, uint64 too
+        return dtype
     return INT64 if dtype == UINT32 else _promote_concrete(INT32, dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+import re
 
 from tc.errors import ParseError
 from tc.frontend.ast import Name
@@ -11,6 +11,8 @@ from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source, Span
 
 Notes = tuple[tuple[Span, str], ...]
+
+_LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
 
 
 class Cursor:
@@ -39,6 +41,11 @@ class Cursor:
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
     @property
+    def at_end(self) -> bool:
+        """Whether no token is left."""
+        return self.token.kind is Kind.END
+
+    @property
     def previous_end(self) -> int:
         """Where the token before the current one ends."""
         return self.tokens[self.index - 1].end if self.index else 0
@@ -57,13 +64,13 @@ class Cursor:
     def expect(self, text: str, where: str, notes: Notes = ()) -> Token:
         """Step over this sign or reserved word, or raise; `where` says what it belongs to."""
         if not self.at(text):
-            self.unexpected(f"'{text}' {where}", repair=f"write '{text}' here", notes=notes)
+            raise self.unexpected(f"'{text}' {where}", repair=f"write '{text}' here", notes=notes)
         return self.step()
 
     def name(self, what: str) -> Name:
         """Step over a name, or raise; `what` says what it would name."""
         if self.token.kind is not Kind.NAME:
-            self.no_name(what)
+            raise self.no_name(what)
         token = self.step()
         return Name(token.text, span=self.span(token.start, token.end))
 
@@ -78,7 +85,7 @@ class Cursor:
     def span_of(self, token: Token) -> Span:
         return Span(self.source, token.start, token.end)
 
-    def fail(
+    def error(
         self,
         cause: str,
         *,
@@ -86,54 +93,64 @@ class Cursor:
         span: Span | None = None,
         repair: str | None = None,
         notes: Notes = (),
-    ) -> NoReturn:
-        """Raise a ParseError, at the current token where no span is given.
+    ) -> ParseError:
+        """A ParseError, at the current token where no span is given.
 
         Where the tokens end because of an error of the lexer, that error is the cause.
         """
-        if span is None and self.token.kind is Kind.END:
+        if span is None and self.at_end:
             if self._lexical_error is not None:
-                raise self._lexical_error
+                return self._lexical_error
             span = self.span(self.previous_end, self.previous_end)
-        raise ParseError(
-            cause, rule=rule, span=span or self.span_of(self.token), repair=repair, notes=notes
+        return ParseError(
+            _shortened(cause),
+            rule=rule,
+            span=span or self.span_of(self.token),
+            repair=_shortened(repair) if repair else None,
+            notes=notes,
         )
 
     def unexpected(
         self, wanted: str, *, rule: str = "T4", repair: str | None = None, notes: Notes = ()
-    ) -> NoReturn:
-        """Raise that something else was wanted than the current token."""
+    ) -> ParseError:
+        """The error that something else was wanted than the current token."""
         token = self.token
         if token.kind is Kind.SIGN and token.text in FOREIGN:
             cause, paste = FOREIGN[token.text]
-            self.fail(cause, rule="T2" if token.text in (";", "//", "/*") else "T4", repair=paste)
-        self.fail(
+            return self.error(
+                cause, rule="T2" if token.text in (";", "//", "/*") else "T4", repair=paste
+            )
+        return self.error(
             f"expected {wanted}, found {describe(token)}", rule=rule, repair=repair, notes=notes
         )
 
-    def no_name(self, what: str) -> NoReturn:
-        """Raise that the current token names nothing."""
+    def no_name(self, what: str) -> ParseError:
+        """The error that the current token names nothing."""
         token = self.token
         if token.kind is Kind.KEYWORD:
-            self.fail(
+            return self.error(
                 f"'{token.text}' is a reserved word and cannot name {what}",
                 rule="T2",
                 repair=f"{token.text}_",
             )
         if token.text[:4] in ("min=", "max="):
-            self.fail(
+            return self.error(
                 f"'{token.text}' is a reduction operator with nothing on its left; to assign to "
                 f"'{token.text[:3]}', leave a space",
                 rule="T1",
                 repair=f"{token.text[:3]} {token.text[3:]}",
             )
-        self.unexpected(what, repair=f"write {what} here")
+        return self.unexpected(what, repair=f"write {what} here")
 
 
 def describe(token: Token) -> str:
     """A token as error messages name it."""
     if token.kind is Kind.END:
         return "the end of the text"
-    shown = token.text if len(token.text) <= 40 else f"{token.text[:18]}...{token.text[-18:]}"
     kind = {Kind.KEYWORD: "the reserved word ", Kind.NUMBER: "the number "}.get(token.kind, "")
-    return f"{kind}'{shown}'"
+    return f"{kind}'{token.text}'"
+
+
+def _shortened(text: str) -> str:
+    """A message without the middles of the very long words that it quotes."""
+    return _LONG_WORD.sub(lambda word: f"{word.group()[:18]}...{word.group()[-18:]}", text)

@@ -8,7 +8,7 @@ so that later passes may recurse over them.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
@@ -71,7 +71,7 @@ def parse_part(cursor: Cursor, nesting: int = 0) -> Part:
             cursor.expect(":", "of the conditional", notes=(note,))
             pending.append(_Pending(token, TERNARY_PRECEDENCE, then))
         elif token.text in FOREIGN:
-            _foreign_operator(cursor, operands[-1], nesting)
+            raise _foreign_operator(cursor, operands[-1], nesting)
         else:
             break
     _reduce(cursor, operands, pending, TERNARY_PRECEDENCE)
@@ -94,7 +94,7 @@ def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]
 def close_bracket(cursor: Cursor, opening: Token, wanted: str) -> Token:
     """Step over the `)` that closes a list, or raise with a note where the list opens."""
     if not cursor.at(")"):
-        cursor.unexpected(
+        raise cursor.unexpected(
             wanted,
             repair="write ')' here",
             notes=((cursor.span_of(opening), "the '(' is here"),),
@@ -116,11 +116,11 @@ def starts_call_targets(cursor: Cursor, count: int) -> bool:
     return cursor.ahead(count).text == ")" and after.text == "=" and after.kind is Kind.SIGN
 
 
-def reject_brackets(cursor: Cursor, name: Name) -> NoReturn:
-    """Raise for `A[i][j]`, from its `[` on."""
+def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
+    """The error for `A[i][j]`, from its `[` on."""
     end = cursor.previous_end
     depth = 0
-    while cursor.token.kind is not Kind.END:
+    while not cursor.at_end:
         if depth == 0 and not cursor.at("["):
             break
         token = cursor.step()
@@ -130,7 +130,7 @@ def reject_brackets(cursor: Cursor, name: Name) -> NoReturn:
     written = span.text
     inside = re.sub(r"\]\s*\[", ", ", written[len(name.text) :])
     readable = depth == 0 and len(written) <= 80 and "\n" not in written
-    cursor.fail(
+    return cursor.error(
         "subscripts are written in parentheses",
         span=span,
         repair=name.text + inside.strip().replace("[", "(").replace("]", ")")
@@ -155,8 +155,8 @@ def _primary(cursor: Cursor, nesting: int) -> Part:
         closing = close_bracket(cursor, token, "')'")
         return inner._replace(start=token.start, end=closing.end)
     if token.kind is Kind.KEYWORD:
-        cursor.no_name("a value")
-    cursor.unexpected("an expression", repair="write a number, a name or '(' here")
+        raise cursor.no_name("a value")
+    raise cursor.unexpected("an expression", repair="write a number, a name or '(' here")
 
 
 def _named(cursor: Cursor, nesting: int) -> Part:
@@ -166,7 +166,7 @@ def _named(cursor: Cursor, nesting: int) -> Part:
         span = cursor.span(name.span.start, dim.end)
         return _leaf(Dim(name, int(dim.text[1:]), span=span))
     if cursor.at("["):
-        reject_brackets(cursor, name)
+        raise reject_brackets(cursor, name)
     if not cursor.at("(") or starts_call_targets(cursor, 0):
         return _leaf(name)
     parts = parse_arguments(cursor, nesting, f"the arguments of '{name.text}'")
@@ -179,7 +179,7 @@ def _named(cursor: Cursor, nesting: int) -> Part:
 def _cast(cursor: Cursor, nesting: int) -> Part:
     spelling = cursor.step()
     if not cursor.at("("):
-        cursor.unexpected(
+        raise cursor.unexpected(
             f"'(' after the type '{spelling.text}', which is a cast here",
             rule="T3",
             repair=f"{spelling.text}(x)",
@@ -187,7 +187,7 @@ def _cast(cursor: Cursor, nesting: int) -> Part:
     parts = parse_arguments(cursor, nesting, "the value to cast")
     start, end = spelling.start, cursor.previous_end
     if len(parts) != 1:
-        cursor.fail(
+        raise cursor.error(
             f"the cast '{spelling.text}' takes one value and is given {len(parts)}",
             rule="T3",
             span=cursor.span(start, end),
@@ -225,7 +225,7 @@ def _leaf(expr: Expr) -> Part:
 def _checked(cursor: Cursor, expr: Expr, start: int, end: int, *parts: Part) -> Part:
     height = 1 + max((part.height for part in parts), default=0)
     if height > MAX_HEIGHT:
-        cursor.fail(
+        raise cursor.error(
             f"the expression is more than {MAX_HEIGHT} operations deep",
             span=cursor.span(start, end),
             repair=_SPLIT,
@@ -235,7 +235,7 @@ def _checked(cursor: Cursor, expr: Expr, start: int, end: int, *parts: Part) -> 
 
 def _nested(cursor: Cursor, nesting: int) -> int:
     if nesting >= MAX_NESTING:
-        cursor.fail(
+        raise cursor.error(
             f"brackets and '? :' are nested more than {MAX_NESTING} deep",
             span=cursor.span(cursor.previous_end - 1, cursor.previous_end),
             repair=_SPLIT,
@@ -243,10 +243,10 @@ def _nested(cursor: Cursor, nesting: int) -> int:
     return nesting + 1
 
 
-def _foreign_operator(cursor: Cursor, left: Part, nesting: int) -> NoReturn:
+def _foreign_operator(cursor: Cursor, left: Part, nesting: int) -> ParseError:
     token = cursor.token
     if token.text not in ("^", "**"):
-        cursor.unexpected("an operator")
+        return cursor.unexpected("an operator")
     cursor.step()
     try:
         right = _primary(cursor, nesting)
@@ -255,7 +255,7 @@ def _foreign_operator(cursor: Cursor, left: Part, nesting: int) -> NoReturn:
         end, exponent = token.end, "y"
     base = cursor.span(left.start, left.end).text
     short = len(base) + len(exponent) <= 80 and "\n" not in base + exponent
-    cursor.fail(
+    return cursor.error(
         f"there is no operator '{token.text}'",
         span=cursor.span(left.start, end),
         repair=f"pow({base}, {exponent})" if short else "pow(x, y)",

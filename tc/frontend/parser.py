@@ -14,8 +14,6 @@ clause    ::= NAME 'in' expression ':' expression | NAME '=' expression
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from tc.errors import ParseError
 from tc.frontend.ast import (
     Annotation,
@@ -32,14 +30,14 @@ from tc.frontend.ast import (
     RangeClause,
     Statement,
 )
-from tc.frontend.cursor import Cursor
+from tc.frontend.cursor import Cursor, describe
 from tc.frontend.expressions import (
-    Part,
     close_bracket,
     parse_arguments,
     parse_part,
     reject_brackets,
 )
+from tc.frontend.lexer import number_value
 from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 from tc.source import Source
@@ -56,16 +54,16 @@ def parse(source: Source) -> Module:
     '+=!'
     """
     cursor = Cursor(source)
-    if cursor.token.kind is Kind.END:
-        cursor.fail(
+    defs: list[Def] = []
+    while not cursor.at_end:
+        defs.append(_definition(cursor, bool(defs)))
+    cursor.finish()
+    if not defs:
+        raise cursor.error(
             "the text has no def",
-            span=None if source.text.strip() else cursor.span(0, 0),
+            span=cursor.span(0, 0),
             repair="def f(float(N) A) -> (C) { C(i) = A(i) }",
         )
-    defs: list[Def] = []
-    while cursor.token.kind is not Kind.END:
-        defs.append(_definition(cursor, defs[-1] if defs else None))
-    cursor.finish()
     return Module(tuple(defs), span=cursor.span(0, len(source.text)))
 
 
@@ -77,17 +75,17 @@ def parse_expression(source: Source) -> Expr:
     """
     cursor = Cursor(source)
     part = parse_part(cursor)
-    if cursor.token.kind is not Kind.END:
-        cursor.unexpected("the end of the expression", repair="delete the rest")
+    if not cursor.at_end:
+        raise cursor.unexpected("the end of the expression", repair="delete the rest")
     cursor.finish()
     return part.expr
 
 
-def _definition(cursor: Cursor, previous: Def | None) -> Def:
+def _definition(cursor: Cursor, follows: bool) -> Def:
     if not cursor.at("def"):
-        if previous is not None and cursor.at("}"):
-            cursor.fail("this '}' closes nothing", repair="delete it")
-        cursor.unexpected("'def'", repair="def f(float(N) A) -> (C) { C(i) = A(i) }")
+        if follows and cursor.at("}"):
+            raise cursor.error("this '}' closes nothing", repair="delete it")
+        raise cursor.unexpected("'def'", repair="def f(float(N) A) -> (C) { C(i) = A(i) }")
     start = cursor.step().start
     name = cursor.name("a def")
     params = parse_params(cursor, name)
@@ -95,8 +93,8 @@ def _definition(cursor: Cursor, previous: Def | None) -> Def:
     opening = cursor.expect("{", f"before the statements of '{name.text}'")
     body: list[Statement] = []
     while not cursor.at("}"):
-        if cursor.token.kind is Kind.END or cursor.at("def"):
-            _not_closed(cursor, name, opening)
+        if cursor.at_end or cursor.at("def"):
+            raise _not_closed(cursor, name, opening)
         body.append(_statement(cursor))
     end = cursor.step().end
     return Def(name, params, returns, tuple(body), span=cursor.span(start, end))
@@ -110,7 +108,7 @@ def _statement(cursor: Cursor) -> Statement:
         close_bracket(cursor, opening, "',' or ')'")
         return _call(cursor, start, targets)
     if cursor.token.kind is not Kind.NAME:
-        _no_statement(cursor)
+        raise _no_statement(cursor)
     target = cursor.name("a target")
     if cursor.accept(","):
         return _call(cursor, start, (target, *_names(cursor, "a target of the call")))
@@ -143,8 +141,9 @@ def _indices(cursor: Cursor, target: Name) -> tuple[Name, ...]:
     while not cursor.at(")") or names:
         token = cursor.token
         after = cursor.ahead(1).text
-        if token.kind is Kind.NUMBER or (token.kind is Kind.NAME and after not in (",", ")")):
-            _no_index(cursor, target)
+        named = token.kind is Kind.NAME and after in (",", ")")
+        if not named and token.kind in (Kind.NAME, Kind.NUMBER):
+            raise _no_index(cursor, target)
         names.append(cursor.name("an index variable"))
         if not cursor.accept(","):
             break
@@ -159,7 +158,7 @@ def _assignment(cursor: Cursor, target: Name, start: int) -> Token:
         plus = cursor.token
         if token.text == "=" and plus.text == "+" and plus.start == token.end:
             written = cursor.span(start, token.start).text
-            cursor.fail(
+            raise cursor.error(
                 "'=+' is no operator: a sum is '+=', a plain value with a sign '= +'",
                 span=cursor.span(token.start, plus.end),
                 repair=f"{_one_line(written)} +=",
@@ -167,14 +166,15 @@ def _assignment(cursor: Cursor, target: Name, start: int) -> Token:
         return token
     written = _one_line(cursor.span(start, cursor.previous_end).text)
     if cursor.at("["):
-        reject_brackets(cursor, target)
+        raise reject_brackets(cursor, target)
     if token.kind is Kind.SIGN and token.text in ("-=", "/=", "%="):
-        _no_reduction(cursor, written)
+        raise _no_reduction(cursor, written)
     if cursor.at("=="):
-        cursor.fail("'==' compares; a statement assigns with '='", repair=f"{written} =")
-    cursor.unexpected(
-        f"'=' or a reduction (+= *= min= max=, with ! to initialise) after '{written}'; if "
-        f"'{written}' belongs to the expression before it, an operator is missing between them",
+        raise cursor.error("'==' compares; a statement assigns with '='", repair=f"{written} =")
+    raise cursor.error(
+        f"expected '=' or a reduction (+= *= min= max=, with ! to initialise) after '{written}', "
+        f"found {describe(token)}; if '{written}' belongs to the expression before it, an operator "
+        "is missing between them",
         repair=f"{written} = ...",
     )
 
@@ -185,7 +185,7 @@ def _trailers(cursor: Cursor) -> tuple[tuple[Clause, ...], Annotation | None]:
     while cursor.at("where") or cursor.at("<=>"):
         if cursor.at("where"):
             if where:
-                cursor.fail(
+                raise cursor.error(
                     "a statement has one 'where'; its clauses are separated by commas",
                     rule="T5",
                     repair="where k in 0:2, l in 0:3",
@@ -194,7 +194,9 @@ def _trailers(cursor: Cursor) -> tuple[tuple[Clause, ...], Annotation | None]:
             where = _clauses(cursor)
         else:
             if annotation is not None:
-                cursor.fail("a statement has one '<=>' annotation", rule="T5", repair="delete it")
+                raise cursor.error(
+                    "a statement has one '<=>' annotation", rule="T5", repair="delete it"
+                )
             annotation = _annotation(cursor)
     return where, annotation
 
@@ -218,17 +220,17 @@ def _clause(cursor: Cursor) -> Clause:
         return _range(cursor, name)
     if cursor.accept("="):
         if cursor.at("["):
-            _old_range(cursor, name)
+            raise _old_range(cursor, name)
         value = parse_part(cursor)
         return Binding(name, value.expr, span=cursor.span(start, value.end))
     if cursor.at("("):
-        cursor.fail(
+        raise cursor.error(
             f"a read in a 'where' stands after 'exists': '{name.text}' is neither given a range "
             "nor a value",
             rule="T5",
             repair=f"where exists {name.text}(i)",
         )
-    cursor.unexpected(
+    raise cursor.unexpected(
         f"'in' or '=' after '{name.text}' in the 'where'",
         rule="T5",
         repair=f"where {name.text} in 0:2",
@@ -237,11 +239,11 @@ def _clause(cursor: Cursor) -> Clause:
 
 def _range(cursor: Cursor, name: Name) -> RangeClause:
     if cursor.at("["):
-        _old_range(cursor, name)
+        raise _old_range(cursor, name)
     begin = parse_part(cursor)
     if not cursor.at(":"):
         written = _one_line(cursor.span(begin.start, begin.end).text)
-        cursor.unexpected(
+        raise cursor.unexpected(
             f"':' and the end of the range of '{name.text}'",
             repair=f"where {name.text} in 0:{written if written != '0' else 'N'}",
         )
@@ -269,7 +271,7 @@ def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatemen
     callee = cursor.name("the def that is called")
     call = _apply(cursor, callee, f"the arguments of '{callee.text}'")
     if cursor.at("where") or cursor.at("<=>"):
-        cursor.fail(
+        raise cursor.error(
             f"a call of a def takes no '{cursor.token.text}'",
             rule="T5",
             repair="delete it",
@@ -278,49 +280,50 @@ def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatemen
     return CallStatement(targets, callee, call.args, span=span)
 
 
-def _not_closed(cursor: Cursor, name: Name, opening: Token) -> NoReturn:
-    found = "the text ends" if cursor.token.kind is Kind.END else "another def begins"
-    cursor.fail(
+def _not_closed(cursor: Cursor, name: Name, opening: Token) -> ParseError:
+    found = "the text ends" if cursor.at_end else "another def begins"
+    return cursor.error(
         f"the body of '{name.text}' is not closed: {found} before its '}}'",
         repair="}",
         notes=((cursor.span_of(opening), "the '{' is here"),),
     )
 
 
-def _no_statement(cursor: Cursor) -> NoReturn:
+def _no_statement(cursor: Cursor) -> ParseError:
     token = cursor.token
     if cursor.at("where"):
-        cursor.fail(
+        return cursor.error(
             "a 'where' follows the statement that it belongs to",
             rule="T5",
             repair="C(i) +=! A(i + k) where k in 0:2",
         )
     if token.kind is Kind.NUMBER and token.text.startswith("."):
-        cursor.fail("no space stands around the dot of a size", rule="T2", repair=f"T{token.text}")
+        before = cursor.tokens[cursor.index - 1]
+        repair = (before.text if before.kind is Kind.NAME else "T") + token.text
+        return cursor.error("no space stands around the dot of a size", rule="T2", repair=repair)
     if token.kind is Kind.SIGN and token.text != "-" and token.text[:4] not in ("min=", "max="):
-        cursor.unexpected("a statement or '}'", repair="C(i) = ...")
-    cursor.no_name("a target of a statement")
+        return cursor.unexpected("a statement or '}'", repair="C(i) = ...")
+    return cursor.no_name("a target of a statement")
 
 
-def _no_index(cursor: Cursor, target: Name) -> NoReturn:
-    shown = f"'{cursor.token.text}'"
-    if cursor.token.kind is Kind.NUMBER:
-        repair = f"{target.text}(i) = ... where i in {cursor.token.text}:{cursor.token.text} + 1"
-    else:
-        repair = f"{target.text}(i) = ..."
-        shown = f"an expression with {shown}"
-    cursor.fail(
+def _no_index(cursor: Cursor, target: Name) -> ParseError:
+    token = cursor.token
+    shown, repair = f"an expression with '{token.text}'", f"{target.text}(i) = ..."
+    if token.kind is Kind.NUMBER:
+        value = int(number_value(token.text))
+        shown, repair = f"'{token.text}'", f"{repair} where i in {value}:{value + 1}"
+    return cursor.error(
         f"the left side of a statement lists index variables, and {shown} is not one",
         rule="N2",
         repair=repair,
     )
 
 
-def _no_reduction(cursor: Cursor, written: str) -> NoReturn:
+def _no_reduction(cursor: Cursor, written: str) -> ParseError:
     token = cursor.step()
     value = "..."
     try:
-        part: Part = parse_part(cursor)
+        part = parse_part(cursor)
         value = _one_line(cursor.span(part.start, part.end).text)
     except ParseError:
         pass
@@ -329,15 +332,15 @@ def _no_reduction(cursor: Cursor, written: str) -> NoReturn:
         "/=": f"{written} *= 1.0 / ({value})",
         "%=": f"{written} = {written} % ({value})",
     }
-    cursor.fail(
+    return cursor.error(
         f"there is no reduction '{token.text}'; the operators are += *= min= max=",
         span=cursor.span_of(token),
         repair=repairs[token.text],
     )
 
 
-def _old_range(cursor: Cursor, name: Name) -> NoReturn:
-    """Raise for `k = [0, 2[`, the old spelling of a range, from its `[` on."""
+def _old_range(cursor: Cursor, name: Name) -> ParseError:
+    """The error for `k = [0, 2[`, the old spelling of a range, from its `[` on."""
     start = cursor.step().start
     begin, end = "0", "N"
     try:
@@ -345,15 +348,16 @@ def _old_range(cursor: Cursor, name: Name) -> NoReturn:
         cursor.expect(",", "in the range")
         # the closing '[' may look like a subscript of the last name
         stop = cursor.token.start
-        while cursor.token.text not in ("[", "]", ")", "}") and cursor.token.kind is not Kind.END:
-            cursor.step()
+        depth = 0
+        while not cursor.at_end and (depth or cursor.token.text not in ("[", "]", ")")):
+            depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
         if cursor.token.text in ("[", "]", ")"):
             begin = _one_line(cursor.span(first.start, first.end).text)
             end = _one_line(cursor.span(stop, cursor.previous_end).text)
             end += " + 1" if cursor.step().text == "]" else ""
     except ParseError:
         pass
-    cursor.fail(
+    return cursor.error(
         f"'{name.text} = [a, b[' is an old spelling of a range",
         span=cursor.span(start, cursor.previous_end),
         repair=f"where {name.text} in {begin}:{end}",

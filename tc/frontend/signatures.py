@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from typing import NoReturn
 
 from tc.dtypes import SPELLINGS
+from tc.errors import ParseError
 from tc.frontend.ast import Name, Number, Param, Return, TensorType
 from tc.frontend.cursor import Cursor
 from tc.frontend.expressions import close_bracket
@@ -45,13 +45,13 @@ def parse_returns(cursor: Cursor, name: Name) -> tuple[Return, ...]:
         repair = "-> (C)"
         if cursor.at("("):
             repair = "write '->' here"
-        cursor.unexpected(f"'->' and the returns of '{name.text}'", repair=repair)
+        raise cursor.unexpected(f"'->' and the returns of '{name.text}'", repair=repair)
     cursor.step()
     if not cursor.at("("):
-        _no_parentheses(cursor, name)
+        raise _no_parentheses(cursor, name)
     opening = cursor.step()
     if cursor.at(")"):
-        cursor.fail(
+        raise cursor.error(
             f"'{name.text}' returns nothing; a def computes at least one tensor",
             span=cursor.span(opening.start, cursor.token.end),
             repair="-> (C)",
@@ -67,7 +67,7 @@ def _param(cursor: Cursor) -> Param:
     start = cursor.token.start
     token, after = cursor.token, cursor.ahead(1)
     if token.kind is Kind.NAME and after.kind is Kind.SIGN and after.text in (",", ")"):
-        cursor.fail(
+        raise cursor.error(
             f"the parameter '{token.text}' has no type",
             rule="T3",
             repair=f"float(N) {token.text}",
@@ -91,7 +91,7 @@ def _return(cursor: Cursor) -> Return:
 def _type(cursor: Cursor, what: str) -> TensorType:
     token = cursor.token
     if token.kind is not Kind.KEYWORD or token.text not in SPELLINGS:
-        _no_type(cursor, what)
+        raise _no_type(cursor, what)
     spelling = cursor.step()
     dims = _dims(cursor) if cursor.at("(") else None
     return TensorType(spelling.text, dims, span=cursor.span(spelling.start, cursor.previous_end))
@@ -114,7 +114,7 @@ def _dim(cursor: Cursor) -> Name | Number:
         return cursor.name("a size")
     value = number_value(token.text)
     if isinstance(value, float):
-        cursor.fail(
+        raise cursor.error(
             f"a dimension is a whole number or a name, and '{token.text}' is neither",
             repair=str(int(value)) if value < 1e15 else "N",
         )
@@ -122,29 +122,28 @@ def _dim(cursor: Cursor) -> Name | Number:
     return Number(token.text, value, span=cursor.span_of(token))
 
 
-def _no_type(cursor: Cursor, what: str) -> NoReturn:
+def _no_type(cursor: Cursor, what: str) -> ParseError:
     token = cursor.token
     if token.kind is not Kind.NAME:
-        cursor.unexpected(f"the type of {what}", rule="T3", repair="float(N) A")
+        return cursor.unexpected(f"the type of {what}", rule="T3", repair="float(N) A")
     near = difflib.get_close_matches(token.text.lower()[:40], SPELLINGS, n=1)
     known = _FOREIGN_TYPES.get(token.text.lower()) or (near[0] if near else None)
-    shown = token.text if len(token.text) <= 40 else f"{token.text[:37]}..."
-    cursor.fail(
-        f"'{shown}' is not a type",
+    return cursor.error(
+        f"'{token.text}' is not a type",
         rule="T3",
         repair=known or "write one of " + ", ".join(SPELLINGS),
     )
 
 
-def _no_parentheses(cursor: Cursor, name: Name) -> NoReturn:
-    """Raise for `-> C {`."""
+def _no_parentheses(cursor: Cursor, name: Name) -> ParseError:
+    """The error for `-> C {`."""
     first = cursor.token
-    while cursor.token.text not in ("{", "}", "=") and cursor.token.kind is not Kind.END:
+    while cursor.token.text not in ("{", "}", "=") and not cursor.at_end:
         cursor.step()
     span = cursor.span(first.start, max(cursor.previous_end, first.end))
     written = " ".join(span.text.split())
     known = cursor.at("{") and first.kind in (Kind.NAME, Kind.KEYWORD) and len(written) <= 80
-    cursor.fail(
+    return cursor.error(
         f"the returns of '{name.text}' are written in parentheses",
         span=span,
         repair=f"-> ({written if known else 'C'})",

@@ -48,7 +48,6 @@ from tc.kernel.printer import expression_text, statement_lines
 Scalar: TypeAlias = Any
 """A numpy scalar of the type of the node that gave it; numpy's stubs know no better union."""
 
-_SEVERAL = -1
 _BINARY: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -100,7 +99,7 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Fail
 @dataclass
 class _Machine:
     """The state of one run: memory, what of it is written, and who touched it in the parallel
-    loop now running: the iteration that wrote, and the one or several that read."""
+    loop now running: the iteration that wrote, and the first that read."""
 
     kernel: Kernel
     memory: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
@@ -237,8 +236,7 @@ class _Machine:
             if self.writers.get(key, self.iteration) != self.iteration:
                 text = f"race at {expr.buffer}{list(place)}: another iteration writes it"
                 raise self.broken(expression_text(expr), text)
-            if self.readers.setdefault(key, self.iteration) != self.iteration:
-                self.readers[key] = _SEVERAL
+            self.readers.setdefault(key, self.iteration)
         return self.memory[expr.buffer][place]
 
     def place(

@@ -224,7 +224,9 @@ def _expression_rules(expr: Expr, scope: _Scope) -> Rules:
             yield function in BUILTINS, f"unknown function '{function}'"
             arity = BUILTINS[function].arity
             yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
-            real = dtype in (FLOAT32, FLOAT64) or (function == "abs" and dtype.is_integer)
+            real = dtype in (FLOAT32, FLOAT64) or (
+                BUILTINS[function].rule == "keep" and dtype.is_integer
+            )
             yield real, f"'{function}' does not compute in {dtype}"
             yield from _same_types(args, dtype)
         case Cast():

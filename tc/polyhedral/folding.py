@@ -115,7 +115,9 @@ def cast(operand: Expr, dtype: DType) -> Expr:
         return operand
     match operand:
         case Const(value=value) if dtype != FLOAT16 and _converts(value, dtype):
-            return constant(int(value) if dtype.is_integer else value, dtype)
+            exact = operand.dtype.numpy.type(value)
+            with np.errstate(over="ignore"):
+                return constant(exact.astype(dtype.numpy).item(), dtype)
         case _:
             return Cast(operand, dtype)
 
@@ -166,11 +168,15 @@ def logical_not(operand: Expr) -> Expr:
 
 
 def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    """`condition ? then : otherwise`; `c ? x : false` is `c && x`, and so on."""
     match condition:
         case Const(value=value):
             return then if value else otherwise
-        case _:
-            return Select(condition, then, otherwise, then.dtype)
+    if otherwise == FALSE:
+        return logical_and(condition, then)
+    if then == TRUE:
+        return logical_or(condition, otherwise)
+    return Select(condition, then, otherwise, then.dtype)
 
 
 def interval(expr: Expr, bounds: Bounds) -> Interval:
@@ -194,6 +200,9 @@ def _interval(expr: Expr, bounds: Bounds, whole: Interval) -> Interval:
             return bounds.get(name, whole)
         case Cast(operand=operand) if operand.dtype.is_integer:
             return interval(operand, bounds)
+        case Unary(operand=operand):
+            low, high = interval(operand, bounds)
+            return -high, -low
         case Select(then=then, otherwise=otherwise):
             (a, b), (c, d) = interval(then, bounds), interval(otherwise, bounds)
             return min(a, c), max(b, d)
@@ -237,7 +246,7 @@ def _sum(op: str, left: Expr, right: Expr) -> Expr:
             return negation(right)
         case Binary(op="+" | "-" as inner, left=rest, right=Const(value=a)), Const(value=b):
             total = constant((a if inner == "+" else -a) + (b if op == "+" else -b), dtype)
-            return _sum("+", rest, total)
+            return binary("+", rest, total)
         case _, Const(value=value) if value < 0 and fits(-value, dtype):
             return Binary("-" if op == "+" else "+", left, Const(-value, dtype), dtype)
         case _:
@@ -280,8 +289,8 @@ def is_simple(expr: Expr) -> bool:
     match expr:
         case Const() | Var():
             return True
-        case Binary(op="+" | "-", left=left, right=right):
-            return isinstance(left, Var) and isinstance(right, Var | Const)
+        case Binary(op="+" | "-", left=Var(), right=Var() | Const()):
+            return True
         case _:
             return False
 
@@ -289,7 +298,7 @@ def is_simple(expr: Expr) -> bool:
 def depth(expr: Expr) -> int:
     """The number of nodes on the longest way down.
 
-    >>> depth(Load("a", (Var("i", INT64),), INT64))
+    >>> depth(Binary("+", Var("i", INT64), Var("j", INT64), INT64))
     2
     """
     from_below = (depth(child) for child in children(expr))

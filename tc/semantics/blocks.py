@@ -14,7 +14,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tc.semantics.program import Binary, Call, Expr, Index, Read, Select, ShapedStatement, children
+from tc.semantics.program import (
+    Binary,
+    Call,
+    Expr,
+    Index,
+    Logical,
+    Read,
+    Select,
+    ShapedStatement,
+    children,
+)
 
 WORKING_SET = 4 << 20
 """Bytes at which blocks stop growing: more would leave the processor's cache."""
@@ -127,7 +137,7 @@ def _add_costs(
     spread: frozenset[str] = frozenset((expr.name,)) if isinstance(expr, Index) else frozenset()
     for child in children(expr):
         spread |= _add_costs(child, guards, costs)
-        if isinstance(expr, Select) and child is expr.condition:
+        if isinstance(expr, (Select, Logical)):
             guards |= spread
     costs[spread] += _weight(expr) * _BYTES
     if isinstance(expr, (Read, Binary)):
@@ -147,9 +157,7 @@ def _weight(expr: Expr) -> int:
 
 
 def _room(costs: Mapping[frozenset[str], int], extents: Mapping[str, int]) -> int:
-    return sum(
-        cost * math.prod(extents[v] for v in variables) for variables, cost in costs.items()
-    )
+    return sum(cost * math.prod(extents[v] for v in variables) for variables, cost in costs.items())
 
 
 def _largest_fitting(

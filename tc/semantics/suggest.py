@@ -22,6 +22,9 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
             return candidate
     if len(name) < 3:
         return None
+    for candidate in known:  # letters swapped: "tahn" is tanh, not tan
+        if len(candidate) == len(name) and sorted(candidate) == sorted(name):
+            return candidate
     found = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.7)
     return found[0] if found else None
 

@@ -48,7 +48,7 @@ def evaluate_kernel(
 ) -> dict[str, Any]:
     """The outputs of the kernel run by `tc.kernel.evaluate`, in return order."""
     program = checked(text, entry)
-    arrays = {n: np.ascontiguousarray(a) for n, a in as_arrays(program, inputs).items()}
+    arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
     shape = shaped(program, arrays)
     given = dict(outputs or {})
     for name in (*program.outputs, *program.temporaries):

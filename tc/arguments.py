@@ -1,0 +1,321 @@
+"""The arguments of a call: bound to parameters, checked, and seen as numpy arrays.
+
+Everything wrong with an argument is an InputError that names the parameter and points at its
+declaration. Sizes are not compared here: range inference does that once per set of shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tc.arrays import NUMPY, Family, Refusal, family_of, same_family
+from tc.dtypes import BOOL, DType
+from tc.errors import InputError
+from tc.semantics.program import Expr, Literal, Program, Size, Tensor
+from tc.semantics.suggest import counted, nearest
+from tc.source import Span
+
+Array: TypeAlias = np.ndarray[Any, Any]
+NUMBERS = (int, float, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An input or output as calls see it; `text` is its declaration, `dtype` is there as numpy's
+    too. `static`: code is specialised on its value (an integer of rank 0)."""
+
+    name: str
+    text: str
+    rank: int
+    dtype: DType
+    numpy: np.dtype[Any]
+    static: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What calls of a program are checked against."""
+
+    name: str
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    sizes: frozenset[str]
+
+    def call_text(self) -> str:
+        """A call to paste.
+
+        >>> Signature("mm", (), (), frozenset()).call_text()
+        'mm()'
+        """
+        return f"{self.name}({', '.join(p.name for p in self.inputs)})"
+
+
+Given: TypeAlias = tuple[list[Array], Family, Any, tuple[Any, ...]]
+"""Inputs as numpy arrays in order, their family, one of them, and what code is specialised on:
+shape and strides in bytes of each input of rank above 0, the value of each static scalar."""
+
+
+def signature_of(program: Program) -> Signature:
+    def parameter(name: str) -> Parameter:
+        tensor = program.tensors[name]
+        static = name in program.static_scalars
+        dtype = tensor.dtype
+        return Parameter(
+            name, declared(tensor), tensor.rank, dtype, dtype.numpy, static, tensor.span
+        )
+
+    return Signature(
+        program.name,
+        tuple(map(parameter, program.inputs)),
+        tuple(map(parameter, program.outputs)),
+        frozenset(entry_sizes(program)),
+    )
+
+
+def declared(tensor: Tensor) -> str:
+    """The declaration of an input, with types spelled out: "float32(M, K) A"."""
+    dims = [_dim_text(dim) for dim in tensor.shape or ()]
+    return f"{tensor.dtype}{'(' + ', '.join(dims) + ')' if dims else ''} {tensor.name}"
+
+
+def _dim_text(dim: Expr) -> str:
+    match dim:
+        case Literal(value=value):
+            return str(value)
+        case Size(name=name):
+            return name
+        case _:
+            return " ".join(dim.span.text.split())
+
+
+def entry_sizes(program: Program) -> tuple[str, ...]:
+    """The sizes that the entry itself declares; those of inlined defs have a dot in their name."""
+    return tuple(name for name in program.sizes if "." not in name)
+
+
+def fault(
+    signature: Signature,
+    parameter: Parameter,
+    cause: str,
+    repair: str | None = None,
+    rule: str | None = None,
+) -> InputError:
+    """The error about one parameter: `cause` continues its name, "{name}" and "{dtype}" in
+    `repair` stand for what the parameter is called and declared as."""
+    if repair is not None:
+        repair = repair.format(name=parameter.name, dtype=parameter.dtype.name)
+    return InputError(
+        f"{signature.name}: {parameter.name} {cause}", rule=rule, span=parameter.span, repair=repair
+    )
+
+
+def bind_inputs(
+    signature: Signature, inputs: Sequence[Any], named: Mapping[Any, Any]
+) -> tuple[Any, ...]:
+    """The inputs in order of the parameters, from positional ones and those given by name."""
+    parameters = signature.inputs
+    if len(inputs) > len(parameters):
+        raise InputError(
+            f"{signature.name} takes {counted(len(parameters), 'input')}"
+            f"{_names(parameters)}, but {len(inputs)} were given",
+            repair=signature.call_text(),
+        )
+    order = [p.name for p in parameters]
+    for name in named:
+        if name not in order:
+            raise _unknown_input(signature, name, order)
+    for parameter in parameters[: len(inputs)]:
+        if parameter.name in named:
+            raise fault(signature, parameter, "is given twice, by place and by name")
+    missing = [p for p in parameters[len(inputs) :] if p.name not in named]
+    if missing:
+        raise InputError(
+            f"{signature.name} takes {counted(len(parameters), 'input')}{_names(parameters)}, "
+            f"but {' and '.join(p.name for p in missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing",
+            span=missing[0].span,
+            repair=signature.call_text(),
+        )
+    return (*inputs, *(named[name] for name in order[len(inputs) :]))
+
+
+def bind_collection(signature: Signature, inputs: object) -> tuple[Any, ...]:
+    """The inputs in order, from a sequence or a mapping by name."""
+    if isinstance(inputs, Mapping):
+        return bind_inputs(signature, (), inputs)
+    if isinstance(inputs, list | tuple):
+        return bind_inputs(signature, inputs, {})
+    raise InputError(
+        f"{signature.name}: the inputs come as a list, a tuple or a dict by name, and not as "
+        f"{type(inputs).__name__}",
+        repair=f"[{', '.join(p.name for p in signature.inputs)}]",
+    )
+
+
+def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
+    """The inputs as checked numpy arrays, without copies but of what is not aligned."""
+    views: list[Array] = []
+    key: list[Any] = []
+    family: Family | None = None
+    like: Any = None
+    first: Parameter | None = None
+    # one pass and no calls for the common case: this runs before every kernel
+    for parameter, value in zip(signature.inputs, inputs, strict=True):
+        if type(value) is np.ndarray:
+            view, found = value, NUMPY
+        elif isinstance(value, NUMBERS) and parameter.rank == 0:
+            view = read_number(signature, parameter, value)
+            views.append(view)
+            if parameter.static:
+                key.append(int(view))
+            continue
+        else:
+            found, view = view_of(signature, parameter, value)
+        if view.dtype != parameter.numpy or view.ndim != parameter.rank:
+            raise wrong_type(signature, parameter, view, found)
+        if family is None:
+            family, like, first = found, value, parameter
+        elif found is not family and first is not None and not same_family(found, family):
+            raise mixed_kinds(signature, parameter, found, first.name, family)
+        if not view.flags.aligned:
+            view = view.copy()
+        if parameter.rank:
+            key.append(view.shape)
+            key.append(view.strides)
+        elif parameter.static:
+            key.append(int(view))
+        views.append(view)
+    return views, family or NUMPY, like, tuple(key)
+
+
+def view_of(signature: Signature, parameter: Parameter, value: Any) -> tuple[Family, Array]:
+    """The family of an array of any library, and a numpy array on the same memory."""
+    if isinstance(value, NUMBERS):
+        raise fault(
+            signature,
+            parameter,
+            f"is the number {value!r}, but {parameter.text} asks for an array of rank "
+            f"{parameter.rank}",
+            f"np.full(({'1, ' * parameter.rank}), {value!r}, np.{{dtype}})",
+        )
+    try:
+        family = family_of(value)
+        return family, family.view(value)
+    except Refusal as refusal:
+        raise fault(signature, parameter, refusal.cause, refusal.repair) from None
+
+
+def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array:
+    """A number as an array of rank 0 of the declared type (Y3).
+
+    Python's numbers are converted where nothing is lost but the digits that a float has not;
+    numpy's scalars have a type already, which must be the declared one.
+    """
+    dtype = parameter.dtype
+    if isinstance(value, np.generic):
+        if value.dtype != parameter.numpy:
+            cause = f"has dtype {value.dtype}, but {parameter.text} asks for {dtype}"
+            raise fault(signature, parameter, cause, "np.{dtype}({name})", "Y3")
+    elif dtype.is_float:
+        if not _fits_float(value, dtype):
+            cause = f"is {short(value)}, which {dtype} cannot hold"
+            raise fault(signature, parameter, cause, rule="Y3")
+    elif dtype == BOOL:
+        if not isinstance(value, bool):
+            cause = f"is {short(value)}, but {parameter.text} asks for bool"
+            raise fault(signature, parameter, cause, "bool({name})", "Y3")
+    elif isinstance(value, float):
+        cause = f"is {value!r}, but {parameter.text} asks for an integer"
+        raise fault(signature, parameter, cause, "int({name})", "Y3")
+    elif not _fits_integer(value, dtype):
+        info = np.iinfo(parameter.numpy)
+        cause = f"is {short(value)}, but {dtype} holds {info.min} to {info.max}"
+        raise fault(signature, parameter, cause, rule="Y3")
+    return np.array(value, parameter.numpy)
+
+
+def _fits_float(value: float, dtype: DType) -> bool:
+    try:
+        value = float(value)
+    except OverflowError:
+        return False
+    # written so that NaN and the infinities pass
+    return not _LARGEST[dtype.name] < abs(value) < math.inf
+
+
+def _fits_integer(value: int, dtype: DType) -> bool:
+    bits = dtype.bits
+    if dtype.kind == "uint":
+        return 0 <= value < 1 << bits
+    return -(1 << bits - 1) <= value < 1 << bits - 1
+
+
+_LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32", "float64")}
+
+
+def short(value: object) -> str:
+    """A number as text, without the middle digits of a huge one."""
+    try:
+        text = repr(value)
+    except ValueError:  # integers of more than 4300 digits have no text
+        return "a huge integer"
+    return text if len(text) <= 40 else f"{text[:15]}...{text[-15:]}"
+
+
+def mixed_kinds(
+    signature: Signature, parameter: Parameter, found: Family, first: str, family: Family
+) -> InputError:
+    """The arrays of one call come from two libraries."""
+    cause = (
+        f"is an array of {found.name}, but {first} is one of {family.name}: the arrays of a call "
+        "are of one kind"
+    )
+    return fault(signature, parameter, cause)
+
+
+def wrong_type(
+    signature: Signature, parameter: Parameter, view: Array, family: Family
+) -> InputError:
+    """The error about an array whose dtype or rank is not the declared one."""
+    if view.dtype == parameter.numpy:
+        return fault(
+            signature,
+            parameter,
+            f"has rank {view.ndim} and shape {view.shape}, but {parameter.text} asks for "
+            f"rank {parameter.rank}",
+        )
+    if view.dtype.newbyteorder("=") == parameter.numpy:
+        cause = f"has dtype {view.dtype.str}, which is not in this machine's byte order"
+        return fault(signature, parameter, cause, family.cast, "Y3")
+    cause = f"has dtype {_dtype_text(view.dtype)}, but {parameter.text} asks for {parameter.dtype}"
+    return fault(signature, parameter, cause, family.cast, "Y3")
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    text = str(dtype)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unknown_input(signature: Signature, name: object, order: list[str]) -> InputError:
+    if not isinstance(name, str):
+        return InputError(f"{signature.name}: {short(name)} is no name of an input")
+    if name in signature.sizes:
+        return InputError(
+            f"{signature.name}: {name} is a size, which follows from the shapes of the inputs",
+            repair=signature.call_text(),
+        )
+    close = nearest(name, order)
+    return InputError(
+        f"{signature.name} has no input {name!r}{_names(signature.inputs)}",
+        repair=f"{close}=..." if close else signature.call_text(),
+    )
+
+
+def _names(parameters: Sequence[Parameter]) -> str:
+    return f" ({', '.join(p.name for p in parameters)})" if parameters else ""

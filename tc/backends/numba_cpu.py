@@ -1,0 +1,180 @@
+"""The numba backend: kernels as readable Python loops, compiled, on as many threads as pay off.
+
+Each region is compiled on its own as a function of a part of its parallel loop. A call runs it
+once for the whole loop, or hands equal parts to `numba_threads`; each element is computed by the
+same operations either way, so the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numba
+
+from tc.backends.base import KernelText
+from tc.backends.numba_printer import print_kernel, shared_loop
+from tc.backends.numba_threads import LAUNCHER
+from tc.errors import BackendError
+from tc.kernel.estimate import estimate
+from tc.kernel.ir import Fail, Failure, For, If, Kernel, Stmt
+
+PARALLEL_WORK = 1 << 16
+"""Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
+
+_WORD = 8
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+@dataclass(frozen=True, slots=True)
+class NumbaBackend:
+    """Implements `Backend`; what it emits is described in `numba_printer`."""
+
+    name: str = "numba"
+    checks_by_default: bool = True
+
+    def usable(self) -> str | None:
+        return None
+
+    def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
+        try:
+            return KernelText(kernel, self.name, print_kernel(kernel))
+        except RecursionError as error:
+            raise _too_deep(kernel, error) from error
+
+    def load(self, text: KernelText) -> NumbaKernel:
+        regions = _compile(text)
+        functions = tuple(
+            _Region(_SIGNATURE(compiled.address), compiled.address, _pays(text.kernel, i), compiled)
+            for i, compiled in enumerate(regions)
+        )
+        counts = {f.site: len(f.values) for region in text.kernel.regions for f in _fails(region)}
+        width = 1 + max(counts.values()) if counts else 0
+        return NumbaKernel(text.kernel, text.source, functions, counts, width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """`parallel`: threads pay off. `owner` keeps the machine code alive."""
+
+    function: Callable[[int, int, int, int], None]
+    address: int
+    parallel: bool
+    owner: Any
+
+
+@dataclass(frozen=True, eq=False)
+class NumbaKernel:
+    """Implements `CompiledKernel`.
+
+    `values` is how many values a Fail of each site records, and `width` the number of words that
+    the record of any takes, 0 where nothing can fail.
+    `blocks` are the argument blocks that no call uses now.
+    """
+
+    kernel: Kernel
+    source: str
+    regions: tuple[_Region, ...]
+    values: Mapping[int, int]
+    width: int
+    blocks: list[_Block] = field(default_factory=list)
+
+    def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
+        try:
+            block = self.blocks.pop()
+        except IndexError:
+            block = _Block(len(self.kernel.buffers), self.width)
+        try:
+            block.pack(block.words, 0, *addresses)
+            for region in self.regions:
+                parts = block.parts if threads is None else min(threads, block.parts)
+                if not (
+                    region.parallel
+                    and parts > 1
+                    and LAUNCHER.launch(
+                        region.address,
+                        block.arguments,
+                        block.failures,
+                        self.width * _WORD,
+                        parts,
+                    )
+                ):
+                    region.function(block.arguments, block.failures, 0, 1)
+                if self.width and (failure := block.take_failure(self.values)) is not None:
+                    return failure
+            return None
+        finally:
+            self.blocks.append(block)
+
+
+class _Block:
+    """The arguments of one call at a time: the addresses, then a failure record per part.
+
+    Parts are in the order of the loop that they share, so the first record that is not empty
+    holds the failure that a serial run would meet first.
+    """
+
+    __slots__ = ("arguments", "failures", "pack", "parts", "rows", "width", "words")
+
+    def __init__(self, buffers: int, width: int) -> None:
+        self.parts = int(numba.config.NUMBA_NUM_THREADS)
+        self.width = width
+        self.words = (ctypes.c_int64 * (buffers + self.parts * width + 1))()
+        self.rows = range(buffers, buffers + self.parts * width, width or 1)
+        self.arguments = ctypes.addressof(self.words)
+        self.failures = self.arguments + buffers * _WORD
+        self.pack = struct.Struct(f"={buffers}q").pack_into
+
+    def take_failure(self, counts: Mapping[int, int]) -> Failure | None:
+        """The first failure on record; the records are empty afterwards."""
+        found = next((row for row in self.rows if self.words[row]), None)
+        if found is None:
+            return None
+        site = self.words[found] - 1
+        values = self.words[found + 1 : found + 1 + counts[site]]
+        ctypes.memset(self.failures, 0, len(self.rows) * self.width * _WORD)
+        return Failure(site, tuple(values))
+
+
+def _compile(text: KernelText) -> tuple[Any, ...]:
+    """The compiled regions, by running the module that the text is."""
+    name = f"<tc {text.kernel.name}>"
+    module: dict[str, Any] = {"__name__": name}
+    try:
+        exec(compile(text.source, name, "exec"), module)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise _too_deep(text.kernel, error) from error
+    regions: tuple[Any, ...] = module["REGIONS"]
+    return regions
+
+
+def _too_deep(kernel: Kernel, error: Exception) -> BackendError:
+    return BackendError(
+        f"{kernel.name} is nested too deeply for Python: {error}",
+        repair='split the expression into several statements, or use backend="c"',
+    )
+
+
+def _pays(kernel: Kernel, number: int) -> bool:
+    """Whether a region can be shared among threads and is large enough."""
+    region = kernel.regions[number]
+    if shared_loop(region) is None:
+        return False
+    cost = estimate(replace(kernel, regions=(region,)))
+    return cost.flops + cost.bytes // 4 >= PARALLEL_WORK
+
+
+def _fails(stmts: tuple[Stmt, ...]) -> Iterator[Fail]:
+    for stmt in stmts:
+        match stmt:
+            case Fail():
+                yield stmt
+            case For(body=body):
+                yield from _fails(body)
+            case If(then=then, otherwise=otherwise):
+                yield from _fails((*then, *otherwise))
+            case _:
+                pass

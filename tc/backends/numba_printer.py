@@ -1,0 +1,436 @@
+"""Kernels as Python source for numba: one function per region, plain loops over flat buffers.
+
+The text is a module that runs as it stands; `tc.backends.numba_runtime` has the few names that
+it needs. numba computes int8 to int32 in 64 bits and mixes uint64 with int64 into float64, so
+every integer operation stands in a cast to its own type, and so does every constant.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tc.backends.intervals import Interval, interval, loop_interval, never_overflows
+from tc.builtins import BUILTINS
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Comment,
+    Compare,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Select,
+    Set,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    row_major,
+    unknown_node,
+    walk,
+)
+
+RUNTIME_NAMES = ("read_only", "record", "region", "share", "writable")
+HELPER_NAMES = (
+    "floor_divide", "floor_modulo", "from_half", "maximum", "minimum", "to_half", "truncate",
+)  # fmt: skip
+_NUMPY_NAMES = (
+    "bool_", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64",
+)  # fmt: skip
+_LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
+_RESERVED = frozenset(
+    (
+        *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *RUNTIME_NAMES, *HELPER_NAMES,
+        *_NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS",
+    )
+)  # fmt: skip
+
+# precedence of Python's operators, loosest first
+_CHOICE, _OR, _AND, _NOT, _RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
+_LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
+_RING = ("+", "-", "*")
+
+
+def print_kernel(kernel: Kernel) -> str:
+    """The text of a kernel; equal kernels give equal texts."""
+    names = _Names.of(kernel)
+    functions = [_region(i, region, kernel, names) for i, region in enumerate(kernel.regions)]
+    body = [line for function in functions for line in ("", "", *function)]
+    regions = ", ".join(names.regions) + ("," if len(functions) == 1 else "")
+    lines = [*_head(kernel, names), *_imports("\n".join(body)), *body]
+    return "\n".join((*lines, "", "", f"REGIONS = ({regions})", ""))
+
+
+def shared_loop(region: tuple[Stmt, ...]) -> For | None:
+    """The parallel loop of a region whose iterations may be shared among threads."""
+    loops = [s for s in region if not isinstance(s, Comment | Let)]
+    loop = loops[0] if len(loops) == 1 else None
+    return loop if isinstance(loop, For) and loop.parallel else None
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Names:
+    """How the kernel's names are spelt in Python."""
+
+    buffers: Mapping[str, str]
+    variables: Mapping[str, str]
+    regions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> _Names:
+        taken = set(_RESERVED)
+        buffers = {b.name: _spell(b.name, taken) for b in kernel.buffers}
+        variables: dict[str, str] = {}
+        for region in kernel.regions:
+            for stmt in _statements(region):
+                if isinstance(stmt, For | Let) and stmt.var not in variables:
+                    variables[stmt.var] = _spell(stmt.var, taken)
+        numbers = range(len(kernel.regions))
+        regions = tuple(_spell(f"{kernel.name}_{i}", taken) for i in numbers)
+        return cls(buffers, variables, regions)
+
+
+def _spell(name: str, taken: set[str]) -> str:
+    """A Python name like this one that is not taken; then it is.
+
+    >>> _spell("2LUT", set()), _spell("MLP1#2.t", set()), _spell("lambda", {"lambda"})
+    ('_2LUT', 'MLP1_2_t', 'lambda_1')
+    """
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
+    spelling, count = plain, 0
+    while spelling in taken:
+        count += 1
+        spelling = f"{plain}_{count}"
+    taken.add(spelling)
+    return spelling
+
+
+# --- the module around the regions ------------------------------------------------------------
+
+
+def _head(kernel: Kernel, names: _Names) -> Iterator[str]:
+    yield f"# {kernel.name}"
+    for buffer in kernel.buffers:
+        spelling = names.buffers[buffer.name]
+        name = buffer.name if buffer.name == spelling else f"{buffer.name} (here {spelling})"
+        text = f"#   {buffer.role} {buffer.dtype}({', '.join(map(str, buffer.shape))}) {name}"
+        if buffer.strides != row_major(buffer.shape):
+            text += f", strides ({', '.join(map(str, buffer.strides))})"
+        yield text
+
+
+def _imports(body: str) -> Iterator[str]:
+    """The imports that a text needs: those of whose names it holds the words."""
+    words = set("".join(c if c.isalnum() or c == "_" else " " for c in body).split())
+
+    def used(names: Iterable[str]) -> str:
+        return ", ".join(name for name in names if name in words)
+
+    yield ""
+    if used(("inf", "nan")):
+        yield f"from math import {used(('inf', 'nan'))}"
+        yield ""
+    if used(_NUMPY_NAMES):
+        yield f"from numpy import {used(_NUMPY_NAMES)}"
+        yield ""
+    if "math" in words:
+        yield "from tc.backends import numba_math as math"
+    if used(HELPER_NAMES):
+        yield f"from tc.backends.numba_math import {used(HELPER_NAMES)}"
+    if used(RUNTIME_NAMES):
+        yield f"from tc.backends.numba_runtime import {used(RUNTIME_NAMES)}"
+
+
+def _region(number: int, region: tuple[Stmt, ...], kernel: Kernel, names: _Names) -> Iterator[str]:
+    written = {s.buffer for s in _statements(region) if isinstance(s, Store)}
+    used = {e.buffer for s in _statements(region) for e in _loads(s)} | written
+    yield "@region"
+    yield f"def {names.regions[number]}(arguments, failure, part, parts):"
+    for position, buffer in enumerate(kernel.buffers):
+        if buffer.name in used:
+            kind = "writable" if buffer.name in written else "read_only"
+            dtype = _storage(buffer.dtype)
+            yield f"    {names.buffers[buffer.name]} = {kind}(arguments, {position}, {dtype})"
+    assigned = {s.var for s in _statements(region) if isinstance(s, Set)}
+    buffers = {b.name: b for b in kernel.buffers}
+    context = _Context(names, buffers, shared_loop(region), frozenset(assigned), {})
+    yield from _block(region, context)
+
+
+def _storage(dtype: DType) -> str:
+    """The type of the elements of a buffer, as a name of numpy."""
+    if dtype == BOOL:
+        return "bool_"
+    return str(UINT16 if dtype == FLOAT16 else dtype)
+
+
+def _statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    for stmt in stmts:
+        yield stmt
+        if isinstance(stmt, For):
+            yield from _statements(stmt.body)
+        elif isinstance(stmt, If):
+            yield from _statements(stmt.then)
+            yield from _statements(stmt.otherwise)
+
+
+def _loads(stmt: Stmt) -> Iterator[Load]:
+    """The loads of a statement itself, without those of the statements in it."""
+    exprs: tuple[Expr, ...]
+    match stmt:
+        case For(begin=begin, end=end):
+            exprs = (begin, end)
+        case If(condition=condition):
+            exprs = (condition,)
+        case Let(value=value) | Set(value=value):
+            exprs = (value,)
+        case Store(indices=indices, value=value):
+            exprs = (*indices, value)
+        case Fail(values=values):
+            exprs = values
+        case Comment():
+            exprs = ()
+        case _:
+            raise unknown_node(stmt)
+    return (e for expr in exprs for e in walk(expr) if isinstance(e, Load))
+
+
+# --- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Context:
+    """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
+
+    names: _Names
+    buffers: Mapping[str, Buffer]
+    shared: For | None
+    assigned: frozenset[str]
+    known: Mapping[str, Interval]
+
+    def knowing(self, name: str, bounds: Interval) -> _Context:
+        return replace(self, known={**self.known, name: bounds})
+
+
+def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+    empty = True
+    for stmt in stmts:
+        empty = empty and isinstance(stmt, Comment)
+        yield from (f"    {line}" for line in _statement(stmt, context))
+        if isinstance(stmt, Let) and not stmt.dtype.is_float and stmt.var not in context.assigned:
+            context = context.knowing(stmt.var, interval(stmt.value, context.known))
+    if empty:
+        yield "    pass"
+
+
+def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
+    variables = context.names.variables
+    match stmt:
+        case For(var=var, begin=begin, end=end, body=body):
+            bounds = _list((begin, end), context)
+            if stmt is context.shared:
+                yield f"first, last = share({bounds}, part, parts)"
+                bounds = "first, last"
+            elif isinstance(begin, Const) and begin.value == 0:
+                bounds = _text(end, context)
+            yield f"for {variables[var]} in range({bounds}):"
+            yield from _block(body, context.knowing(var, loop_interval(stmt, context.known)))
+        case If(condition=condition, then=then, otherwise=otherwise):
+            yield f"if {_text(condition, context)}:"
+            yield from _block(then, context)
+            if otherwise:
+                yield "else:"
+                yield from _block(otherwise, context)
+        case Let(var=var, value=value) | Set(var=var, value=value):
+            yield f"{variables[var]} = {_text(value, context)}"
+        case Store(buffer=buffer, indices=indices, value=value):
+            place = _element(buffer, indices, context)
+            yield f"{place} = {_text(value, context)}"
+        case Fail(site=site, values=values):
+            yield f"record(failure, {_list((Const(site, INT64), *values), context)})"
+        case Comment(text=text):
+            yield from (f"# {line}".rstrip() for line in text.splitlines())
+        case _:
+            raise unknown_node(stmt)
+
+
+# --- expressions ------------------------------------------------------------------------------
+
+
+def _text(expr: Expr, context: _Context) -> str:
+    return _expression(expr, context)[0]
+
+
+def _list(exprs: tuple[Expr, ...], context: _Context) -> str:
+    return ", ".join([_expression(expr, context)[0] for expr in exprs])
+
+
+def _at_least(expr: Expr, level: int, context: _Context) -> str:
+    text, own = _expression(expr, context)
+    return text if own >= level else f"({text})"
+
+
+def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
+    """The text and the precedence of its outermost operator."""
+    match expr:
+        case Const():
+            return _constant(expr)
+        case Var(name=name):
+            return context.names.variables[name], _ATOM
+        case Load(buffer=buffer, indices=indices):
+            return _element(buffer, indices, context), _ATOM
+        case Unary(operand=operand, dtype=dtype):
+            text = f"-{_at_least(operand, _SIGN, context)}"
+            return (text, _SIGN) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
+        case Binary():
+            return _binary(expr, context)
+        case Compare(op=op, left=left, right=right):
+            sides = (_at_least(side, _SUM, context) for side in (left, right))
+            return f" {op} ".join(sides), _RELATION
+        case Logical(op="!", operands=(operand,)):
+            return f"not {_at_least(operand, _NOT, context)}", _NOT
+        case Logical(op=op, operands=operands):
+            word, level = ("and", _AND) if op == "&&" else ("or", _OR)
+            return f" {word} ".join(_at_least(o, level, context) for o in operands), level
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            chosen = (_at_least(e, _OR, context) for e in (then, condition))
+            return f"{' if '.join(chosen)} else {_text(otherwise, context)}", _CHOICE
+        case Call(function=function, args=args):
+            return f"math.{BUILTINS[function].numba}({_list(args, context)})", _ATOM
+        case Cast():
+            return _cast(expr, context)
+        case _:
+            raise unknown_node(expr)
+
+
+def _binary(expr: Binary, context: _Context) -> tuple[str, int]:
+    match expr:
+        case Binary(op="min" | "max" as op, dtype=dtype) if dtype == BOOL:
+            word = "&&" if op == "min" else "||"
+            return _expression(Logical(word, (expr.left, expr.right)), context)
+        case Binary(op="min" | "max" as op, left=left, right=right):
+            return f"{op}imum({_list((left, right), context)})", _ATOM
+        case Binary(op="/", dtype=dtype, left=left, right=right) if dtype.is_float:
+            return _infix("/", left, right, context), _PRODUCT
+        case Binary(op="%", dtype=dtype, left=left, right=right) if dtype.is_float:
+            return f"floor_modulo({_list((left, right), context)})", _ATOM
+        case Binary(op="/" | "%" as op, left=left, right=Const(value=value) as right) if value > 0:
+            text = _infix("//" if op == "/" else "%", left, right, context)
+            return (text, _PRODUCT) if _is_exact(expr.dtype) else (f"{expr.dtype}({text})", _ATOM)
+        case Binary(op="/" | "%" as op, left=left, right=right):
+            name = "floor_divide" if op == "/" else "floor_modulo"
+            return f"{name}({_list((left, right), context)})", _ATOM
+        case Binary(op=op, dtype=dtype):
+            if dtype.kind == "int" and not never_overflows(expr, context.known):
+                return f"{dtype}({_ring(expr, context, unsigned=True)})", _ATOM
+            text = _ring(expr, context)
+            return (text, _LEVELS[op]) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
+
+
+def _is_exact(dtype: DType) -> bool:
+    """Whether numba computes + - * on this type in this type."""
+    return dtype.is_float or dtype in (INT64, UINT64)
+
+
+def _ring(expr: Binary, context: _Context, *, unsigned: bool = False) -> str:
+    """A sum or product before the cast to its type. Of sums and products of one type only the
+    whole needs a cast, as the low bits of a result depend on the low bits of its terms alone.
+    Signed ones that may leave int64 are computed `unsigned`: LLVM knows no signed overflow."""
+    level = _LEVELS[expr.op]
+    texts = []
+    for side, least in ((expr.left, level), (expr.right, level + 1)):
+        if isinstance(side, Binary) and side.op in _RING:
+            text = _ring(side, context, unsigned=unsigned)
+            texts.append(text if _LEVELS[side.op] >= least else f"({text})")
+        elif unsigned:
+            text = str(side.value) if isinstance(side, Const) else _text(side, context)
+            texts.append(f"uint64({text})")
+        elif isinstance(side, Const) and side.dtype.kind == "int" and side.value >= 0:
+            texts.append(str(side.value))
+        else:
+            texts.append(_at_least(side, least, context))
+    return f" {expr.op} ".join(texts)
+
+
+def _infix(op: str, left: Expr, right: Expr, context: _Context) -> str:
+    return f"{_at_least(left, _PRODUCT, context)} {op} {_at_least(right, _SIGN, context)}"
+
+
+def _cast(expr: Cast, context: _Context) -> tuple[str, int]:
+    source, target = expr.operand.dtype, expr.dtype
+    text = _text(expr.operand, context)
+    if source == target:
+        return _expression(expr.operand, context)
+    if target == BOOL:
+        zero = _text(Const(0.0 if source.is_float else 0, source), context)
+        return f"{_at_least(expr.operand, _SUM, context)} != {zero}", _RELATION
+    if source == FLOAT16:
+        return f"from_half({text})", _ATOM
+    if target == FLOAT16:
+        narrow = source in (FLOAT32, FLOAT64)
+        return f"to_half({text})" if narrow else f"to_half(float32({text}))", _ATOM
+    if source.is_float and target.is_integer:
+        return f"truncate({text}, {target})", _ATOM
+    return f"{target}({text})", _ATOM
+
+
+def _constant(const: Const) -> tuple[str, int]:
+    value, dtype = const.value, const.dtype
+    if dtype == BOOL:
+        return str(bool(value)), _ATOM
+    if dtype == INT64:
+        return str(value), _ATOM if value >= 0 else _SIGN
+    if dtype == FLOAT64:
+        text = repr(float(value))
+        return text, _SIGN if text.startswith("-") else _ATOM
+    return f"{dtype}({_short(float(value)) if dtype == FLOAT32 else value})", _ATOM
+
+
+def _short(value: float) -> str:
+    """The shortest text of a float32 that still reads as it, by way of a float64.
+
+    >>> _short(float(np.float32(0.1))), _short(1.0), _short(float("-inf"))
+    ('0.1', '1.0', '-inf')
+    """
+    text = str(np.float32(value))
+    return text if np.float32(float(text)) == np.float32(value) else repr(value)
+
+
+# --- places in memory -------------------------------------------------------------------------
+
+
+def _element(buffer: str, indices: tuple[Expr, ...], context: _Context) -> str:
+    """An element by its offset from element (0, ..., 0), the sum of index * stride. Indices are
+    in bounds, so the sum stays in int64."""
+    text, rest = "", 0
+    for index, stride in zip(indices, context.buffers[buffer].strides, strict=True):
+        if isinstance(index, Const):
+            rest += int(index.value) * stride
+        elif stride != 0:
+            sign = "-" if stride < 0 else "+"
+            term = _at_least(index, _SUM if stride == 1 else _PRODUCT, context)
+            term = term if abs(stride) == 1 else f"{term} * {abs(stride) if text else stride}"
+            first = term if stride != -1 else f"-{_at_least(index, _SIGN, context)}"
+            text = f"{text} {sign} {term}" if text else first
+    if rest or not text:
+        text = f"{text} {'-' if rest < 0 else '+'} {abs(rest)}" if text else str(rest)
+    return f"{context.names.buffers[buffer]}[{text}]"

@@ -1,0 +1,261 @@
+"""What the built-in functions mean, in numpy: the reference that other columns are tested against.
+
+Each function takes arrays (or numpy scalars) of float32 or of float64, all of one shape, and
+gives the same type. Those that round compute float32 in float64, so that the reference is right
+to half a unit in the last place there; special cases are those of C and CUDA. None warns.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Formula: TypeAlias = Callable[..., Array]
+
+_SPLITTER = 134217729.0  # 2**27 + 1: splits a float64 into two halves of 26 bits (Dekker)
+_SQRT_HALF = 0.7071067811865476
+_SQRT_HALF_REST = -4.833646656726457e-17  # sqrt(1/2) is the sum of the two
+_SMALLEST_NORMAL = 2.2250738585072014e-308
+
+
+def exact(formula: Formula) -> Formula:
+    """A formula that is used in the arguments' own type."""
+
+    @functools.wraps(formula)
+    def silent(*args: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return formula(*args)
+
+    return silent
+
+
+def in_double(formula: Formula) -> Formula:
+    """A formula for float64 that serves float32 too, rounded at the end."""
+
+    @functools.wraps(formula)
+    def widened(*args: Array) -> Array:
+        with np.errstate(all="ignore"):
+            result = formula(*(np.asarray(arg, dtype=np.float64) for arg in args))
+            return np.asarray(result).astype(np.asarray(args[0]).dtype)
+
+    return widened
+
+
+def scipy_special(name: str) -> Formula:
+    """A function of scipy.special, which is imported when it is first called."""
+
+    @in_double
+    def formula(*args: Array) -> Array:
+        result: Array = getattr(special(), name)(*args)
+        return result
+
+    return formula
+
+
+@functools.cache
+def special() -> Any:
+    """The module scipy.special; imported late because that takes a quarter of a second."""
+    return import_module("scipy.special")
+
+
+# --- exact arithmetic -------------------------------------------------------------------------
+
+
+def two_product(x: Array, y: Array) -> tuple[Array, Array]:
+    """x * y as a rounded product and its error, where nothing over- or underflows (Dekker)."""
+    product = x * y
+    (x_high, x_low), (y_high, y_low) = split(x), split(y)
+    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, error
+
+
+def split(x: Array) -> tuple[Array, Array]:
+    scaled = _SPLITTER * x
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+@in_double
+def fma(x: Array, y: Array, z: Array) -> Array:
+    # The factors are brought near 1, so that splitting them cannot overflow. Where the addend then
+    # leaves the range of float64, it is so large or small that the plain expression is as good.
+    (x, x_exponent), (y, y_exponent) = np.frexp(x), np.frexp(y)
+    exponent = x_exponent + y_exponent
+    product, error = two_product(x, y)
+    addend = np.ldexp(z, -exponent)
+    total = product + addend
+    back = total - product
+    rest = (product - (total - back)) + (addend - back)
+    near = np.ldexp(total + (rest + error), exponent)
+    plain = np.ldexp(product, exponent) + z
+    return np.where(np.isfinite(near) & (product != 0), near, plain)
+
+
+def exp_of_square(x: Array, sign: float) -> Array:
+    """exp(sign * x * x) without the error that rounding x * x would make."""
+    product, error = two_product(x, x)
+    return np.exp(sign * product) * (1 + sign * error)
+
+
+# --- rounding and remainders ------------------------------------------------------------------
+
+
+@exact
+def round_half_away(x: Array) -> Array:
+    whole = np.trunc(x)
+    return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
+
+
+@in_double
+def remainder(x: Array, y: Array) -> Array:
+    """x - n * y for the integer n nearest to x / y, the even one of two: IEEE, unlike numpy's."""
+    left, right = np.abs(x), np.abs(y)
+    left = np.where(right <= np.finfo(np.float64).max / 2, np.fmod(left, right + right), left)
+    # now left < 2 * right; comparing left + left avoids the half of a tiny right
+    is_tiny = right < 2 * _SMALLEST_NORMAL
+    doubled = np.where(is_tiny, left + left, left)
+    bound = np.where(is_tiny, right, 0.5 * right)
+    once = np.where(doubled > bound, left - right, left)
+    doubled_once = np.where(is_tiny, once + once, once)
+    twice = np.where((doubled > bound) & (doubled_once >= bound), once - right, once)
+    result = np.where(np.signbit(x), -twice, twice)
+    result = np.where(result == 0, np.copysign(0.0, x), result)
+    return np.where((y == 0) | np.isinf(x) | np.isnan(x) | np.isnan(y), np.nan, result)
+
+
+@exact
+def fdim(x: Array, y: Array) -> Array:
+    zero = np.asarray(x).dtype.type(0)
+    return np.where(x > y, x - y, np.where(np.isnan(x) | np.isnan(y), x + y, zero))
+
+
+@in_double
+def logb(x: Array) -> Array:
+    exponent = np.frexp(x)[1] - 1.0
+    return np.where(x == 0, -np.inf, np.where(np.isfinite(x), exponent, np.abs(x)))
+
+
+# --- formulas that numpy lacks ----------------------------------------------------------------
+
+
+@in_double
+def sinpi(x: Array) -> Array:
+    quarter, rest = _half_turns(x)
+    angle = np.pi * rest
+    sine, cosine = np.sin(angle), np.cos(angle)
+    # + 0.0 makes the zeros at whole numbers positive before x gives them its sign
+    return np.copysign(1.0, x) * (np.choose(quarter, (sine, cosine, -sine, -cosine, sine)) + 0.0)
+
+
+@in_double
+def cospi(x: Array) -> Array:
+    quarter, rest = _half_turns(x)
+    angle = np.pi * rest
+    sine, cosine = np.sin(angle), np.cos(angle)
+    return np.choose(quarter, (cosine, -sine, -cosine, sine, cosine)) + 0.0
+
+
+def _half_turns(x: Array) -> tuple[Array, Array]:
+    """|x| modulo 2 as a multiple (0 to 4) of one half and an exact rest of at most one quarter."""
+    turn = np.fmod(np.abs(x), 2.0)
+    quarter = np.floor(2.0 * turn + 0.5)
+    return np.where(np.isnan(quarter), 0, quarter).astype(np.int64), turn - 0.5 * quarter
+
+
+@in_double
+def exp10(x: Array) -> Array:
+    return np.power(10.0, x)
+
+
+@in_double
+def rcbrt(x: Array) -> Array:
+    return 1.0 / np.cbrt(x)
+
+
+@in_double
+def rsqrt(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+@in_double
+def norm(*args: Array) -> Array:
+    """The length of a vector; infinite where a component is, whatever the others are."""
+    return functools.reduce(np.hypot, args)
+
+
+@in_double
+def rnorm(*args: Array) -> Array:
+    return 1.0 / functools.reduce(np.hypot, args)
+
+
+@in_double
+def erfc(x: Array) -> Array:
+    # scipy's erfc loses 400 units in its tail; erfcx is right there
+    tail = special().erfcx(np.maximum(x, 1.0)) * exp_of_square(np.clip(x, 1.0, 27.3), -1.0)
+    return np.where(x > 1.0, tail, special().erfc(x))
+
+
+@in_double
+def erfcx(x: Array) -> Array:
+    # scipy's loses the same below -1
+    left = 2.0 * exp_of_square(np.clip(x, -26.8, -1.0), 1.0) - special().erfcx(-x)
+    return np.where(x < -1.0, left, special().erfcx(x))
+
+
+@in_double
+def normcdf(x: Array) -> Array:
+    bounded = np.clip(x, -39.0, 39.0)  # 0 and 1 are reached before
+    scaled, error = two_product(bounded, np.float64(-_SQRT_HALF))
+    rest = error - bounded * _SQRT_HALF_REST
+    tail = erfc(scaled)
+    # erfc(z + rest) is erfc(z) (1 - 2 z rest) but for terms that do not count
+    return 0.5 * np.where(bounded < -1.0, tail - 2.0 * scaled * rest * tail, tail)
+
+
+@in_double
+def tgamma(x: Array) -> Array:
+    # a pole between -1 and -infinity has no sign, unlike that at zero
+    is_pole = ((x < 0) & (np.floor(x) == x)) | (x == -np.inf)
+    near_zero = np.abs(x) < 1e-300
+    value = special().gamma(np.where(is_pole | near_zero, 1.0, x))
+    return np.where(is_pole, np.nan, np.where(near_zero, 1.0 / x, value))
+
+
+@in_double
+def lgamma(x: Array) -> Array:
+    is_pole = ((x <= 0) & (np.floor(x) == x)) | np.isinf(x)
+    value: Array = special().gammaln(np.where(is_pole, 1.0, x))
+    return np.where(is_pole, np.inf, value)
+
+
+acos, acosh, asin, asinh = (
+    in_double(f) for f in (np.arccos, np.arccosh, np.arcsin, np.arcsinh)
+)  # fmt: skip
+atan, atan2, atanh = (in_double(f) for f in (np.arctan, np.arctan2, np.arctanh))
+cbrt, cos, cosh, exp, exp2, expm1 = (
+    in_double(f) for f in (np.cbrt, np.cos, np.cosh, np.exp, np.exp2, np.expm1)
+)
+hypot, log, log10, log1p, log2 = (
+    in_double(f) for f in (np.hypot, np.log, np.log10, np.log1p, np.log2)
+)
+power, sin, sinh, tan, tanh = (
+    in_double(f) for f in (np.power, np.sin, np.sinh, np.tan, np.tanh)
+)  # fmt: skip
+absolute, ceil, copysign, divide = (
+    exact(f) for f in (np.abs, np.ceil, np.copysign, np.true_divide)
+)
+fabs, floor, fmax, fmin, fmod = (
+    exact(f) for f in (np.fabs, np.floor, np.fmax, np.fmin, np.fmod)
+)  # fmt: skip
+nextafter, sqrt, trunc = (exact(f) for f in (np.nextafter, np.sqrt, np.trunc))
+erf, erfinv, erfcinv, normcdfinv = (
+    scipy_special(n) for n in ("erf", "erfinv", "erfcinv", "ndtri")
+)  # fmt: skip
+j0, j1, y0, y1, cyl_bessel_i0, cyl_bessel_i1 = (
+    scipy_special(n) for n in ("j0", "j1", "y0", "y1", "i0", "i1")
+)

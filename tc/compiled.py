@@ -1,0 +1,300 @@
+"""A program as a function: specialised for each new set of sizes, remembered, thread-safe."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tc.arguments import bind_inputs, read_inputs, signature_of
+from tc.arrays import NUMPY
+from tc.backends import registry
+from tc.backends.base import AnyBackend, Backend, CompiledKernel
+from tc.errors import BackendError, InputError, TCError, TCWarning, render
+from tc.kernel.ir import Kernel, row_major
+from tc.options import Options
+from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
+from tc.pipeline import (
+    check_module,
+    emit_kernel,
+    lower_program,
+    parse_source,
+    shape_program,
+)
+from tc.semantics.program import Doubt, Program, ShapedProgram
+from tc.sizes import CallSizes, as_collection, resolve_sizes
+from tc.source import Source
+from tc.specialisation import (
+    Specialisation,
+    check_addressable,
+    run_specialised,
+    spaces,
+    start_doubts,
+)
+
+REMEMBERED = 256
+"""The number of specialisations that a function keeps, those used last."""
+
+_NO_TARGETS: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Shape and dtype of an output, as `Compiled.infer` gives them.
+
+    >>> print(TensorInfo((2, 3), np.dtype("float32")))
+    float32(2, 3)
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}({', '.join(map(str, self.shape))})"
+
+
+class Compiled:
+    """A def of a text as a function of arrays; made by `tc.compile` and `tc.define`.
+
+    `f(*inputs, outputs=None)`; inputs also by keyword, but for one named `outputs`. Arrays are
+    numpy's, or CPU arrays of any library with `__dlpack__` (torch, jax), all of one library; they
+    are not copied, and results are of the same library. Python numbers stand for inputs of rank
+    0. Several results come as a named tuple. Nothing is differentiated: gradients of torch
+    tensors stop here.
+
+    `outputs` (R4) is a sequence in return order, a dict by name of some or all, or the array of a
+    single output: row-major, writable, apart from all other arrays, and returned as it is. A
+    refused call has written nothing.
+
+    The function is specialised on first use per shapes, strides, and values of those integer
+    scalars that occur in subscripts, `where` or affine conditions; no other value compiles again.
+    It may be called from many threads, and pickles as its text. Raises InputError for arguments
+    that do not fit, RangeError for sizes that do not, AccessError for reads that leave their
+    tensor (G7), BackendError where the backend cannot compile.
+    """
+
+    def __init__(
+        self, program: Program, backend: str, options: Options | None, check: bool | None
+    ) -> None:
+        self.program = program
+        self.options = options or Options()
+        self._backend: AnyBackend = registry.get(backend)
+        self._requested_check = check
+        self.check = self._backend.checks_by_default if check is None else check
+        self.signature = signature_of(program)
+        self._result = (
+            result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
+        )
+        self._special: OrderedDict[Hashable, Specialisation] = OrderedDict()
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+        self._warned: set[Doubt] = set()
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend."""
+        return self._backend.name
+
+    @property
+    def __name__(self) -> str:  # as functions have it
+        return self.program.name
+
+    def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
+        if named or len(inputs) != len(self.signature.inputs):
+            inputs = bind_inputs(self.signature, inputs, named)
+        return self.call(inputs, outputs)
+
+    def call(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
+        """Calls the function with one value per input; doubts point two frames up."""
+        signature = self.signature
+        views, family, like, sizes_key = read_inputs(signature, inputs)
+        given = targets = _NO_TARGETS
+        if outputs is not None:
+            given = bind_outputs(signature, outputs)
+            targets, family, like = view_outputs(signature, given, inputs, family, like)
+        key = (sizes_key, *targets)
+        with self._lock:
+            special = self._special.get(key)
+            if special is not None:
+                self._special.move_to_end(key)
+        if special is None:
+            arrays = dict(zip(self.program.inputs, views, strict=True))
+            special = self._build(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
+        if targets:
+            check_outputs(signature, targets, special.shaped.shapes, views)
+            if family is not NUMPY:
+                for array in given.values():
+                    family.touch(array)
+        if special.doubts:
+            self._warn(special.doubts, 3)
+        results: list[Any] = run_specialised(
+            special, views, targets, alignment=family.alignment, threads=self.options.threads
+        )
+        if given or family is not NUMPY:
+            results = [
+                given[name] if name in given else family.wrap(result, like)
+                for name, result in zip(self.program.outputs, results, strict=True)
+            ]
+        return results[0] if self._result is None else self._result(*results)
+
+    def infer(self, /, *inputs_or_sizes: Any, **named: Any) -> dict[str, TensorInfo]:
+        """Shape and dtype of each output by name, without running or compiling anything.
+
+        Takes inputs, or sizes as in `f.infer(N=3)`; see `tc.emit` for all ways to say them.
+        """
+        sizes = self._sizes(inputs_or_sizes, named)
+        shaped = shape_program(self.program, sizes)
+        return {n: TensorInfo(s, d) for n, s, d in spaces(shaped, self.program.outputs)}
+
+    def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
+        """Compiles ahead for such inputs, row-major where no array is given, with outputs= or
+        without."""
+        sizes = self._sizes(inputs_or_sizes, named)
+        if not self.program.needs_initial:
+            self._prepare(sizes, ())
+        self._prepare(sizes, self.program.outputs)
+
+    def source(self, /, *inputs_or_sizes: Any, **named: Any) -> str:
+        """The code that runs for such inputs, in the backend's language."""
+        sizes = self._sizes(inputs_or_sizes, named)
+        needed = self.program.needs_initial
+        special = self._prepare(sizes, tuple(n for n in self.program.outputs if n in needed))
+        if special.runner is None:
+            raise BackendError(
+                f"the backend {self.backend!r} runs the text itself: it has no code to show",
+                repair='backend="c"',
+            )
+        return special.runner.source
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(p.text for p in self.signature.inputs)
+        outputs = ", ".join(self.program.outputs)
+        return f"<tc {self.program.name}({inputs}) -> ({outputs}), backend {self.backend}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self.program.source
+        text = (source.text, source.name, self.program.name)
+        return rebuild, (*text, self.backend, self.options, self._requested_check)
+
+    def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
+        return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
+
+    def _prepare(self, sizes: CallSizes, outputs: tuple[str, ...]) -> Specialisation:
+        key = (specialisation_key(self.program, sizes), *outputs)
+        return self._special.get(key) or self._build(key, sizes, frozenset(outputs))
+
+    def _build(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+        check_initial(self.program, given)
+        # one thread compiles; the others find what it made
+        with self._building:
+            special = self._special.get(key)
+            if special is None:
+                special = self._specialise(sizes, given)
+            with self._lock:
+                self._special[key] = special
+                while len(self._special) > REMEMBERED:
+                    self._special.popitem(last=False)
+        return special
+
+    def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+        shaped = shape_program(self.program, sizes)
+        check_addressable(shaped)
+        backend = self._backend
+        runner = shaped_backend = None
+        copies: tuple[int, ...] = ()
+        if isinstance(backend, Backend):
+            kernel = lower_program(shaped, sizes, initial=given, check=self.check)
+            runner = self._find(kernel)
+            if runner is None:
+                runner = backend.load(emit_kernel(kernel, backend, self.options))
+            copies = odd_strides(shaped, sizes)
+        else:
+            shaped_backend = backend
+        return Specialisation(
+            shaped,
+            runner,
+            shaped_backend,
+            copies,
+            spaces(shaped, self.program.outputs),
+            spaces(shaped, self.program.temporaries),
+            (*shaped.doubts, *start_doubts(shaped, given)),
+        )
+
+    def _find(self, kernel: Kernel) -> CompiledKernel | None:
+        """A kernel that was compiled before and does the same: that a caller passes an output
+        often changes nothing."""
+        wanted = replace(kernel, initial=frozenset())
+        with self._lock:
+            runners = [s.runner for s in self._special.values() if s.runner is not None]
+        return next((r for r in runners if replace(r.kernel, initial=frozenset()) == wanted), None)
+
+    def _warn(self, doubts: Iterable[Doubt], level: int) -> None:
+        for doubt in doubts:
+            if doubt not in self._warned:
+                self._warned.add(doubt)
+                warn_doubts((doubt,), level + 1)
+
+
+def check_initial(program: Program, given: frozenset[str]) -> None:
+    """R4: outputs that are read before they are defined have been passed."""
+    for name, span in program.needs_initial.items():
+        if name not in given:
+            raise InputError(
+                f"{program.name}: {name} is read before any statement defines it, so its first "
+                "values must be passed",
+                rule="R4",
+                span=span,
+                repair=f'outputs={{"{name}": {name}}}',
+            )
+
+
+def sizes_of_arrays(program: Program, arrays: Mapping[str, np.ndarray]) -> CallSizes:
+    """The sizes of a call whose inputs are all there and have been checked."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    scalars = {name: int(arrays[name]) for name in program.static_scalars}
+    strides = {name: array.strides for name, array in arrays.items()}
+    return CallSizes(shapes, scalars, strides)
+
+
+def specialisation_key(program: Program, sizes: CallSizes) -> tuple[Any, ...]:
+    """The key that `read_inputs` gives arrays of these sizes."""
+    key: list[Any] = []
+    for name in program.inputs:
+        tensor = program.tensors[name]
+        if tensor.rank:
+            shape = sizes.shapes[name]
+            normal = tuple(step * tensor.dtype.bytes for step in row_major(shape))
+            key += [shape, sizes.strides.get(name, normal)]
+        elif name in program.static_scalars:
+            key.append(sizes.scalars[name])
+    return tuple(key)
+
+
+def odd_strides(shaped: ShapedProgram, sizes: CallSizes) -> tuple[int, ...]:
+    """The places of inputs with strides that are no multiple of their elements."""
+    program = shaped.program
+    return tuple(
+        place
+        for place, name in enumerate(program.inputs)
+        if any(s % program.tensors[name].dtype.bytes for s in sizes.strides.get(name, ()))
+    )
+
+
+def rebuild(
+    text: str, name: str, entry: str, backend: str, options: Options, check: bool | None
+) -> Compiled:
+    """A function from what was pickled; its doubts were told where it was made first."""
+    program = check_module(parse_source(Source(text, name)), entry)
+    return Compiled(program, backend, options, check)
+
+
+def warn_doubts(doubts: Iterable[Doubt], level: int) -> None:
+    """Python warnings for doubts, at the caller that is so many frames up."""
+    for doubt in doubts:
+        error = TCError(doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair)
+        warnings.warn(render("doubt", error), TCWarning, stacklevel=level + 1)

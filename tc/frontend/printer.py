@@ -1,0 +1,151 @@
+"""From the syntax tree back to text, with as few parentheses as the tree allows.
+
+What is printed parses back to the same tree: `parse(Source(to_text(module))) == module`.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn, TypeAlias
+
+from tc.frontend.ast import (
+    Annotation,
+    Apply,
+    Binary,
+    Binding,
+    CallStatement,
+    Cast,
+    Clause,
+    Comprehension,
+    Conditional,
+    Def,
+    Dim,
+    Exists,
+    Expr,
+    Module,
+    Name,
+    Number,
+    Param,
+    RangeClause,
+    Return,
+    Statement,
+    TensorType,
+    Unary,
+)
+from tc.frontend.tokens import PRECEDENCE, PREFIX_PRECEDENCE, TERNARY_PRECEDENCE
+
+AnyNode: TypeAlias = (
+    Module | Def | Param | Return | TensorType | Statement | Clause | Annotation | Expr
+)
+
+_LOOSEST = TERNARY_PRECEDENCE
+
+
+def to_text(node: AnyNode) -> str:
+    """The text of a tree or of a part of one.
+
+    A statement is one line, and so is the header of a def. The text of a module ends with a line
+    end, that of any other node does not.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.source import Source
+    >>> text = "def f(float(N)A)->(C) {C(i)=(2*A(i))-(1-A(i))}"
+    >>> print(to_text(parse(Source(text))), end="")
+    def f(float(N) A) -> (C) {
+      C(i) = 2 * A(i) - (1 - A(i))
+    }
+    """
+    match node:
+        case Module():
+            return "\n".join(to_text(d) + "\n" for d in node.defs)
+        case Def():
+            body = "".join(f"  {_statement(s)}\n" for s in node.body)
+            params, returns = _list(node.params), _list(node.returns)
+            return f"def {node.name.text}({params}) -> ({returns}) {{\n{body}}}"
+        case Param():
+            return f"{to_text(node.type)} {node.name.text}"
+        case Return():
+            return f"{to_text(node.type)} {node.name.text}" if node.type else node.name.text
+        case TensorType():
+            return node.spelling if node.dims is None else f"{node.spelling}({_list(node.dims)})"
+        case Comprehension() | CallStatement():
+            return _statement(node)
+        case RangeClause() | Binding() | Exists():
+            return _clause(node)
+        case Annotation():
+            return f"<=> {node.name.text}({_list(node.args)})"
+        case _:
+            return _expression(node, _LOOSEST)
+
+
+def is_composite(bound: Expr) -> bool:
+    """Whether a bound of a range has spaces in it, and so gets some around its `:`."""
+    return isinstance(bound, Binary | Conditional)
+
+
+def _list(nodes: tuple[Param, ...] | tuple[Return, ...] | tuple[Expr, ...]) -> str:
+    return ", ".join(to_text(node) for node in nodes)
+
+
+def _statement(node: Statement) -> str:
+    match node:
+        case CallStatement():
+            return f"({_list(node.targets)}) = {node.callee.text}({_list(node.args)})"
+        case Comprehension():
+            indices = "" if node.indices is None else f"({_list(node.indices)})"
+            text = f"{node.target.text}{indices} {node.op} {_expression(node.rhs, _LOOSEST)}"
+            if node.where:
+                text += " where " + ", ".join(_clause(clause) for clause in node.where)
+            return text + (f" {to_text(node.annotation)}" if node.annotation else "")
+        case _:
+            _unreachable(node)
+
+
+def _clause(node: Clause) -> str:
+    match node:
+        case RangeClause():
+            # beside the ':' of the range, the ':' of a conditional would mislead
+            begin, end = (_expression(b, _LOOSEST + 1) for b in (node.begin, node.end))
+            colon = " : " if is_composite(node.begin) or is_composite(node.end) else ":"
+            return f"{node.variable.text} in {begin}{colon}{end}"
+        case Binding():
+            return f"{node.name.text} = {_expression(node.value, _LOOSEST)}"
+        case Exists():
+            return f"exists {_expression(node.read, _LOOSEST)}"
+        case _:
+            _unreachable(node)
+
+
+def _expression(node: Expr, least: int) -> str:
+    """The text of an expression, in parentheses where it binds less than `least`."""
+    match node:
+        case Number() | Name():
+            return node.text
+        case Dim():
+            return f"{node.tensor.text}.{node.axis}"
+        case Apply():
+            args = ", ".join([_expression(arg, _LOOSEST) for arg in node.args])
+            return f"{node.name.text}({args})"
+        case Cast():
+            return f"{node.spelling}({_expression(node.operand, _LOOSEST)})"
+        case Unary():
+            text, binding = (
+                node.op + _expression(node.operand, PREFIX_PRECEDENCE),
+                PREFIX_PRECEDENCE,
+            )
+        case Binary():
+            binding = PRECEDENCE[node.op]
+            left, right = _expression(node.left, binding), _expression(node.right, binding + 1)
+            text = f"{left} {node.op} {right}"
+        case Conditional():
+            binding = TERNARY_PRECEDENCE
+            condition = _expression(node.condition, binding + 1)
+            then = _expression(node.then, binding)
+            otherwise = _expression(node.otherwise, binding)
+            text = f"{condition} ? {then} : {otherwise}"
+        case _:
+            _unreachable(node)
+    return text if binding >= least else f"({text})"
+
+
+def _unreachable(node: NoReturn) -> NoReturn:
+    raise AssertionError(f"not a node of the syntax tree: {node!r}")

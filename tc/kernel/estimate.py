@@ -1,0 +1,163 @@
+"""What a kernel costs at least: arithmetic operations, and bytes that must cross the memory bus."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.dtypes import INT64
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Call,
+    Comment,
+    Compare,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Set,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    children,
+    unknown_node,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`flops` counts each arithmetic operation and each function as one, whatever its type, but
+    for subscripts and comparisons of int64. `loaded` and `stored` are the compulsory bytes:
+    each element that a kernel touches moves once, and what it has written itself is not loaded.
+    Both branches of a condition count.
+    """
+
+    flops: int
+    loaded: int
+    stored: int
+
+    @property
+    def bytes(self) -> int:
+        return self.loaded + self.stored
+
+    @property
+    def intensity(self) -> float:
+        """The arithmetic intensity: flops per byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+
+def estimate(kernel: Kernel) -> Estimate:
+    """The counts of a whole kernel.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> i = Var("i", INT64)
+    >>> body = Store("o", (i,), Binary("*", Const(2.0, FLOAT32), Load("a", (i,), FLOAT32), FLOAT32))
+    >>> estimate(Kernel(
+    ...     "double",
+    ...     (Buffer("a", FLOAT32, (4,), (2,), "input"), Buffer("o", FLOAT32, (4,), (1,), "output")),
+    ...     ((For("i", Const(0, INT64), Const(4, INT64), (body,), parallel=True),),),
+    ... ))
+    Estimate(flops=4, loaded=16, stored=16)
+    """
+    counts = _Counts()
+    for region in kernel.regions:
+        _count_block(region, 1, {}, counts)
+    loaded = sum(_bytes(kernel.buffer(name), times) for name, times in counts.loads.items())
+    stored = sum(_bytes(kernel.buffer(name), times) for name, times in counts.stores.items())
+    return Estimate(counts.flops, loaded, stored)
+
+
+@dataclass
+class _Counts:
+    """`loads` leaves out buffers that the kernel had stored to before."""
+
+    flops: int = 0
+    loads: Counter[str] = field(default_factory=Counter)
+    stores: Counter[str] = field(default_factory=Counter)
+
+
+def _bytes(buffer: Buffer, times: int) -> int:
+    """At most its elements that differ: along a stride of 0 there is one."""
+    axes = zip(buffer.shape, buffer.strides, strict=True)
+    elements = math.prod(extent for extent, stride in axes if stride != 0 or extent == 0)
+    return min(elements, times) * buffer.dtype.bytes
+
+
+def _count_block(
+    stmts: tuple[Stmt, ...], times: int, values: Mapping[str, int], counts: _Counts
+) -> None:
+    for stmt in stmts:
+        match stmt:
+            case For(var=var, begin=begin, end=end, body=body):
+                first, last = _bound(begin, values), _bound(end, values)
+                inner = {**values, var: first}
+                _count_block(body, times * max(0, last - first), inner, counts)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                _count(condition, times, counts)
+                _count_block(then, times, values, counts)
+                _count_block(otherwise, times, values, counts)
+            case Let(value=value) | Set(value=value):
+                _count(value, times, counts)
+            case Store(buffer=buffer, indices=indices, value=value):
+                _count(value, times, counts)
+                _count_subscripts(indices, times, counts)
+                counts.stores[buffer] += times
+            case Fail() | Comment():
+                pass
+            case _:
+                raise unknown_node(stmt)
+
+
+def _count(expr: Expr, times: int, counts: _Counts) -> None:
+    match expr:
+        case Load():
+            _count_subscripts((expr,), times, counts)
+            return
+        case Compare(left=left) if left.dtype == INT64:
+            _count_subscripts((expr,), times, counts)
+            return
+        case Unary() | Binary() | Call():
+            counts.flops += times
+    for child in children(expr):
+        _count(child, times, counts)
+
+
+def _count_subscripts(exprs: tuple[Expr, ...], times: int, counts: _Counts) -> None:
+    """The loads in expressions whose arithmetic does not count."""
+    for expr in exprs:
+        if isinstance(expr, Load) and not counts.stores[expr.buffer]:
+            counts.loads[expr.buffer] += times
+        _count_subscripts(children(expr), times, counts)
+
+
+def _bound(expr: Expr, values: Mapping[str, int]) -> int:
+    """A loop bound, with outer loops in their first iteration."""
+    match expr:
+        case Const(value=value):
+            return int(value)
+        case Var(name=name):
+            return values.get(name, 0)
+        case Binary(op=op, left=left, right=right):
+            a, b = _bound(left, values), _bound(right, values)
+            match op:
+                case "+":
+                    return a + b
+                case "-":
+                    return a - b
+                case "*":
+                    return a * b
+                case "min":
+                    return min(a, b)
+                case "max":
+                    return max(a, b)
+                case "/" if b:
+                    return a // b
+    return 0

@@ -1,0 +1,196 @@
+"""Where results go: arrays that the caller passes as outputs= (R4), or fresh ones.
+
+Everything is checked before anything is written. The arrays given are those returned.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tc.arguments import Array, Parameter, Signature, fault, mixed_kinds
+from tc.arrays import NUMPY, Family, Refusal, family_of, overlaps, same_family
+from tc.errors import InputError
+from tc.semantics.suggest import counted, nearest
+
+
+def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
+    """What was passed as outputs=, by name: a sequence in return order, a dict by name of some or
+    all, or the array of a single output (R4)."""
+    parameters = signature.outputs
+    if isinstance(outputs, Mapping):
+        names = [p.name for p in parameters]
+        for name in outputs:
+            if name not in names:
+                close = nearest(name, names) if isinstance(name, str) else None
+                raise InputError(
+                    f"{signature.name} has no output {name!r}; it returns {', '.join(names)}",
+                    repair=f'outputs={{"{close or names[0]}": ...}}',
+                )
+        return dict(outputs)
+    if isinstance(outputs, list | tuple):
+        if len(outputs) != len(parameters):
+            raise InputError(
+                f"{signature.name} returns {counted(len(parameters), 'output')} "
+                f"({', '.join(p.name for p in parameters)}), but outputs= has {len(outputs)}",
+                rule="R4",
+                repair=_outputs_text(signature),
+            )
+        return {p.name: array for p, array in zip(parameters, outputs, strict=True)}
+    if len(parameters) != 1:
+        raise InputError(
+            f"{signature.name} returns {counted(len(parameters), 'output')} "
+            f"({', '.join(p.name for p in parameters)}), but outputs= is one "
+            f"{type(outputs).__name__}",
+            rule="R4",
+            repair=_outputs_text(signature),
+        )
+    return {parameters[0].name: outputs}
+
+
+def view_outputs(
+    signature: Signature,
+    given: Mapping[str, Any],
+    inputs: Sequence[Any],
+    family: Family,
+    like: Any,
+) -> tuple[dict[str, Array], Family, Any]:
+    """The given outputs as numpy arrays, with the family and an array of it; these are the
+    outputs' own where no input is an array (`like` is None). `inputs` are as the caller gave
+    them."""
+    views: dict[str, Array] = {}
+    for parameter in signature.outputs:
+        name = parameter.name
+        if name not in given:
+            continue
+        value = given[name]
+        if type(value) is np.ndarray:
+            view, found = value, NUMPY
+        else:
+            try:
+                found = family_of(value)
+                view = found.target(value)
+            except Refusal as refusal:
+                raise fault(
+                    signature, parameter, f"in outputs= {refusal.cause}", refusal.repair, "R4"
+                ) from None
+        if like is None:
+            family, like = found, value
+        elif found is not family and not same_family(found, family):
+            raise mixed_kinds(
+                signature, parameter, found, _name_of(like, signature, inputs, given), family
+            )
+        views[name] = view
+    return views, family, like
+
+
+def check_outputs(
+    signature: Signature,
+    targets: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+    inputs: Sequence[Array],
+) -> None:
+    """The arrays can be written to: type, shape, layout, and memory shared with no other."""
+    for parameter in signature.outputs:
+        target = targets.get(parameter.name)
+        if target is None:
+            continue
+        shape = shapes[parameter.name]
+        # carray: row-major, aligned and writable
+        if target.dtype != parameter.numpy or target.shape != shape or not target.flags.carray:
+            raise _unfit(signature, parameter, target, shape)
+        for other, array in zip(signature.inputs, inputs, strict=True):
+            if overlaps(target, array):
+                raise _shared(signature, parameter, f"the input {other.name}")
+    if len(targets) > 1:
+        names = list(targets)
+        for position, name in enumerate(names):
+            for other_name in names[:position]:
+                if overlaps(targets[name], targets[other_name]):
+                    parameter = next(p for p in signature.outputs if p.name == name)
+                    raise _shared(signature, parameter, f"the output {other_name}")
+
+
+def _unfit(
+    signature: Signature, parameter: Parameter, target: Array, shape: tuple[int, ...]
+) -> InputError:
+    fresh = f"np.empty({shape}, np.{{dtype}})"
+    if target.dtype != parameter.numpy:
+        cause = f"has dtype {target.dtype}, but the output has dtype {parameter.dtype}"
+    elif target.shape != shape:
+        cause = f"has shape {target.shape}, but the output has shape {shape}"
+    elif not target.flags.writeable:
+        cause = "is read-only"
+    elif not target.flags.c_contiguous:
+        cause = f"has strides {target.strides} in bytes, but outputs are row-major (N2)"
+    else:
+        cause = "is not aligned to its element type"
+    return fault(signature, parameter, f"in outputs= {cause}", fresh, "R4")
+
+
+def _shared(signature: Signature, parameter: Parameter, other: str) -> InputError:
+    cause = f"in outputs= shares memory with {other}"
+    return fault(signature, parameter, cause, "np.empty_like({name})", "R4")
+
+
+def _name_of(
+    array: Any, signature: Signature, inputs: Sequence[Any], given: Mapping[str, Any]
+) -> str:
+    pairs = [*zip((p.name for p in signature.inputs), inputs, strict=True), *given.items()]
+    return next(name for name, value in pairs if value is array)
+
+
+def _outputs_text(signature: Signature) -> str:
+    return f"outputs=({', '.join(p.name for p in signature.outputs)})"
+
+
+# --- several results --------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def result_type(function: str, names: tuple[str, ...]) -> Any:
+    """The named tuple of a function's results.
+
+    A field has the name of its output. Names that Python or named tuples cannot spell get "out_"
+    in front, and "_" behind where that name is taken: `2LUT` is the field `out_2LUT`.
+
+    >>> result_type("f", ("C", "2x", "in", "_y"))._fields
+    ('C', 'out_2x', 'out_in', 'out__y')
+    """
+    fields = field_names(names)
+    base = namedtuple(_spelled(function), fields)  # type: ignore[misc]  # names are not static
+    rebuild = (function, names)
+
+    def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
+        return rebuild_result, (*rebuild, tuple(self))
+
+    return type(base.__name__, (base,), {"__slots__": (), "__reduce__": reduce})
+
+
+def rebuild_result(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """A named tuple of results from what was pickled."""
+    return result_type(function, names)(*values)
+
+
+def field_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The fields for these outputs, all different."""
+    taken = {name for name in names if _spelled(name) == name}
+    fields = []
+    for name in names:
+        field = _spelled(name)
+        if field != name:
+            while field in taken:
+                field += "_"
+            taken.add(field)
+        fields.append(field)
+    return tuple(fields)
+
+
+def _spelled(name: str) -> str:
+    good = name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+    return name if good else f"out_{name}"

@@ -1,0 +1,129 @@
+"""The stages from text to kernel, in order, one function each.
+
+    Source --parse--> Module --check--> Program --infer_ranges--> ShapedProgram
+        --lower--> Kernel --emit--> KernelText
+
+`trace` runs them all and keeps every result with the time it took.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tc.backends.base import Backend, KernelText
+from tc.frontend.ast import Module
+from tc.frontend.parser import parse
+from tc.kernel.ir import Kernel
+from tc.options import Options
+from tc.polyhedral.lowering import lower
+from tc.semantics.check import check, check_all
+from tc.semantics.program import Program, ShapedProgram
+from tc.semantics.ranges import infer_ranges
+from tc.sizes import CallSizes
+from tc.source import Source
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What each stage made of a program, and the seconds that each took, by its name."""
+
+    module: Module
+    program: Program
+    shaped: ShapedProgram
+    kernel: Kernel
+    text: KernelText
+    seconds: Mapping[str, float]
+
+
+def parse_source(source: Source) -> Module:
+    """The syntax tree of a text; ParseError."""
+    return parse(source)
+
+
+def check_module(module: Module, entry: str | None) -> Program:
+    """The program of one def, the only one if `entry` is None; CheckError."""
+    return check(module, entry)
+
+
+def check_defs(module: Module) -> Mapping[str, Program]:
+    """The programs of all defs by name, in text order; CheckError."""
+    return check_all(module)
+
+
+def shape_program(program: Program, sizes: CallSizes) -> ShapedProgram:
+    """Ranges and shapes for the sizes of a call; InputError, RangeError."""
+    return infer_ranges(program, sizes.shapes, sizes.scalars)
+
+
+def lower_program(
+    shaped: ShapedProgram,
+    sizes: CallSizes,
+    *,
+    initial: frozenset[str] = frozenset(),
+    check: bool,
+) -> Kernel:
+    """The loops for inputs with the strides of `sizes` and outputs `initial` from the caller."""
+    return lower(shaped, element_strides(shaped, sizes), initial=initial, check=check)
+
+
+def emit_kernel(kernel: Kernel, backend: Backend, options: Options) -> KernelText:
+    """The kernel in the language of a backend; BackendError."""
+    return backend.emit(kernel, options)
+
+
+def trace(
+    source: Source,
+    entry: str | None,
+    resolve: Callable[[Program], CallSizes],
+    backend: Backend,
+    options: Options,
+    *,
+    check: bool,
+) -> Trace:
+    """All stages for one set of sizes, which `resolve` finds once the program is known."""
+    seconds: dict[str, float] = {}
+
+    def timed(stage: str, run: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = run()
+        seconds[stage] = time.perf_counter() - start
+        return result
+
+    module = timed("parse", lambda: parse_source(source))
+    program = timed("check", lambda: check_module(module, entry))
+    sizes = resolve(program)
+    shaped = timed("infer_ranges", lambda: shape_program(program, sizes))
+    kernel = timed(
+        "lower",
+        lambda: lower_program(shaped, sizes, initial=frozenset(program.needs_initial), check=check),
+    )
+    text = timed("emit", lambda: emit_kernel(kernel, backend, options))
+    return Trace(module, program, shaped, kernel, text, seconds)
+
+
+def element_strides(shaped: ShapedProgram, sizes: CallSizes) -> dict[str, tuple[int, ...]]:
+    """Strides in elements of the inputs that are not row-major.
+
+    Along a dimension of at most one element any stride does, so it gets the row-major one: arrays
+    that differ only there share their code. Byte strides that are no multiple of the element are
+    left out: such arrays are copied before the call.
+    """
+    strides = {}
+    for name, in_bytes in sizes.strides.items():
+        size = shaped.program.tensors[name].dtype.bytes
+        shape = shaped.shapes[name]
+        if any(s % size for s in in_bytes) or 0 in shape:
+            continue
+        step, normal, elements = 1, [], []
+        for extent, stride in zip(reversed(shape), reversed(in_bytes), strict=True):
+            normal.append(step)
+            elements.append(stride // size if extent > 1 else step)
+            step *= extent
+        if elements != normal:
+            strides[name] = tuple(reversed(elements))
+    return strides

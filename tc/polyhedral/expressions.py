@@ -1,0 +1,275 @@
+"""Lowering expressions: the checked program's to the kernel IR's.
+
+An expression becomes one kernel expression, with statements before it where it needs them: a
+test before a read or division that may fail (G7), and locals where it would nest too deep.
+Statements that belong to a branch of `?:`, `&&` or `||` run only if the branch is taken (Y6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TypeAlias
+
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, DType, compute_dtype
+from tc.kernel import ir
+from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
+from tc.polyhedral.folding import (
+    FALSE,
+    TRUE,
+    Interval,
+    binary,
+    cast,
+    compare,
+    constant,
+    depth,
+    integer,
+    interval,
+    is_simple,
+    logical_and,
+    logical_not,
+    negation,
+    select,
+)
+from tc.polyhedral.naming import Names
+from tc.semantics.program import (
+    Binary,
+    Call,
+    Compare,
+    Convert,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Logical,
+    Read,
+    Select,
+    ShapedProgram,
+    Size,
+    Unary,
+)
+
+MAX_DEPTH = 20
+"""Expressions are cut into locals beyond this depth: Python's parser has a limit."""
+
+MAX_LEVEL = 8
+"""Ifs that come from nested branches are nested up to this level, then guarded one by one."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the expressions of one statement are lowered in.
+
+    `variables` gives each index variable as a kernel expression (a loop variable, or a constant
+    where the range is one value) and `scalars` the tensors of rank 0 that locals hold already.
+    `checked` holds the sites that get a test. `bounds` grows with the locals, and `sites` with
+    the tests, over the whole kernel.
+    """
+
+    shaped: ShapedProgram
+    position: int
+    variables: Mapping[str, ir.Expr]
+    checked: frozenset[int]
+    names: Names
+    scalars: Mapping[str, Var] = field(default_factory=dict)
+    bounds: dict[str, Interval] = field(default_factory=dict)
+    sites: dict[tuple[int, int], Site] = field(default_factory=dict)
+
+
+@dataclass
+class Block:
+    """Statements in the making. With a `guard`, each runs only if that local holds."""
+
+    scope: Scope
+    level: int = 0
+    guard: Var | None = None
+    stmts: list[Stmt] = field(default_factory=list)
+
+    def add(self, stmt: Stmt) -> None:
+        self.stmts.append(stmt if self.guard is None else If(self.guard, (stmt,)))
+
+    def let(self, value: ir.Expr) -> Var:
+        """A local that holds a value and is never set again."""
+        if self.guard is not None:
+            result = self.variable(value.dtype)
+            self.add(Set(result.name, value))
+            return result
+        result = Var(self.scope.names.fresh("t0", value.dtype), value.dtype)
+        if value.dtype.is_integer:
+            self.scope.bounds[result.name] = interval(value, self.scope.bounds)
+        self.stmts.append(Let(result.name, value))
+        return result
+
+    def variable(self, dtype: DType) -> Var:
+        """A local that starts at zero, to be set."""
+        result = Var(self.scope.names.fresh("t0", dtype), dtype)
+        self.stmts.append(Let(result.name, constant(0, dtype)))
+        return result
+
+
+Branch: TypeAlias = Callable[[Block], ir.Expr]
+"""Lowers one branch into the block given, and gives its value."""
+
+
+def lower_expression(expr: Expr, block: Block) -> ir.Expr:
+    """The kernel expression of the same value; half comes as float32 (Y8).
+
+    What must run before it is added to the block.
+    """
+    lowered = _lower(expr, block)
+    return block.let(lowered) if depth(lowered) > MAX_DEPTH else lowered
+
+
+def load(scope: Scope, tensor: str, indices: tuple[ir.Expr, ...]) -> ir.Expr:
+    """An element in its compute type."""
+    dtype = scope.shaped.program.tensors[tensor].dtype
+    return cast(ir.Load(tensor, indices, dtype), compute_dtype(dtype))
+
+
+def _lower(expr: Expr, block: Block) -> ir.Expr:
+    scope = block.scope
+    match expr:
+        case Literal(value=value, dtype=dtype):
+            return constant(value, dtype)
+        case Size(name=name, dtype=dtype):
+            return constant(scope.shaped.sizes[name], dtype)
+        case Extent(tensor=tensor, axis=axis, dtype=dtype):
+            return constant(scope.shaped.shapes[tensor][axis], dtype)
+        case Index(name=name, dtype=dtype):
+            return cast(scope.variables[name], dtype)
+        case Read():
+            return _read(expr, block)
+        case Unary(operand=operand):
+            return negation(lower_expression(operand, block))
+        case Binary(op=op, left=left, right=right, site=site):
+            first, second = lower_expression(left, block), lower_expression(right, block)
+            if site in scope.checked:
+                return _checked_division(op, first, second, site, block)
+            return binary(op, first, second)
+        case Compare(op=op, left=left, right=right):
+            first, second = lower_expression(left, block), lower_expression(right, block)
+            return compare(op, first, second, scope.bounds)
+        case Logical():
+            return _logical(expr, block)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            test = lower_expression(condition, block)
+            return _choose(test, _branch(then), _branch(otherwise), block)
+        case Call(function=function, args=args, dtype=dtype):
+            lowered = tuple(lower_expression(arg, block) for arg in args)
+            return ir.Call(function, lowered, dtype)
+        case Convert(operand=operand, dtype=dtype):
+            inner = lower_expression(operand, block)
+            if dtype == FLOAT16:
+                return ir.Cast(cast(inner, FLOAT16), FLOAT32)
+            return cast(inner, dtype)
+        case _:
+            raise unknown_node(expr)
+
+
+def _branch(expr: Expr) -> Branch:
+    return lambda block: lower_expression(expr, block)
+
+
+def _logical(expr: Logical, block: Block) -> ir.Expr:
+    match expr:
+        case Logical(op="&&", operands=(left, right)):
+            return _choose(lower_expression(left, block), _branch(right), lambda _: FALSE, block)
+        case Logical(op="||", operands=(left, right)):
+            return _choose(lower_expression(left, block), lambda _: TRUE, _branch(right), block)
+        case _:
+            return logical_not(lower_expression(expr.operands[0], block))
+
+
+def _read(read: Read, block: Block) -> ir.Expr:
+    scope = block.scope
+    if read.tensor in scope.shaped.scalars:
+        return constant(scope.shaped.scalars[read.tensor], read.dtype)
+    if read.tensor in scope.scalars:
+        return scope.scalars[read.tensor]
+    indices = tuple(lower_expression(subscript, block) for subscript in read.subscripts)
+    if read.site not in scope.checked:
+        return load(scope, read.tensor, indices)
+    places = tuple(index if is_simple(index) else block.let(index) for index in indices)
+    tests: Iterator[ir.Expr] = (
+        test
+        for place, extent in zip(places, scope.shaped.shapes[read.tensor], strict=True)
+        for test in (
+            compare(">=", place, integer(0), scope.bounds),
+            compare("<", place, integer(extent), scope.bounds),
+        )
+    )
+    return _choose(
+        reduce(logical_and, tests),
+        lambda _: load(scope, read.tensor, places),
+        _failure("read", read.site, places, compute_dtype(read.dtype)),
+        block,
+    )
+
+
+def _checked_division(
+    op: str, dividend: ir.Expr, divisor: ir.Expr, site: int, block: Block
+) -> ir.Expr:
+    place = divisor if is_simple(divisor) else block.let(divisor)
+    return _choose(
+        compare("!=", place, constant(0, place.dtype), block.scope.bounds),
+        lambda _: binary(op, dividend, place),
+        _failure("division", site, (), place.dtype),
+        block,
+    )
+
+
+def _failure(kind: str, expression: int, places: tuple[ir.Expr, ...], dtype: DType) -> Branch:
+    """The branch that records a failed check; its value is 0."""
+
+    def fail(block: Block) -> ir.Expr:
+        scope = block.scope
+        variables = tuple(scope.variables)
+        site = Site(kind, scope.position, expression, variables)
+        scope.sites.setdefault((scope.position, expression), site)
+        number = list(scope.sites).index((scope.position, expression))
+        block.add(Fail(number, (*scope.variables.values(), *places)))
+        return constant(0, dtype)
+
+    return fail
+
+
+def _choose(condition: ir.Expr, then: Branch, otherwise: Branch, block: Block) -> ir.Expr:
+    """`condition ? then : otherwise`: as one expression where neither needs statements."""
+    if isinstance(condition, Const):
+        return then(block) if condition.value else otherwise(block)
+    if block.level == MAX_LEVEL:
+        return _choose_flat(condition, then, otherwise, block)
+    yes, no = (Block(block.scope, block.level + 1) for _ in range(2))
+    first, second = then(yes), otherwise(no)
+    if not yes.stmts and not no.stmts:
+        return select(condition, first, second)
+    result = block.variable(first.dtype)
+    zero = constant(0, first.dtype)
+    block.add(If(condition, _ending(yes, result, first, zero), _ending(no, result, second, zero)))
+    return result
+
+
+def _ending(block: Block, result: Var, value: ir.Expr, known: Const) -> tuple[Stmt, ...]:
+    """The statements of a branch and the setting of its result, unless it is what it starts as
+    (by `repr`, as -0.0 is not 0.0)."""
+    is_set = repr(value) == repr(known)
+    return (*block.stmts, *(() if is_set else (Set(result.name, value),)))
+
+
+def _choose_flat(condition: ir.Expr, then: Branch, otherwise: Branch, block: Block) -> ir.Expr:
+    """The same without nesting: each statement of a branch is guarded by a local of its own."""
+    names, own = block.scope.names, block.guard
+    is_yes, is_no = (Var(names.fresh("g0", BOOL), BOOL) for _ in range(2))
+    yes, no = (Block(block.scope, block.level, guard) for guard in (is_yes, is_no))
+    first, second = then(yes), otherwise(no)
+    if not yes.stmts and not no.stmts:
+        return select(condition, first, second)
+    test = block.let(condition)
+    for guard, value in ((is_yes, test), (is_no, logical_not(test))):
+        block.stmts.append(Let(guard.name, value if own is None else logical_and(own, value)))
+    block.stmts += (*yes.stmts, *no.stmts)
+    result = block.variable(first.dtype)
+    block.stmts.append(If(is_yes, (Set(result.name, first),)))
+    block.stmts.append(If(is_no, (Set(result.name, second),)))
+    return result

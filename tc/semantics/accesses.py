@@ -1,0 +1,201 @@
+"""The accesses of a statement: each subscript with its variables, and the guards before it.
+
+A guard is a condition that decides whether an expression is evaluated at all (Y6): that of a
+`?:`, or the left operand of `&&` or `||`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tc.semantics.program import (
+    Binary,
+    Expr,
+    Extent,
+    Index,
+    Logical,
+    Read,
+    Select,
+    Size,
+    Statement,
+    children,
+    walk,
+)
+from tc.source import Span
+
+Guard: TypeAlias = tuple[Expr, bool]
+"""A condition and the value that it has where the guarded expression is evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One subscript of a read, of a `where exists`, or of the left side.
+
+    `variables` are those written in the subscript, `boundable` those of them that occur not only
+    under % (G2). `read` is None for the left side; `inferring_only` marks `where exists` (T5).
+    `number` counts the accesses of the statement.
+    """
+
+    number: int
+    tensor: str
+    axis: int
+    subscript: Expr
+    span: Span
+    read: Read | None
+    inferring_only: bool
+    variables: tuple[str, ...]
+    boundable: frozenset[str]
+
+    @property
+    def is_bare(self) -> bool:
+        return isinstance(self.subscript, Index)
+
+    @property
+    def constrains(self) -> bool:
+        """Whether it may take part in rounds: reads inside pad do so where bare (G9)."""
+        return self.read is None or not self.read.bare_only or self.is_bare
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.span.text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedRead:
+    """A read with its subscripts, evaluated where all guards have their value."""
+
+    read: Read
+    accesses: tuple[Access, ...]
+    guards: tuple[Guard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """An integer division and its guards."""
+
+    node: Binary
+    guards: tuple[Guard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """All accesses of a statement: the left side first, then in text order."""
+
+    written: tuple[Access, ...]
+    reads: tuple[GuardedRead, ...]
+    exists: tuple[Access, ...]
+    divisions: tuple[Division, ...]
+    tensors: frozenset[str]
+    """Tensors other than the target whose shapes the statement needs (G3)."""
+    sizes: frozenset[str]
+    all: tuple[Access, ...]
+
+
+def accesses_of(statement: Statement) -> Accesses:
+    """The accesses, integer divisions and needed shapes of a statement."""
+    reads: list[GuardedRead] = []
+    divisions: list[Division] = []
+    needed: list[Expr] = []
+    written = tuple(_subscripts(statement.subscripts, statement.target, _target_span(statement)))
+    everything = list(written)
+    for node, guards in _evaluated(statement.rhs, ()):
+        match node:
+            case Read() | Extent() | Size():
+                needed.append(node)
+        match node:
+            case Read(subscripts=subscripts) if subscripts:
+                accesses = tuple(_read(node, len(everything), False))
+                everything += accesses
+                reads.append(GuardedRead(node, accesses, guards))
+            case Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
+                divisions.append(Division(node, guards))
+    exists: list[Access] = []
+    for node in (n for read in statement.exists for n in walk(read)):
+        needed.append(node)
+        if isinstance(node, Read):
+            exists += _read(node, len(everything) + len(exists), True)
+    for clause in statement.where:
+        needed += (*walk(clause.begin), *walk(clause.end))
+    tensors = {n.tensor for n in needed if isinstance(n, Read | Extent)}
+    return Accesses(
+        written,
+        tuple(reads),
+        tuple(exists),
+        tuple(divisions),
+        frozenset(tensors - {statement.target}),
+        frozenset(n.name for n in needed if isinstance(n, Size)),
+        (*everything, *exists),
+    )
+
+
+def _evaluated(expr: Expr, guards: tuple[Guard, ...]) -> Iterator[tuple[Expr, tuple[Guard, ...]]]:
+    """The expression and all below it, in text order, each with the guards before it."""
+    yield expr, guards
+    match expr:
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            yield from _evaluated(condition, guards)
+            yield from _evaluated(then, (*guards, (condition, True)))
+            yield from _evaluated(otherwise, (*guards, (condition, False)))
+        case Logical(op=("&&" | "||") as op, operands=(left, right)):
+            yield from _evaluated(left, guards)
+            yield from _evaluated(right, (*guards, (left, op == "&&")))
+        case _:
+            for child in children(expr):
+                yield from _evaluated(child, guards)
+
+
+def facts(guards: tuple[Guard, ...]) -> Iterator[Guard]:
+    """The guards taken apart: conditions whose conjunction they are."""
+    for condition, value in guards:
+        match condition:
+            case Logical(op="!", operands=(operand,)):
+                yield from facts(((operand, not value),))
+            case Logical(op=op, operands=operands) if op == ("&&" if value else "||"):
+                yield from facts(tuple((operand, value) for operand in operands))
+            case _:
+                yield condition, value
+
+
+def _target_span(statement: Statement) -> Span:
+    """The left side without the operator: up to the last parenthesis of the subscripts."""
+    spans = [s.span for s in statement.subscripts if s.span.source == statement.span.source]
+    start = statement.span.start
+    end = max((s.end for s in spans if start <= s.start < statement.span.end), default=start)
+    closing = statement.span.source.text.find(")", end, statement.span.end)
+    return statement.span if closing < 0 else Span(statement.span.source, start, closing + 1)
+
+
+def _read(read: Read, first: int, inferring_only: bool) -> Iterator[Access]:
+    return _subscripts(read.subscripts, read.tensor, read.span, first, read, inferring_only)
+
+
+def _subscripts(
+    subscripts: tuple[Expr, ...],
+    tensor: str,
+    span: Span,
+    first: int = 0,
+    read: Read | None = None,
+    inferring_only: bool = False,
+) -> Iterator[Access]:
+    for axis, subscript in enumerate(subscripts):
+        variables, boundable = _variables(subscript)
+        yield Access(
+            first + axis, tensor, axis, subscript, span, read, inferring_only, variables, boundable
+        )
+
+
+def _variables(expr: Expr) -> tuple[tuple[str, ...], frozenset[str]]:
+    if isinstance(expr, Index):
+        return (expr.name,), frozenset((expr.name,))
+    names = tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))
+    return names, frozenset(_outside_remainders(expr))
+
+
+def _outside_remainders(expr: Expr) -> Iterator[str]:
+    if isinstance(expr, Index):
+        yield expr.name
+    elif not (isinstance(expr, Binary) and expr.op == "%"):
+        for child in children(expr):
+            yield from _outside_remainders(child)

@@ -1,0 +1,282 @@
+"""Affine forms of typed expressions, for the sizes of one call (G2).
+
+Two grades. *Linear*: a sum of index variables times constants; all questions about it over a box
+of index values are answered by plain arithmetic. *Quasi-affine*: also `/` and `%` by a positive
+constant, `min`, `max`, `?:` on affine conditions; isl answers. Integer casts count as the identity;
+whoever relies on that checks with `tc.semantics.intervals` that no value wraps around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tc import sets
+from tc.dtypes import BOOL
+from tc.semantics.program import (
+    Binary,
+    Compare,
+    Convert,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Logical,
+    Read,
+    Select,
+    Size,
+    Unary,
+    children,
+    walk,
+)
+from tc.semantics.sizes import Known, evaluate
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+MAX_PIECES = 8
+"""How many / % min max ?: an expression may have and still count as affine: each may double the
+pieces of the function, and isl's time grows with them faster than its quota tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """constant + sum of coefficient * variable; a variable that cancels has coefficient 0.
+
+    `plain`: made by + - * on int64 alone, so that where the mathematical value fits int64, the
+    computed one is the same.
+    """
+
+    constant: int
+    terms: Mapping[str, int]
+    plain: bool = True
+
+    def rest(self, variable: str, box: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+        """Least and greatest value of the form without one variable, the others in a box of
+        half-open, nonempty ranges.
+
+        >>> Linear(1, {"i": 2, "x": -1}).rest("i", {"x": (0, 3)})
+        (-1, 1)
+        """
+        low = high = self.constant
+        for name, factor in self.terms.items():
+            if name == variable:
+                continue
+            begin, end = box[name]
+            first, last = factor * begin, factor * (end - 1)
+            low += min(first, last)
+            high += max(first, last)
+        return low, high
+
+
+# --- linear forms -----------------------------------------------------------------------------
+
+
+def linear_form(expr: Expr, known: Known) -> Linear | None:
+    """The linear form of an integer expression, None if it has none or a constant in it is not
+    known."""
+    match expr:
+        case Index(name=name):
+            return Linear(0, {name: 1})
+        case Unary(operand=operand) if not expr.dtype.is_float:
+            return _scaled(linear_form(operand, known), -1)
+        case Binary(op=("+" | "-") as op, left=left, right=right) if not expr.dtype.is_float:
+            a, b = linear_form(left, known), linear_form(right, known)
+            return _sum(a, b if op == "+" else _scaled(b, -1), expr.dtype.bits == 64)
+        case Binary(op="*", left=left, right=right) if not expr.dtype.is_float:
+            for factor, operand in ((left, right), (right, left)):
+                value = evaluate(factor, known)
+                if value is not None:
+                    return _scaled(linear_form(operand, known), value)
+            return None
+        case Convert(operand=operand, dtype=dtype) if (
+            dtype.is_integer and operand.dtype.is_integer and _has_index(operand)
+        ):
+            form = linear_form(operand, known)
+            widening = dtype.kind == "int" and dtype.bits == 64 and operand.dtype.name != "uint64"
+            return form if form is None or widening else Linear(form.constant, form.terms, False)
+        case _:
+            value = evaluate(expr, known) if expr.dtype.is_integer else None
+            return None if value is None else Linear(value, {})
+
+
+def _has_index(expr: Expr) -> bool:
+    return any(isinstance(node, Index) for node in walk(expr))
+
+
+def _sum(a: Linear | None, b: Linear | None, wide: bool) -> Linear | None:
+    if a is None or b is None:
+        return None
+    terms = dict(a.terms)
+    for name, factor in b.terms.items():
+        terms[name] = terms.get(name, 0) + factor
+    return Linear(a.constant + b.constant, terms, a.plain and b.plain and wide)
+
+
+def _scaled(form: Linear | None, factor: int) -> Linear | None:
+    if form is None:
+        return None
+    terms = {name: factor * c for name, c in form.terms.items()}
+    return Linear(factor * form.constant, terms, form.plain)
+
+
+# --- quasi-affine expressions -----------------------------------------------------------------
+
+
+def is_affine(expr: Expr, known: Known) -> bool:
+    """Whether an integer expression is quasi-affine (G2), its constants known."""
+    return _pieces(expr) <= MAX_PIECES and _is_affine(expr, known)
+
+
+def is_affine_condition(expr: Expr, known: Known) -> bool:
+    """Whether a condition is built from comparisons of quasi-affine expressions alone."""
+    return _pieces(expr) <= MAX_PIECES and _is_affine_condition(expr, known)
+
+
+def _pieces(expr: Expr) -> int:
+    count = 0
+    for node in walk(expr):
+        match node:
+            case Binary(op=("/" | "%" | "min" | "max")) | Select() | Compare(op="!="):
+                count += 1
+            case Logical(op=("&&" | "||")):
+                count += 1
+    return count
+
+
+def _is_affine(expr: Expr, known: Known) -> bool:
+    if expr.dtype.is_float or expr.dtype == BOOL:
+        return False
+    match expr:
+        case Index():
+            return True
+        case Literal() | Size() | Extent() | Read():
+            return evaluate(expr, known) is not None
+        case Unary(operand=operand):
+            return _is_affine(operand, known)
+        case Binary(op=("+" | "-" | "min" | "max"), left=left, right=right):
+            return _is_affine(left, known) and _is_affine(right, known)
+        case Binary(op="*", left=left, right=right):
+            for factor, operand in ((left, right), (right, left)):
+                if evaluate(factor, known) is not None:
+                    return _is_affine(operand, known)
+            return False
+        case Binary(op=("/" | "%"), left=left, right=right):
+            divisor = evaluate(right, known)
+            return divisor is not None and divisor > 0 and _is_affine(left, known)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return (
+                _is_affine_condition(condition, known)
+                and _is_affine(then, known)
+                and _is_affine(otherwise, known)
+            )
+        case Convert(operand=operand):
+            return _is_affine(operand, known)
+        case _:
+            return False
+
+
+def _is_affine_condition(expr: Expr, known: Known) -> bool:
+    match expr:
+        case Literal():
+            return True
+        case Compare(op=op, left=left, right=right) if left.dtype == BOOL:
+            both = _is_affine_condition(left, known) and _is_affine_condition(right, known)
+            return both and op in ("==", "!=")
+        case Compare(left=left, right=right):
+            return _is_affine(left, known) and _is_affine(right, known)
+        case Logical(operands=operands):
+            return all(_is_affine_condition(o, known) for o in operands)
+        case Convert(operand=operand, dtype=dtype) if dtype == BOOL:
+            return _is_affine(operand, known) or _is_affine_condition(operand, known)
+        case Select() if expr.dtype == BOOL:
+            return all(_is_affine_condition(child, known) for child in children(expr))
+        case Binary(op=("min" | "max"), left=left, right=right) if expr.dtype == BOOL:
+            return _is_affine_condition(left, known) and _is_affine_condition(right, known)
+        case _:
+            return False
+
+
+def function_of(
+    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, isl.PwAff]
+) -> isl.PwAff:
+    """The function of an affine expression, the index variables standing for `values`."""
+
+    def visit(node: Expr) -> isl.PwAff:
+        constant = evaluate(node, known)
+        if constant is not None:
+            return space.constant(constant)
+        match node:
+            case Index(name=name):
+                return values[name]
+            case Unary(operand=operand):
+                return sets.scale(space, visit(operand), -1)
+            case Binary(op="+", left=left, right=right):
+                return sets.add(visit(left), visit(right))
+            case Binary(op="-", left=left, right=right):
+                return sets.subtract(visit(left), visit(right))
+            case Binary(op="min", left=left, right=right):
+                return sets.minimum(visit(left), visit(right))
+            case Binary(op="max", left=left, right=right):
+                return sets.maximum(visit(left), visit(right))
+            case Binary(op="*", left=left, right=right):
+                factor = evaluate(left, known)
+                if factor is None:
+                    return sets.scale(space, visit(left), evaluate(right, known) or 0)
+                return sets.scale(space, visit(right), factor)
+            case Binary(op="/", left=left, right=right):
+                return sets.floor_divide(space, visit(left), evaluate(right, known) or 1)
+            case Binary(op="%", left=left, right=right):
+                return sets.remainder(space, visit(left), evaluate(right, known) or 1)
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                chosen = points_where(condition, known, space, values)
+                return sets.choose(chosen, visit(then), visit(otherwise))
+            case Convert(operand=operand):
+                return visit(operand)
+            case _:
+                raise ValueError(f"not affine: {node}")
+
+    return visit(expr)
+
+
+def points_where(
+    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, isl.PwAff]
+) -> isl.Set:
+    """The points where an affine condition holds."""
+
+    def visit(node: Expr) -> isl.Set:
+        match node:
+            case Literal(value=value):
+                return space.everything() if value else space.nothing()
+            case Compare(op=op, left=left, right=right) if left.dtype == BOOL:
+                a, b = visit(left), visit(right)
+                same = a.intersect(b).union(a.union(b).complement())
+                return same if op == "==" else same.complement()
+            case Compare(op=op, left=left, right=right):
+                return sets.compare(op, number(left), number(right))
+            case Logical(op="!", operands=(operand,)):
+                return visit(operand).complement()
+            case Logical(op="&&", operands=(left, right)):
+                return visit(left).intersect(visit(right))
+            case Logical(op="||", operands=(left, right)):
+                return visit(left).union(visit(right))
+            case Binary(op="min", left=left, right=right):
+                return visit(left).intersect(visit(right))
+            case Binary(op="max", left=left, right=right):
+                return visit(left).union(visit(right))
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                chosen = visit(condition)
+                taken = chosen.intersect(visit(then))
+                return taken.union(chosen.complement().intersect(visit(otherwise)))
+            case Convert(operand=operand) if operand.dtype == BOOL:
+                return visit(operand)
+            case Convert(operand=operand):
+                return sets.compare("!=", number(operand), space.constant(0))
+            case _:
+                raise ValueError(f"not an affine condition: {node}")
+
+    def number(node: Expr) -> isl.PwAff:
+        return function_of(node, known, space, values)
+
+    return visit(expr)

@@ -1,0 +1,106 @@
+"""The bound of R5: how far results of one program and the same inputs may legally differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tc.dtypes import DType
+from tc.semantics import uncertain, uncertain_operators, uncertain_reductions
+from tc.semantics.interpreter import MEMORY_LIMIT, execute
+from tc.semantics.places import Array, Pick
+from tc.semantics.program import ShapedProgram
+from tc.semantics.uncertain import ZERO, Uncertain, grid_of, joined
+from tc.semantics.uncertain_reductions import Reduction
+
+
+def error_bound(
+    shaped: ShapedProgram,
+    arrays: Mapping[str, Array],
+    initial: Mapping[str, Array],
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+) -> dict[str, Array]:
+    """How far a legal implementation's outputs may be from the interpreter's, per element.
+
+    Takes what `interpret` takes, and walks the program as it does, with the same partial sums.
+    The bounds are float64 arrays of the outputs' shapes: 0 where every implementation gives the
+    same, infinite where the inputs admit any value (a sum that overflows in some order, a
+    comparison of rounded values that decides which element is read). They grow with the number
+    of terms and their magnitudes, and cover any order of a reduction, contraction of `a*b + c`
+    to one rounding, and functions within the `ulps` of tc.builtins. Raises AccessError as
+    `interpret` does.
+    """
+    outputs = execute(shaped, arrays, initial, Bounded(), memory_limit)
+    return {
+        name: np.array(np.broadcast_to(output.error, output.value.shape))
+        for name, output in outputs.items()
+    }
+
+
+class Bounded:
+    """Values with errors: an `Arithmetic[Uncertain, Reduction]`."""
+
+    def exact(self, array: Array) -> Uncertain:
+        return Uncertain(array, ZERO, grid_of(array))
+
+    def array(self, value: Uncertain) -> Array:
+        return value.value
+
+    def read(
+        self,
+        tensor: Uncertain,
+        pick: Pick,
+        subscripts: Sequence[Uncertain],
+        outside: Array | None,
+    ) -> Uncertain:
+        value = pick(tensor.value)
+        error = ZERO if tensor.is_exact else pick(tensor.error)
+        if outside is not None:
+            error = np.where(outside, np.inf, error)
+        for subscript in subscripts:
+            if not subscript.is_exact:
+                error = np.where(subscript.may_differ, np.inf, error)
+        return Uncertain(value, error, tensor.grid)
+
+    def write(self, tensor: Uncertain, pick: Pick, value: Uncertain) -> Uncertain:
+        pick(tensor.value)[...] = value.value
+        error = tensor.error
+        if not (tensor.is_exact and value.is_exact):
+            if tensor.is_exact:
+                error = np.zeros(tensor.value.shape)
+            pick(error)[...] = value.error
+        return Uncertain(tensor.value, error, joined(tensor.grid, value.grid))
+
+    def negate(self, operand: Uncertain, dtype: DType) -> Uncertain:
+        return uncertain.negate(operand, dtype)
+
+    def binary(self, op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertain:
+        return uncertain_operators.binary(op, left, right, dtype)
+
+    def compare(self, op: str, left: Uncertain, right: Uncertain) -> Uncertain:
+        return uncertain.compare(op, left, right)
+
+    def logical(self, op: str, operands: Sequence[Uncertain]) -> Uncertain:
+        return uncertain.logical(op, operands)
+
+    def select(self, condition: Uncertain, then: Uncertain, otherwise: Uncertain) -> Uncertain:
+        return uncertain.select(condition, then, otherwise)
+
+    def call(self, function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
+        return uncertain_operators.call(function, args, dtype)
+
+    def convert(self, operand: Uncertain, source: DType, target: DType) -> Uncertain:
+        return uncertain.convert(operand, source, target)
+
+    def start(
+        self, op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType
+    ) -> Reduction:
+        return uncertain_reductions.start(op, value, shape, dtype)
+
+    def accumulate(self, reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
+        return uncertain_reductions.accumulate(reduction, term, shape)
+
+    def finish(self, reduction: Reduction) -> Uncertain:
+        return uncertain_reductions.finish(reduction)

@@ -1,0 +1,135 @@
+"""Intervals that contain all values of an integer expression over a box of index values.
+
+They prove non-affine subscripts in bounds (`X(I(i) % N)`, `x(i*j)` on small ranges), divisors
+nonzero (Y4), and that no intermediate value wraps around, without which a subscript computed in
+int64 need not be the mathematical one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tc.dtypes import BOOL, DType
+from tc.semantics.program import (
+    Binary,
+    Call,
+    Compare,
+    Convert,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Logical,
+    Read,
+    Select,
+    Size,
+    Unary,
+)
+from tc.semantics.sizes import Known, evaluate, limits
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All integers from `low` to `high`. `clean`: no operation below may wrap around, divide by
+    zero, or take a value that only running the program shows to fit."""
+
+    low: int
+    high: int
+    clean: bool = True
+
+    def within(self, begin: int, end: int) -> bool:
+        return begin <= self.low and self.high < end
+
+
+Box = Mapping[str, Interval]
+
+
+def interval_of(expr: Expr, known: Known, box: Box) -> Interval:
+    """The interval of a bool or integer expression for index values in a box.
+
+    What a wrapped operation may give is its whole type. Subscripts of reads are not looked at,
+    nor are operands of floating type.
+    """
+    match expr:
+        case Literal(value=number):
+            return Interval(int(number), int(number))
+        case Index(name=name):
+            return box[name]
+        case Size() | Extent():
+            value = evaluate(expr, known)
+            return _anything(expr.dtype) if value is None else Interval(value, value)
+        case Read(tensor=tensor, subscripts=subscripts, dtype=dtype):
+            value = None if subscripts else known.scalars.get(tensor)
+            return Interval(*limits(dtype)) if value is None else Interval(value, value)
+        case Unary(operand=operand, dtype=dtype):
+            a = interval_of(operand, known, box)
+            return _in_type(-a.high, -a.low, dtype, a.clean)
+        case Binary(op=op, left=left, right=right, dtype=dtype):
+            a, b = interval_of(left, known, box), interval_of(right, known, box)
+            return _binary(op, a, b, dtype)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            c = interval_of(condition, known, box)
+            a, b = interval_of(then, known, box), interval_of(otherwise, known, box)
+            clean = a.clean and b.clean and c.clean
+            return Interval(min(a.low, b.low), max(a.high, b.high), clean)
+        case Compare(left=left, right=right):
+            return Interval(0, 1, _are_clean((left, right), known, box))
+        case Logical(operands=operands):
+            return Interval(0, 1, _are_clean(operands, known, box))
+        case Convert(operand=operand, dtype=dtype):
+            return _convert(operand, dtype, known, box)
+        case Call(function="abs", args=(operand,), dtype=dtype):
+            a = interval_of(operand, known, box)
+            low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
+            return _in_type(low, max(abs(a.low), abs(a.high)), dtype, a.clean)
+        case Call(dtype=dtype):
+            return _anything(dtype)
+
+
+def _are_clean(operands: tuple[Expr, ...], known: Known, box: Box) -> bool:
+    return all(o.dtype.is_float or interval_of(o, known, box).clean for o in operands)
+
+
+def _convert(operand: Expr, dtype: DType, known: Known, box: Box) -> Interval:
+    if operand.dtype.is_float:
+        return Interval(0, 1) if dtype == BOOL else _anything(dtype)
+    a = interval_of(operand, known, box)
+    return Interval(0, 1, a.clean) if dtype == BOOL else _in_type(a.low, a.high, dtype, a.clean)
+
+
+def _anything(dtype: DType) -> Interval:
+    low, high = limits(dtype)
+    return Interval(low, high, False)
+
+
+def _in_type(low: int, high: int, dtype: DType, clean: bool) -> Interval:
+    least, largest = limits(dtype)
+    if least <= low and high <= largest:
+        return Interval(low, high, clean)
+    return Interval(least, largest, False)
+
+
+def _binary(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
+    clean = a.clean and b.clean
+    match op:
+        case "+":
+            return _in_type(a.low + b.low, a.high + b.high, dtype, clean)
+        case "-":
+            return _in_type(a.low - b.high, a.high - b.low, dtype, clean)
+        case "*":
+            corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+            return _in_type(min(corners), max(corners), dtype, clean)
+        case "min":
+            return Interval(min(a.low, b.low), min(a.high, b.high), clean)
+        case "max":
+            return Interval(max(a.low, b.low), max(a.high, b.high), clean)
+        case "/" if b.low > 0:
+            corners = [x // y for x in (a.low, a.high) for y in (b.low, b.high)]
+            return _in_type(min(corners), max(corners), dtype, clean)
+        case "%" if b.low > 0 and a.low >= 0 and a.high < b.low:
+            return Interval(a.low, a.high, clean)
+        case "%" if b.low > 0:
+            return Interval(0, b.high - 1, clean)
+        case _:
+            return _anything(dtype)

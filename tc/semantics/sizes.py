@@ -1,0 +1,350 @@
+"""Sizes: the values of size variables and size expressions, and whether the places agree.
+
+A size variable takes its value from the first dimension declared with it that becomes known; each
+other one must agree (000-T2). Size expressions (declared dimensions, where bounds, constants in
+subscripts) are evaluated on Python integers; one that would overflow its type has no value.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tc.dtypes import BOOL, DType, fits
+from tc.errors import InputError, RangeError, TCError
+from tc.semantics.program import (
+    Binary,
+    Compare,
+    Convert,
+    Equality,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Logical,
+    Program,
+    Read,
+    Select,
+    Size,
+    SizeDef,
+    Tensor,
+    Unary,
+    walk,
+)
+from tc.source import Span
+
+AGREE = "000-T2"  # the promise that a repeated size forces equality
+LARGEST = 2**62
+"""Bound of all range bounds and of the bytes of a tensor, so that int64 offsets are safe."""
+
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known so far of the sizes of one call; at a point, also index values."""
+
+    sizes: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
+    scalars: Mapping[str, int]
+    indices: Mapping[str, int] = field(default_factory=dict)
+
+    def with_shape(self, tensor: str, shape: tuple[int, ...]) -> Known:
+        return replace(self, shapes={**self.shapes, tensor: shape})
+
+    def at(self, point: Mapping[str, int]) -> Known:
+        return replace(self, indices=point)
+
+    def extent(self, tensor: str, axis: int) -> int | None:
+        shape = self.shapes.get(tensor)
+        return None if shape is None or axis >= len(shape) else shape[axis]
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and largest value of bool or an integer type.
+
+    >>> from tc.dtypes import INT8, UINT16
+    >>> limits(INT8), limits(UINT16)
+    ((-128, 127), (0, 65535))
+    """
+    if dtype.kind == "int":
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """An integer converted to an integer type: it wraps around."""
+    low, high = limits(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+def evaluate(expr: Expr, known: Known) -> int | None:
+    """The value of a size expression; conditions are 0 or 1.
+
+    None where something is not known yet or no size (an index variable, a read, a float), where a
+    divisor is zero, and where a value leaves its type.
+    """
+    match expr:
+        case Literal(value=number):
+            return int(number) if isinstance(number, int) else None
+        case Size(name=name):
+            return known.sizes.get(name)
+        case Extent(tensor=tensor, axis=axis):
+            return known.extent(tensor, axis)
+        case Index(name=name):
+            return known.indices.get(name)
+        case Read(tensor=tensor, subscripts=subscripts):
+            return None if subscripts else known.scalars.get(tensor)
+        case Unary(operand=operand, dtype=dtype):
+            value = evaluate(operand, known)
+            return None if value is None else _in_type(-value, dtype)
+        case Binary(op=op, left=left, right=right, dtype=dtype):
+            a, b = evaluate(left, known), evaluate(right, known)
+            return None if a is None or b is None else _in_type(_binary(op, a, b), dtype)
+        case Compare(op=op, left=left, right=right):
+            a, b = evaluate(left, known), evaluate(right, known)
+            return None if a is None or b is None else int(COMPARISONS[op](a, b))
+        case Logical(op=op, operands=operands):
+            return _logical(op, operands, known)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            value = evaluate(condition, known)
+            return None if value is None else evaluate(then if value else otherwise, known)
+        case Convert(operand=operand, dtype=dtype):
+            value = evaluate(operand, known)
+            if value is None or dtype.is_float:
+                return None
+            return int(value != 0) if dtype == BOOL else wrap(value, dtype)
+        case _:
+            return None
+
+
+def _in_type(value: int | None, dtype: DType) -> int | None:
+    if value is None or dtype.is_float:
+        return None
+    low, high = limits(dtype)
+    return value if low <= value <= high else None
+
+
+def _binary(op: str, a: int, b: int) -> int | None:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/":
+            return a // b if b else None
+        case "%":
+            return a % b if b else None
+        case "min":
+            return min(a, b)
+        case "max":
+            return max(a, b)
+        case _:
+            return None
+
+
+def _logical(op: str, operands: tuple[Expr, ...], known: Known) -> int | None:
+    decided = {"&&": 0, "||": 1}.get(op)
+    for operand in operands:
+        value = evaluate(operand, known)
+        if value is None:
+            return None
+        if op == "!":
+            return int(not value)
+        if int(value != 0) == decided:
+            return decided
+    return None if decided is None else 1 - decided
+
+
+def why_unknown(expr: Expr, known: Known) -> str:
+    """Why an expression that should be known has no value, in words."""
+    for node in reversed(tuple(walk(expr))):
+        if evaluate(node, known) is not None:
+            continue
+        match node:
+            case Binary(op=("/" | "%"), right=right) if evaluate(right, known) == 0:
+                return f"'{source_text(node)}' divides by zero"
+            case Extent(tensor=tensor):
+                return f"the shape of {tensor} is not known"
+            case Size(name=name):
+                return f"the size {name} is not known"
+            case Read(tensor=tensor):
+                return f"the value of {tensor} is not known"
+            case Unary() | Binary():
+                return f"'{source_text(node)}' does not fit {node.dtype}"
+    return f"'{source_text(expr)}' has no value"
+
+
+def source_text(expr: Expr) -> str:
+    """The text of an expression on one line."""
+    return " ".join(expr.span.text.split())
+
+
+# --- arguments --------------------------------------------------------------------------------
+
+
+def known_of_call(
+    program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+) -> Known:
+    """What the arguments of a call tell; raises InputError where they contradict the
+    declarations of the parameters."""
+    given: dict[str, tuple[int, ...]] = {}
+    for name in program.inputs:
+        tensor = program.tensors[name]
+        if name not in shapes and tensor.rank:
+            raise InputError(f"parameter '{name}' is missing", span=tensor.span)
+        shape = tuple(operator.index(n) for n in shapes.get(name, ()))
+        _check_rank(tensor, shape)
+        given[name] = shape
+    values = {name: _scalar(program.tensors[name], scalars) for name in program.static_scalars}
+    known = settle(program, Known({}, given, values))
+    for name in program.inputs:
+        _check_declared(program.tensors[name], known)
+    return known
+
+
+def _check_rank(tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if len(shape) != tensor.rank:
+        raise InputError(
+            f"parameter '{tensor.name}' has rank {tensor.rank}, "
+            f"but the argument has rank {len(shape)}, shape {shape}",
+            span=tensor.span,
+        )
+    if any(n < 0 for n in shape):
+        raise InputError(
+            f"parameter '{tensor.name}' has the shape {shape}: no size can be negative",
+            span=tensor.span,
+        )
+
+
+def _scalar(tensor: Tensor, scalars: Mapping[str, int]) -> int:
+    if tensor.name not in scalars:
+        raise InputError(
+            f"the value of parameter '{tensor.name}' is missing: ranges depend on it",
+            span=tensor.span,
+        )
+    value = operator.index(scalars[tensor.name])
+    if not fits(value, tensor.dtype):
+        raise InputError(
+            f"parameter '{tensor.name}' is {value}, which does not fit {tensor.dtype}",
+            span=tensor.span,
+        )
+    return value
+
+
+def _check_declared(tensor: Tensor, known: Known) -> None:
+    """Checks the declared sizes of a parameter that are no size variable (literals)."""
+    for axis, dim in enumerate(tensor.shape or ()):
+        declared, actual = evaluate(dim, known), known.shapes[tensor.name][axis]
+        if declared is not None and declared != actual:
+            raise InputError(
+                f"dimension {axis} of parameter '{tensor.name}' is declared as "
+                f"{source_text(dim)}, but the argument has size {actual} there",
+                rule=AGREE,
+                span=dim.span,
+                repair=f"pass an array of size {declared} in dimension {axis}",
+            )
+
+
+# --- settling ---------------------------------------------------------------------------------
+
+
+def settle(program: Program, known: Known) -> Known:
+    """Gives values to the sizes, and shapes to the declared tensors, that follow from the shapes
+    known; raises InputError or RangeError where two places disagree (000-T2)."""
+    while True:
+        sizes = dict(_size_values(program, known))
+        shapes = dict(known.shapes)
+        known = replace(known, sizes=sizes)
+        for tensor in program.tensors.values():
+            if tensor.name not in shapes:
+                shape = _declared_shape(tensor, known)
+                if shape is not None:
+                    check_shape(tensor, shape, tensor.span)
+                    shapes[tensor.name] = shape
+        if len(shapes) == len(known.shapes):
+            break
+        known = replace(known, shapes=shapes)
+    for equality in program.equalities:
+        _check_equality(program, equality, known)
+    return known
+
+
+def _size_values(program: Program, known: Known) -> Iterator[tuple[str, int]]:
+    for size in program.sizes.values():
+        first: tuple[Extent, int] | None = None
+        for extent in size.extents:
+            value = known.extent(extent.tensor, extent.axis)
+            if value is None:
+                continue
+            if first is None:
+                first = extent, value
+                yield size.name, value
+            elif first[1] != value:
+                raise _disagreement(program, size, first, (extent, value))
+
+
+def _disagreement(
+    program: Program, size: SizeDef, first: tuple[Extent, int], second: tuple[Extent, int]
+) -> TCError:
+    (a, m), (b, n) = first, second
+    scope, _, name = size.name.rpartition(".")
+    of = f" of {scope.split('#')[0]}" if scope else ""
+    error = InputError if {a.tensor, b.tensor} <= set(program.inputs) else RangeError
+    return error(
+        f"size {name}{of} is {m} in dimension {a.axis} of {a.tensor}, "
+        f"but {n} in dimension {b.axis} of {b.tensor}",
+        rule=AGREE,
+        span=b.span,
+        notes=((a.span, f"here {name} is {m}"),) if a.span != b.span else (),
+        repair=f"give both the same size, or declare dimension {b.axis} of {b.tensor} "
+        "with a size of its own",
+    )
+
+
+def _check_equality(program: Program, equality: Equality, known: Known) -> None:
+    left, right = evaluate(equality.left, known), evaluate(equality.right, known)
+    if left is None or right is None or left == right:
+        return
+    tensors = {
+        n.tensor
+        for side in (equality.left, equality.right)
+        for n in walk(side)
+        if isinstance(n, Extent)
+    }
+    error = InputError if tensors <= set(program.inputs) else RangeError
+    raise error(f"{equality.reason}: {left} is not {right}", rule=AGREE, span=equality.span)
+
+
+def _declared_shape(tensor: Tensor, known: Known) -> tuple[int, ...] | None:
+    if tensor.rank == 0:
+        return ()
+    if tensor.shape is None:
+        return None
+    dims = [evaluate(dim, known) for dim in tensor.shape]
+    return None if None in dims else tuple(d for d in dims if d is not None)
+
+
+def check_shape(tensor: Tensor, shape: tuple[int, ...], span: Span) -> None:
+    """Refuses shapes whose strides or offsets in bytes would not fit int64."""
+    if tensor.dtype.bytes * math.prod(max(n, 1) for n in shape) > LARGEST:
+        raise RangeError(
+            f"{tensor.name} would have the shape {shape}: more than 2**62 bytes",
+            rule="G4",
+            span=span,
+            repair="make the ranges of its index variables smaller",
+        )

@@ -1,0 +1,191 @@
+"""Sets of integer points and piecewise quasi-affine functions on them, over concrete sizes.
+
+A thin room around isl: a `Space` names the variables, functions on it are isl's `PwAff`, sets are
+isl's `Set`. All objects of a space belong to one isl context of its own, which dies with it.
+
+isl is exact but may take unbounded time. Three habits bound it: every space has a quota of
+operations, beyond which `TooComplex` is raised; points are found one coordinate at a time, since
+lexicographic minima of unbounded sets can run forever without using up the quota; and callers keep
+expressions small. isl itself is loaded with the first space, since most programs need none.
+
+>>> space = Space(("i", "x"))
+>>> subscript = add(space.variable("i"), space.variable("x"))
+>>> outside = compare(">=", subscript, space.constant(10))
+>>> outside = outside.intersect(space.box({"i": (0, None), "x": (0, 3)}))
+>>> smallest(outside, space, "i"), point(outside, space)
+(8, {'i': 8, 'x': 2})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+QUOTA = 100_000
+"""isl operations that one space may spend: some 20 ms."""
+
+_INT64_MAX = 2**63 - 1
+
+
+class TooComplex(Exception):
+    """isl gave up: the caller falls back to what is sound without it."""
+
+
+class Space:
+    """The points of named integer variables, and the isl context in which they live."""
+
+    def __init__(self, names: tuple[str, ...], quota: int = QUOTA) -> None:
+        import islpy  # `import tc` must not load it; most programs never come here
+
+        self.names = names
+        self._isl = islpy
+        self._context = islpy.Context()
+        self._context.set_max_operations(quota)
+        self._space = islpy.Space.set_alloc(self._context, 0, len(names))
+        self._local = islpy.LocalSpace.from_space(self._space)
+        self._set_dims = islpy.dim_type.set
+
+    def position(self, name: str) -> int:
+        return self.names.index(name)
+
+    def value(self, number: int) -> isl.Val:
+        if -_INT64_MAX <= number <= _INT64_MAX:
+            return self._isl.Val.int_from_si(self._context, number)
+        return self._isl.Val(str(number), self._context)
+
+    def constant(self, number: int) -> isl.PwAff:
+        aff = self._isl.Aff.val_on_domain_space(self._space, self.value(number))
+        return self._isl.PwAff.from_aff(aff)
+
+    def variable(self, name: str) -> isl.PwAff:
+        aff = self._isl.Aff.var_on_domain(self._local, self._set_dims, self.position(name))
+        return self._isl.PwAff.from_aff(aff)
+
+    def everything(self) -> isl.Set:
+        return self._isl.Set.universe(self._space)
+
+    def nothing(self) -> isl.Set:
+        return self._isl.Set.empty(self._space)
+
+    def box(self, bounds: Mapping[str, tuple[int | None, int | None]]) -> isl.Set:
+        """The points with begin <= variable < end for each variable named; None is no bound."""
+        box = self.everything()
+        for name, (begin, end) in bounds.items():
+            at = self.position(name)
+            if begin is not None:
+                box = box.lower_bound_val(self._set_dims, at, self.value(begin))
+            if end is not None:
+                box = box.upper_bound_val(self._set_dims, at, self.value(end - 1))
+        return box
+
+    def fix(self, points: isl.Set, name: str, number: int) -> isl.Set:
+        return points.fix_val(self._set_dims, self.position(name), self.value(number))
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Turns isl's refusals, above all of the quota, into `TooComplex`."""
+    import islpy  # as above
+
+    try:
+        yield
+    except islpy.Error as error:
+        raise TooComplex(str(error)) from error
+
+
+def add(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+    return left.add(right)
+
+
+def subtract(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+    return left.sub(right)
+
+
+def scale(space: Space, operand: isl.PwAff, factor: int) -> isl.PwAff:
+    return operand.scale_val(space.value(factor))
+
+
+def floor_divide(space: Space, operand: isl.PwAff, divisor: int) -> isl.PwAff:
+    """The quotient rounded toward minus infinity; the divisor is positive."""
+    return operand.scale_down_val(space.value(divisor)).floor()
+
+
+def remainder(space: Space, operand: isl.PwAff, divisor: int) -> isl.PwAff:
+    """The remainder in [0, divisor); the divisor is positive."""
+    return operand.mod_val(space.value(divisor))
+
+
+def minimum(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+    return left.min(right)
+
+
+def maximum(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+    return left.max(right)
+
+
+def choose(condition: isl.Set, then: isl.PwAff, otherwise: isl.PwAff) -> isl.PwAff:
+    return condition.indicator_function().cond(then, otherwise)
+
+
+def compare(op: str, left: isl.PwAff, right: isl.PwAff) -> isl.Set:
+    """The points where the comparison (== != < <= > >=) holds."""
+    match op:
+        case "==":
+            return left.eq_set(right)
+        case "!=":
+            return left.ne_set(right)
+        case "<":
+            return left.lt_set(right)
+        case "<=":
+            return left.le_set(right)
+        case ">":
+            return left.gt_set(right)
+        case ">=":
+            return left.ge_set(right)
+        case _:
+            raise ValueError(op)
+
+
+def smallest(points: isl.Set, space: Space, name: str) -> int | None:
+    """The smallest value of a variable among the points, None if there are none.
+
+    The set is bounded from below in that variable.
+    """
+    return _integer(points.dim_min_val(space.position(name)))
+
+
+def largest_value(points: isl.Set, function: isl.PwAff) -> int:
+    """The largest value of a function on a nonempty, bounded set."""
+    return _extreme(function.intersect_domain(points).max_val())
+
+
+def smallest_value(points: isl.Set, function: isl.PwAff) -> int:
+    return _extreme(function.intersect_domain(points).min_val())
+
+
+def point(points: isl.Set, space: Space) -> dict[str, int] | None:
+    """The lexicographically first point of a set that is bounded from below, None if empty."""
+    found: dict[str, int] = {}
+    for name in space.names:
+        number = smallest(points, space, name)
+        if number is None:
+            return None
+        found[name] = number
+        points = space.fix(points, name, number)
+    return found
+
+
+def _integer(value: isl.Val) -> int | None:
+    if value.is_nan():
+        return None
+    return _extreme(value)
+
+
+def _extreme(value: isl.Val) -> int:
+    if not value.is_int():
+        raise TooComplex("an unbounded set")
+    return int(value.to_python())

@@ -1,0 +1,234 @@
+"""The sizes of a call, from arrays, shapes or plain numbers, whichever the caller has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tc.arguments import (
+    NUMBERS,
+    Parameter,
+    Signature,
+    fault,
+    mixed_kinds,
+    read_number,
+    short,
+    signature_of,
+    view_of,
+    wrong_type,
+)
+from tc.arrays import Family, same_family
+from tc.errors import InputError
+from tc.semantics.program import Expr, Literal, Program, Size
+from tc.semantics.suggest import counted, nearest
+
+EXAMPLE_SIZE = 64
+
+
+@dataclass(frozen=True)
+class CallSizes:
+    """What range inference needs to know of a call, and what else its arrays tell.
+
+    `shapes` of all inputs (rank 0: ()), `scalars` the values of the static scalars, `strides` in
+    bytes of those inputs that were given as arrays.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    scalars: Mapping[str, int]
+    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass
+class _Known:
+    """What has been gathered so far."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    scalars: dict[str, int] = field(default_factory=dict)
+    strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    family: tuple[Family, str] | None = None
+
+
+def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
+    """The sizes of a call from a sequence of inputs or a mapping by name.
+
+    A sequence has one entry per input: an array, a number, or the shape as a tuple. The keys of a
+    mapping are inputs (an array, a number, or a shape) and sizes (an integer); what follows from
+    the others may be left out. Where a size and a tensor have one name (N1), an integer is the
+    size. Raises InputError where something is missing, unknown, or disagrees.
+    """
+    signature = signature_of(program)
+    known = _Known()
+    if isinstance(inputs_or_sizes, Mapping):
+        for name, value in inputs_or_sizes.items():
+            _take_named(signature, name, value, known)
+    elif isinstance(inputs_or_sizes, list | tuple):
+        if len(inputs_or_sizes) != len(signature.inputs):
+            raise InputError(
+                f"{program.name} takes {counted(len(signature.inputs), 'input')}, but "
+                f"{len(inputs_or_sizes)} were given",
+                repair=f"{signature.call_text()}, or its sizes by name: {_example(program, known)}",
+            )
+        for parameter, value in zip(signature.inputs, inputs_or_sizes, strict=True):
+            _take_input(signature, parameter, value, known)
+    else:
+        raise InputError(
+            f"{program.name}: inputs or sizes come as a list, a tuple or a dict by name, and not "
+            f"as {type(inputs_or_sizes).__name__}",
+            repair=_example(program, known),
+        )
+    given = dict(known.sizes)
+    _read_sizes_from_shapes(program, known)
+    for name, size in given.items():
+        _check_size(program, name, size, known)
+    _fill_shapes(program, known)
+    _check_complete(program, known)
+    shapes = {name: known.shapes.get(name, ()) for name in program.inputs}
+    scalars = {name: known.scalars[name] for name in program.static_scalars}
+    return CallSizes(shapes, scalars, known.strides)
+
+
+def _take_named(signature: Signature, name: object, value: Any, known: _Known) -> None:
+    parameter = next((p for p in signature.inputs if p.name == name), None)
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if name in signature.sizes and (parameter is None or (is_number and parameter.rank)):
+        if not is_number or value < 0:
+            raise InputError(
+                f"{signature.name}: the size {name} is {short(value)}, but sizes are integers of "
+                "at least 0",
+                repair=f"{name}={EXAMPLE_SIZE}",
+            )
+        known.sizes[str(name)] = int(value)
+    elif parameter is not None:
+        _take_input(signature, parameter, value, known)
+    else:
+        names = [*(p.name for p in signature.inputs), *sorted(signature.sizes)]
+        known_names = ", ".join(names) or "none"
+        close = nearest(name, names) if isinstance(name, str) else None
+        raise InputError(
+            f"{signature.name} has no input or size {name!r}; there are {known_names}",
+            repair=f"{close}=..." if close else None,
+        )
+
+
+def _take_input(signature: Signature, parameter: Parameter, value: Any, known: _Known) -> None:
+    name = parameter.name
+    if isinstance(value, tuple):
+        known.shapes[name] = _shape(signature, parameter, value)
+        return
+    if isinstance(value, NUMBERS) and parameter.rank == 0:
+        view = read_number(signature, parameter, value)
+    else:
+        family, view = view_of(signature, parameter, value)
+        if view.dtype != parameter.numpy or view.ndim != parameter.rank:
+            raise wrong_type(signature, parameter, view, family)
+        if known.family is not None and not same_family(known.family[0], family):
+            raise mixed_kinds(signature, parameter, family, known.family[1], known.family[0])
+        known.family = family, name
+        known.strides[name] = view.strides
+    known.shapes[name] = view.shape
+    if parameter.static:
+        known.scalars[name] = int(view)
+
+
+def _shape(signature: Signature, parameter: Parameter, value: tuple[Any, ...]) -> tuple[int, ...]:
+    integers = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in value]
+    if len(value) != parameter.rank or not all(integers) or any(n < 0 for n in value):
+        raise fault(
+            signature,
+            parameter,
+            f"has the shape {value!r}, but {parameter.text} asks for "
+            f"{counted(parameter.rank, 'size')} of at least 0",
+            f"({f'{EXAMPLE_SIZE}, ' * parameter.rank})" if parameter.rank else None,
+        )
+    return tuple(int(n) for n in value)
+
+
+def _read_sizes_from_shapes(program: Program, known: _Known) -> None:
+    for name, size in program.sizes.items():
+        for extent in size.extents:
+            if name not in known.sizes and extent.tensor in known.shapes:
+                known.sizes[name] = known.shapes[extent.tensor][extent.axis]
+
+
+def _check_size(program: Program, name: str, size: int, known: _Known) -> None:
+    """A size that was given agrees with every array and shape that was given."""
+    for extent in program.sizes[name].extents:
+        actual = known.shapes.get(extent.tensor)
+        if actual is not None and actual[extent.axis] != size:
+            raise InputError(
+                f"{program.name}: the size {name} is given as {size}, but dimension {extent.axis} "
+                f"of {extent.tensor} is {actual[extent.axis]}",
+                rule="000-T2",
+                span=program.tensors[extent.tensor].span,
+            )
+
+
+def _fill_shapes(program: Program, known: _Known) -> None:
+    for name in program.inputs:
+        dims = [_dim(dim, known) for dim in program.tensors[name].shape or ()]
+        if name not in known.shapes and program.tensors[name].rank == len(dims):
+            shape = tuple(d for d in dims if d is not None)
+            if len(shape) == len(dims):
+                known.shapes[name] = shape
+
+
+def _dim(dim: Expr, known: _Known) -> int | None:
+    match dim:
+        case Literal(value=value):
+            return int(value)
+        case Size(name=name):
+            return known.sizes.get(name)
+        case _:
+            return None
+
+
+def _check_complete(program: Program, known: _Known) -> None:
+    lacking = [
+        dim.name
+        for name in program.inputs
+        if name not in known.shapes
+        for dim in program.tensors[name].shape or ()
+        if isinstance(dim, Size) and dim.name not in known.sizes
+    ]
+    lacking += [
+        name for name in program.inputs if name in program.static_scalars - set(known.scalars)
+    ]
+    missing = list(dict.fromkeys(lacking))
+    if missing:
+        raise InputError(
+            f"{program.name}: {', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not "
+            "follow from what was given",
+            repair=_example(program, known),
+        )
+
+
+def _example(program: Program, known: _Known) -> str:
+    """All sizes and static scalars as a dict to paste, those known with their values."""
+    sizes = {name: known.sizes.get(name, EXAMPLE_SIZE) for name in program.sizes if "." not in name}
+    scalars = {
+        name: known.scalars.get(name, 1)
+        for name in program.inputs
+        if name in program.static_scalars
+    }
+    pairs = ", ".join(f'"{name}": {value}' for name, value in (sizes | scalars).items())
+    return f"{{{pairs}}}"
+
+
+def as_collection(
+    signature: Signature, inputs: tuple[Any, ...], named: Mapping[str, Any]
+) -> object:
+    """`f.infer(A, B)`, `f.infer(A, N=3)` and `f.infer({"N": 3})` as one sequence or mapping."""
+    only = inputs[0] if len(inputs) == 1 else None
+    if isinstance(only, Mapping):
+        return {**only, **named}
+    if not named or len(inputs) > len(signature.inputs):
+        return inputs
+    for parameter in signature.inputs[: len(inputs)]:
+        if parameter.name in named:
+            raise fault(signature, parameter, "is given twice, by place and by name")
+    places = {p.name: v for p, v in zip(signature.inputs, inputs, strict=False)}
+    return {**places, **named}

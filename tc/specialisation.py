@@ -1,0 +1,167 @@
+"""A program made ready for one set of sizes, layouts and outputs, and how it runs."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tc.arguments import Array
+from tc.arrays import address, empty
+from tc.backends.base import CompiledKernel, ShapedBackend
+from tc.errors import AccessError, BackendError, InternalError
+from tc.kernel.ir import Failure, Kernel
+from tc.semantics.faults import division_error, read_error
+from tc.semantics.program import Binary, Doubt, Read, ShapedProgram, Statement, walk
+
+Space: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
+"""Name, shape and dtype of an array to allocate."""
+
+IDENTITIES = {
+    "+": "0",
+    "*": "1",
+    "min": "the largest value of its type",
+    "max": "the smallest value of its type",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """What `run_specialised` needs: a compiled kernel, or a backend that takes the shaped program
+    itself.
+
+    `copies` are the places of inputs that must be copied, as their strides are no multiple of
+    their elements; `doubts` are those of a call (R3, G2).
+    """
+
+    shaped: ShapedProgram
+    runner: CompiledKernel | None
+    shaped_backend: ShapedBackend | None
+    copies: tuple[int, ...]
+    outputs: tuple[Space, ...]
+    temporaries: tuple[Space, ...]
+    doubts: tuple[Doubt, ...]
+
+
+def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[Space, ...]:
+    tensors = shaped.program.tensors
+    return tuple((name, shaped.shapes[name], tensors[name].dtype.numpy) for name in names)
+
+
+def run_specialised(
+    special: Specialisation,
+    inputs: list[Array],
+    targets: Mapping[str, Array],
+    *,
+    alignment: int,
+    threads: int | None,
+) -> list[Array]:
+    """The outputs in return order: those of `targets` where given, else fresh ones, aligned.
+
+    Inputs and targets have been checked. Raises AccessError where a check fails (G7).
+    """
+    runner = special.runner
+    try:
+        if runner is None:
+            return _run_shaped(special, inputs, targets, alignment)
+        for place in special.copies:
+            inputs[place] = inputs[place].copy()
+        outputs = [
+            targets[name] if name in targets else empty(shape, dtype, alignment)
+            for name, shape, dtype in special.outputs
+        ]
+        arrays = [*inputs, *outputs]
+        if special.temporaries:
+            arrays += [np.empty(shape, dtype) for _, shape, dtype in special.temporaries]
+    except MemoryError as error:
+        raise out_of_memory(special.shaped) from error
+    failure = runner.run([address(array) for array in arrays], threads=threads)
+    if failure is not None:
+        raise access_error(special.shaped, runner.kernel, failure)
+    return outputs
+
+
+def _run_shaped(
+    special: Specialisation,
+    inputs: list[Array],
+    targets: Mapping[str, Array],
+    alignment: int,
+) -> list[Array]:
+    arrays = dict(zip(special.shaped.program.inputs, inputs, strict=True))
+    assert special.shaped_backend is not None
+    results = special.shaped_backend.run_shaped(special.shaped, arrays, targets)
+    outputs = []
+    for name, shape, dtype in special.outputs:
+        result = results[name]
+        if name in targets or alignment > 1:
+            target = targets[name] if name in targets else empty(shape, dtype, alignment)
+            target[...] = result
+            result = target
+        outputs.append(result)
+    return outputs
+
+
+def access_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> AccessError:
+    """The error that the interpreter raises for the same failure (G7, Y4)."""
+    site = kernel.sites[failure.site]
+    statement = shaped.statements[site.statement].statement
+    indices = dict(zip(site.variables, failure.values, strict=False))
+    subscripts = failure.values[len(site.variables) :]
+    for expr in walk(statement.rhs):
+        match expr:
+            case Read(site=number, tensor=tensor) if site.kind == "read":
+                if number == site.expression:
+                    shape = shaped.shapes[tensor]
+                    return read_error(statement, expr, indices, subscripts, shape)
+            case Binary(site=number) if site.kind == "division":
+                if number == site.expression:
+                    return division_error(statement, expr, indices)
+    raise InternalError(f"{statement.name} has no {site.kind} {site.expression}")
+
+
+def start_doubts(shaped: ShapedProgram, given: frozenset[str]) -> tuple[Doubt, ...]:
+    """R3: statements that would continue from a value that is not there."""
+    return tuple(
+        _start_doubt(statement)
+        for statement in shaped.program.statements
+        if statement.continues == "nothing"
+        or (statement.continues == "caller" and statement.target not in given)
+    )
+
+
+def _start_doubt(statement: Statement) -> Doubt:
+    target, op = statement.target, f"{statement.op}="
+    missing, also = "nothing was written to it before", ""
+    if statement.continues == "caller":
+        missing, also = "nothing was passed for it", f', or pass outputs={{"{target}": ...}}'
+    return Doubt(
+        "R3",
+        f"{statement.name}, {statement.text}, continues from what {target} holds, but {missing}: "
+        f"it starts at {IDENTITIES[statement.op]}",
+        span=statement.span,
+        repair=f"write {op}! for {op}{also}",
+    )
+
+
+def check_addressable(shaped: ShapedProgram) -> None:
+    """No output or temporary is larger than any memory could be."""
+    for name, shape, dtype in spaces(shaped, shaped.program.outputs + shaped.program.temporaries):
+        if math.prod(shape) * dtype.itemsize > sys.maxsize:
+            raise out_of_memory(shaped, name)
+
+
+def out_of_memory(shaped: ShapedProgram, only: str | None = None) -> BackendError:
+    """The error about outputs and temporaries that do not fit into memory."""
+    program = shaped.program
+    names = (only,) if only else (*program.outputs, *program.temporaries)
+    needed = [
+        f"{name} of shape {shape} and dtype {dtype}" for name, shape, dtype in spaces(shaped, names)
+    ]
+    return BackendError(
+        f"{program.name}: there is not enough memory for {', '.join(needed)}",
+        repair="call it with smaller inputs",
+    )

@@ -1,0 +1,151 @@
+"""tc.define, tc.emit, tc.explain, tc.backends and tc.Options."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tc
+from tc.compiled import Compiled
+from tc.pipeline import trace
+from tc.sizes import resolve_sizes
+from tests.api.evaluating import EvaluateBackend
+
+TEXT = """
+def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
+def 2LUT(float(N) x) -> (y) { y(i) = 2 * x(i) }
+def __init__(float(N) x) -> (y) { y(i) = 3 * x(i) }
+def lambda(float(W) W) -> (y) { y(i) = W(i) * W }
+"""
+SGEMM = """
+def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {
+    C(i,j) = b * C(i,j)
+    C(i,j) += a * A(i,k) * B(k,j)
+}"""
+NAMES = ["mm", "2LUT", "__init__", "lambda"]
+X = np.ones(3, np.float32)
+
+
+@pytest.fixture
+def definitions() -> tc.Definitions:
+    with pytest.warns(tc.TCWarning, match="N1") as caught:
+        made = tc.define(TEXT, backend="interpret")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    return made
+
+
+def test_define(definitions: tc.Definitions) -> None:
+    assert list(definitions) == NAMES
+    assert len(definitions) == 4
+    assert "2LUT" in definitions
+    assert "3LUT" not in definitions
+    assert (definitions["2LUT"](X) == 2).all()
+    assert (definitions["__init__"](X) == 3).all()
+    assert definitions.mm is definitions["mm"]
+    assert isinstance(definitions.mm, Compiled)
+    assert "mm" in dir(definitions)
+    assert "2LUT" not in dir(definitions)
+    assert repr(definitions) == "<tc definitions mm, 2LUT, __init__, lambda>"
+
+
+def test_unknown_defs(definitions: tc.Definitions) -> None:
+    with pytest.raises(tc.InputError, match=r"no def '2lut'.*\n.*\[\"2LUT\"\]"):
+        definitions["2lut"]
+    with pytest.raises(AttributeError, match="no def 'nothing'"):
+        definitions.nothing  # noqa: B018
+    assert not hasattr(definitions, "__deepcopy__")
+
+
+def test_definitions_pickle(definitions: tc.Definitions) -> None:
+    twin = pickle.loads(pickle.dumps(definitions))
+    assert list(twin) == NAMES
+    assert (twin["2LUT"](X) == 2).all()
+
+
+def test_emit_takes_inputs_or_sizes() -> None:
+    text = tc.emit(TEXT, {"M": 2, "K": 3, "N": 4}, entry="mm")
+    assert isinstance(text, tc.KernelText)
+    assert "mm" in str(text)
+    a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    for given in ([a, b], (a, (3, 4)), {"A": a, "N": 4}):
+        assert str(tc.emit(TEXT, given, entry="mm")) == str(text)
+    assert str(tc.emit(TEXT, [np.asfortranarray(a), b], entry="mm")) != str(text)
+
+
+@pytest.mark.skipif("c" not in tc.backends(), reason="there is no C compiler")
+def test_emitted_c_compiles(tmp_path: Path) -> None:
+    """004-4; sgemm reads what is in C before (R4)."""
+    (tmp_path / "f.c").write_text(str(tc.emit(SGEMM, {"N": 2, "M": 3, "K": 4})))
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "f.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+
+def test_emit_checks_when_asked() -> None:
+    """Rule G7."""
+    gather = "def gather(float(N) x, int32(M) I) -> (o) { o(i) = x(I(i)) }"
+    unchecked, checked = (tc.emit(gather, {"N": 3, "M": 2}, check=c) for c in (False, True))
+    assert (len(unchecked.kernel.sites), len(checked.kernel.sites)) == (0, 1)
+
+
+def test_explain() -> None:
+    explanation = tc.explain(TEXT, {"M": 2, "K": 3, "N": 4}, entry="mm")
+    assert explanation.shaped.shapes["C"] == (2, 4)
+    assert "k" in str(explanation)
+
+
+def test_trace_keeps_every_stage() -> None:
+    backend = EvaluateBackend()
+    stages = trace(
+        tc.Source(SGEMM),
+        None,
+        lambda program: resolve_sizes(program, {"N": 2, "M": 3, "K": 4}),
+        backend,
+        tc.Options(),
+        check=True,
+    )
+    assert stages.shaped.program is stages.program
+    assert stages.text.kernel is stages.kernel
+    assert stages.kernel.initial == {"C"}
+    assert list(stages.seconds) == ["parse", "check", "infer_ranges", "lower", "emit"]
+
+
+def test_backends() -> None:
+    assert "interpret" in tc.backends()
+    assert "numba" in tc.backends()
+
+
+@pytest.mark.parametrize("backend", tc.backends())
+def test_every_backend_runs(backend: str) -> None:
+    mm = tc.compile(TEXT, entry="mm", backend=backend)
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((3, 4), np.float32)
+    np.testing.assert_array_equal(mm(a, b), a @ b)
+
+
+def test_size_and_tensor_of_one_name() -> None:
+    """Rule N1: an integer is the size, an array the tensor."""
+    text = "def f(float(W) W, float(W) x) -> (y) { y(i) = W(i) * x(i) * W }"
+    with pytest.warns(tc.TCWarning, match="N1"):
+        function = tc.compile(text, backend="interpret")
+    assert function.infer(W=5)["y"].shape == (5,)
+    assert function.infer(W=(5,))["y"].shape == (5,)
+    assert function.infer(W=np.ones(5, np.float32))["y"].shape == (5,)
+
+
+def test_options() -> None:
+    assert tc.Options() == tc.Options(threads=None)
+    for options in (tc.Options(), tc.Options(threads=7)):
+        assert tc.Options.from_json(options.to_json()) == options
+        assert pickle.loads(pickle.dumps(options)) == options
+    for threads in (0, -1, True, 1.5, "2"):
+        with pytest.raises(tc.BackendError, match="at least 1"):
+            tc.Options(threads=threads)  # type: ignore[arg-type]
+    for text in ("", "[]", '{"thread": 1}', "3", '{"threads": 0}'):
+        with pytest.raises(tc.BackendError):
+            tc.Options.from_json(text)
+    with pytest.raises(tc.BackendError):
+        tc.Options.from_json(None)  # type: ignore[arg-type]

@@ -1,0 +1,145 @@
+"""The command line, run as a user would: output, files, exit status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tc
+from tc.__main__ import main
+
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) {\n  C(i,j) +=! A(i,k) * B(k,j)  # sum\n}\n"
+BAD = "def f(float(N) a) -> (o) {\n  o(i) = a(j)\n}\n"
+
+
+@pytest.fixture
+def mm(tmp_path: Path) -> str:
+    path = tmp_path / "mm.tc"
+    path.write_text(MM)
+    return str(path)
+
+
+def test_check_good_and_bad(mm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.tc"
+    bad.write_text(BAD)
+    assert main(["check", mm]) == 0
+    assert capsys.readouterr().out == f"{mm}: mm: no errors\n"
+    assert main(["check", mm, str(bad)]) == 1
+    printed = capsys.readouterr()
+    assert "[R1]" in printed.err
+    assert f"{bad}:2:" in printed.err
+    assert "o(i) = a(j)" in printed.err
+
+
+def test_fmt(mm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    messy = tmp_path / "messy.tc"
+    messy.write_text(MM.replace("  C(i,j) +=! ", " C( i,j )   +=!\n"))
+    assert main(["fmt", mm]) == 0
+    printed = capsys.readouterr().out
+    assert "# sum" in printed
+    assert main(["fmt", "--check", str(messy)]) == 1
+    assert main(["fmt", "--write", str(messy)]) == 0
+    assert main(["fmt", "--check", str(messy)]) == 0
+    assert messy.read_text() == printed
+
+
+def test_run_saves_outputs(mm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "a.npy", a)
+    out = tmp_path / "out"
+    for backend in tc.backends():
+        status = main(
+            ["run", mm, f"A={tmp_path / 'a.npy'}", "B=ones:3x4", "--backend", backend,
+             "--out", str(out)]
+        )  # fmt: skip
+        assert status == 0
+        assert np.array_equal(np.load(out / "C.npy"), a @ np.ones((3, 4), np.float32))
+        assert "C: float32 2x4" in capsys.readouterr().out
+
+
+def test_run_random_with_sizes_is_reproducible(
+    mm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = []
+    for _ in range(2):
+        assert (
+            main(
+                ["run", mm, "A=random", "B=random:3x4", "M=2", "K=3", "--seed", "5",
+                 "--out", str(tmp_path)]
+            )
+            == 0
+        )  # fmt: skip
+        results.append(np.load(tmp_path / "C.npy"))
+    assert np.array_equal(*results)
+    assert np.ptp(results[0]) > 0
+    capsys.readouterr()
+
+
+def test_run_scalars_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "axpy.tc"
+    path.write_text("def axpy(float a, float(N) x) -> (y) { y(i) = y(i) + a * x(i) }")
+    arguments = ["run", str(path), "a=2", "x=ones:3"]
+    assert main(arguments) == 1
+    assert "[R4]" in capsys.readouterr().err
+    assert main([*arguments, "--outputs", "y=ones:3"]) == 0
+    assert "y: float32 3 = [3., 3., 3.]" in capsys.readouterr().out
+
+
+def test_explain_and_emit(mm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", mm, "M=2", "K=3", "N=4"]) == 0
+    assert "0:3" in capsys.readouterr().out
+    assert main(["emit", mm, "M=2", "K=3", "N=4"]) == 0
+    assert "for (" in capsys.readouterr().out
+    assert main(["emit", mm, "M=2", "K=3", "N=4", "--backend", "numba"]) == 0
+    assert "for " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["A"], "not of the form NAME=VALUE"),
+        (["A=ones:2xq", "B=ones:3x4"], "is not a shape"),
+        (["A=ones:2x3", "A=ones:2x3"], "given twice"),
+    ],
+)
+def test_usage_errors(
+    mm: str, arguments: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", mm, *arguments]) == 2
+    assert part in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["A=nothing.npy", "B=ones:3x4"], "nothing.npy"),
+        (["A=ones:2x3", "B=ones:4x4"], "3"),
+        (["A=ones:2x3"], "B"),
+        (["A=ones:2x3", "X=3"], "'X'"),
+        (["A=random", "B=ones:3x4"], "the size M"),
+    ],
+)
+def test_input_errors(
+    mm: str, arguments: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", mm, *arguments]) == 1
+    assert part in capsys.readouterr().err
+
+
+def test_missing_file_and_unknown_command() -> None:
+    assert main(["check", "no_such.tc"]) == 2
+    with pytest.raises(SystemExit) as stopped:
+        main(["frobnicate"])
+    assert stopped.value.code == 2
+
+
+def test_as_a_module(mm: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tc", "check", mm], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "no errors" in done.stdout

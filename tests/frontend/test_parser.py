@@ -1,0 +1,378 @@
+"""The grammar of the seeds (000-G1 to 000-G10) and of rules T2 to T5, tree by tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tc.errors import ParseError
+from tc.frontend.ast import (
+    Annotation,
+    Apply,
+    Binary,
+    Binding,
+    CallStatement,
+    Cast,
+    Comprehension,
+    Dim,
+    Exists,
+    Name,
+    Number,
+    RangeClause,
+    Return,
+    TensorType,
+)
+from tc.frontend.expressions import MAX_HEIGHT, MAX_NESTING
+from tc.frontend.parser import parse, parse_expression
+from tc.frontend.printer import to_text
+from tc.source import Source
+from tests.support.ast_strategies import NOWHERE
+
+PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.tc"))
+
+SEEDS = {
+    "000 grammar": "def f(float(A,B) x) -> (y) { y(i,j) = -x(i,j) }",
+    "003 mv": "def mv(float(R,C) A, float(C) B) -> (o) {\no(i) +=! A(i,j) * B(j)\n}",
+    "003 mm": "def mm(float(X,Y) A, float(Y,Z) B) -> (R) {\nR(i,j) += A(i,j) * B(j,k)\n}",
+    "003 conv": """def conv(float(B,IP,H,W) input, float(OP,IP,KH,KW) weight) -> (output) {
+output(b, op, h, w) += input(b, ip, h + kh, w + kw) * weight(op, ip, kh, kw)
+}""",
+    "004 softmax": """def softmax(float(N, D) I) -> (O, expsum) {
+    expsum(n) +=! exp(I(n, d))
+       O(n, d) =  exp(I(n, d)) / expsum(n)
+}""",
+    "002 mv": """def mv(float(M,K) A, float(K) x) -> (C) {
+  C(i) = 0
+  C(i) += A(i,k) * x(k)
+}""",
+    "002 sgemm": """def sgemm(float a, float b,
+          float(N,M) A, float(M,K) B) -> (C) {
+  C(i,j) = b * C(i,j)                    # initialization
+  C(i,j) += a * A(i,k) * B(k,j)          # accumulation
+}""",
+    "002 fcrelu": """def fcrelu(float(B,I) in, float(O,I) weight, float(O) bias) -> (out) {
+  out(b,o) = bias(o)  out(b,o) += in(b,i)*weight(o,i)  out(b,o) = fmaxf(out(b,o), 0)
+}""",
+    "002 conv2d": """def conv2d(float(B,IP,H,W) in,
+           float(OP,IP,KH,KW) weight) -> (out) {
+  out(b,op,h,w) +=! in(b,ip, h + kh, w + kw)
+                  * weight(op,ip,kh,kw) }""",
+    "002 maxpool2x2": """def maxpool2x2(float(B,C,H,W) in) -> (out) {
+  out(b,c,i,j) max=! in(b,c, 2 * i + kw, 2 * j + kh)
+     where kw in 0:2, kh in 0:2
+}""",
+    "002 gather": "def gather(float(N) X, int(A,B) I) -> (Z) {\n  Z(i,j) = X(I(i,j))\n}",
+    "002 sconv2d": """def sconv2d(int sh, int sw, float(N,C,H,W) I,
+            float(F,C,KH,KW) W, float(F) B) -> (O) {
+  O(n,f,h,w) = B(f)
+  O(n,f,h,w) += I(n,c, sh * h + kh, sw * w + kw)
+              * W(f,c,kh,kw)
+}""",
+    "002 conv1d": "def conv1d(float(M) I, float(N) K) -> (O) {\n  O(i) = K(x) * I(i + x)\n}",
+    "002 outerProductMM": """def outerProductMM(float(P,Q,R) A, float(S,R,T) B) -> (O) {
+  O(p,s,q,t) +=! A(p,q,r) * B(s,r,t) }""",
+    "002 tmm": "def tmm(float(M,K) A, float(N,K) B) -> (C) {\n  C(m,n) +=! A(m,kk) * B(n,kk)\n}",
+    "002 tbmm": """def tbmm(float(B,N,M) X, float(B,K,M) Y) -> (Z) {
+  Z(b,n,k) +=! X(b,n,m) * Y(b,k,m)
+}""",
+    "002 dconv": """def dconv(float(N,F,H,W) I, float(F,GCI,KH,KW) W1,
+          float(M) B) -> (O) {
+  O(n,o,h,w) +=! I(n,gci,h+kh,w+kw) * W1(gci % grp,o/grp,gci/grp,kh,kw)
+  O(n,o,h,w)   = O(n,o,h,w) + B(m)
+}""",
+    "002 2LUT": """def 2LUT(float(E1,D) LUT1, int(B,L1) I1,
+         float(E2,D) LUT2, int(B,L2) I2) -> (O1, O2) {
+  O1(i,j) +=! LUT1(I1(i,k),j)
+  O2(i,j) +=! LUT2(I2(i,k),j)
+}""",
+    "002 MLP1": """def MLP1(float(B,M) I, float(O,N) W1, float(O) B1) -> (O1) {
+  O1(b,n) = B1(n)
+  O1(b,n) += I(b,m) * W1(n,m)
+  O1(b,n) = fmaxf(O1(b,n), 0)
+}""",
+    "002 prodModel": """def prodModel(float(E1,D) LUT1, int(B,L1) I1,
+              float(B,WX) I3, float(WY,WX) W,
+              float(N,M) W1, float(N) B1)
+   -> (C1,C2,C3,I,O1,O2,O3,O4) {
+  (C1,C2)    = 2LUT(LUT1,I1,LUT2,I2)
+  C3(b,wy)  += I3(b,wxx) * W(wy,wxx)
+  I          = concat(C1, C2, C3) # not implemented yet
+  O1         = MLP1(I, W1, B1)
+  (O2,O3,O4) = MLP3(O1,W2,B2,W3,B3,W4,B4)
+  # O4 goes out to binary classifier, omitted here
+}""",
+}
+
+
+def body(text: str) -> tuple[object, ...]:
+    return parse(Source(f"def f() -> (o) {{ {text} }}")).defs[0].body
+
+
+def only(text: str) -> Comprehension:
+    (statement,) = body(text)
+    assert isinstance(statement, Comprehension)
+    return statement
+
+
+def name(text: str) -> Name:
+    return Name(text, span=NOWHERE)
+
+
+def number(value: int) -> Number:
+    return Number(str(value), value, span=NOWHERE)
+
+
+def read(tensor: str, *args: str) -> Apply:
+    return Apply(name(tensor), tuple(name(arg) for arg in args), span=NOWHERE)
+
+
+@pytest.mark.parametrize("text", SEEDS.values(), ids=SEEDS)
+def test_programs_of_the_seeds_parse(text: str) -> None:
+    module = parse(Source(text))
+    assert len(module.defs) == 1
+    assert parse(Source(to_text(module))) == module
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=[path.stem for path in PROGRAMS])
+def test_the_table_of_programs_parses(path: Path) -> None:
+    module = parse(Source(path.read_text(encoding="utf-8"), path.name))
+    assert parse(Source(to_text(module))) == module
+
+
+def test_a_matrix_vector_product_tree_by_tree() -> None:
+    (mv,) = parse(Source(SEEDS["003 mv"])).defs
+    assert mv.name == name("mv")
+    assert [(to_text(p.type), p.name.text) for p in mv.params] == [
+        ("float(R, C)", "A"),
+        ("float(C)", "B"),
+    ]
+    assert mv.returns == (Return(None, name("o"), span=NOWHERE),)
+    (statement,) = mv.body
+    assert isinstance(statement, Comprehension)
+    assert (statement.target, statement.indices) == (name("o"), (name("i"),))
+    assert (statement.op, statement.op_span.text) == ("+=!", "+=!")
+    product = Binary("*", read("A", "i", "j"), read("B", "j"), span=NOWHERE)
+    assert (statement.rhs, statement.where, statement.annotation) == (product, (), None)
+
+
+def test_000_G1_the_left_side_lists_index_variables() -> None:
+    assert only("o(i, j) = x").indices == (name("i"), name("j"))
+    assert only("o() = x").indices == ()
+    assert only("o = x").indices is None
+    assert only("in(i) = x").target == name("in")
+    for wrong in ("o(0) = x", "o(i + 1) = x", "o(2*i) = x", "o(o(i)) = x", "o(T.0) = x"):
+        with pytest.raises(ParseError, match=r"\[N2\].* lists index variables"):
+            body(wrong)
+    with pytest.raises(ParseError, match="an index variable"):
+        body("o(-i) = x")
+
+
+@pytest.mark.parametrize("op", ["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"])
+def test_000_G2_and_000_R2_operators(op: str) -> None:
+    for text in (f"o(i) {op} x", f"o(i){op}x", f"o {op} x", f"o(){op} x"):
+        assert only(text).op == op
+
+
+def test_000_G3_subscripts_are_any_expressions() -> None:
+    found = only("o = log(T(i * j, T(i), a ? b : c))").rhs
+    assert isinstance(found, Apply)
+    assert found.name == name("log")
+    (inner,) = found.args
+    assert isinstance(inner, Apply)
+    assert [type(arg).__name__ for arg in inner.args] == ["Binary", "Apply", "Conditional"]
+    assert only("o = T()").rhs == read("T")
+
+
+def test_000_G6_dimensions_of_tensors() -> None:
+    assert only("o = T.1").rhs == Dim(name("T"), 1, span=NOWHERE)
+    assert only("o = 2f.0 + in.3").rhs == Binary(
+        "+",
+        Dim(name("2f"), 0, span=NOWHERE),
+        Dim(name("in"), 3, span=NOWHERE),
+        span=NOWHERE,
+    )
+
+
+def test_000_G7_where_has_a_non_empty_list_of_ranges() -> None:
+    found = only("o(i) max=! A(i + k + l) where k in 0:2, l in N - 1 : A.0 ? 3 : 4").where
+    assert [to_text(clause) for clause in found] == ["k in 0:2", "l in N - 1 : (A.0 ? 3 : 4)"]
+    assert found[0] == RangeClause(name("k"), number(0), number(2), span=NOWHERE)
+    for wrong in ("o = x where", "o = x where k in 0:2,", "o = x where k in 0", "o = x where k"):
+        with pytest.raises(ParseError):
+            body(wrong)
+
+
+@pytest.mark.parametrize("text", ["a ? b : c:d", "(a ? b : c):d"])
+def test_a_conditional_bound_ends_at_its_own_colon(text: str) -> None:
+    (clause,) = only(f"o = x where k in {text}").where
+    assert isinstance(clause, RangeClause)
+    assert to_text(clause.begin) == "a ? b : c"
+    assert clause.end == name("d")
+
+
+@pytest.mark.parametrize("text", ["a, b = f(x, y)", "(a, b) = f(x, y)", "(a,b)=f(x,y)"])
+def test_000_G8_and_rule_N4_calls_of_defs(text: str) -> None:
+    call = CallStatement((name("a"), name("b")), name("f"), (name("x"), name("y")), span=NOWHERE)
+    assert body(text) == (call,)
+
+
+def test_a_call_with_one_target() -> None:
+    assert body("(a) = f()") == (CallStatement((name("a"),), name("f"), (), span=NOWHERE),)
+    assert only("a = f(x)").rhs == read("f", "x")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "bool",
+        "byte",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "int",
+        "half",
+        "float16",
+        "float",
+        "float32",
+        "double",
+        "float64",
+    ],
+)
+def test_000_G9_and_rule_T3_types_and_casts(spelling: str) -> None:
+    (found,) = parse(Source(f"def f({spelling}(N) A, {spelling} b) -> (o) {{}}")).defs
+    assert [param.type for param in found.params] == [
+        TensorType(spelling, (name("N"),), span=NOWHERE),
+        TensorType(spelling, None, span=NOWHERE),
+    ]
+    assert only(f"o = {spelling}(x)").rhs == Cast(spelling, name("x"), span=NOWHERE)
+    for wrong in (f"o = {spelling}()", f"o = {spelling}(x, y)", f"o = {spelling}"):
+        with pytest.raises(ParseError, match=r"\[T3\]"):
+            body(wrong)
+
+
+def test_000_G10_several_outputs_and_white_space_between_statements() -> None:
+    (found,) = parse(Source("def f(float(N) A)->(o,p){o(i)=A(i)p(i)=o(i)}")).defs
+    assert [return_.name.text for return_ in found.returns] == ["o", "p"]
+    assert [to_text(statement) for statement in found.body] == ["o(i) = A(i)", "p(i) = o(i)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("k = c\n(p, q) = f(a)", ["k = c", "(p, q) = f(a)"]),
+        ("k = c (p) = f(a)", ["k = c", "(p) = f(a)"]),
+        ("k = x + c\n(p, q) = f(a)", ["k = x + c", "(p, q) = f(a)"]),
+        ("k = c(p, q)\n(p, q) = f(a)", ["k = c(p, q)", "(p, q) = f(a)"]),
+        ("k = c(p, q) == d", ["k = c(p, q) == d"]),
+        ("k = x where l in 0:c (p, q) = f(a)", ["k = x where l in 0:c", "(p, q) = f(a)"]),
+        ("k = x where y = c (p, q) = f(a)", ["k = x where y = c", "(p, q) = f(a)"]),
+        ("k = T.1(p, q) = f(a)", ["k = T.1", "(p, q) = f(a)"]),
+        ("k = 2 (p, q) = f(a)", ["k = 2", "(p, q) = f(a)"]),
+        ("k = c p, q = f(a)", ["k = c", "(p, q) = f(a)"]),
+        ("k = c in = 3", ["k = c", "in = 3"]),
+        ("k = x where y = c in(i) = 3", ["k = x where y = c", "in(i) = 3"]),
+        ("k = x where in in in:in.0", ["k = x where in in in:in.0"]),
+        ("k = c min = 3 max min= 4", ["k = c", "min = 3", "max min= 4"]),
+    ],
+)
+def test_rule_T2_statements_are_separated_by_white_space(text: str, statements: list[str]) -> None:
+    assert [to_text(statement) for statement in body(text)] == statements  # type: ignore[arg-type]
+
+
+def test_rule_T4_constant_dimensions_and_typed_returns() -> None:
+    (found,) = parse(Source("def f(float(3, N) A, float() b) -> (float(N, 3) C, d, int e) {}")).defs
+    assert found.params[0].type.dims == (number(3), name("N"))
+    assert found.params[1].type.dims == ()
+    assert [to_text(return_) for return_ in found.returns] == ["float(N, 3) C", "d", "int e"]
+
+
+def test_rule_T5_bindings_exists_and_annotations() -> None:
+    found = only("o(i) = x where x = y + 1, exists T(i, j), k in 0:x <=> gemm(A, 2)")
+    assert found.where == (
+        Binding(name("x"), Binary("+", name("y"), number(1), span=NOWHERE), span=NOWHERE),
+        Exists(read("T", "i", "j"), span=NOWHERE),
+        RangeClause(name("k"), number(0), name("x"), span=NOWHERE),
+    )
+    annotation = Annotation(name("gemm"), (name("A"), number(2)), span=NOWHERE)
+    assert found.annotation == annotation
+    assert only("o = x <=> gemm(A, 2) where k in 0:2").annotation == annotation
+
+
+@pytest.mark.parametrize("word", ["def", "where", "exists", "int", "half", "float64"])
+def test_rule_T2_reserved_words_name_nothing(word: str) -> None:
+    texts = [
+        f"def {word}() -> (o) {{}}",
+        f"def f(float {word}) -> (o) {{}}",
+        f"def f(float({word}) x) -> (o) {{}}",
+        f"def f() -> (float {word}) {{}}",
+        f"def f() -> (o) {{ o({word}) = 1 }}",
+        f"def f() -> (o) {{ o = x where {word} in 0:2 }}",
+    ]
+    for text in texts:
+        if word == "exists" and "where exists" in text:
+            continue
+        with pytest.raises(ParseError, match=r"\[T2\].* is a reserved word and cannot name"):
+            parse(Source(text))
+
+
+def test_several_defs_empty_lists_and_empty_bodies() -> None:
+    module = parse(Source("def f() -> (o) {} def g(float x) -> (o) { o() = T() }"))
+    assert [d.name.text for d in module.defs] == ["f", "g"]
+    assert module.defs[0].body == ()
+    assert module.defs[0].params == ()
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "# only a comment", "#\n#"])
+def test_a_text_without_a_def_is_an_error(text: str) -> None:
+    with pytest.raises(ParseError, match="the text has no def"):
+        parse(Source(text))
+
+
+def test_spans_cover_what_is_written() -> None:
+    text = "def f(float(N) A) -> (o) {\n  o(i) = (A(i) + 1) * 2 where k in (0):3 <=> g(a)\n}"
+    source = Source(text)
+    module = parse(source)
+    assert module.span.text == module.defs[0].span.text == text
+    (statement,) = module.defs[0].body
+    assert isinstance(statement, Comprehension)
+    assert statement.span.text == "o(i) = (A(i) + 1) * 2 where k in (0):3 <=> g(a)"
+    assert statement.rhs.span.text == "(A(i) + 1) * 2"
+    assert isinstance(statement.rhs, Binary)
+    assert statement.rhs.left.span.text == "A(i) + 1"
+    assert statement.where[0].span.text == "k in (0):3"
+    assert statement.annotation is not None
+    assert statement.annotation.span.text == "<=> g(a)"
+    assert module.defs[0].params[0].span.text == "float(N) A"
+    assert module.defs[0].params[0].type.span.text == "float(N)"
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("(", ")"), ("f(", ")"), ("int(", ")"), ("a?", ":b"), ("-f(2, ", ")")]
+)
+def test_nesting_is_bounded(opening: str, closing: str) -> None:
+    depth = MAX_NESTING
+    parse_expression(Source(opening * depth + "x" + closing * depth))
+    depth += 1
+    with pytest.raises(ParseError, match="nested more than 100 deep"):
+        parse_expression(Source(opening * depth + "x" + closing * depth))
+
+
+@pytest.mark.parametrize("unit", ["x + ", "x * ", "-", "!", "x ? y : ", "x && y || "])
+def test_the_height_of_a_tree_is_bounded(unit: str) -> None:
+    count = MAX_HEIGHT // 2 if unit.count("x") and unit.count("&") else MAX_HEIGHT
+    parse_expression(Source(unit * count + "x"))
+    with pytest.raises(ParseError, match="more than 200 operations deep"):
+        parse_expression(Source(unit * (2 * MAX_HEIGHT) + "x"))
+
+
+def test_chains_count_through_brackets() -> None:
+    chain = "(" + " + ".join("x" * 150) + ")"
+    parse_expression(Source(chain))
+    with pytest.raises(ParseError, match="more than 200 operations deep"):
+        parse_expression(Source(f"f({chain} {'* x' * 60})"))

@@ -1,0 +1,164 @@
+"""Names, loop nests and zero fills, each by itself."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tc.dtypes import FLOAT32, INT64
+from tc.kernel.evaluate import evaluate
+from tc.kernel.ir import Buffer, For, Kernel, Let, Set, Stmt, Store, Var, row_major
+from tc.polyhedral.fills import subtract, zero_fills
+from tc.polyhedral.folding import binary, integer
+from tc.polyhedral.loops import MAX_LOOPS, Loop, nest
+from tc.polyhedral.naming import Names
+from tests.polyhedral.builders import literal, offset, read, shaped, statement
+
+# --- names ------------------------------------------------------------------------------------
+
+
+def test_names_are_free_again_in_the_next_region() -> None:
+    names = Names(["A"], ["i"])
+    names.start_region(["i"])
+    assert [names.fresh("t0", FLOAT32) for _ in range(3)] == ["t0", "t1", "t2"]
+    names.start_region(["i"])
+    assert names.fresh("t0", FLOAT32) == "t0"
+
+
+def test_names_have_one_type() -> None:
+    names = Names([], ["acc"])
+    names.start_region(["i"])
+    assert names.fresh("t0", FLOAT32) == "t0"
+    assert names.fresh("acc", FLOAT32) == "acc1"  # another region has an index 'acc'
+    names.start_region(["i"])
+    assert names.fresh("t0", INT64) == "t1"
+    assert names.fresh("t0", FLOAT32) == "t0"
+
+
+def test_names_are_no_buffers() -> None:
+    names = Names(["t0", "i", "i1"], ["i"])
+    assert names.start_region(["i", "i2"]) == {"i": "i3", "i2": "i2"}
+    assert names.fresh("t0", FLOAT32) == "t1"
+
+
+# --- loops ------------------------------------------------------------------------------------
+
+
+def visited(loops: list[Loop]) -> list[tuple[int, ...]]:
+    """The points that a nest visits, in order: each stores how many came before it."""
+    shape = tuple(loop.extent for loop in loops)
+    place = tuple(binary("-", loop.index, integer(loop.begin)) for loop in loops)
+    count = Var("n", INT64)
+    body = (Store("o", place, count), Set("n", binary("+", count, integer(1))))
+    out = np.full(shape, -1)
+    buffer = Buffer("o", INT64, shape, row_major(shape), "output")
+    region = (Let("n", integer(0)), *nest(loops, body, Names([], [])))
+    evaluate(Kernel("k", (buffer,), (region,)), {"o": out})
+    return sorted(np.ndindex(shape), key=lambda p: int(out[p]))
+
+
+def loop_depth(stmts: tuple[Stmt, ...]) -> int:
+    return max((1 + loop_depth(s.body) for s in stmts if isinstance(s, For)), default=0)
+
+
+@pytest.mark.parametrize("count", [1, MAX_LOOPS, MAX_LOOPS + 1, 12])
+def test_nest_visits_every_point_once(count: int) -> None:
+    loops = [Loop(f"x{n}", n - 2, 2 if n else 3) for n in range(count)]
+    assert visited(loops) == list(itertools.product(*(range(loop.extent) for loop in loops)))
+    stmts = nest(loops, (), Names([], []), parallel=True)
+    assert loop_depth(stmts) == min(count, MAX_LOOPS)
+    assert isinstance(stmts[0], For)
+    assert stmts[0].parallel
+
+
+def test_nest_drops_single_iterations() -> None:
+    loops = [Loop("i", 5, 1), Loop("j", 0, 3), Loop("k", -1, 1)]
+    assert [loop.index for loop in loops] == [integer(5), Var("j", INT64), integer(-1)]
+    (loop,) = nest(loops, (), Names([], []), parallel=True)
+    assert loop == For("j", integer(0), integer(3), (), parallel=True)
+
+
+# --- zero fills: rule G4 ----------------------------------------------------------------------
+
+BOXES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=2)
+
+
+@given(holes=st.lists(BOXES, max_size=4))
+def test_subtract(holes: list[list[tuple[int, int]]]) -> None:
+    grid = np.ones((4, 4), int)
+    boxes = [((0, 4), (0, 4))]
+    for hole in holes:
+        boxes = list(subtract(boxes, tuple(hole)))  # type: ignore[arg-type]
+        grid[tuple(slice(a, b) for a, b in hole)] = 0
+    covered = np.zeros_like(grid)
+    for box in boxes:
+        covered[tuple(slice(a, b) for a, b in box)] += 1
+    assert (covered == grid).all()
+
+
+O10 = {"o": ("output", FLOAT32, (10,)), "p": ("output", FLOAT32, (10,))}
+ONE = literal(1.0)
+
+
+def test_whole_write_needs_no_fill() -> None:  # G4
+    program = shaped(O10, (statement("o", "i", ONE), {"i": (0, 10)}))
+    assert zero_fills(program, frozenset()) == {"p": 0}
+    assert zero_fills(program, frozenset("p")) == {}
+
+
+def test_parts_that_make_a_whole_need_no_fill() -> None:
+    program = shaped(
+        {"o": O10["o"]},
+        (statement("o", "i", ONE), {"i": (0, 4)}),
+        (statement("o", "i", ONE, places=(offset("i", 4),)), {"i": (0, 6)}),
+    )
+    assert zero_fills(program, frozenset()) == {}
+
+
+def test_read_of_a_part_between_needs_a_fill() -> None:
+    program = shaped(
+        O10,
+        (statement("o", "i", ONE), {"i": (0, 4)}),
+        (statement("p", "i", read("o", "i")), {"i": (0, 10)}),
+        (statement("o", "i", ONE), {"i": (4, 10)}),
+    )
+    assert zero_fills(program, frozenset()) == {"o": 0}
+
+
+def test_continuing_reduction_reads_its_target() -> None:
+    first = (statement("o", "i", ONE), {"i": (0, 4)})
+    more = statement("o", "i", ONE, op="+", continues="written")
+    rest = (statement("o", "i", ONE), {"i": (4, 10)})
+    program = shaped({"o": O10["o"]}, first, (more, {"i": (4, 10)}), rest)
+    assert zero_fills(program, frozenset()) == {"o": 0}
+    empty = shaped({"o": O10["o"]}, first, (more, {"i": (0, 0)}), rest)
+    assert zero_fills(empty, frozenset()) == {}
+
+
+def test_fill_comes_before_the_first_statement_of_the_tensor() -> None:
+    program = shaped(
+        O10,
+        (statement("p", "i", ONE), {"i": (0, 10)}),
+        (statement("o", "i", ONE), {"i": (2, 10)}),
+    )
+    assert zero_fills(program, frozenset()) == {"o": 1}
+
+
+def test_tensor_without_elements_needs_no_fill() -> None:
+    tensors = {"o": ("output", FLOAT32, (3, 0))}
+    program = shaped(tensors, (statement("o", "ij", ONE), {"i": (0, 3), "j": (0, 0)}))
+    assert zero_fills(program, frozenset()) == {}
+
+
+def test_empty_reduction_still_writes_the_identity() -> None:  # R2
+    rhs = read("a", "k")
+    tensors = {"a": ("input", FLOAT32, (0,)), "o": ("output", FLOAT32, (3,))}
+    ranges = {"i": (0, 3), "k": (0, 0)}
+    init = statement("o", "i", rhs, op="+", init=True)
+    assert zero_fills(shaped(tensors, (init, ranges)), frozenset()) == {}
+    fresh = statement("o", "i", rhs, op="+", continues="caller")
+    assert zero_fills(shaped(tensors, (fresh, ranges)), frozenset()) == {}

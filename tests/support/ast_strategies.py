@@ -1,0 +1,211 @@
+"""Hypothesis strategies for syntax trees, and for ragged texts with comments of a given tree.
+
+The trees follow the grammar and no other rule: names are mostly unknown, ranks disagree.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from itertools import pairwise
+
+from hypothesis import strategies as st
+
+from tc.dtypes import SPELLINGS
+from tc.frontend.ast import (
+    Annotation,
+    Apply,
+    Binary,
+    Binding,
+    CallStatement,
+    Cast,
+    Clause,
+    Comprehension,
+    Conditional,
+    Def,
+    Dim,
+    Exists,
+    Expr,
+    Module,
+    Name,
+    Number,
+    Param,
+    RangeClause,
+    Return,
+    Statement,
+    TensorType,
+    Unary,
+)
+from tc.frontend.lexer import tokenize
+from tc.frontend.printer import to_text
+from tc.frontend.tokens import Kind
+from tc.source import Source, Span
+
+NOWHERE = Span(Source(""), 0, 0)
+
+OPERATORS = ["+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||"]
+ASSIGNMENTS = ["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"]
+RESERVED = {"def", "where", "exists", *SPELLINGS}
+
+_NUMBER_LIKE = re.compile(r"0[xX][0-9a-fA-F]+[uUlL]*|[0-9]+[eE][0-9]+[fFlL]?|[0-9]+[uUlL]*")
+_ODD_NAMES = ["in", "min", "max", "2LUT", "2f", "_", "0_", "0x", "1e", "x1", "pad", "concat", "exp"]
+
+
+def is_name(text: str) -> bool:
+    return text not in RESERVED and not _NUMBER_LIKE.fullmatch(text)
+
+
+def identifiers() -> st.SearchStrategy[str]:
+    """Identifiers of T1: some begin with digits, none is a number or a reserved word."""
+    word = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=6)
+    lettered = word.filter(lambda text: not text.isdigit() and is_name(text))
+    return st.sampled_from([*"abcijkABC", *_ODD_NAMES]) | lettered
+
+
+def names() -> st.SearchStrategy[Name]:
+    return identifiers().map(lambda text: Name(text, span=NOWHERE))
+
+
+def integers() -> st.SearchStrategy[Number]:
+    suffix = st.sampled_from(["", "", "u", "UL", "l", "LL"])
+    value = st.integers(0, 20) | st.integers(0, 2**64)
+    decimal = st.builds(lambda n, s: Number(f"{n}{s}", n, span=NOWHERE), value, suffix)
+    hexadecimal = st.builds(lambda n, s: Number(f"0x{n:X}{s}", n, span=NOWHERE), value, suffix)
+    return decimal | hexadecimal
+
+
+def floats() -> st.SearchStrategy[Number]:
+    """Floating literals in all their spellings; the value is computed from its parts."""
+
+    def build(whole: int | None, digits: str, exponent: int | None, suffix: str) -> Number:
+        text = f"{'' if whole is None else whole}.{digits}"
+        if whole is None and not digits:
+            text = "0."
+        power = 0 if exponent is None else exponent
+        mantissa = int((text.replace(".", "")) or "0")
+        value = float(f"{mantissa}e{power - len(text.partition('.')[2])}")
+        written = "" if exponent is None else f"e{exponent:+d}"
+        return Number(text + written + suffix, value, span=NOWHERE)
+
+    return st.builds(
+        build,
+        st.none() | st.integers(0, 1000),
+        st.text("0123456789", max_size=4),
+        st.none() | st.integers(-30, 30),
+        st.sampled_from(["", "f", "F", "l"]),
+    )
+
+
+def leaves() -> st.SearchStrategy[Expr]:
+    dim = st.builds(lambda n, k: Dim(n, k, span=NOWHERE), names(), st.integers(0, 12))
+    return names() | integers() | floats() | dim
+
+
+def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
+    def extend(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+        args = st.lists(inner, max_size=3).map(tuple)
+        operator, spelling = st.sampled_from(OPERATORS), st.sampled_from(sorted(SPELLINGS))
+        return st.one_of(
+            st.builds(lambda o, a, b: Binary(o, a, b, span=NOWHERE), operator, inner, inner),
+            st.builds(lambda o, a: Unary(o, a, span=NOWHERE), st.sampled_from("-+!"), inner),
+            st.builds(lambda a, b, c: Conditional(a, b, c, span=NOWHERE), inner, inner, inner),
+            st.builds(lambda f, a: Apply(f, a, span=NOWHERE), names(), args),
+            st.builds(lambda t, a: Cast(t, a, span=NOWHERE), spelling, inner),
+        )
+
+    return st.recursive(leaves(), extend, max_leaves=max_leaves)
+
+
+def applies() -> st.SearchStrategy[Apply]:
+    args = st.lists(expressions(3), max_size=3).map(tuple)
+    return st.builds(lambda f, a: Apply(f, a, span=NOWHERE), names(), args)
+
+
+def clauses() -> st.SearchStrategy[Clause]:
+    bound = expressions(4)
+    return st.one_of(
+        st.builds(lambda v, a, b: RangeClause(v, a, b, span=NOWHERE), names(), bound, bound),
+        st.builds(lambda v, a: Binding(v, a, span=NOWHERE), names(), bound),
+        applies().map(lambda read: Exists(read, span=NOWHERE)),
+    )
+
+
+def comprehensions() -> st.SearchStrategy[Comprehension]:
+    annotation = applies().map(lambda a: Annotation(a.name, a.args, span=NOWHERE))
+    return st.builds(
+        lambda target, indices, op, rhs, where, note: Comprehension(
+            target, indices, op, NOWHERE, rhs, where, note, span=NOWHERE
+        ),
+        names(),
+        st.none() | st.lists(names(), max_size=3).map(tuple),
+        st.sampled_from(ASSIGNMENTS),
+        expressions(),
+        st.lists(clauses(), max_size=3).map(tuple),
+        st.none() | annotation,
+    )
+
+
+def statements() -> st.SearchStrategy[Statement]:
+    targets = st.lists(names(), min_size=1, max_size=3).map(tuple)
+    args = st.lists(names() | expressions(3), max_size=3).map(tuple)
+    call = st.builds(lambda t, f, a: CallStatement(t, f, a, span=NOWHERE), targets, names(), args)
+    return comprehensions() | call
+
+
+def tensor_types() -> st.SearchStrategy[TensorType]:
+    dims = st.none() | st.lists(names() | integers(), max_size=4).map(tuple)
+    spelling = st.sampled_from(sorted(SPELLINGS))
+    return st.builds(lambda s, d: TensorType(s, d, span=NOWHERE), spelling, dims)
+
+
+def defs() -> st.SearchStrategy[Def]:
+    param = st.builds(lambda t, n: Param(t, n, span=NOWHERE), tensor_types(), names())
+    return_ = st.builds(
+        lambda t, n: Return(t, n, span=NOWHERE), st.none() | tensor_types(), names()
+    )
+    return st.builds(
+        lambda n, p, r, b: Def(n, tuple(p), tuple(r), tuple(b), span=NOWHERE),
+        names(),
+        st.lists(param, max_size=4),
+        st.lists(return_, min_size=1, max_size=3),
+        st.lists(statements(), max_size=5),
+    )
+
+
+def modules() -> st.SearchStrategy[Module]:
+    """Syntax trees of whole texts; all spans are `NOWHERE`."""
+    return st.lists(defs(), min_size=1, max_size=2).map(lambda d: Module(tuple(d), span=NOWHERE))
+
+
+@st.composite
+def ragged_texts(draw: st.DrawFn, module: Module) -> tuple[str, list[str]]:
+    """A text of this tree with odd white space and comments between its tokens, and the comments.
+
+    No token is changed; the comments are told apart by their numbers.
+    """
+    tokens = tokenize(Source(to_text(module)))[:-1]
+    comments: list[str] = []
+
+    def comment() -> str:
+        text = f"#{draw(st.sampled_from(['', ' ', '# ']))}{len(comments)}"
+        text += draw(st.sampled_from(["", "", " x = (", " }", " ä # \t|", " def where"]))
+        comments.append(text)
+        return text + draw(st.sampled_from(["\n", "  \n", "\r\n"]))
+
+    def gap() -> str:
+        blank = draw(st.sampled_from(["", "", "", " ", "\n", "\n\n", "\t", " \n \n\n"]))
+        marks = draw(st.sampled_from([0] * 12 + [1, 1, 2]))
+        return blank + "".join(
+            comment() + draw(st.sampled_from(["", "  ", "\n", "\n\n"])) for _ in range(marks)
+        )
+
+    text = gap()
+    for before, token in pairwise((None, *tokens)):
+        assert token is not None
+        between = "" if token.kind is Kind.DIM else gap()
+        brackets = before is None or token.text in "(),{}" or before.text in "(),{}"
+        if not between and not brackets and token.kind is not Kind.DIM:
+            between = " "
+        text += between + token.text
+    text += gap()
+    return text, comments

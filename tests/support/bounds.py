@@ -1,0 +1,41 @@
+"""The one place where tests compare results: exact shape and type, then values under a bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def assert_within(actual: Any, expected: Any, bound: Any = 0.0) -> None:
+    """Fails unless `actual` has the shape and dtype of `expected`, and each element is within
+    the bound (R5) of the expected one: NaN equals NaN, an infinity only the same infinity, and
+    an infinite bound allows any value. Bounds broadcast; a bound of NaN is a mistake."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
+    assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
+    bounds = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)
+    assert not np.isnan(bounds).any(), "the bound is NaN"
+    bad = ~is_within(actual, expected, bounds)
+    if bad.any():
+        index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+        raise AssertionError(
+            f"{int(bad.sum())} of {bad.size} elements are out of bounds, first at {list(index)}:"
+            f" {actual[index]!r}, expected {expected[index]!r} within {bounds[index]!r}"
+        )
+
+
+def is_within(actual: Any, expected: Any, bounds: Any) -> Any:
+    """Per element, for arrays of one shape and type."""
+    same = actual == expected
+    if actual.dtype.kind == "f":
+        same |= np.isnan(actual) & np.isnan(expected)
+    if actual.dtype.kind in "iu":
+        # float64 cannot tell neighbouring int64 apart; differences modulo 2**64 are exact
+        larger = np.where(actual > expected, actual, expected).astype(np.uint64)
+        smaller = np.where(actual > expected, expected, actual).astype(np.uint64)
+        apart = (larger - smaller).astype(np.float64)
+    else:
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+    return same | (apart <= bounds) | (bounds == np.inf)
