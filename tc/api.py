@@ -21,7 +21,7 @@ from tc.semantics.program import Program
 from tc.semantics.suggest import nearest
 from tc.sizes import resolve_sizes
 from tc.source import Source
-from tc.specialisation import check_addressable, out_of_memory, start_doubts
+from tc.specialisation import out_of_memory, start_doubts
 
 
 def interpret(
@@ -74,7 +74,6 @@ def error_bound(
     check_initial(program, frozenset(targets))
     arrays = dict(zip(program.inputs, views, strict=True))
     shaped = shape_program(program, sizes_of_arrays(program, arrays))
-    check_addressable(shaped)
     check_outputs(signature, targets, shaped.shapes, views)
     warn_doubts((*program.doubts, *shaped.doubts, *start_doubts(shaped, frozenset(targets))), 2)
     try:

@@ -16,7 +16,7 @@ import numpy as np
 from tc.arrays import NUMPY, Family, Refusal, family_of, same_family
 from tc.dtypes import BOOL, DType
 from tc.errors import InputError
-from tc.semantics.program import Expr, Literal, Program, Size, Tensor
+from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
 from tc.source import Span
 
@@ -26,11 +26,13 @@ NUMBERS = (int, float, np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An input or output as calls see it; `text` is its declaration, `dtype` is there as numpy's
-    too. `static`: code is specialised on its value (an integer of rank 0)."""
+    """An input or output as calls see it; `text` is its declaration, `dims` its declared shape,
+    `dtype` is there as numpy's too. `static`: code is specialised on its value (an integer of
+    rank 0)."""
 
     name: str
     text: str
+    dims: str
     rank: int
     dtype: DType
     numpy: np.dtype[Any]
@@ -66,9 +68,9 @@ def signature_of(program: Program) -> Signature:
         tensor = program.tensors[name]
         static = name in program.static_scalars
         dtype = tensor.dtype
-        return Parameter(
-            name, declared(tensor), tensor.rank, dtype, dtype.numpy, static, tensor.span
-        )
+        dims = ", ".join(map(_dim_text, tensor.shape or ()))
+        text = f"{dtype}({dims}) {name}" if dims else f"{dtype} {name}"
+        return Parameter(name, text, dims, tensor.rank, dtype, dtype.numpy, static, tensor.span)
 
     return Signature(
         program.name,
@@ -76,12 +78,6 @@ def signature_of(program: Program) -> Signature:
         tuple(map(parameter, program.outputs)),
         frozenset(entry_sizes(program)),
     )
-
-
-def declared(tensor: Tensor) -> str:
-    """The declaration of an input, with types spelled out: "float32(M, K) A"."""
-    dims = [_dim_text(dim) for dim in tensor.shape or ()]
-    return f"{tensor.dtype}{'(' + ', '.join(dims) + ')' if dims else ''} {tensor.name}"
 
 
 def _dim_text(dim: Expr) -> str:
@@ -123,7 +119,7 @@ def bind_inputs(
     if len(inputs) > len(parameters):
         raise InputError(
             f"{signature.name} takes {counted(len(parameters), 'input')}"
-            f"{_names(parameters)}, but {len(inputs)} were given",
+            f"{_names(parameters)}, but {were_given(len(inputs))}",
             repair=signature.call_text(),
         )
     order = [p.name for p in parameters]
@@ -132,7 +128,12 @@ def bind_inputs(
             raise _unknown_input(signature, name, order)
     for parameter in parameters[: len(inputs)]:
         if parameter.name in named:
-            raise fault(signature, parameter, "is given twice, by place and by name")
+            raise fault(
+                signature,
+                parameter,
+                "is given twice, by place and by name",
+                signature.call_text(),
+            )
     missing = [p for p in parameters[len(inputs) :] if p.name not in named]
     if missing:
         raise InputError(
@@ -202,12 +203,15 @@ def view_of(signature: Signature, parameter: Parameter, value: Any) -> tuple[Fam
             parameter,
             f"is the number {value!r}, but {parameter.text} asks for an array of rank "
             f"{parameter.rank}",
-            f"np.full(({'1, ' * parameter.rank}), {value!r}, np.{{dtype}})",
+            f"np.full({(1,) * parameter.rank}, {value!r}, np.{{dtype}})",
         )
     try:
         family = family_of(value)
         return family, family.view(value)
     except Refusal as refusal:
+        if parameter.rank == 0 and not hasattr(value, "shape"):
+            cause = f"is of type {type(value).__name__}, but {parameter.text} asks for a number"
+            raise fault(signature, parameter, cause) from None
         raise fault(signature, parameter, refusal.cause, refusal.repair) from None
 
 
@@ -225,7 +229,7 @@ def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array
     elif dtype.is_float:
         if not _fits_float(value, dtype):
             cause = f"is {short(value)}, which {dtype} cannot hold"
-            raise fault(signature, parameter, cause, rule="Y3")
+            raise fault(signature, parameter, cause, "declare a wider type, or scale {name}", "Y3")
     elif dtype == BOOL:
         if not isinstance(value, bool):
             cause = f"is {short(value)}, but {parameter.text} asks for bool"
@@ -236,7 +240,7 @@ def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array
     elif not _fits_integer(value, dtype):
         info = np.iinfo(parameter.numpy)
         cause = f"is {short(value)}, but {dtype} holds {info.min} to {info.max}"
-        raise fault(signature, parameter, cause, rule="Y3")
+        raise fault(signature, parameter, cause, "declare a wider type: int64 {name}", "Y3")
     return np.array(value, parameter.numpy)
 
 
@@ -276,7 +280,7 @@ def mixed_kinds(
         f"is an array of {found.name}, but {first} is one of {family.name}: the arrays of a call "
         "are of one kind"
     )
-    return fault(signature, parameter, cause)
+    return fault(signature, parameter, cause, family.convert)
 
 
 def wrong_type(
@@ -289,6 +293,7 @@ def wrong_type(
             parameter,
             f"has rank {view.ndim} and shape {view.shape}, but {parameter.text} asks for "
             f"rank {parameter.rank}",
+            f"{{name}}.reshape(({parameter.dims}))",
         )
     if view.dtype.newbyteorder("=") == parameter.numpy:
         cause = f"has dtype {view.dtype.str}, which is not in this machine's byte order"
@@ -304,7 +309,10 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 def _unknown_input(signature: Signature, name: object, order: list[str]) -> InputError:
     if not isinstance(name, str):
-        return InputError(f"{signature.name}: {short(name)} is no name of an input")
+        return InputError(
+            f"{signature.name}: {short(name)} is no name of an input",
+            repair=f"{{{', '.join(f'{p.name!r}: {p.name}' for p in signature.inputs)}}}",
+        )
     if name in signature.sizes:
         return InputError(
             f"{signature.name}: {name} is a size, which follows from the shapes of the inputs",
@@ -312,9 +320,13 @@ def _unknown_input(signature: Signature, name: object, order: list[str]) -> Inpu
         )
     close = nearest(name, order)
     return InputError(
-        f"{signature.name} has no input {name!r}{_names(signature.inputs)}",
+        f"{signature.name} has no input {name!r}; it takes {', '.join(order) or 'none'}",
         repair=f"{close}=..." if close else signature.call_text(),
     )
+
+
+def were_given(count: int) -> str:
+    return f"{count} was given" if count == 1 else f"{count} were given"
 
 
 def _names(parameters: Sequence[Parameter]) -> str:

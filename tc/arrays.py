@@ -46,7 +46,7 @@ class Family:
     `view` gives a numpy array on the same memory, `target` one that may be written to, and both
     raise `Refusal`; `wrap` makes a fresh row-major numpy array, aligned to `alignment` bytes, an
     array like its second argument; `touch` tells the library that an array is being written to;
-    `cast` is how its users write a change of dtype.
+    `cast` is how its users write a change of dtype, `convert` how they take over an array.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Family:
     wrap: Callable[[np.ndarray, Any], Any]
     touch: Callable[[Any], None]
     cast: str = "{name}.astype(np.{dtype})"
+    convert: str | None = "np.asarray({name})"
     alignment: int = 1
 
 
@@ -177,18 +178,22 @@ def _torch_family(torch: Any, kind: type) -> Family:
     is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
     increment = torch.autograd.graph.increment_version
 
-    def view(tensor: Any) -> np.ndarray:
+    def plain(tensor: Any) -> np.ndarray:
         # a functional tensor has an address, with anything at all behind it
         if is_functional(tensor):
             raise Refusal("has no values: it is traced by torch.func.functionalize")
-        try:
-            plain = tensor.detach() if tensor.requires_grad else tensor
-            if plain.is_neg():
-                plain = plain.resolve_neg()
-            array: np.ndarray = plain.numpy()
-        except Exception as error:
-            raise _torch_refusal(torch, tensor, error) from error
+        array: np.ndarray = (tensor.detach() if tensor.requires_grad else tensor).numpy()
         return array
+
+    def view(tensor: Any) -> np.ndarray:
+        try:
+            return plain(tensor)
+        except Refusal:
+            raise
+        except Exception as error:
+            if _is_lazily_negated(tensor):
+                return plain(tensor.detach().resolve_neg())
+            raise _torch_refusal(torch, tensor, error) from error
 
     def target(tensor: Any) -> np.ndarray:
         if tensor.requires_grad:
@@ -196,15 +201,28 @@ def _torch_family(torch: Any, kind: type) -> Family:
                 "requires a gradient, which would not see that it is overwritten",
                 "{name}.detach()",
             )
-        array = view(tensor)
-        if tensor.is_neg():
-            raise Refusal("is a lazy negation of another tensor", "{name}.resolve_neg()")
-        return array
+        try:
+            return plain(tensor)
+        except Refusal:
+            raise
+        except Exception as error:
+            if _is_lazily_negated(tensor):
+                raise Refusal(
+                    "is a lazy negation of another tensor", "{name}.resolve_neg()"
+                ) from error
+            raise _torch_refusal(torch, tensor, error) from error
 
     def wrap(array: np.ndarray, _like: Any) -> Any:
         return torch.from_numpy(array)
 
-    return Family("torch", view, target, wrap, increment, "{name}.to(torch.{dtype})")
+    cast = "{name}.to(torch.{dtype})"
+
+    return Family("torch", view, target, wrap, increment, cast, "torch.as_tensor({name})")
+
+
+def _is_lazily_negated(tensor: Any) -> bool:
+    """A real view of a conjugated tensor: the only negation that torch leaves to its readers."""
+    return bool(tensor.device.type == "cpu" and not tensor.is_complex() and tensor.is_neg())
 
 
 def _torch_refusal(torch: Any, tensor: Any, error: Exception) -> Refusal:
@@ -256,7 +274,8 @@ def _jax_family(jax: Any) -> Family:
             return jax.numpy.from_dlpack(array)
 
     cast = '{name}.astype("{dtype}")'
-    return Family("jax", view, target, wrap, _no_touch, cast, JAX_ALIGNMENT)
+    convert = "jax.numpy.asarray({name})"
+    return Family("jax", view, target, wrap, _no_touch, cast, convert, JAX_ALIGNMENT)
 
 
 # --- everything else with __dlpack__ ----------------------------------------------------------
@@ -289,7 +308,7 @@ def _dlpack_family(kind: type) -> Family:
     def wrap(array: np.ndarray, like: Any) -> Any:
         return importer(like)(array)
 
-    return Family(library, view, view, wrap, _no_touch, "{name}.astype({dtype})")
+    return Family(library, view, view, wrap, _no_touch, "{name}.astype({dtype})", None)
 
 
 def _first_line(error: Exception) -> str:

@@ -31,7 +31,6 @@ from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import Source
 from tc.specialisation import (
     Specialisation,
-    check_addressable,
     run_specialised,
     spaces,
     start_doubts,
@@ -203,7 +202,6 @@ class Compiled:
 
     def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
         shaped = shape_program(self.program, sizes)
-        check_addressable(shaped)
         backend = self._backend
         runner = shaped_backend = None
         copies: tuple[int, ...] = ()

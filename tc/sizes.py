@@ -18,6 +18,7 @@ from tc.arguments import (
     short,
     signature_of,
     view_of,
+    were_given,
     wrong_type,
 )
 from tc.arrays import Family, same_family
@@ -69,7 +70,7 @@ def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
         if len(inputs_or_sizes) != len(signature.inputs):
             raise InputError(
                 f"{program.name} takes {counted(len(signature.inputs), 'input')}, but "
-                f"{len(inputs_or_sizes)} were given",
+                f"{were_given(len(inputs_or_sizes))}",
                 repair=f"{signature.call_text()}, or its sizes by name: {_example(program, known)}",
             )
         for parameter, value in zip(signature.inputs, inputs_or_sizes, strict=True):
@@ -142,7 +143,7 @@ def _shape(signature: Signature, parameter: Parameter, value: tuple[Any, ...]) -
             parameter,
             f"has the shape {value!r}, but {parameter.text} asks for "
             f"{counted(parameter.rank, 'size')} of at least 0",
-            f"({f'{EXAMPLE_SIZE}, ' * parameter.rank})" if parameter.rank else None,
+            f"{(EXAMPLE_SIZE,) * parameter.rank}",
         )
     return tuple(int(n) for n in value)
 
@@ -164,6 +165,7 @@ def _check_size(program: Program, name: str, size: int, known: _Known) -> None:
                 f"of {extent.tensor} is {actual[extent.axis]}",
                 rule="000-T2",
                 span=program.tensors[extent.tensor].span,
+                repair=f"{name}={actual[extent.axis]}",
             )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -147,17 +145,10 @@ def _start_doubt(statement: Statement) -> Doubt:
     )
 
 
-def check_addressable(shaped: ShapedProgram) -> None:
-    """No output or temporary is larger than any memory could be."""
-    for name, shape, dtype in spaces(shaped, shaped.program.outputs + shaped.program.temporaries):
-        if math.prod(shape) * dtype.itemsize > sys.maxsize:
-            raise out_of_memory(shaped, name)
-
-
-def out_of_memory(shaped: ShapedProgram, only: str | None = None) -> BackendError:
+def out_of_memory(shaped: ShapedProgram) -> BackendError:
     """The error about outputs and temporaries that do not fit into memory."""
     program = shaped.program
-    names = (only,) if only else (*program.outputs, *program.temporaries)
+    names = (*program.outputs, *program.temporaries)
     needed = [
         f"{name} of shape {shape} and dtype {dtype}" for name, shape, dtype in spaces(shaped, names)
     ]

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numba
+from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
 from tc.backends.numba_printer import print_kernel, shared_loop
 from tc.backends.numba_threads import LAUNCHER
-from tc.errors import BackendError
+from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Fail, Failure, For, If, Kernel, Stmt
 
@@ -90,24 +91,21 @@ class NumbaKernel:
         try:
             block.pack(block.words, 0, *addresses)
             for region in self.regions:
-                parts = block.parts if threads is None else min(threads, block.parts)
-                if not (
-                    region.parallel
-                    and parts > 1
-                    and LAUNCHER.launch(
-                        region.address,
-                        block.arguments,
-                        block.failures,
-                        self.width * _WORD,
-                        parts,
-                    )
-                ):
+                if not (region.parallel and self._launch(region, block, threads)):
                     region.function(block.arguments, block.failures, 0, 1)
                 if self.width and (failure := block.take_failure(self.values)) is not None:
                     return failure
             return None
         finally:
             self.blocks.append(block)
+
+    def _launch(self, region: _Region, block: _Block, threads: int | None) -> bool:
+        """Runs a region on several threads, if there may be several and numba's can be used."""
+        parts = block.parts if threads is None else min(threads, block.parts)
+        record = self.width * _WORD
+        return parts > 1 and LAUNCHER.launch(
+            region.address, block.arguments, block.failures, record, parts
+        )
 
 
 class _Block:
@@ -147,6 +145,9 @@ def _compile(text: KernelText) -> tuple[Any, ...]:
         exec(compile(text.source, name, "exec"), module)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise _too_deep(text.kernel, error) from error
+    except NumbaError as error:
+        cause = f"numba does not compile {text.kernel.name}: {error}"
+        raise InternalError(cause, repair='report it, and use backend="c"') from error
     regions: tuple[Any, ...] = module["REGIONS"]
     return regions
 

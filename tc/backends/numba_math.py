@@ -139,7 +139,9 @@ def from_half(half: Any) -> Any:
     value_bits = _as_bits(value, np.uint32)
     if (bits & np.uint32(0x7C00)) == np.uint32(0x7C00):  # infinite or NaN
         value_bits = value_bits | np.uint32(0x7F800000)
-    return _as_bits(np.uint32(value_bits | ((bits & np.uint32(0x8000)) << np.uint32(16))), np.float32)
+    return _as_bits(
+        np.uint32(value_bits | ((bits & np.uint32(0x8000)) << np.uint32(16))), np.float32
+    )
 
 
 @_compiled

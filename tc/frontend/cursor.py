@@ -64,7 +64,7 @@ class Cursor:
     def expect(self, text: str, where: str, notes: Notes = ()) -> Token:
         """Step over this sign or reserved word, or raise; `where` says what it belongs to."""
         if not self.at(text):
-            raise self.unexpected(f"'{text}' {where}", repair=f"write '{text}' here", notes=notes)
+            raise self.missing(f"'{text}' {where}", repair=f"write '{text}' here", notes=notes)
         return self.step()
 
     def name(self, what: str) -> Name:
@@ -122,6 +122,22 @@ class Cursor:
             )
         return self.error(
             f"expected {wanted}, found {describe(token)}", rule=rule, repair=repair, notes=notes
+        )
+
+    def missing(self, wanted: str, *, repair: str, notes: Notes = ()) -> ParseError:
+        """The error that something is missing before the current token.
+
+        Where that is on a later line, the error points behind the token before it.
+        """
+        token, end = self.token, self.previous_end
+        foreign = token.kind is Kind.SIGN and token.text in FOREIGN
+        if self.at_end or foreign or "\n" not in self.source.text[end : token.start]:
+            return self.unexpected(wanted, repair=repair, notes=notes)
+        return self.error(
+            f"expected {wanted}, found {describe(token)}",
+            span=self.span(end, end),
+            repair=repair,
+            notes=notes,
         )
 
     def no_name(self, what: str) -> ParseError:

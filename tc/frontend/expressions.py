@@ -94,9 +94,9 @@ def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]
 def close_bracket(cursor: Cursor, opening: Token, wanted: str) -> Token:
     """Step over the `)` that closes a list, or raise with a note where the list opens."""
     if not cursor.at(")"):
-        raise cursor.unexpected(
+        raise cursor.missing(
             wanted,
-            repair="write ')' here",
+            repair=f"write {wanted} here",
             notes=((cursor.span_of(opening), "the '(' is here"),),
         )
     return cursor.step()
@@ -156,7 +156,7 @@ def _primary(cursor: Cursor, nesting: int) -> Part:
         return inner._replace(start=token.start, end=closing.end)
     if token.kind is Kind.KEYWORD:
         raise cursor.no_name("a value")
-    raise cursor.unexpected("an expression", repair="write a number, a name or '(' here")
+    raise cursor.missing("an expression", repair="write a number, a name or '(' here")
 
 
 def _named(cursor: Cursor, nesting: int) -> Part:
@@ -191,7 +191,7 @@ def _cast(cursor: Cursor, nesting: int) -> Part:
             f"the cast '{spelling.text}' takes one value and is given {len(parts)}",
             rule="T3",
             span=cursor.span(start, end),
-            repair=f"{spelling.text}(x)",
+            repair=f"{spelling.text}({parts[0].expr.span.text if parts else 'x'})",
         )
     expr = Cast(spelling.text, parts[0].expr, span=cursor.span(start, end))
     return _checked(cursor, expr, start, end, parts[0])
@@ -250,10 +250,10 @@ def _foreign_operator(cursor: Cursor, left: Part, nesting: int) -> ParseError:
     cursor.step()
     try:
         right = _primary(cursor, nesting)
-        end, exponent = right.end, cursor.span(right.start, right.end).text
+        end, exponent = right.end, right.expr.span.text
     except ParseError:
         end, exponent = token.end, "y"
-    base = cursor.span(left.start, left.end).text
+    base = left.expr.span.text
     short = len(base) + len(exponent) <= 80 and "\n" not in base + exponent
     return cursor.error(
         f"there is no operator '{token.text}'",

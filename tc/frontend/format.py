@@ -165,7 +165,8 @@ def _spaced(pieces: Sequence[_Piece], tight: tuple[bool, ...]) -> list[_Piece]:
         space = not glued and token.kind is not Kind.DIM and text not in (")", ",")
         glued = False
         rank = _rank_after(previous, depth)
-        keyword = token.kind is Kind.NAME and previous.kind is Kind.NAME  # the `in` of a range
+        # a name after a name is the `in` of a range
+        keyword = token.kind is Kind.NAME and previous.kind is Kind.NAME and operand
         if text == "(":
             called = previous.kind is Kind.NAME or previous.text in SPELLINGS
             space = space and not (called and operand)

@@ -161,7 +161,7 @@ def _assignment(cursor: Cursor, target: Name, start: int) -> Token:
             raise cursor.error(
                 "'=+' is no operator: a sum is '+=', a plain value with a sign '= +'",
                 span=cursor.span(token.start, plus.end),
-                repair=f"{_one_line(written)} +=",
+                repair=f"{_one_line(written)} += ...",
             )
         return token
     written = _one_line(cursor.span(start, cursor.previous_end).text)
@@ -170,12 +170,14 @@ def _assignment(cursor: Cursor, target: Name, start: int) -> Token:
     if token.kind is Kind.SIGN and token.text in ("-=", "/=", "%="):
         raise _no_reduction(cursor, written)
     if cursor.at("=="):
-        raise cursor.error("'==' compares; a statement assigns with '='", repair=f"{written} =")
+        raise cursor.error("'==' compares; a statement assigns with '='", repair=f"{written} = ...")
+    before = cursor.source.text[:start].rstrip(" \t")
     raise cursor.error(
         f"expected '=' or a reduction (+= *= min= max=, with ! to initialise) after '{written}', "
         f"found {describe(token)}; if '{written}' belongs to the expression before it, an operator "
         "is missing between them",
-        repair=f"{written} = ...",
+        span=cursor.span(start, cursor.previous_end),
+        repair=f"{written} = ..." if before[-1:] in ("\n", "{") else f"* {written}",
     )
 
 
@@ -185,11 +187,7 @@ def _trailers(cursor: Cursor) -> tuple[tuple[Clause, ...], Annotation | None]:
     while cursor.at("where") or cursor.at("<=>"):
         if cursor.at("where"):
             if where:
-                raise cursor.error(
-                    "a statement has one 'where'; its clauses are separated by commas",
-                    rule="T5",
-                    repair="where k in 0:2, l in 0:3",
-                )
+                raise _second_where(cursor, where)
             cursor.step()
             where = _clauses(cursor)
         else:
@@ -230,10 +228,15 @@ def _clause(cursor: Cursor) -> Clause:
             rule="T5",
             repair=f"where exists {name.text}(i)",
         )
+    end = "2"
+    if cursor.at("<") or cursor.at("<="):
+        bound = cursor.ahead(1)
+        offset = "" if cursor.at("<") else " + 1"
+        end = bound.text + offset if bound.kind in (Kind.NAME, Kind.NUMBER) else "N"
     raise cursor.unexpected(
         f"'in' or '=' after '{name.text}' in the 'where'",
         rule="T5",
-        repair=f"where {name.text} in 0:2",
+        repair=f"where {name.text} in 0:{end}",
     )
 
 
@@ -243,7 +246,7 @@ def _range(cursor: Cursor, name: Name) -> RangeClause:
     begin = parse_part(cursor)
     if not cursor.at(":"):
         written = _one_line(cursor.span(begin.start, begin.end).text)
-        raise cursor.unexpected(
+        raise cursor.missing(
             f"':' and the end of the range of '{name.text}'",
             repair=f"where {name.text} in 0:{written if written != '0' else 'N'}",
         )
@@ -280,11 +283,24 @@ def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatemen
     return CallStatement(targets, callee, call.args, span=span)
 
 
+def _second_where(cursor: Cursor, where: tuple[Clause, ...]) -> ParseError:
+    span = cursor.span_of(cursor.step())
+    more = _clauses(cursor)
+    clauses = (where[0].span.to(where[-1].span), more[0].span.to(more[-1].span))
+    return cursor.error(
+        "a statement has one 'where'; its clauses are separated by commas",
+        rule="T5",
+        span=span,
+        repair="where " + ", ".join(_one_line(clause.text) for clause in clauses),
+    )
+
+
 def _not_closed(cursor: Cursor, name: Name, opening: Token) -> ParseError:
     found = "the text ends" if cursor.at_end else "another def begins"
+    where = "at the end" if cursor.at_end else "before this def"
     return cursor.error(
         f"the body of '{name.text}' is not closed: {found} before its '}}'",
-        repair="}",
+        repair=f"write '}}' {where}",
         notes=((cursor.span_of(opening), "the '{' is here"),),
     )
 
@@ -357,9 +373,11 @@ def _old_range(cursor: Cursor, name: Name) -> ParseError:
             end += " + 1" if cursor.step().text == "]" else ""
     except ParseError:
         pass
+    span = cursor.span(start, cursor.previous_end)
+    written = _one_line(span.text)
     return cursor.error(
-        f"'{name.text} = [a, b[' is an old spelling of a range",
-        span=cursor.span(start, cursor.previous_end),
+        f"a range is written 'begin:end', not '{written}'",
+        span=span,
         repair=f"where {name.text} in {begin}:{end}",
     )
 

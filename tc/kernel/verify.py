@@ -99,15 +99,16 @@ class _Scope:
         )
 
 
-def _check(kernel: Kernel, node: str, rules: Rules) -> None:
+def _check(kernel: Kernel, node: Expr | Stmt | str, rules: Rules) -> None:
     for holds, reason in rules:
         if not holds:
-            raise InternalError(f"kernel {kernel.name} is ill-formed: in '{node}': {reason}")
+            text = f"kernel {kernel.name} is ill-formed: in '{_title(node)}': {reason}"
+            raise InternalError(text)
 
 
 def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
     for stmt in stmts:
-        _check(scope.shared.kernel, _title(stmt), _statement_rules(stmt, scope))
+        _check(scope.shared.kernel, stmt, _statement_rules(stmt, scope))
         match stmt:
             case For(var=var, begin=begin, end=end, body=body, parallel=parallel):
                 _check_all((begin, end), scope)
@@ -142,11 +143,10 @@ def _check_all(exprs: tuple[Expr, ...], scope: _Scope) -> None:
 
 def _check_expr(expr: Expr, scope: _Scope, *, half: bool = False) -> None:
     """`half`: the expression stands where a FLOAT16 is allowed."""
-    node = expression_text(expr)
-    _check(scope.shared.kernel, node, _expression_rules(expr, scope))
+    _check(scope.shared.kernel, expr, _expression_rules(expr, scope))
     allowed = half or expr.dtype != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
-    _check(scope.shared.kernel, node, iter([(allowed, reason)]))
+    _check(scope.shared.kernel, expr, iter([(allowed, reason)]))
     widens = isinstance(expr, Cast) and expr.dtype == FLOAT32
     for child in children(expr):
         _check_expr(child, scope, half=widens and isinstance(child, Load | Cast))
@@ -277,5 +277,11 @@ def _is_representable(value: float, dtype: DType) -> bool:
         return value != value or dtype == FLOAT64 or float(np.float32(value)) == value
 
 
-def _title(stmt: Stmt) -> str:
-    return next(statement_lines(stmt))
+def _title(node: Expr | Stmt | str) -> str:
+    match node:
+        case str():
+            return node
+        case For() | If() | Let() | Set() | Store() | Fail() | Comment():
+            return next(statement_lines(node))
+        case _:
+            return expression_text(node)

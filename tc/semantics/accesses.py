@@ -35,7 +35,7 @@ class Access:
 
     `variables` are those written in the subscript, `boundable` those of them that occur not only
     under % (G2). `read` is None for the left side; `inferring_only` marks `where exists` (T5).
-    `number` counts the accesses of the statement.
+    `number` counts the accesses of the statement, the left side first.
     """
 
     number: int
@@ -51,6 +51,16 @@ class Access:
     @property
     def is_bare(self) -> bool:
         return isinstance(self.subscript, Index)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the left side stands for `concat`, and not in the text."""
+        subscript = self.subscript
+        return (
+            self.read is None
+            and isinstance(subscript, Index)
+            and subscript.span.text != (subscript.name)
+        )
 
     @property
     def constrains(self) -> bool:

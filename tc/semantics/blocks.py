@@ -29,7 +29,7 @@ from tc.semantics.program import (
 WORKING_SET = 4 << 20
 """Bytes at which blocks stop growing: more would leave the processor's cache."""
 
-ARITHMETIC_SHARE = 16
+ARITHMETIC_SHARE = 6
 """The part of the memory limit that plain values may take, as its divisor: error bounds walk the
 same blocks with this much more room per value, so that both see the same partial sums."""
 
@@ -148,8 +148,8 @@ def _add_costs(
 def _weight(expr: Expr) -> int:
     """Values that evaluating a node holds at once beside its operands: its result and scratch."""
     match expr:
-        case Call():
-            return 4
+        case Call(args=args):
+            return 3 + 2 * len(args)
         case Binary(op="/" | "%") | Select():
             return 3
         case _:

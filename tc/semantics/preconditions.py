@@ -22,10 +22,10 @@ from tc.semantics.affine import (
     points_where,
 )
 from tc.semantics.intervals import Interval, interval_of
-from tc.semantics.program import Compare, Expr, Extent, Literal, Precondition, Range
+from tc.semantics.program import Compare, Convert, Expr, Precondition, Range, children
 from tc.semantics.range_errors import outside
 from tc.semantics.rounds import Rounds, Situation
-from tc.semantics.sizes import Known
+from tc.semantics.sizes import Known, evaluate, limits
 
 if TYPE_CHECKING:
     import islpy as isl
@@ -104,7 +104,7 @@ def _check_read(
         if guards is None:
             guards = tuple(facts(read.guards))
         exact = is_exact(access.subscript, form, known, space)
-        if (is_used and exact) or _is_guarded(access, guards):
+        if (is_used and exact) or _is_guarded(access, guards, known, space):
             continue
         usable = tuple(g for g in guards if is_usable(g, known, space))
         if exact and len(usable) == len(guards) and not read.read.late and not is_used:
@@ -214,32 +214,62 @@ def points_of_guards(
     return points
 
 
-def _is_guarded(access: Access, guards: tuple[Guard, ...]) -> bool:
-    """Whether two of the guards are `0 <= subscript` and `subscript < extent`, as in pad (G9)."""
-    below = above = False
-    for condition, value in guards:
-        for op, left, right in _comparisons(condition, value):
-            if left != access.subscript:
-                continue
-            match right:
-                case Literal(value=0):
-                    below = below or op == ">="
-                case Extent(tensor=access.tensor, axis=access.axis):
-                    above = above or op == "<"
-                case _:
-                    pass
-    return below and above
+def _is_guarded(
+    access: Access, guards: tuple[Guard, ...], known: Known, space: IterationSpace
+) -> bool:
+    """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
+    extent = known.extent(access.tensor, access.axis)
+    if extent is None or not guards or space.is_empty:
+        return False
+    found = interval_of(access.subscript, known, space.intervals)
+    low, high = found.low, found.high
+    for op, value in _comparisons(access.subscript, guards, known):
+        match op:
+            case "<" | "<=":
+                high = min(high, value - (op == "<"))
+            case ">" | ">=":
+                low = max(low, value + (op == ">"))
+            case "==":
+                low, high = max(low, value), min(high, value)
+    return low >= 0 and high < extent
 
 
 _NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 
-def _comparisons(condition: Expr, value: bool) -> Iterator[tuple[str, Expr, Expr]]:
-    if isinstance(condition, Compare):
-        op = condition.op if value else _NEGATED[condition.op]
-        yield op, condition.left, condition.right
-        yield _MIRRORED[op], condition.right, condition.left
+def _comparisons(expr: Expr, guards: tuple[Guard, ...], known: Known) -> Iterator[tuple[str, int]]:
+    """What guards say of the value of one expression: comparisons with constants."""
+    same = _unconverted(expr)
+    for condition, value in guards:
+        match condition:
+            case Compare(op=op, left=left, right=right):
+                op = op if value else _NEGATED[op]
+                for name, side, other in ((op, left, right), (_MIRRORED[op], right, left)):
+                    constant = evaluate(other, known)
+                    if constant is not None and _unconverted(side) == same:
+                        yield name, constant
+            case Convert(operand=operand) if _unconverted(operand) == same:
+                yield "!=" if value else "==", 0
+
+
+def _unconverted(expr: Expr) -> tuple[object, ...]:
+    """What identifies the value of an expression: its form below conversions that keep every
+    value, whatever the sites in it."""
+    while isinstance(expr, Convert) and expr.operand.dtype.is_integer and expr.dtype.is_integer:
+        (low, high), (least, largest) = limits(expr.operand.dtype), limits(expr.dtype)
+        if low < least or high > largest:
+            break
+        expr = expr.operand
+    return _form(expr)
+
+
+def _form(expr: Expr) -> tuple[object, ...]:
+    own = (getattr(expr, name, None) for name in _IDENTIFYING)
+    return (type(expr), *own, *map(_form, children(expr)))
+
+
+_IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")
 
 
 def _is_nonzero(known: Known, division: Division, space: IterationSpace) -> bool:
@@ -248,9 +278,13 @@ def _is_nonzero(known: Known, division: Division, space: IterationSpace) -> bool
     interval = interval_of(divisor, known, space.intervals)
     if interval.low > 0 or interval.high < 0:
         return True
+    guards = tuple(facts(division.guards))
+    for op, value in _comparisons(divisor, guards, known):
+        if (op == "!=" and value == 0) or (op == ">" and value >= 0) or (op == "<" and value <= 0):
+            return True
     if not is_exact(divisor, linear_form(divisor, known), known, space):
         return False
-    guards = tuple(g for g in facts(division.guards) if is_usable(g, known, space))
+    usable = tuple(g for g in guards if is_usable(g, known, space))
     try:
         with sets.bounded():
             room = sets.Space(tuple(space.ranges))
@@ -258,7 +292,7 @@ def _is_nonzero(known: Known, division: Division, space: IterationSpace) -> bool
             function = function_of(divisor, known, room, values)
             points = sets.compare("==", function, room.constant(0))
             points = points.intersect(room.box(space.ranges))
-            points = points.intersect(points_of_guards(guards, known, room, values))
+            points = points.intersect(points_of_guards(usable, known, room, values))
             return sets.point(points, room) is None
     except sets.TooComplex:
         return False

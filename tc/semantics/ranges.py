@@ -150,6 +150,7 @@ def _with_shape(shaping: Shaping, statement: Statement, rounds: Rounds) -> Shapi
     tensor = shaping.program.tensors[statement.target]
     ranges = [rounds.ranges[name] for name in statement.outer]
     shape = tuple(r.end for r in ranges)
+    rounds = replace(rounds, used=rounds.used | set(range(tensor.rank)))  # it writes what it fixed
     check_shape(tensor, shape, statement.span)
     return _with_declared(
         replace(

@@ -286,7 +286,7 @@ def _symbolic_end(
 
 def _lesser_size(situation: Situation, variable: str, bounds: tuple[Bound, ...]) -> Doubt | None:
     """The doubt that two bare subscripts of one variable have different extents (G2)."""
-    bare = [b for b in bounds if b.access.is_bare]
+    bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
     if len({b.end for b in bare}) < 2:
         return None
     lesser = min(bare, key=lambda b: b.end)

@@ -84,10 +84,8 @@ def least(exprs: list[Expr], symbols: Symbols) -> Expr:
     kept: list[Poly] = []
     for expr in exprs:
         poly = _to_poly(expr, symbols, ())
-        if any(_difference(poly, other) is not None for other in kept):
-            kept = [p if (_difference(poly, p) or 0) >= 0 else poly for p in kept]
-        else:
-            kept.append(poly)
+        if not any(_is_at_most(other, poly) for other in kept):
+            kept = [other for other in kept if not _is_at_most(poly, other)] + [poly]
     parts = [_to_expr(poly, symbols) for poly in kept]
     smallest = parts[0]
     for part in parts[1:]:
@@ -291,10 +289,29 @@ def _quotient(dividend: Poly, divisor: Poly, symbols: Symbols) -> Poly:
     return {(atom,): 1}
 
 
-def _difference(left: Poly, right: Poly) -> int | None:
-    """left - right where that is a constant."""
-    rest = _add(left, right, -1)
-    return rest.get((), 0) if not any(rest.keys() - {()}) else None
+def _is_at_most(left: Poly, right: Poly) -> bool:
+    """Whether left <= right shows from the form: sizes are at least 0, and quotients by one
+    divisor are ordered as what they divide."""
+    rest = dict(_add(right, left, -1))
+    negative = [p[0] for p, c in rest.items() if c == -1 and len(p) == 1]
+    for lesser in negative:
+        for greater in [p[0] for p, c in rest.items() if c == 1 and len(p) == 1]:
+            if _is_quotient_at_most(lesser, greater):
+                del rest[(lesser,)], rest[(greater,)]
+                break
+    return all(c > 0 and all(isinstance(a, Size | Extent) for a in p) for p, c in rest.items())
+
+
+def _is_quotient_at_most(left: Expr, right: Expr) -> bool:
+    match left, right:
+        case (
+            Binary(op="/", left=first, right=Literal() as divisor),
+            Binary(op="/", left=second, right=other),
+        ) if divisor == other:
+            symbols = Symbols({}, {}, Known({}, {}, {}), left.span)
+            return _is_at_most(_to_poly(first, symbols, ()), _to_poly(second, symbols, ()))
+        case _:
+            return False
 
 
 def _value(poly: Poly, symbols: Symbols) -> int:

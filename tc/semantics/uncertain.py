@@ -77,7 +77,7 @@ def tiny(dtype: DType) -> float:
 
 def ulp(magnitude: Array, dtype: DType) -> Array:
     """The spacing of a float type's numbers at (float64) magnitudes; NaN counts as infinite."""
-    exponent = np.frexp(magnitude)[1] - _DIGITS[dtype.name]
+    exponent = np.frexp(np.maximum(magnitude, tiny(dtype)))[1] - _DIGITS[dtype.name]
     spacing = np.maximum(np.ldexp(1.0, exponent), tiny(dtype))
     return np.where(np.isfinite(magnitude), spacing, np.inf)
 

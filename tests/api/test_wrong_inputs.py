@@ -21,7 +21,7 @@ MM = tc.Source(
 )
 SCALE = tc.Source(
     "def scale(float a, int8 k, bool on, half(N) x) -> (y, z) {\n"
-    "    y(i) = on ? a * x(i) : x(i)\n    z(i) = k * y(i)\n}\n",
+    "    y(i) = on ? a * x(i) : x(i)\n    z(i) = k * x(i)\n}\n",
     "scale.tc",
 )
 SGEMM = tc.Source(
@@ -59,6 +59,10 @@ def overlapping() -> Any:
     return y, y.view(np.float16)[:5]
 
 
+class Quantity(np.ndarray):
+    """Its unit would be lost."""
+
+
 class Color(enum.Enum):
     RED = 1
 
@@ -81,7 +85,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "complex_number": lambda: scale(1j, 1, True, X),
     "number_for_array": lambda: mm(1.0, B),
     "masked": lambda: mm(np.ma.masked_array(A, A > 0), B),
-    "matrix": lambda: mm(np.matrix(A), B),
+    "subclass": lambda: mm(A.view(Quantity), B),
     "rank": lambda: mm(A[0], B),
     "array_for_scalar": lambda: scale(np.ones(3, np.float32), 1, True, X),
     "dtype": lambda: mm(A.astype(np.float64), B),

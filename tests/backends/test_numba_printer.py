@@ -89,7 +89,7 @@ def both(op: str, left: Expr, right: Expr) -> Binary:
         (Unary("-", Unary("-", F, FLOAT32), FLOAT32), "--f"),
         (both("/", F, both("*", F, F)), "f / (f * f)"),
         (both("%", F, F), "floor_modulo(f, f)"),
-        (both("min", F, Const(0.1, FLOAT32)), "minimum(f, float32(0.1))"),
+        (both("min", F, Const(0.5, FLOAT32)), "minimum(f, float32(0.5))"),
         (both("max", P, both("min", P, Q)), "p or p and q"),
         (both("min", both("max", P, Q), Q), "(p or q) and q"),
         (Compare("<", F, F), "f < f"),

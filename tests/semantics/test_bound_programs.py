@@ -85,9 +85,7 @@ def test_what_is_stored_as_half_has_half_precision() -> None:
 def test_overflow_makes_the_bound_infinite_and_infinite_inputs_do_not() -> None:
     text = "def f(float(N,M) a) -> (o) { o(i) +=! a(i,j) }"
     big = np.array([[3e38, 3e38, -3e38], [1, np.inf, 2], [np.nan, np.inf, 1]], np.float32)
-    assert bound(text, a=big).tolist()[0] == np.inf
-    assert bound(text, a=big).tolist()[1] < np.inf
-    assert bound(text, a=big).tolist()[1:] == [0, 0]
+    assert bound(text, a=big).tolist() == [np.inf, 0, 0]
     exponential = "def f(float(N) a) -> (o) { o(i) = exp(a(i)) }"
     error = bound(exponential, a=np.array([1000, 100, -1000, 1], np.float32))
     assert error[1] == 0

@@ -9,6 +9,7 @@ use these strategies count as rejected.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,7 @@ class Scope:
     """What a statement under construction may name."""
 
     sizes: dict[str, int]
-    tensors: dict[str, tuple[str, int]]  # name -> (spelling, rank), defined so far
+    tensors: dict[str, tuple[str, ...]]  # name -> the text of each dimension, defined so far
     gathers: list[str]  # int tensors of rank 1 or 2, usable in subscripts
     outer: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
@@ -72,13 +73,18 @@ def programs(draw: st.DrawFn) -> Generated:
     params: list[str] = []
     scope = Scope(sizes, {}, [])
     shapes: dict[str, tuple[str, tuple[int, ...]]] = {}
+    declared: set[str] = set()
     for position in range(draw(st.integers(1, 4))):
-        _input(draw, scope, params, shapes, f"A{position}")
+        declared.update(_input(draw, scope, params, shapes, f"A{position}"))
     if draw(st.booleans()):
         dims = draw(st.lists(st.sampled_from(sorted(sizes)), min_size=1, max_size=2))
         params.append(f"int32({','.join(dims)}) G")
+        declared.update(dims)
         shapes["G"] = ("int32", tuple(sizes[d] for d in dims))
         scope.gathers.append(f"G/{len(dims)}")
+    if not declared:
+        declared.update(_input(draw, scope, params, shapes, "B", dims=("N",)))
+    scope.sizes = {name: sizes[name] for name in sorted(declared)}
     body: list[str] = []
     ranks: dict[str, int] = {}
     for position in range(draw(st.integers(1, 4))):
@@ -97,12 +103,16 @@ def _input(
     params: list[str],
     shapes: dict[str, tuple[str, tuple[int, ...]]],
     name: str,
-) -> None:
+    dims: Sequence[str] | None = None,
+) -> set[str]:
+    """Declares one input and returns the sizes in its type."""
     spelling = draw(st.sampled_from(SPELLINGS))
-    dims = draw(st.lists(st.sampled_from([*sorted(scope.sizes), "3"]), max_size=3))
+    if dims is None:
+        dims = draw(st.lists(st.sampled_from([*sorted(scope.sizes), "3"]), max_size=3))
     params.append(f"{spelling}({','.join(dims)}) {name}" if dims else f"{spelling} {name}")
     shapes[name] = (spelling, tuple(scope.sizes.get(d, 3) for d in dims))
-    scope.tensors[name] = (spelling, len(dims))
+    scope.tensors[name] = tuple(dims)
+    return {d for d in dims if d in scope.sizes}
 
 
 def _data(
@@ -147,6 +157,9 @@ def _statement(draw: st.DrawFn, scope: Scope, ranks: dict[str, int], position: i
         if reduces
         else draw(st.sampled_from(("=", "=", "=", "+=")))
     )
+    hidden = {target} if op.endswith("!") and reduces else set()
+    readable = {n: d for n, d in scope.tensors.items() if n not in hidden}
+    everything, scope.tensors = scope.tensors, readable
     rhs, bound = _covering(draw, scope)
     if draw(st.integers(0, 2)) > 0:
         rhs = f"{rhs} {draw(st.sampled_from('+-*'))} {_value(draw, scope, 2)}"
@@ -160,7 +173,7 @@ def _statement(draw: st.DrawFn, scope: Scope, ranks: dict[str, int], position: i
     where = f" where {', '.join(clauses)}" if clauses else ""
     subscripts = f"({','.join(scope.outer)})" if rank else ""
     ranks[target] = rank
-    scope.tensors[target] = ("float", rank)
+    scope.tensors = {**everything, target: tuple(f"{target}.{axis}" for axis in range(rank))}
     return f"{target}{subscripts} {op} {rhs}{where}"
 
 
@@ -175,21 +188,21 @@ def _covering(draw: st.DrawFn, scope: Scope) -> tuple[str, set[str]]:
     """Reads joined by an operator that use most variables bare, and the variables used so."""
     bound: set[str] = set()
     terms = []
-    candidates = [n for n, (_, rank) in scope.tensors.items() if rank > 0]
+    candidates = [n for n, dims in scope.tensors.items() if dims]
     for _ in range(3):
         missing = [v for v in scope.variables if v not in bound]
         if not missing or not candidates:
             break
         name = draw(st.sampled_from(candidates))
         subscripts = []
-        for _axis in range(scope.tensors[name][1]):
+        for dim in scope.tensors[name]:
             if missing and draw(st.integers(0, 4)) > 0:
                 variable = missing.pop(0)
                 bound.add(variable)
                 extra = draw(st.sampled_from(("", "", "", " + " + draw(_offset(scope)))))
                 subscripts.append(variable + extra)
             else:
-                subscripts.append(_subscript(draw, scope))
+                subscripts.append(_subscript(draw, scope, dim))
         terms.append(f"{name}({', '.join(subscripts)})")
     if not terms:
         return _value(draw, scope, 1), bound
@@ -200,18 +213,21 @@ def _offset(scope: Scope) -> st.SearchStrategy[str]:
     return st.sampled_from((*scope.variables, "1", "0"))
 
 
-def _subscript(draw: st.DrawFn, scope: Scope) -> str:
+def _subscript(draw: st.DrawFn, scope: Scope, dim: str) -> str:
+    """A subscript for a dimension whose size is written `dim`."""
     variable = draw(st.sampled_from(scope.variables)) if scope.variables else "0"
     other = draw(st.sampled_from(scope.variables)) if scope.variables else "0"
-    size = draw(st.sampled_from(sorted(scope.sizes)))
     forms = [
+        variable,
+        variable,
+        variable,
         variable,
         variable,
         f"{variable} + {other}",
         f"2 * {variable} + {other}",
         f"{variable} / 2",
         f"{variable} % 3",
-        f"{size} - 1 - {variable}",
+        f"{dim} - 1 - {variable}",
         "0",
         f"min({variable}, 1)",
         f"({variable} < 2 ? {variable} : 0)",
@@ -273,8 +289,10 @@ def _leaf(draw: st.DrawFn, scope: Scope) -> str:
 
 
 def _read(draw: st.DrawFn, scope: Scope) -> str:
+    if not scope.tensors:
+        return "1"
     name = draw(st.sampled_from(sorted(scope.tensors)))
-    rank = scope.tensors[name][1]
-    if rank == 0:
+    dims = scope.tensors[name]
+    if not dims:
         return name
-    return f"{name}({', '.join(_subscript(draw, scope) for _ in range(rank))})"
+    return f"{name}({', '.join(_subscript(draw, scope, dim) for dim in dims)})"

@@ -1,0 +1,183 @@
+"""Threads and processes, each case in a process of its own: results right, never an abort.
+
+numba has one threading layer per process, so a process is needed for each; the layers that this
+machine lacks are skipped with numba's reason.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+SETUP = """
+import os, sys, threading, warnings
+import numba
+numba.config.THREADING_LAYER = sys.argv[1]
+import numpy as np
+from tc.backends.numba_cpu import NumbaBackend
+from tc.errors import TCWarning
+from tests.support.kernels import load, matmul, run
+
+rng = np.random.default_rng(0)
+a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
+compiled = load(NumbaBackend(), matmul(64, 64, 64))
+
+def product():
+    return run(compiled, {"A": a, "B": b})[1]["C"]
+
+def in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+expected = run(compiled, {"A": a, "B": b}, 1)[1]["C"]
+
+def say(caught):
+    texts = {str(w.message).split("\\n")[0] for w in caught if w.category is TCWarning}
+    assert all(w.category is TCWarning for w in caught), [str(w.message) for w in caught]
+    print("; ".join(sorted(texts)) or "quiet", flush=True)
+
+def forked(function=product):
+    child = os.fork()
+    if child == 0:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            right = all((function() == expected).all() for _ in range(3))
+        say(caught)
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+HAMMER = """
+product()
+rights = []
+def work():
+    rights.extend((product() == expected).all() for _ in range(60))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+say(caught)
+assert len(rights) == 240 and all(rights)
+assert numba.threading_layer() == sys.argv[1]
+"""
+
+FORK = """
+product()
+forked()
+assert (product() == expected).all()
+"""
+
+FORK_IN_THREAD = "product()\nin_thread(forked)"
+
+POOL = """
+import multiprocessing
+product()
+def work(_):
+    return bool((product() == expected).all())
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert all(pool.map(work, range(8)))
+print("quiet")
+"""
+
+OTHERS_THREADS = """
+from tc.backends.numba_threads import _preload_tbb
+_preload_tbb()
+
+@numba.njit(parallel=True)
+def increment(x):
+    for i in numba.prange(x.shape[0]):
+        x[i] += 1
+
+increment(np.zeros(100))
+forked()
+"""
+
+FORK_FIRST = "forked()"
+
+SEVERAL_FIRST_CALLS = """
+rights = []
+threads = [
+    threading.Thread(target=lambda: rights.append((product() == expected).all()))
+    for _ in range(4)
+]
+for t in threads: t.start()
+for t in threads: t.join()
+assert rights == [True] * 4
+print("quiet")
+"""
+
+GNU = "this call runs serially: GNU OpenMP cannot run in a forked child; install tbb, or spawn"
+TBB = (
+    "this call runs serially: TBB cannot run in this forked child; "
+    "fork from the main thread, or spawn"
+)
+
+
+def run_script(script: str, layer: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SETUP + script, layer],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if layer != "nonsense" and "numba has no threads here" in done.stdout + done.stderr:
+        pytest.skip(f"numba has no {layer} here")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("layer", ["tbb", "omp"])
+@pytest.mark.parametrize("script", [HAMMER, SEVERAL_FIRST_CALLS], ids=["hammer", "first"])
+def test_several_python_threads(layer: str, script: str) -> None:
+    assert run_script(script, layer) == "quiet"
+
+
+def test_several_python_threads_on_the_workqueue() -> None:
+    """numba would end the process."""
+    assert run_script(HAMMER, "workqueue") in (
+        "this call runs serially: numba's workqueue serves one Python thread at a time; "
+        "install tbb",
+        "quiet",  # where no two calls met
+    )
+
+
+fork = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork here")
+
+
+@fork
+@pytest.mark.parametrize(
+    ("layer", "script", "said"),
+    [
+        ("tbb", FORK, "quiet"),
+        ("tbb", POOL, "quiet"),
+        ("tbb", FORK_IN_THREAD, TBB),
+        ("tbb", OTHERS_THREADS, TBB),
+        ("omp", FORK, GNU),
+        ("omp", OTHERS_THREADS, GNU),
+        ("omp", FORK_FIRST, "quiet"),
+        ("workqueue", FORK, "quiet"),
+        ("workqueue", FORK_IN_THREAD, "quiet"),
+    ],
+)
+def test_forked_children(layer: str, script: str, said: str) -> None:
+    """numba would end a child after OpenMP, and TBB's might wait for threads that are gone."""
+    assert run_script(script, layer) == said
+
+
+def test_no_layer_at_all_runs_serially() -> None:
+    script = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert (product() == expected).all()
+say(caught)
+"""
+    assert run_script(script, "nonsense").startswith("this call runs serially: numba has no")

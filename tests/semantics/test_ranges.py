@@ -1,0 +1,428 @@
+"""Range inference, rule by rule: G1 to G5, and G8."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from tc.errors import RangeError
+from tests.support.sizes_of_call import range_texts, ranges, shape
+
+
+def refused(text: str, **sizes: int) -> RangeError:
+    with pytest.raises(RangeError) as caught:
+        shape(text, **sizes)
+    error = caught.value
+    assert error.span is not None
+    assert error.repair
+    return error
+
+
+# --- G1: from 0, as large as possible ---------------------------------------------------------
+
+
+def test_matrix_vector_product() -> None:  # rule G1, 002-3.9, 002-3.10
+    text = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
+    shaped = shape(text, M=4, K=3)
+    assert ranges(shaped) == {"i": (0, 4), "k": (0, 3)}
+    assert shaped.shapes["C"] == (4,)
+
+
+def test_writes_bound_too() -> None:  # rule G1
+    text = "def f(float(N) A, float(M) B) -> (O) { O(i) = A(i)  O(i) = B(i) }"
+    shaped = shape(text, N=3, M=5)
+    assert ranges(shaped, 1) == {"i": (0, 3)}
+
+
+def test_a_variable_in_one_tensor_twice() -> None:  # rule G1
+    assert ranges(shape("def f(float(N,M) A) -> (o) { o(i) = A(i,i) }", N=3, M=5)) == {"i": (0, 3)}
+
+
+# --- G2: rounds -------------------------------------------------------------------------------
+
+
+def test_convolution_resolves_the_kernel_first() -> None:  # rule G2, 002-3.11, 002-3.12
+    text = "def conv1d(float(M) I, float(N) K) -> (O) { O(i) +=! K(x) * I(i+x) }"
+    shaped = shape(text, M=10, N=3)
+    assert ranges(shaped) == {"i": (0, 8), "x": (0, 3)}
+    assert shaped.statements[0].ranges["x"].round == 1
+    assert shaped.statements[0].ranges["i"].round == 2
+    assert [s.text for s in shaped.statements[0].ranges["i"].fixed_by] == ["I(i+x)"]
+
+
+def test_strided_convolution_with_scalars() -> None:  # rule G2, 002-3.7
+    text = """def f(int sh, float(H) I, float(KH) W) -> (O) { O(h) +=! I(sh * h + k) * W(k) }"""
+    assert ranges(shape(text, sh=2, H=10, KH=3))["h"] == (0, 4)
+    assert ranges(shape(text, sh=3, H=10, KH=3))["h"] == (0, 3)
+
+
+@pytest.mark.parametrize("factors", permutations(("A(i)", "B(j)", "C(i+j)", "D(k+i+j)", "E(k)")))
+def test_order_of_factors_does_not_matter(factors: tuple[str, ...]) -> None:  # rule G2
+    """k has two constraints, of different rounds: only those of the first bound it."""
+    text = (
+        "def f(float(3) A, float(4) B, float(9) C, float(12) D, float(7) E) -> (o) "
+        f"{{ o +=! {' * '.join(factors)} }}"
+    )
+    shaped = shape(text)
+    assert ranges(shaped) == {"i": (0, 3), "j": (0, 4), "k": (0, 7)}
+    assert {p.text for p in shaped.preconditions} == {"C(i+j)", "D(k+i+j)"}
+
+
+def test_constraints_of_one_round_are_intersected() -> None:  # rule G2
+    text = "def f(float(N) A, float(M) B, float(K) C) -> (o) { o(i) = A(i) + B(i+1) + C(2*i) }"
+    assert ranges(shape(text, N=9, M=9, K=9)) == {"i": (0, 5)}
+    assert ranges(shape(text, N=9, M=4, K=9)) == {"i": (0, 3)}
+
+
+def test_lesser_of_two_sizes_with_a_doubt() -> None:  # rule G2
+    text = "def f(float(N) A, float(M) B) -> (o) { o +=! A(i) * B(i) }"
+    shaped = shape(text, N=3, M=5)
+    assert ranges(shaped) == {"i": (0, 3)}
+    (doubt,) = shaped.doubts
+    assert doubt.rule == "G2"
+    assert doubt.message == (
+        "'i' indexes 'A(i)', of size N = 3 in dimension 0, and 'B(i)', of size M = 5 in "
+        "dimension 0: its range is 0:3"
+    )
+    assert shape(text, N=4, M=4).doubts == ()
+
+
+def test_only_bare_subscripts_are_doubted() -> None:  # rule G2
+    text = "def f(float(N) A, float(M) B) -> (o) { o +=! A(i) * B(i+1) }"
+    assert shape(text, N=3, M=9).doubts == ()
+
+
+QUASI_AFFINE = [
+    ("a(i/2)", 20),
+    ("a(3*i/2)", 7),  # 3*6/2 = 9
+    ("a(max(i, 4))", 10),
+    ("a(max(i - 3, 0))", 13),
+    ("a(min(i, 2*i - 0))", 10),
+    ("a(min(i, 12) + 1)", 9),
+    ("a(i < 5 ? 0 : i)", 10),
+    ("a(i % 2 == 0 ? i : 0)", 10),
+    ("a(int32(i) + 2)", 8),
+    ("a(int8(i))", 10),
+    ("a(i + i%3)", 8),  # 8 + 8%3 = 10
+    ("a(9 - i)", 10),
+    ("a(9 - i/2)", 20),
+    ("a((i+1)*2)", 4),
+    ("a(i*N/N + 0*i)", 10),
+]
+
+
+@pytest.mark.parametrize(("read", "end"), QUASI_AFFINE, ids=lambda value: str(value))
+def test_quasi_affine_subscripts_bound(read: str, end: int) -> None:  # rule G2
+    assert ranges(shape(f"def f(float(N) a) -> (o) {{ o(i) = {read} }}", N=10)) == {"i": (0, end)}
+
+
+@pytest.mark.parametrize("read", ["a(i % 3)", "a(min(i, 2))", "a(i < 3 ? i : 0)", "a(0*i)"])
+def test_what_never_leaves_does_not_bound(read: str) -> None:  # rule G2
+    error = refused(f"def f(float(N) a) -> (o) {{ o(i) = {read} }}", N=10)
+    assert error.rule == "G5"
+    assert "'i'" in error.cause
+
+
+def test_a_variable_only_under_remainder_is_bounded_elsewhere() -> None:  # rule G2
+    text = "def f(float(N) a, float(M) b) -> (o) { o(i) = a(i % 3) * b(i) }"
+    shaped = shape(text, N=3, M=7)
+    assert ranges(shaped) == {"i": (0, 7)}
+    assert [p.text for p in shaped.preconditions] == ["a(i % 3)"]
+
+
+def test_a_remainder_counts_as_a_variable_of_its_subscript() -> None:  # rule G2
+    text = "def f(float(N) a, float(M) b) -> (o) { o(i) +=! a(i + j % 3) * b(j) }"
+    assert ranges(shape(text, N=10, M=7)) == {"i": (0, 8), "j": (0, 7)}
+
+
+def test_variables_that_cancel_are_variables_of_the_subscript() -> None:  # rule G2
+    text = "def f(float(N) a, float(M) b) -> (o) { o +=! a(i + j - j) * b(j) }"
+    shaped = shape(text, N=4, M=6)
+    assert shaped.statements[0].ranges["i"].round == 2
+    error = refused("def f(float(N) a) -> (o) { o +=! a(i + j - j) }", N=4)
+    assert "leaves i and j open" in error.cause
+
+
+def test_products_with_index_variables_are_not_affine() -> None:  # rule G2, 002-3.6
+    text = "def f(float(N) a, float(M) b) -> (o) { o +=! a(i*j) * b(i) * b(j) }"
+    assert ranges(shape(text, N=40, M=6)) == {"i": (0, 6), "j": (0, 6)}
+
+
+def test_an_empty_variable_that_leaves_another_open() -> None:  # rule G2
+    text = "def conv1d(float(M) I, float(N) K) -> (O) { O(i) +=! K(x) * I(i+x) }"
+    error = refused(text, M=5, N=0)
+    assert error.rule == "G5"
+    assert "'x' has the empty range 0:0" in error.cause
+    assert "'I(i+x)' does not bound 'i'" in error.cause
+
+
+def test_exists_bounds_and_is_not_checked() -> None:  # rule G2, T5
+    text = "def f(float(N) a, float(M) b) -> (o) { o(i) = a(i/2) where exists b(i) }"
+    shaped = shape(text, N=9, M=4)
+    assert ranges(shaped) == {"i": (0, 4)}
+    text = "def f(float(N) a, float(M) b) -> (o) { o(i) = a(i) where i in 0:N, exists b(i) }"
+    assert ranges(shape(text, N=9, M=4)) == {"i": (0, 9)}
+
+
+# --- G3: over the whole function --------------------------------------------------------------
+
+
+def test_an_initialisation_waits_for_the_shape() -> None:  # rule G3
+    text = """
+    def mv(float(M,K) A, float(K) x) -> (C) {
+      C(i) = 0
+      C(i) += A(i,k) * x(k)
+    }"""
+    shaped = shape(text, M=4, K=3)
+    assert ranges(shaped, 0) == {"i": (0, 4)}
+    assert shaped.shape_fixed_by["C"].text == "C(i) += A(i,k) * x(k)"
+
+
+def test_a_broadcast_waits_for_the_shape() -> None:  # rule G3
+    text = """
+    def MLP1(float(B,M) I, float(O,M) W1, float(O) B1) -> (O1) {
+      O1(b,n) = B1(n)
+      O1(b,n) += I(b,m) * W1(n,m)
+      O1(b,n) = fmaxf(O1(b,n), 0)
+    }"""
+    shaped = shape(text, B=2, M=3, O=4)
+    assert [ranges(shaped, s)["b"] for s in range(3)] == [(0, 2)] * 3
+
+
+def test_an_annotation_fixes_the_shape() -> None:  # rule G3, T4
+    text = "def f(float(N) a) -> (float(N,N) o) { o(i,j) = a(0) }"
+    shaped = shape(text, N=3)
+    assert shaped.shapes["o"] == (3, 3)
+    assert ranges(shaped) == {"i": (0, 3), "j": (0, 3)}
+
+
+def test_scaling_the_target_waits() -> None:  # rule G3, 002-3.3
+    text = """
+    def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {
+      C(i,j) = b * C(i,j)
+      C(i,j) += a * A(i,k) * B(k,j)
+    }"""
+    assert shape(text, N=2, M=3, K=4).shapes["C"] == (2, 4)
+
+
+def test_a_temporary_read_before_it_is_shaped() -> None:  # rule G3
+    """S0 reads b, whose shape S1 fixes only after S2 has fixed that of c."""
+    text = """
+    def f(float(N) x) -> (a, b, c) {
+      a(i) = b(i) + x(0)
+      b(i) = c(i+1)
+      c(i) = x(i+1)
+    }"""
+    shaped = shape(text, N=9)
+    assert {n: shaped.shapes[n] for n in "abc"} == {"a": (7,), "b": (7,), "c": (8,)}
+
+
+def test_going_on_with_what_is_known() -> None:  # rule G3
+    """a and b wait for each other; a goes on, bounded by x alone, and then b by a."""
+    text = """
+    def f(float(N) x) -> (a, b) {
+      a(i) = b(i) + x(i)
+      b(i) = a(i)
+    }"""
+    shaped = shape(text, N=4)
+    assert shaped.shapes["a"] == shaped.shapes["b"] == (4,)
+    assert [p.text for p in shaped.preconditions if p.statement == "S0"] == ["b(i)"]
+
+
+def test_the_first_statement_that_can_fixes_the_shape() -> None:  # rule G3
+    text = "def f(float(N) x, float(M) y) -> (o) { o(i) = x(i)  o(i) += y(i) }"
+    shaped = shape(text, N=3, M=5)
+    assert shaped.shapes["o"] == (3,)
+    assert [d.rule for d in shaped.doubts] == ["G2"]
+    assert shape(text, N=5, M=3).shapes["o"] == (5,)
+
+
+def test_a_statement_that_cannot_start_at_0_leaves_the_shape_to_another() -> None:  # rule G3
+    text = """
+    def f(float(N) x) -> (o) {
+      o(i) = i >= 1 ? x(i-1) : 0
+      o(i) += x(i)
+    }"""
+    error = refused(text, N=3)  # Y6: both branches are used, so i cannot start at 0
+    assert error.rule == "G5"
+    assert "'i' cannot start at 0" in error.cause
+
+
+def test_a_later_statement_that_does_not_fit() -> None:  # rule G3
+    text = "def f(float(N) x, float(M) y) -> (o) { o(i) = x(i)  o(i) += y(i) where i in 0:M }"
+    error = refused(text, N=3, M=5)
+    assert error.rule == "G3"
+    assert error.notes[0][0].text == "o(i) = x(i)"
+    assert error.notes[0][1] == "the shape of o, (3,), is fixed here"
+
+
+def test_nothing_fixes_the_shape() -> None:  # rule G3, G5
+    error = refused("def f(float(N) x) -> (o) { o(i,j) = x(j) }", N=3)
+    assert error.rule == "G5"
+    assert "'i'" in error.cause
+    assert "where i in" in error.repair
+
+
+def test_the_statement_to_blame_is_the_one_that_bounds_too_little() -> None:  # rule G3
+    text = "def f(float(N) x) -> (o) { o(i) = 0  o(i) += x(i+j) }"
+    assert "'x(i+j)'" in refused(text, N=3).cause
+
+
+# --- G4: shapes -------------------------------------------------------------------------------
+
+
+def test_a_shape_is_the_end_of_the_range() -> None:  # rule G4
+    text = "def f(float(N) x) -> (o) { o(i) = x(i) where i in 2:5 }"
+    assert shape(text, N=9).shapes["o"] == (5,)
+
+
+def test_an_unaddressable_shape_is_refused() -> None:  # rule G4
+    error = refused("def f(float(N) x) -> (o) { o(i,j) = x(0) where i in 0:10000000000, "
+                    "j in 0:10000000000 }", N=1)  # fmt: skip
+    assert error.rule == "G4"
+
+
+# --- G5: ranges that cannot be ----------------------------------------------------------------
+
+
+def test_0_is_not_feasible() -> None:  # rule G5
+    error = refused("def f(float(N) I) -> (O) { O(i) = I(i-1) }", N=5)
+    assert error.rule == "G5"
+    assert "'i' cannot start at 0: at i = 0 subscript 0 of 'I(i-1)' is -1" in error.cause
+    assert error.repair.endswith("where i in 1:N+1")
+    shaped = shape("def f(float(N) I) -> (O) { O(i) = I(i-1) where i in 1:N+1 }", N=5)
+    assert shaped.shapes["O"] == (6,)
+
+
+@pytest.mark.parametrize(
+    ("read", "repair"),
+    [
+        ("I(N-i)", "1:N+1"),
+        ("I(2*i-3)", "2:(N - 1 + 3) / 2 + 1"),
+        ("I(i-K+1)", "K-1:N+K-1"),
+        ("I(i/2-1)", "2:"),
+    ],
+)
+def test_the_repair_of_an_infeasible_start(read: str, repair: str) -> None:  # rule G5
+    text = "def f(float(N) I, float(K) J) -> (O) {{ O(i) = {} {} }}"
+    error = refused(text.format(read, ""), N=6, K=3)
+    clause = error.repair[error.repair.index("where") :]
+    assert shape(text.format(read, clause), N=6, K=3).statements[0].ranges["i"].extent > 0
+    assert clause.startswith("where i in " + repair.split(":")[0])
+
+
+def test_unresolved_variables_are_named() -> None:  # rule G5, 002-3.5, 002-3.13
+    text = """def maxpool2x2(float(B,C,H,W) in) -> (out) {{
+      out(b,c,i,j) max=! in(b,c, 2*i + kw, 2*j + kh) {}
+    }}"""
+    error = refused(text.format(""), B=1, C=1, H=6, W=8)
+    for name in ("i", "j", "kw", "kh"):
+        assert f"'{name}'" in error.cause
+    assert "leaves i and kw open" in error.cause
+    clause = error.repair[error.repair.index("where") :]
+    assert clause == "where kw in 0:2, kh in 0:2"
+    assert shape(text.format(clause), B=1, C=1, H=6, W=8).shapes["out"] == (1, 1, 3, 4)
+
+
+def test_a_variable_that_nothing_mentions() -> None:  # rule G5
+    error = refused("def f(float(N) x) -> (o) { o +=! x(i*i) }", N=4)
+    assert "is not affine" in error.cause
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "expected"),
+    [(5, 5, 1, 1), (4, 5, 1, 0), (3, 5, 1, None), (4, 5, 2, 0), (3, 5, 2, None), (0, 1, 3, 0)],
+)
+def test_kernel_longer_than_image(
+    size: int, kernel: int, stride: int, expected: int | None
+) -> None:  # rule G5
+    """One longer gives an empty range, two longer an error, whatever the stride."""
+    text = f"def f(float(M) I, float(N) K) -> (O) {{ O(i) +=! K(x) * I({stride}*i + x) }}"
+    if expected is None:
+        error = refused(text, M=size, N=kernel)
+        assert error.rule == "G5"
+        assert "size below 0" in error.cause
+        assert "'I(" in error.cause
+        clause = error.repair[error.repair.index("where") :]
+        assert shape(text.replace(" }", f" {clause} }}"), M=size, N=kernel)
+    else:
+        assert shape(text, M=size, N=kernel).shapes["O"] == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("read", "size"), [("a(i)", 0), ("a(i+N)", 4), ("a(i+N)", 0), ("a(N-1-i)", 0),
+                       ("a(i/2 + N)", 3), ("a(N+max(i,0))", 3), ("a(0*i+N)", 3)]
+)  # fmt: skip
+def test_empty_ranges(read: str, size: int) -> None:  # rule G5
+    shaped = shape(f"def f(float(N) a) -> (o) {{ o(i) = {read} }}", N=size)
+    assert shaped.shapes["o"] == (0,)
+    assert shaped.statements[0].is_empty
+
+
+@pytest.mark.parametrize(
+    ("read", "size"), [("a(N-i)", 3), ("a(i+N+1)", 3), ("a(i-1)", 0), ("a(N-2-i)", 1),
+                       ("a(N-i/2)", 3), ("a(0*i-1)", 3), ("a(N + i%2 + (0-i))", 3)]
+)  # fmt: skip
+def test_no_empty_ranges(read: str, size: int) -> None:  # rule G5
+    assert refused(f"def f(float(N) a) -> (o) {{ o(i) = {read} }}", N=size).rule == "G5"
+
+
+def test_a_falling_subscript_into_an_empty_tensor_with_other_variables() -> None:  # rule G5
+    text = "def f(float(N) a, float(M) b) -> (o) { o(i) +=! a(N-1-i-j) * b(j) }"
+    assert shape(text, N=0, M=2).shapes["o"] == (0,)
+    assert refused(text, N=1, M=2).rule == "G5"
+
+
+def test_a_negative_size() -> None:  # rule G5
+    error = refused("def f(float(N) a) -> (o) { o(i) = a(i) where i in N:1 }", N=3)
+    assert error.rule == "G5"
+    assert "the range of 'i' is 3:1, a size below 0" in error.cause
+
+
+def test_a_huge_inferred_range() -> None:  # rule G5
+    error = refused("def f(float(N) a) -> (o) { o +=! a(i / 4611686018427387904) }", N=3)
+    assert "2**62" in error.cause
+
+
+# --- G8: where --------------------------------------------------------------------------------
+
+
+def test_where_is_half_open_and_comes_first() -> None:  # rule G8, 000-S3, 000-Z1
+    text = "def f(float(N) a, int s) -> (o) { o(i) +=! a(i + k) where k in s:min(N, 2*s) }"
+    assert ranges(shape(text, N=10, s=2)) == {"i": (0, 7), "k": (2, 4)}
+
+
+def test_a_reduction_variable_may_start_below_0() -> None:  # rule G8
+    text = "def f(float(N) a) -> (o) { o(i) +=! a(i + k) where k in -1:2, i in 1:N-1 }"
+    assert ranges(shape(text, N=10)) == {"i": (1, 9), "k": (-1, 2)}
+    error = refused("def f(float(N) a) -> (o) { o(i) = a(i+1) where i in -1:N-1 }", N=10)
+    assert error.rule == "G8"
+    assert "-1:9" in error.cause
+
+
+def test_bounds_may_use_extents_of_results() -> None:  # rule G8, 000-Z1
+    text = "def f(float(N) a) -> (o, p) { o(i) = a(i+1)  p(i) = o(0) where i in 0:2*o.0 }"
+    shaped = shape(text, N=5)
+    assert shaped.shapes["p"] == (8,)
+    assert range_texts(shaped, 1) == {"i": "0:2 * N - 2"}
+
+
+@pytest.mark.parametrize("bound", ["N / M", "N % M", "1 + 2 / (M * N)"])
+def test_division_by_zero_in_a_bound(bound: str) -> None:  # rule G8, Y4
+    error = refused(f"def f(float(N) a, float(M) b) -> (o) {{ o +=! a(0) where i in 0:{bound} }}",
+                    N=5, M=0)  # fmt: skip
+    assert error.rule == "G8"
+    assert "divides by zero" in error.cause
+
+
+@pytest.mark.parametrize("bound", ["N*N*N*N*N*N*N", "4611686018427387904 + 1"])
+def test_a_huge_bound(bound: str) -> None:  # rule G8
+    assert refused(f"def f(float(N) a) -> (o) {{ o +=! a(0) where i in 0:{bound} }}",
+                   N=1_000_000).rule == "G8"  # fmt: skip
+
+
+def test_an_empty_where() -> None:  # rule G8, R1
+    shaped = shape("def f() -> (o) { o +=! 1 where k in 3:3 }")
+    assert ranges(shaped) == {"k": (3, 3)}
+    assert shaped.statements[0].is_empty
