@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -150,13 +150,18 @@ def bind_collection(signature: Signature, inputs: object) -> tuple[Any, ...]:
     """The inputs in order, from a sequence or a mapping by name."""
     if isinstance(inputs, Mapping):
         return bind_inputs(signature, (), inputs)
-    if isinstance(inputs, list | tuple):
+    if is_sequence(inputs):
         return bind_inputs(signature, inputs, {})
     raise InputError(
         f"{signature.name}: the inputs come as a list, a tuple or a dict by name, and not as "
         f"{type(inputs).__name__}",
         repair=f"[{', '.join(p.name for p in signature.inputs)}]",
     )
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a list, a tuple or the like; arrays and texts are not."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:

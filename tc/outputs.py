@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.arguments import Array, Parameter, Signature, fault, mixed_kinds
+from tc.arguments import Array, Parameter, Signature, fault, is_sequence, mixed_kinds
 from tc.arrays import NUMPY, Family, Refusal, family_of, overlaps, same_family
 from tc.errors import InputError
 from tc.semantics.suggest import counted, nearest
@@ -33,7 +33,7 @@ def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
                     repair=f'outputs={{"{close or names[0]}": ...}}',
                 )
         return dict(outputs)
-    if isinstance(outputs, list | tuple):
+    if is_sequence(outputs):
         if len(outputs) != len(parameters):
             raise InputError(
                 f"{signature.name} returns {counted(len(parameters), 'output')} "

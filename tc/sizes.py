@@ -13,6 +13,7 @@ from tc.arguments import (
     Parameter,
     Signature,
     fault,
+    is_sequence,
     mixed_kinds,
     read_number,
     short,
@@ -66,7 +67,7 @@ def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
     if isinstance(inputs_or_sizes, Mapping):
         for name, value in inputs_or_sizes.items():
             _take_named(signature, name, value, known)
-    elif isinstance(inputs_or_sizes, list | tuple):
+    elif is_sequence(inputs_or_sizes):
         if len(inputs_or_sizes) != len(signature.inputs):
             raise InputError(
                 f"{program.name} takes {counted(len(signature.inputs), 'input')}, but "

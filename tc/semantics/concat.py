@@ -11,7 +11,7 @@ from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics.builder import Builder, note_read, note_write
 from tc.semantics.calls import argument, call_targets
-from tc.semantics.names import Invocation
+from tc.semantics.names import MAX_JOINED, Invocation
 from tc.semantics.resolve import Frame, Seen
 from tc.semantics.resolved import Binary, Extent, FlatStatement, FlatTensor, Index, Read, Resolved
 from tc.semantics.suggest import counted, element, one_line
@@ -26,6 +26,13 @@ def add_concat(builder: Builder, call: Invocation, frame: Frame) -> None:
             rule="N4",
             span=call.span,
             repair=f"{call.targets[0].text} = concat(A, B)",
+        )
+    if len(call.args) > MAX_JOINED:
+        raise CheckError(
+            f"concat joins at most {MAX_JOINED} tensors and is given {len(call.args)}",
+            rule="N4",
+            span=call.span,
+            repair="join groups of them first: t = concat(A, B), o = concat(t, C)",
         )
     args = [argument(builder, arg, call, frame) for arg in call.args]
     (target,) = call_targets(builder, call, frame, args)

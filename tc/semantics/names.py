@@ -19,6 +19,7 @@ from tc.source import Span
 CONCAT = "concat"
 MAX_STATEMENTS = 10_000
 MAX_CALL_DEPTH = 50
+MAX_JOINED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +296,8 @@ def _recursion(call: Invocation, path: list[str]) -> CheckError:
     if len(cycle) == 1:
         cause = f"'{call.callee.text}' calls itself; calls are inlined, so recursion never ends"
     else:
-        names = " calls ".join(f"'{name}'" for name in [*cycle, cycle[0]])
+        shown = cycle if len(cycle) <= 6 else [*cycle[:3], "...", *cycle[-2:]]
+        names = " calls ".join(f"'{name}'" for name in [*shown, cycle[0]])
         cause = f"{names}; calls are inlined, so recursion never ends"
     return CheckError(
         cause,

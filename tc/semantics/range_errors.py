@@ -114,24 +114,34 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
 
 
 def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:
-    """Why each subscript that mentions an open variable does not bound it."""
+    """Why the subscripts that mention open variables do not bound them."""
+    unknown: dict[str, str] = {}
+    explained: set[str] = set()
     for access in situation.accesses.all:
         free = [v for v in access.variables if v in names]
         if not free:
             continue
-        subscript = f"subscript {access.axis} of '{access.text}'"
         if situation.known.extent(access.tensor, access.axis) is None:
-            yield f"nothing fixes the shape of {access.tensor} in '{access.text}'"
-        elif not access.constrains:
-            yield f"{subscript}, inside pad, is no bare variable (G9)"
-        elif not is_affine(access.subscript, situation.known):
-            yield f"{subscript} is not affine (G7)"
-        elif len(free) > 1:
-            yield f"{subscript} leaves {' and '.join(free)} open"
-        elif free[0] not in access.boundable:
-            yield f"in {subscript} {free[0]} occurs only under %"
-        else:
-            yield f"no value of {free[0]} leads out of bounds in {subscript}"
+            unknown[access.text] = access.tensor
+            continue
+        explained.update(free)
+        yield _reason(situation, access, free)
+    if not explained.issuperset(names):
+        for text, tensor in unknown.items():
+            yield f"nothing fixes the shape of {tensor} in '{text}'"
+
+
+def _reason(situation: Situation, access: Access, free: list[str]) -> str:
+    subscript = f"subscript {access.axis} of '{access.text}'"
+    if not access.constrains:
+        return f"{subscript}, inside pad, is no bare variable (G9)"
+    if not is_affine(access.subscript, situation.known):
+        return f"{subscript} is not affine (G7)"
+    if len(free) > 1:
+        return f"{subscript} leaves {' and '.join(free)} open"
+    if free[0] not in access.boundable:
+        return f"in {subscript} {free[0]} occurs only under %"
+    return f"no value of {free[0]} leads out of bounds in {subscript}"
 
 
 def _empty_that_leaves_open(situation: Situation, rounds: Rounds, names: list[str]) -> str | None:
@@ -157,11 +167,10 @@ def _suggested(situation: Situation, rounds: Rounds) -> list[str]:
         if not names:
             break
         name = next((v for v in names if v not in statement.outer), names[0])
-        end = _suggested_end(situation, name, names)
-        clauses.append(f"{name} in 0:{end}")
-        zero = situation.symbols.number(0)
-        chosen = Range(0, end, zero, situation.symbols.number(end))
-        given = Rounds({**rounds.ranges, name: chosen}, count=rounds.count)
+        end, text = _suggested_end(situation, name, names)
+        clauses.append(f"{name} in 0:{text}")
+        number = situation.symbols.number
+        given = Rounds({**rounds.ranges, name: Range(0, end, number(0), number(end))})
         try:
             rounds = resolve(situation, given)
         except (NoRange, NoWhere):
@@ -169,18 +178,21 @@ def _suggested(situation: Situation, rounds: Rounds) -> list[str]:
     return clauses
 
 
-def _suggested_end(situation: Situation, name: str, names: list[str]) -> int:
-    """A window that fits: the step of what slides over it (2 in `2*i + k`), else 2."""
-    end = 2
+def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[int, str]:
+    """The size of what a variable alone indexes (inside pad), or else a window that fits: the
+    step of what slides over it, 2 in `2*i + k`."""
     for access in situation.accesses.all:
         extent = situation.known.extent(access.tensor, access.axis)
         form = linear_form(access.subscript, situation.known)
         if extent is None or form is None or name not in form.terms:
             continue
         steps = [abs(c) for v, c in form.terms.items() if v in names and v != name]
-        end = max(1, min([max([2, *steps]), extent]))
-        break
-    return end
+        if not steps and extent > 0:
+            symbolic = situation.symbols.extent(access.tensor, access.axis)
+            return extent, to_text(symbolic, compact=True)
+        end = max(1, min(max([2, *steps]), extent))
+        return end, str(end)
+    return 2, "2"
 
 
 # --- an access out of bounds (G3, G6) ---------------------------------------------------------

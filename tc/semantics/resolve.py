@@ -76,10 +76,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an expression mentions: index variables with their first place, and its reads."""
+    """What an expression mentions: index variables with their first place, and its reads.
+
+    `used` holds the bindings whose findings are in here, each with whether within a subscript, so
+    that bindings which use each other many times count once.
+    """
 
     variables: dict[str, Span] = field(default_factory=dict)
     reads: list[Seen] = field(default_factory=list)
+    used: set[tuple[str, bool]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +194,15 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
     signature = scope.frame.signature
     if name in scope.bindings:
         binding = scope.bindings[name]
-        for variable, span in binding.findings.variables.items():
-            findings.variables.setdefault(variable, span)
-        findings.reads.extend(
-            Seen(seen.tensor, seen.text, seen.span, seen.in_subscript or in_subscript)
-            for seen in binding.findings.reads
-        )
+        if (name, in_subscript) not in findings.used:
+            findings.used.add((name, in_subscript))
+            for variable, span in binding.findings.variables.items():
+                findings.variables.setdefault(variable, span)
+            known = set(findings.reads)
+            for seen in binding.findings.reads:
+                read = Seen(seen.tensor, seen.text, seen.span, seen.in_subscript or in_subscript)
+                if read not in known:
+                    findings.reads.append(read)
         return Bound(binding.value, binding.height, span=expr.span)
     if name in signature.sizes:
         return Size(scope.frame.prefix + name, span=expr.span)

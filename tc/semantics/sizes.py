@@ -211,10 +211,7 @@ def known_of_call(
         _check_rank(tensor, shape)
         given[name] = shape
     values = {name: _scalar(program.tensors[name], scalars) for name in program.static_scalars}
-    known = settle(program, Known({}, given, values))
-    for name in program.inputs:
-        _check_declared(program.tensors[name], known)
-    return known
+    return settle(program, Known({}, given, values))
 
 
 def _check_rank(tensor: Tensor, shape: tuple[int, ...]) -> None:
@@ -244,20 +241,6 @@ def _scalar(tensor: Tensor, scalars: Mapping[str, int]) -> int:
             span=tensor.span,
         )
     return value
-
-
-def _check_declared(tensor: Tensor, known: Known) -> None:
-    """Checks the declared sizes of a parameter that are no size variable (literals)."""
-    for axis, dim in enumerate(tensor.shape or ()):
-        declared, actual = evaluate(dim, known), known.shapes[tensor.name][axis]
-        if declared is not None and declared != actual:
-            raise InputError(
-                f"dimension {axis} of parameter '{tensor.name}' is declared as "
-                f"{source_text(dim)}, but the argument has size {actual} there",
-                rule=AGREE,
-                span=dim.span,
-                repair=f"pass an array of size {declared} in dimension {axis}",
-            )
 
 
 # --- settling ---------------------------------------------------------------------------------
@@ -327,7 +310,11 @@ def _check_equality(program: Program, equality: Equality, known: Known) -> None:
         if isinstance(n, Extent)
     }
     error = InputError if tensors <= set(program.inputs) else RangeError
-    raise error(f"{equality.reason}: {left} is not {right}", rule=AGREE, span=equality.span)
+    if isinstance(equality.right, Literal):
+        cause, repair = f"{equality.reason}, but is {left}", f"pass a tensor of size {right} there"
+    else:
+        cause, repair = f"{equality.reason}; they are {left} and {right}", "give both one size"
+    raise error(cause, rule=AGREE, span=equality.span, repair=repair)
 
 
 def _declared_shape(tensor: Tensor, known: Known) -> tuple[int, ...] | None:

@@ -72,11 +72,15 @@ def infer_types(flat: Flat) -> Types:
     while True:
         while stale:
             budget -= 1
+            affected: dict[str, None] = {}
             for s in sorted(stale):
                 nodes[s] = {}
                 terms[s] = _term(flat.statements[s], tensors, nodes[s])
+                affected[flat.statements[s].target] = None
             stale = set()
-            for name in open_tensors:
+            for name in affected:
+                if name not in defining:
+                    continue
                 joined = _join([settled.get(name), *(terms[s] for s in defining[name])])
                 if budget < 0:
                     joined = _join([tensors[name], joined])

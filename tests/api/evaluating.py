@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 
+import tc
 from tc.backends.base import KernelText
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Buffer, Failure, Kernel
+
+NEEDS_C = pytest.param(
+    "c", marks=pytest.mark.skipif("c" not in tc.backends(), reason="there is no C compiler")
+)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pytest
 
 import tc
 from tc.compiled import REMEMBERED
-from tests.api.evaluating import EvaluateBackend
+from tests.api.evaluating import NEEDS_C, EvaluateBackend
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 COPY = "def copy(float(N) x) -> (y) { y(i) = x(i) }"
@@ -246,7 +246,7 @@ def test_inputs_called_self_and_inputs() -> None:
 
 
 @pytest.mark.usefixtures("evaluating")
-@pytest.mark.parametrize("backend", ["evaluate", "numba", "c"])
+@pytest.mark.parametrize("backend", ["evaluate", "numba", NEEDS_C])
 @pytest.mark.parametrize(
     ("text", "inputs"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ B = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def test_sequence_and_mapping() -> None:
-    for inputs in ([A, B], (A, B), {"B": B, "A": A}):
+    for inputs in ([A, B], (A, B), deque([A, B]), {"B": B, "A": A}):
         result = tc.interpret(MM, inputs)
         assert type(result) is np.ndarray
         assert result.dtype == np.float32

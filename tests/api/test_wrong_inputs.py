@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tc
+from tests.api.evaluating import NEEDS_C
 
 MESSAGES = Path(__file__).parent / "messages"
 MM = tc.Source(
@@ -218,7 +219,7 @@ def test_a_refused_call_writes_nothing(backend: str) -> None:
         assert (z == 7).all()
 
 
-@pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
+@pytest.mark.parametrize("backend", ["interpret", "numba", NEEDS_C])
 def test_what_fails_is_not_remembered(backend: str) -> None:
     function = tc.compile(MM, backend=backend)
     for _ in range(2):

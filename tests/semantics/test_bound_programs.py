@@ -65,6 +65,16 @@ def test_a_place_that_may_differ_makes_anything_possible() -> None:
     assert error[1] == 0
 
 
+def test_a_read_outside_the_tensor_on_the_path_that_another_may_take() -> None:
+    text = (
+        "def f(float(N) x, float(M) p, int32(M) j) -> (o) { o(i) = p(i) * 3 > 1 ? 0.0 : x(j(i)) }"
+    )
+    third = np.float32(1 / 3)
+    above = np.array([np.nextafter(third, np.float32(1)), 0.5, 0.1], np.float32)
+    error = bound(text, x=floats(8), p=above, j=np.array([99, 99, 3], np.int32))
+    assert error.tolist() == [np.inf, 0, 0]
+
+
 def test_division_by_what_may_be_zero() -> None:
     text = "def f(float(N) a, float(N) b) -> (o) { o(i) = 1 / (a(i) * b(i) - 1) }"
     error = bound(text, a=np.array([3, 3], np.float32), b=np.array([1 / 3, 1], np.float32))
@@ -80,6 +90,15 @@ def test_what_is_stored_as_half_has_half_precision() -> None:
     assert (error >= 0.5 * 2**-11 * result).all()
     assert (error <= 2 * 2**-10 * result).all()
     assert not bound("def f(half(N) a) -> (o) { o(i) = a(i) }", a=a).any()
+
+
+def test_float64_may_be_rounded_to_half_by_way_of_float32() -> None:
+    a = np.array([1 + 2**-11 + 2**-30, 1.5])
+    text = "def f(double(N) a) -> (o) { o(i) = half(a(i)) }"
+    twice = a.astype(np.float32).astype(np.float16)
+    assert_within(twice, run(text, a=a), bound(text, a=a))
+    assert twice[0] != run(text, a=a)[0]
+    assert bound(text, a=a)[1] == 0
 
 
 def test_overflow_makes_the_bound_infinite_and_infinite_inputs_do_not() -> None:

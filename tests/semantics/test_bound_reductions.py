@@ -191,6 +191,14 @@ def test_overflow_in_some_order_is_an_infinite_bound() -> None:
     assert reduced("*", Uncertain(factors, ZERO, grid_of(factors)), FLOAT32).error == np.inf
 
 
+def test_underflow_in_some_order() -> None:
+    factors = np.array([1e15, 1e-25, 1.5e-20], np.float32)
+    result = reduced("*", Uncertain(factors, ZERO, grid_of(factors)), FLOAT32)
+    late = factors[0] * (factors[1] * factors[2])
+    assert abs(late - result.value) > 1e-5 * result.value
+    assert_within(np.asarray(late), result.value, result.error)
+
+
 def test_infinite_terms() -> None:
     plus = np.array([1.0, np.inf, 2.0], np.float32)
     result = reduced("+", Uncertain(plus, ZERO, grid_of(plus)), FLOAT32)

@@ -57,7 +57,10 @@ def test_strided_convolution_with_scalars() -> None:  # rule G2, 002-3.7
     assert ranges(shape(text, sh=3, H=10, KH=3))["h"] == (0, 3)
 
 
-@pytest.mark.parametrize("factors", permutations(("A(i)", "B(j)", "C(i+j)", "D(k+i+j)", "E(k)")))
+FACTORS = list(permutations(("A(i)", "B(j)", "C(i+j)", "D(k+i+j)", "E(k)")))[::5]
+
+
+@pytest.mark.parametrize("factors", FACTORS)
 def test_order_of_factors_does_not_matter(factors: tuple[str, ...]) -> None:  # rule G2
     """k has two constraints, of different rounds: only those of the first bound it."""
     text = (

@@ -18,10 +18,12 @@ from tc.source import Source
 Arrays = Mapping[str, Any]
 
 
-def shaped_with(text: str, inputs: Arrays) -> tuple[ShapedProgram, dict[str, Any]]:
+def shaped_with(
+    text: str, inputs: Arrays, entry: str | None = None
+) -> tuple[ShapedProgram, dict[str, Any]]:
     """The shaped program of a text and its inputs as arrays; lists and numbers take the declared
     type, arrays are passed as they are."""
-    program = check(parse(Source(text)))
+    program = check(parse(Source(text)), entry)
     arrays = {
         name: inputs[name]
         if isinstance(inputs[name], np.ndarray)
