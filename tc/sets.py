@@ -61,9 +61,11 @@ class Space:
         aff = self._isl.Aff.val_on_domain_space(self._space, self.value(number))
         return self._isl.PwAff.from_aff(aff)
 
+    def coordinate(self, name: str) -> isl.Aff:
+        return self._isl.Aff.var_on_domain(self._local, self._set_dims, self.position(name))
+
     def variable(self, name: str) -> isl.PwAff:
-        aff = self._isl.Aff.var_on_domain(self._local, self._set_dims, self.position(name))
-        return self._isl.PwAff.from_aff(aff)
+        return self._isl.PwAff.from_aff(self.coordinate(name))
 
     def everything(self) -> isl.Set:
         return self._isl.Set.universe(self._space)
@@ -155,16 +157,27 @@ def smallest(points: isl.Set, space: Space, name: str) -> int | None:
 
     The set is bounded from below in that variable.
     """
-    return _integer(points.dim_min_val(space.position(name)))
+    coordinate = space.coordinate(name)
+    return min((_integer(p.min_val(coordinate)) for p in _parts(points)), default=None)
 
 
 def largest_value(points: isl.Set, function: isl.PwAff) -> int:
     """The largest value of a function on a nonempty, bounded set."""
-    return _extreme(function.intersect_domain(points).max_val())
+    pieces = function.intersect_domain(points).get_pieces()
+    return max(_integer(p.max_val(aff)) for piece, aff in pieces for p in _parts(piece))
 
 
 def smallest_value(points: isl.Set, function: isl.PwAff) -> int:
-    return _extreme(function.intersect_domain(points).min_val())
+    pieces = function.intersect_domain(points).get_pieces()
+    return min(_integer(p.min_val(aff)) for piece, aff in pieces for p in _parts(piece))
+
+
+def _parts(points: isl.Set) -> Iterator[isl.Set]:
+    """The basic sets that a set is the union of, without the empty ones: isl's own minimum of a
+    union counts a part that it has not yet found to be empty as 0."""
+    for part in points.get_basic_sets():
+        if not part.is_empty():
+            yield part.to_set()
 
 
 def point(points: isl.Set, space: Space) -> dict[str, int] | None:
@@ -179,13 +192,7 @@ def point(points: isl.Set, space: Space) -> dict[str, int] | None:
     return found
 
 
-def _integer(value: isl.Val) -> int | None:
-    if value.is_nan():
-        return None
-    return _extreme(value)
-
-
-def _extreme(value: isl.Val) -> int:
+def _integer(value: isl.Val) -> int:
     if not value.is_int():
         raise TooComplex("an unbounded set")
     return int(value.to_python())

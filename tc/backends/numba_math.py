@@ -34,6 +34,7 @@ def _chosen_by_type(choose: Callable[..., Callable[..., Any]]) -> Any:
     def stub(*_args: Any) -> Any:
         raise NotImplementedError
 
+    choose.__annotations__ = {}  # numba compares signatures whole, annotations included
     overload(stub, jit_options=_OPTIONS)(choose)
     return stub
 

@@ -121,28 +121,32 @@ def tiles(
 
 
 def _costs(rhs: Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
-    """Bytes per point of all values of an expression, by the variables they spread over.
+    """Bytes per point that evaluating an expression holds at most, by the variables over which
+    the values spread; the reduction's own values spread over the outer ones."""
+    peak, _ = _peak(rhs, frozenset())
+    return peak + Counter({outer: 4 * _BYTES})
 
-    All are counted as if alive at once, and masks of guards as spread over what they guard.
+
+def _peak(expr: Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:
+    """The peak of one expression behind guards, and the variables that its value spreads over.
+
+    While an operand is computed, those before it are held, and so are the masks of guards.
     """
-    costs: Counter[frozenset[str]] = Counter({outer: 4 * _BYTES})
-    _add_costs(rhs, frozenset(), costs)
-    return costs
-
-
-def _add_costs(
-    expr: Expr, guards: frozenset[str], costs: Counter[frozenset[str]]
-) -> frozenset[str]:
-    """Adds the costs of an expression; returns the variables that its value spreads over."""
     spread: frozenset[str] = frozenset((expr.name,)) if isinstance(expr, Index) else frozenset()
+    held: Counter[frozenset[str]] = Counter()
+    peak: Counter[frozenset[str]] = Counter()
     for child in children(expr):
-        spread |= _add_costs(child, guards, costs)
+        of_child, child_spread = _peak(child, guards)
+        peak |= held + of_child
+        held[child_spread] += _BYTES
+        spread |= child_spread
         if isinstance(expr, (Select, Logical)):
             guards |= spread
-    costs[spread] += _weight(expr) * _BYTES
+            held[guards] += 2
+    own = Counter({spread: _weight(expr) * _BYTES})
     if isinstance(expr, (Read, Binary)):
-        costs[spread | guards] += 2
-    return spread
+        own[spread | guards] += 2
+    return peak | (held + own), spread
 
 
 def _weight(expr: Expr) -> int:

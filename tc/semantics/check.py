@@ -172,7 +172,7 @@ def _check_declared(
     what = (
         {
             Weak.LITERAL: "a whole literal",
-            Weak.SIZE: "int32",
+            Weak.SIZE: "a size or index variable, which is never narrower than int32",
             Weak.FLOAT: "a floating value",
         }.get(term, str(term))
         if isinstance(term, Weak)

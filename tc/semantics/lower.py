@@ -119,8 +119,10 @@ def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
         raise too_large(expr.span)
     span = expr.span
     match expr:
-        case Read():
-            return _read(expr, mode, cx)
+        case Read(tensor=tensor):
+            if mode.index and tensor in cx.scalars:
+                cx.static.add(tensor)
+            return convert(lower_read(expr, mode, cx), own_dtype(cx.tensors[tensor], mode))
         case Index(name=name):
             return p.Index(name, span=span)
         case Binary():
@@ -138,6 +140,8 @@ def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
             return p.Extent(tensor, axis, span=span)
         case Conditional():
             found = cx.type(expr)
+            if not mode.index:
+                doubt_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
             return p.Select(
                 condition(expr.condition, mode, cx),
                 lower_to(expr.then, found, mode, cx),
@@ -148,7 +152,10 @@ def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
         case Compare():
             return _compare(expr, mode, cx)
         case Logical(op=op, operands=several):
-            return p.Logical(op, tuple(condition(part, mode, cx) for part in several), span=span)
+            parts = []
+            for part in several:
+                parts.append(condition(part, mode, cx))
+            return p.Logical(op, tuple(parts), span=span)
         case Cast():
             return _cast(expr, mode, cx)
         case Pad():
@@ -164,20 +171,14 @@ def condition(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
     return convert(lower(expr, mode.with_weak_float(FLOAT64), cx), BOOL)
 
 
-def _read(expr: Read, mode: Mode, cx: Context) -> p.Expr:
-    dtype = cx.tensors[expr.tensor]
-    if mode.index and expr.tensor in cx.scalars:
-        cx.static.add(expr.tensor)
-    read = lower_read(expr, mode, cx)
-    return convert(read, own_dtype(dtype, mode))
-
-
 def lower_read(expr: Read, mode: Mode, cx: Context) -> p.Read:
     """The read of one element, in the tensor's own type."""
-    subscripts = tuple(lower_index(s, mode, cx, "the subscript") for s in expr.subscripts)
+    subscripts = []
+    for subscript in expr.subscripts:
+        subscripts.append(lower_index(subscript, mode, cx, "the subscript"))
     return p.Read(
         expr.tensor,
-        subscripts,
+        tuple(subscripts),
         cx.tensors[expr.tensor],
         next(cx.sites),
         mode.bare_only,
@@ -212,8 +213,10 @@ def _unary(expr: Unary, mode: Mode, cx: Context) -> p.Expr:
 
 def _function(expr: Function, mode: Mode, cx: Context) -> p.Expr:
     found = cx.type(expr)
-    args = tuple(lower_to(arg, found, mode, cx) for arg in expr.args)
-    return p.Call(expr.name, args, own_dtype(found, mode), span=expr.span)
+    args = []
+    for arg in expr.args:
+        args.append(lower_to(arg, found, mode, cx))
+    return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=expr.span)
 
 
 def _compare(expr: Compare, mode: Mode, cx: Context) -> p.Expr:
@@ -251,6 +254,8 @@ def _pad(expr: Pad, mode: Mode, cx: Context) -> p.Expr:
     found = cx.type(expr)
     inner = Mode(mode.index, mode.weak_float, True, mode.late)
     outer = Mode(mode.index, mode.weak_float, mode.bare_only, True)
+    if not mode.index:
+        doubt_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
     guard = _in_bounds(expr.inside, inner, cx)
     return p.Select(
         guard if guard is not None else p.Literal(True, BOOL, span=expr.inside.span),
@@ -270,7 +275,9 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: Context) -> p.Expr | None:
     span = expr.span
     match expr:
         case Read():
-            guards = [_in_bounds(s, mode, cx) for s in expr.subscripts]
+            guards = []
+            for subscript in expr.subscripts:
+                guards.append(_in_bounds(subscript, mode, cx))
             for axis, subscript in enumerate(expr.subscripts):
                 guards += _inside(expr, axis, subscript, mode, cx)
             return _all(guards, span)
@@ -279,7 +286,10 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: Context) -> p.Expr | None:
         case Unary(operand=operand) | Cast(operand=operand):
             return _in_bounds(operand, mode, cx)
         case Function(args=args):
-            return _all([_in_bounds(arg, mode, cx) for arg in args], span)
+            guards = []
+            for arg in args:
+                guards.append(_in_bounds(arg, mode, cx))
+            return _all(guards, span)
         case Logical(operands=several):
             first = _in_bounds(several[0], mode, cx)
             second = _in_bounds(several[1], mode, cx) if len(several) == 2 else None

@@ -118,6 +118,9 @@ def resolve(
 
     Adds the index variables and reads that it mentions to `findings`. Raises CheckError for
     names that mean nothing here, and for wrong counts of subscripts and arguments (N1, Y7).
+
+    Like all that recurses over expressions here, it loops over operands rather than using
+    comprehensions, which would cost a frame per level: trees may be MAX_HEIGHT deep.
     """
     match expr:
         case ast.Name():
@@ -247,7 +250,8 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
         )
     if name in MIN_MAX or name == PAD:
         _check_count(expr, 2)
-        first, second = (resolve(arg, scope, findings, in_subscript) for arg in expr.args)
+        first = resolve(expr.args[0], scope, findings, in_subscript)
+        second = resolve(expr.args[1], scope, findings, in_subscript)
         if name == PAD:
             return Pad(first, second, span=expr.span)
         return Binary(name, first, second, span=expr.span)
@@ -255,8 +259,10 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
     if builtin is None:
         _unknown_function(expr, scope)
     _check_count(expr, builtin.arity)
-    args = tuple(resolve(arg, scope, findings, in_subscript) for arg in expr.args)
-    return Function(builtin.name, builtin.rule == "keep", args, span=expr.span)
+    args = []
+    for arg in expr.args:
+        args.append(resolve(arg, scope, findings, in_subscript))
+    return Function(builtin.name, builtin.rule == "keep", tuple(args), span=expr.span)
 
 
 def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> Read:
@@ -274,8 +280,10 @@ def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool)
         )
     tensor = scope.frame.tensors[name]
     findings.reads.append(Seen(tensor, name, expr.span, in_subscript))
-    subscripts = tuple(resolve(arg, scope, findings, True) for arg in expr.args)
-    return Read(tensor, subscripts, span=expr.span)
+    subscripts = []
+    for arg in expr.args:
+        subscripts.append(resolve(arg, scope, findings, True))
+    return Read(tensor, tuple(subscripts), span=expr.span)
 
 
 def _dim(expr: ast.Dim, scope: Scope) -> Extent:

@@ -135,7 +135,10 @@ def _type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> 
             operand = type_of(expr.operand, tensors, memo)
             return None if operand is None else promote(operand, operand)
         case Function(args=args):
-            return _function_type(expr, [type_of(arg, tensors, memo) for arg in args])
+            types = []
+            for arg in args:
+                types.append(type_of(arg, tensors, memo))
+            return _function_type(expr, types)
         case Compare() | Logical():
             for part in operands(expr):
                 type_of(part, tensors, memo)

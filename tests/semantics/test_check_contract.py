@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tc import builtins
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, compute_dtype, fits
-from tc.errors import TCError
+from tc.errors import CheckError, TCError
 from tc.frontend import ast
 from tc.frontend.parser import parse
 from tc.frontend.printer import to_text
@@ -164,29 +164,112 @@ def test_programs_keep_the_contract(path: Path) -> None:
         assert_contract(program)
 
 
-@given(programs())
-def test_generated_programs_keep_the_contract(generated: Generated) -> None:
+def check_if_legal(text: str) -> None:
+    """Check a text: it keeps the contract, or gives an error that says all it should."""
+    checked: Mapping[str, Program] = {}
+    failure: TCError | None = None
     try:
-        checked = check_all(parse(Source(generated.text)))
+        checked = check_all(parse(Source(text)))
     except TCError as error:
-        assert error.rule is not None
-        assert error.span is not None
-        assert error.repair
-        assert str(error)
-        return
+        failure = error
     for program in checked.values():
         assert_contract(program)
+    if failure is not None:
+        assert failure.rule is not None
+        assert failure.span is not None
+        assert failure.repair
+        assert str(failure)
+
+
+@given(programs())
+def test_generated_programs_keep_the_contract(generated: Generated) -> None:
+    check_if_legal(generated.text)
 
 
 @given(ast_strategies.modules())
 def test_any_tree_gives_a_program_or_an_error(module: ast.Module) -> None:
     """Trees of random names, printed and parsed so that their spans are real."""
-    try:
-        checked = check_all(parse(Source(to_text(module))))
-    except TCError as error:
-        assert error.rule is not None
-        assert error.repair
-        assert str(error)
+    check_if_legal(to_text(module))
+
+
+H = "def f(float(N) A, half(N) h, int(N) I, bool(N) c) -> (o) { o(i) = "
+
+
+def chain(step: str, first: str, count: int) -> str:
+    """A where clause with bindings x0 = first, x1 = step of x0, ..."""
+    steps = (f"x{k} = {step.replace('@', f'x{k - 1}')}" for k in range(1, count))
+    return f" where x0 = {first}, {', '.join(steps)}"
+
+
+DEEP = {
+    "sum": "+".join(["A(i)"] * 200),
+    "casts": "half(float(" * 49 + "h(i)" + "))" * 49,
+    "casts of indices": "A(" + "int8(int16(" * 48 + "i" + "))" * 48 + ")",
+    "gathers": "A(" + "I(1+" * 98 + "i" + ")" * 98 + ")",
+    "padded gathers": "pad(A(" + "I(1+" * 50 + "i" + ")" * 50 + "), 0)",
+    "pads": "pad(A(i)," * 99 + "0" + ")" * 99,
+    "pads of pads": "pad(" * 99 + "A(i)" + ",0)" * 99,
+    "conditionals": "(A(i) > 0 ? A(i) : " * 49 + "0" + ")" * 49,
+    "functions": "exp(1+" * 99 + "A(i)" + ")" * 99,
+    "negations": "!-" * 99 + "A(i)",
+    "comparisons": "(1+" * 90 + "i" + "<2)" * 90,
+    "logic": "(A(i) < i && " * 98 + "c(i)" + ")" * 98,
+    "literals": "-" * 199 + "A(i)",
+    "bound gathers": "A(x180) * 1" + chain("I(@)", "i", 181),
+    "bound sums": "x180" + chain("@ + A(i)", "A(i)", 181),
+    "bound casts": "x90" + chain("half(@ * h(i))", "h(i)", 91),
+    "bound twice": "x10" + chain("@ * @", "A(i)", 11),
+}
+
+
+def in_a_deep_stack(frames: int, text: str) -> Mapping[str, Program]:
+    if frames:
+        return in_a_deep_stack(frames - 1, text)
+    return check_all(parse(Source(text)))
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_the_deepest_expressions(name: str) -> None:
+    """As deep as the parser lets them be, and from a caller that is deep in its own stack."""
+    rhs = DEEP[name]
+    text = f"{H}{rhs}{', ' if ' where ' in rhs else ' where '}i in 0:N }}"
+    for program in in_a_deep_stack(100, text).values():
+        assert len(list(walk(program.statements[0].rhs))) > 90
+
+
+@pytest.mark.parametrize(
+    ("rhs", "rule"),
+    [
+        ("x99 * 1" + chain("@ + @", "A(i)", 100), "T5"),
+        ("x99 * A(i)" + chain("@ + @", "N", 100), "T5"),
+        ("x99 * A(i)" + chain("@ * @", "2", 100), "Y1"),
+        ("(x99 < i ? 1 : 2) * A(i)" + chain("@ + @", "N", 100), "T5"),
+        ("x250 * 1" + chain("1 + @", "A(i)", 251), "T5"),
+        ("pad(" * 12 + "A(i + 1)" + ",A(i))" * 12 + " + x9" + chain("@ + @", "A(i)", 10), None),
+        ("o(i) * x99" + chain("o(i) * @ * @", "o(i)", 100), "Y3"),
+    ],
+)  # fmt: skip
+def test_bindings_that_grow_without_bound(rhs: str, rule: str | None) -> None:  # T5
+    text = f"{H}{rhs}, i in 0:N }}"
+    if rule is None:
+        check_all(parse(Source(text)))
         return
-    for program in checked.values():
-        assert_contract(program)
+    with pytest.raises(CheckError) as caught:
+        check_all(parse(Source(text)))
+    assert caught.value.rule == rule
+
+
+def test_calls_that_grow_without_bound() -> None:  # N4
+    first = "def f0(float(N) A) -> (o) { o(i) = A(i) }\n"
+    twice = "".join(
+        f"def f{k}(float(N) A) -> (o) {{ t = f{k - 1}(A) o = f{k - 1}(t) }}\n" for k in range(1, 40)
+    )
+    deep = "".join(f"def f{k}(float(N) A) -> (o) {{ o = f{k - 1}(A) }}\n" for k in range(1, 60))
+    cycle = "".join(
+        f"def f{k}(float(N) A) -> (o) {{ o = f{(k + 1) % 500}(A) }}\n" for k in range(500)
+    )
+    for text in (first + twice, first + deep, cycle):
+        with pytest.raises(CheckError) as caught:
+            check_all(parse(Source(text)))
+        assert caught.value.rule == "N4"
+        assert len(str(caught.value)) < 1000

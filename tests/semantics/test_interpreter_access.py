@@ -15,7 +15,7 @@ from tests.support.interpreting import bound, run
 def failure(text: str, **inputs: Any) -> AccessError:
     """The error of the interpreter; the bound's must be the same, and so in small blocks."""
     errors = []
-    for call, limit in ((run, 1 << 28), (run, 1 << 10), (bound, 1 << 28)):
+    for call, limit in ((run, 1 << 28), (run, 1 << 14), (run, 1 << 10), (bound, 1 << 28)):
         with pytest.raises(AccessError) as caught:
             call(text, memory_limit=limit, **inputs)
         errors.append(caught.value)

@@ -90,13 +90,13 @@ def rhs(text: str, op: str = "=", returns: str = "o") -> str:
         # functions
         ("exp(x(i))", "exp(x(i))"),
         ("expf(I(i))", "exp(f32(I(i)))"),
-        ("exp(c(i))", "exp(f32(i32(c(i))))"),
+        ("exp(c(i))", "exp(f32(c(i)))"),
         ("fmaxf(x(i), 0)", "fmax(x(i), 0.0:f32)"),
         ("pow(d(i), x(i))", "pow(d(i), f64(x(i)))"),
         ("pow(b(i), 300)", "pow(f32(b(i)), 300.0:f32)"),
         ("abs(s(i))", "abs(s(i))"),
         ("abs(c(i))", "abs(i32(c(i)))"),
-        ("fma(b(i), s(i), 0.5)", "fma(f32(i16(b(i))), f32(i16(s(i))), 0.5:f32)"),
+        ("fma(b(i), s(i), 0.5)", "fma(f32(b(i)), f32(s(i)), 0.5:f32)"),
         # casts
         ("int8(x(i))", "i8!(x(i))"),
         ("float(x(i))", "x(i)"),
@@ -123,10 +123,7 @@ def test_conversions(text: str, expected: str | None) -> None:  # Y1 Y2 Y8
         with pytest.raises(CheckError):
             rhs(text)
     else:
-        # the type of fma's integers is not observable: they reach float32 either way
-        assert rhs(text).replace("f32(i16(", "f32((").replace("i16(", "(") == expected.replace(
-            "f32(i16(", "f32(("
-        ).replace("i16(", "(")
+        assert rhs(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +138,7 @@ def test_conversions(text: str, expected: str | None) -> None:  # Y1 Y2 Y8
         ("x(n8 + 300)", "x((i64(n8()) + 300:i64))"),
         ("x(int8(i + 1))", "x(i64(i8!((i + 1:i64))))"),
         ("x(int64(I(i)))", "x(i64(I(i)))"),
-        ("x(int32(a * n))", "x(i64(i32!((a() * f32(i64(n())))))))".replace(")))))))", "))))))")),
+        ("x(int32(a * n))", "x(i64(i32!((a() * f32(i64(n()))))))"),
         ("x(int32(i * 0.5))", "x(i64(i32!((f64(i) * 0.5:f64))))"),
         ("x(c(i) ? 1 : s(i))", "x((c(i) ? 1:i64 : i64(s(i))))"),
         ("x(i + (s(i) > 3))", "x((i + i64((i64(s(i)) > 3:i64))))"),
@@ -287,6 +284,8 @@ def test_pad(text: str, expected: str) -> None:  # G9 Y6
         ("x(i + 1 / 2)", "Y1", "'1 / 2' is 0"),
         ("l(i) + q(i)", "Y2", "int64 and uint64"),
         ("s(i) < q(i)", "Y2", "int8 and uint64"),
+        ("c(i) ? l(i) : q(i)", "Y2", "int64 and uint64"),
+        ("pad(q(i), s(i))", "Y2", "uint64 and int8"),
     ],
 )
 def test_doubts(text: str, rule: str, message: str) -> None:  # Y1 Y2
@@ -298,7 +297,8 @@ def test_doubts(text: str, rule: str, message: str) -> None:  # Y1 Y2
 
 
 @pytest.mark.parametrize(
-    "text", ["6 / 2 * x(i)", "1.0 / 2 * x(i)", "i / 2 * x(i)", "q(i) + u(i)", "q(i) + 1", "q(i) * i"]
+    "text",
+    ["6 / 2 * x(i)", "1.0 / 2 * x(i)", "i / 2 * x(i)", "q(i) + u(i)", "q(i) + 1", "q(i) * i"],
 )
 def test_no_doubts(text: str) -> None:  # Y1 Y2
     assert not checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text} where i in 0:N }}").doubts
