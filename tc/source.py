@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TAB_WIDTH = 4
+SHOWN = 120
+"""The longest part of a source line that an underlined excerpt shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,32 @@ class Span:
         number, column = self.source.position(self.start)
         line = self.source.line(number)
         width = max(1, min(self.end - self.start, len(line) - column + 1))
-        indent = line[: column - 1].expandtabs(TAB_WIDTH)
+        before = line[: column - 1].expandtabs(TAB_WIDTH)
         marked = line[: column - 1 + width].expandtabs(TAB_WIDTH)
-        carets = " " * len(indent) + "^" * max(1, len(marked) - len(indent))
+        text, begin, end = _excerpt(line.expandtabs(TAB_WIDTH), len(before), len(marked))
         gutter = " " * len(str(number))
         return "\n".join(
             (
                 f"{gutter} |",
-                f"{number} | {line.expandtabs(TAB_WIDTH)}",
-                f"{gutter} | {carets}",
+                f"{number} | {text}",
+                f"{gutter} | {' ' * begin}{'^' * max(1, end - begin)}",
             )
         )
+
+
+def _excerpt(line: str, begin: int, end: int) -> tuple[str, int, int]:
+    """At most SHOWN characters of a line around the part from `begin` to `end`, and where that
+    part stands in them.
+
+    >>> _excerpt("a" * 300, 200, 203)[1:]
+    (60, 63)
+    """
+    if len(line) <= SHOWN:
+        return line, begin, end
+    first = max(0, min(begin - SHOWN // 2, len(line) - SHOWN))
+    text = line[first : first + SHOWN]
+    if first > 0:
+        text = "..." + text[3:]
+    if first + SHOWN < len(line):
+        text = text[:-3] + "..."
+    return text, begin - first, min(end - first, SHOWN)

@@ -14,13 +14,13 @@ auto break case char const continue default do double else enum extern float for
 int long register restrict return short signed sizeof static struct switch typedef union unsigned
 void volatile while asm typeof bool true false complex imaginary status main NULL EOF INFINITY NAN
 HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS linux unix i386
-""".split()
-_LIBRARY = """
+""".split()  # noqa: SIM905
+LIBRARY = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
 fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2
 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round scalbln
 scalbn sin sinh sqrt tan tanh tgamma trunc
-""".split()
+""".split()  # noqa: SIM905
 _OTHER_FUNCTIONS = """
 abort abs atexit atof atoi atol atoll bcmp bcopy bsearch bzero calloc clock cabs carg cexp cimag
 clog conj cpow cproj creal csqrt div drem exit exp10 fclose ffs fopen fpclassify fprintf fputc
@@ -32,16 +32,16 @@ raise rand realloc remove rename rewind rindex scalb scanf signal signbit signif
 snprintf sprintf srand sscanf stpcpy strcat strchr strcmp strcpy strcspn strdup strlen strncat
 strncmp strncpy strpbrk strrchr strspn strstr strtod strtok strtol system time tolower toupper
 vprintf y0 y1 yn
-""".split()
+""".split()  # noqa: SIM905
 
 _RESERVED = frozenset(
-    (*_KEYWORDS, *_LIBRARY, *(f + "f" for f in _LIBRARY), *(f + "l" for f in _LIBRARY))
+    (*_KEYWORDS, *LIBRARY, *(f + "f" for f in LIBRARY), *(f + "l" for f in LIBRARY))
 )
 _RESERVED_FUNCTIONS = _RESERVED.union(
     _OTHER_FUNCTIONS, (f + "f" for f in _OTHER_FUNCTIONS), (f + "l" for f in _OTHER_FUNCTIONS)
 )
 _RESERVED_FORMS = re.compile(
-    r"_.*|tc_.*|.*_t|U?INT(8|16|32|64|MAX|PTR|_LEAST|_FAST)\w*|(FP|MATH|M)_\w*"
+    r"_.*|tc_.*|u?int\w*_t|(size|ptrdiff|wchar|float|double)_t|U?INT(8|16|32|64|MAX|PTR|_LEAST|_FAST)\w*|(FP|MATH|M)_\w*"
     r"|(SIZE|PTRDIFF|SIG_ATOMIC|WCHAR|WINT)_\w*"
 )
 _PREFIX = "v_"

@@ -31,6 +31,21 @@ def error_bound(
     of terms and their magnitudes, and cover any order of a reduction, contraction of `a*b + c`
     to one rounding, and functions within the `ulps` of tc.builtins. Raises AccessError as
     `interpret` does.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check import check
+    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.source import Source
+    >>> total = "def total(float(N) x) -> (y) { y +=! x(i) }"
+    >>> shaped = infer_ranges(check(parse(Source(total))), {"x": (3,)}, {})
+    >>> def bound_of(*x):
+    ...     return error_bound(shaped, {"x": np.array(x, np.float32)}, {})["y"].item()
+    >>> bound_of(1, 2, 3)  # whole numbers are summed without rounding
+    0.0
+    >>> 6e-7 < bound_of(1.1, 2.2, 3.3) < 4e-6
+    True
+    >>> bound_of(3e38, 3e38, -3e38)  # overflows in some orders
+    inf
     """
     outputs = execute(shaped, arrays, initial, Bounded(), memory_limit)
     return {

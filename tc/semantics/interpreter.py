@@ -43,6 +43,16 @@ def interpret(
     `memory_limit` bounds, in bytes, what is used beside inputs, outputs and temporaries; as the
     smallest block is one instance, a few kilobytes are needed in any case. The results are the
     same bits in every run with the same arguments.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check import check
+    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.source import Source
+    >>> mv = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i,k) * x(k) }"
+    >>> shaped = infer_ranges(check(parse(Source(mv))), {"A": (2, 3), "x": (3,)}, {})
+    >>> arrays = {"A": np.ones((2, 3), np.float32), "x": np.arange(3, dtype=np.float32)}
+    >>> interpret(shaped, arrays, {})["y"].tolist()
+    [3.0, 3.0]
     """
     return execute(shaped, arrays, initial, PLAIN, memory_limit)
 

@@ -10,10 +10,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
-from tc.backends import registry
+from tc.backends import numba_cpu, registry
 from tc.backends.numba_cpu import NumbaBackend
 from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from tc.kernel.estimate import estimate
@@ -44,6 +45,7 @@ from tc.kernel.ir import (
 from tests.support.kernels import (
     Array,
     I,
+    address,
     dense,
     elementwise,
     fresh,
@@ -445,6 +447,46 @@ def test_same_bits_whatever_the_threads() -> None:
     for one, other in itertools.pairwise(results):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(results[0], a @ b, atol=1e-4)
+
+
+class Recorder:
+    """Stands for numba's threads; notes the number of parts, and says that nothing has run."""
+
+    def __init__(self) -> None:
+        self.parts: list[int] = []
+
+    def launch(self, *args: int) -> bool:
+        self.parts.append(args[-1])
+        return False
+
+
+def test_threads_only_where_they_pay_and_never_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(numba_cpu, "LAUNCHER", recorder)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 6)
+    given = {"A": np.ones((96, 96), np.float32), "B": np.ones((96, 96), np.float32)}
+    large = load(BACKEND, matmul(96, 96, 96))
+    for threads in (None, 1, 2, 100):
+        _, arrays = run(large, given, threads)  # what is declined runs serially
+        assert (arrays["C"] == 96).all()
+    assert recorder.parts == [6, 2, 6]
+    run(load(BACKEND, matmul(4, 4, 4)), {n: a[:4, :4].copy() for n, a in given.items()})
+    assert len(recorder.parts) == 3
+
+
+def test_parts_cover_a_loop_once() -> None:
+    """Each number of parts of each extent, also more parts than iterations."""
+    for extent in (1, 2, 7):
+        o = dense("o", INT64, (extent,), "output")
+        once = Store("o", (I,), Binary("+", Load("o", (I,), INT64), integer(1), INT64))
+        kernel = Kernel("k", (o,), ((loop("i", extent, once, parallel=True),),))
+        function = BACKEND.load(BACKEND.emit(kernel)).regions[0].function
+        for parts in range(1, 10):
+            counts = np.zeros(extent, np.int64)
+            arguments = np.array([address(counts)])
+            for part in range(parts):
+                function(address(arguments), 0, part, parts)
+            assert (counts == 1).all()
 
 
 def test_kernels_can_be_collected() -> None:

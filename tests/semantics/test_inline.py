@@ -235,3 +235,10 @@ def test_doubts_of_a_callee_are_said_once() -> None:  # N1 Y1
 def test_annotations_are_ignored() -> None:  # T5
     text = SCALE + "def f(float b, float(N) x) -> (y) { y = scale(b, x) <=> fast(unknown(3)) }"
     assert show_program(checked(text, "f")) == ["y(i) = (b() * x(i))"]
+
+
+def test_a_tensor_argument_may_share_its_name_with_a_size() -> None:  # N1 N4
+    text = """
+    def g(float(N) A, float(M) B) -> (o) { o(i,j) = A(i) * B(j) }
+    def f(float(W) I, float(V) W) -> (o) { o = g(I, W) }"""
+    assert show_program(checked(text, "f")) == ["o(i, j) = (I(i) * W(j))"]

@@ -262,6 +262,8 @@ def test_stores() -> None:  # Y2 Y3 Y8
         ("pad(pad(x(i), d(i)), 1)",
          "((((0:i64 <= i) && (i < x.0)) || ((0:i64 <= i) && (i < d.0))) ? "
          "(((0:i64 <= i) && (i < x.0)) ? f64(x?(i)) : d?~(i)) : 1.0:f64)"),
+        ("pad(a, pad(x(i), 1))",
+         "(True:bool ? a?() : (((0:i64 <= i) && (i < x.0)) ? x?~(i) : 1.0:f32))"),
         ("pad(1, x(i))", "(True:bool ? 1.0:f32 : x~(i))"),
         ("pad(a, 1)", "(True:bool ? a?() : 1.0:f32)"),
         ("x(pad(I(i), 0))",

@@ -1,0 +1,138 @@
+"""The C backend: kernels as C99, compiled with the system's compiler and run on one thread."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tc.backends.base import KernelText
+from tc.backends.c_names import Names
+from tc.backends.c_printer import print_kernel, values_of_fails
+from tc.errors import BackendError
+from tc.kernel.ir import Failure, Kernel
+
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=fast")
+NATIVE = "-march=native"  # not every compiler has it for every machine
+TIME_LIMIT = 300.0
+_TAIL = 12  # lines of a compiler's message worth showing
+
+
+@dataclass(frozen=True, slots=True)
+class CBackend:
+    """Implements `Backend`; what it emits is described in `c_printer`."""
+
+    name: str = "c"
+    checks_by_default: bool = True
+
+    def usable(self) -> str | None:
+        if _compiler() is None:
+            return f"there is no C compiler (none of {', '.join(COMPILERS)} is on the PATH)"
+        return None
+
+    def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
+        try:
+            return KernelText(kernel, self.name, print_kernel(kernel))
+        except RecursionError as error:
+            raise BackendError(
+                f"an expression of '{kernel.name}' is nested too deeply to be printed",
+                repair="split the expression into several statements",
+            ) from error
+
+    def load(self, text: KernelText) -> CKernel:
+        compiler = _compiler()
+        if compiler is None:
+            raise BackendError(
+                f"backend 'c': {self.usable()}",
+                repair='install one (Debian: apt install gcc), or use backend="numba"',
+            )
+        library = _build(compiler, text.source)
+        function = library[Names.of(text.kernel).function]
+        function.restype = None
+        counts = values_of_fails(text.kernel)
+        width = 1 + max(counts.values()) if counts else 0
+        function.argtypes = [ctypes.c_void_p] * (len(text.kernel.buffers) + bool(width))
+        return CKernel(text.kernel, text.source, function, counts, width)
+
+
+@dataclass(frozen=True, eq=False)
+class CKernel:
+    """Implements `CompiledKernel`; `values` is how many values a Fail of each site records, and
+    `width` the length of `status`, 0 where nothing can fail."""
+
+    kernel: Kernel
+    source: str
+    function: Callable[..., None]
+    values: dict[int, int]
+    width: int
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        *,
+        threads: int | None = None,  # noqa: ARG002
+    ) -> Failure | None:
+        if not self.width:
+            self.function(*addresses)
+            return None
+        status = (ctypes.c_int64 * self.width)()
+        self.function(*addresses, ctypes.addressof(status))
+        if status[0] == 0:
+            return None
+        site = status[0] - 1
+        return Failure(site, tuple(status[1 : 1 + self.values[site]]))
+
+
+def _compiler() -> str | None:
+    found = (shutil.which(name) for name in COMPILERS)
+    return next((path for path in found if path is not None), None)
+
+
+def _build(compiler: str, source: str) -> ctypes.CDLL:
+    """The text as a loaded library. Its files are in a directory of this call alone, which goes
+    once the library is mapped."""
+    with tempfile.TemporaryDirectory(prefix="tc-", ignore_cleanup_errors=True) as directory:
+        path = Path(directory)
+        (path / "kernel.c").write_text(source, encoding="utf-8")
+        done = _compile(compiler, path, (*FLAGS, NATIVE))
+        if done.returncode != 0:
+            done = _compile(compiler, path, FLAGS)
+        if done.returncode != 0:
+            tail = "\n".join(done.stderr.strip().splitlines()[-_TAIL:])
+            raise BackendError(
+                f"backend 'c': {compiler} failed with status {done.returncode}:\n{tail}",
+                repair='repair the compiler, or use backend="numba"',
+            )
+        try:
+            return ctypes.CDLL(str(path / "kernel.so"))
+        except OSError as error:
+            raise BackendError(
+                f"backend 'c': what {compiler} made cannot be loaded: {error}",
+                repair='set TMPDIR to a folder that may hold programs, or use backend="numba"',
+            ) from error
+
+
+def _compile(compiler: str, path: Path, flags: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [compiler, *flags, "-o", "kernel.so", "kernel.c", "-lm"]
+    try:
+        return subprocess.run(
+            command,
+            cwd=path,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIME_LIMIT,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError(
+            f"backend 'c': {compiler} cannot be run: {error}",
+            repair='repair the compiler, or use backend="numba"',
+        ) from error

@@ -1,0 +1,329 @@
+"""Expressions of a kernel in C, each of exactly its type.
+
+Integers that may leave their type are computed unsigned, and divisions and conversions that could
+trap or be undefined go through helpers. What differs between C-like languages is in a `Dialect`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tc.backends.c_helpers import C_TYPES
+from tc.backends.c_names import Names
+from tc.backends.intervals import Interval, interval, type_interval
+from tc.builtins import BUILTINS
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, DType
+from tc.errors import BackendError
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Load,
+    Logical,
+    Select,
+    Unary,
+    Var,
+    unknown_node,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a C-like language does in its own way.
+
+    `includes` are header lines, each with a pattern of the texts that need it. `pointer` is the
+    declaration of a buffer from "type" (with const, if any) and "name". `suffix` ends the names
+    of float functions. `native` are functions of the table that the language has itself.
+    """
+
+    includes: tuple[tuple[str, str], ...]
+    function: str
+    pointer: str
+    suffix: str
+    native: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Context:
+    """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
+
+    names: Names
+    buffers: Mapping[str, Buffer]
+    dialect: Dialect
+    assigned: frozenset[str]
+    known: Mapping[str, Interval]
+
+    def knowing(self, name: str, bounds: Interval) -> Context:
+        return replace(self, known={**self.known, name: bounds})
+
+
+
+# precedence, loosest first
+_CHOICE, _OR, _AND, _EQUAL, _RELATION, SUM, _PRODUCT, _UNARY, _ATOM = range(9)
+_LEVELS = {
+    "||": _OR, "&&": _AND, "==": _EQUAL, "!=": _EQUAL, "<": _RELATION, "<=": _RELATION,
+    ">": _RELATION, ">=": _RELATION, "+": SUM, "-": SUM, "*": _PRODUCT, "/": _PRODUCT,
+    "%": _PRODUCT,
+}  # fmt: skip
+_RING = ("+", "-", "*")
+
+
+def text_of(expr: Expr, context: Context) -> str:
+    return _expression(expr, context)[0]
+
+
+def _at_least(expr: Expr, level: int, context: Context) -> str:
+    text, own = _expression(expr, context)
+    return text if own >= level else f"({text})"
+
+
+def bare(expr: Expr, context: Context) -> str:
+    return bare_at_least(expr, _CHOICE, context)
+
+
+def bare_at_least(expr: Expr, level: int, context: Context) -> str:
+    """The text where its place fixes the type, so that a constant need not say its own."""
+    if isinstance(expr, Const) and expr.dtype in (INT64, UINT64) and abs(expr.value) < 2**31:
+        text = str(int(expr.value))
+        return text if expr.value >= 0 or level <= _UNARY else f"({text})"
+    return _at_least(expr, level, context)
+
+
+def _infix(op: str, left: Expr, right: Expr, context: Context) -> tuple[str, int]:
+    """An infix operation; where one operand is no constant, it fixes the type of the other."""
+    level = _LEVELS[op]
+    if level in (_EQUAL, _RELATION):
+        least = SUM, SUM
+    elif level in (_OR, _AND):
+        least = level, level
+    else:
+        least = level, level + 1
+    first = _at_least if isinstance(right, Const) else bare_at_least
+    texts = first(left, least[0], context), bare_at_least(right, least[1], context)
+    if op == "||":  # compilers doubt a && b || c
+        texts = _grouped(left, texts[0], context), _grouped(right, texts[1], context)
+    return f" {op} ".join(texts), level
+
+
+def _grouped(side: Expr, text: str, context: Context) -> str:
+    return f"({text})" if _expression(side, context)[1] == _AND else text
+
+
+def _expression(expr: Expr, context: Context) -> tuple[str, int]:
+    """The text, of exactly the expression's type or a narrower one that C widens to int, and the
+    precedence of its outermost operator."""
+    match expr:
+        case Const():
+            return _constant(expr)
+        case Var(name=name):
+            return context.names.variables[name], _ATOM
+        case Load(buffer=buffer, indices=indices):
+            return element(buffer, indices, context), _ATOM
+        case Unary():
+            return _negation(expr, context)
+        case Binary():
+            return _binary(expr, context)
+        case Compare():
+            return _compare(expr, context)
+        case Logical(op="!", operands=(operand,)):
+            return f"!{_at_least(operand, _ATOM, context)}", _UNARY
+        case Logical(op=op, operands=(left, right)):
+            return _infix(op, left, right, context)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            test = _at_least(condition, _OR, context)
+            chosen = _at_least(then, _OR, context), _at_least(otherwise, _CHOICE, context)
+            return f"{test} ? {chosen[0]} : {chosen[1]}", _CHOICE
+        case Call():
+            return _call(expr, context)
+        case Cast():
+            return _cast(expr, context)
+        case _:
+            raise unknown_node(expr)  # type: ignore[arg-type]  # Logical of three operands
+
+
+def _apply(function: str, args: Iterable[Expr], context: Context) -> tuple[str, int]:
+    return f"{function}({', '.join(bare(arg, context) for arg in args)})", _ATOM
+
+
+def _negation(expr: Unary, context: Context) -> tuple[str, int]:
+    dtype, operand = expr.dtype, expr.operand
+    if dtype.is_float or interval(operand, context.known)[0] > type_interval(dtype)[0]:
+        text = _at_least(operand, _UNARY, context)
+        if dtype.is_float or dtype.kind == "int":
+            return f"-({text})" if text.startswith("-") else f"-{text}", _UNARY
+    return f"({C_TYPES[dtype]})(0 - {_unsigned(operand, dtype, context)})", _UNARY
+
+
+def _binary(expr: Binary, context: Context) -> tuple[str, int]:
+    op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
+    if dtype == BOOL:
+        return _infix("&&" if op == "min" else "||", *operands, context)
+    if op in ("min", "max"):
+        return _apply(f"tc_{op}_{dtype}", operands, context)
+    if dtype.is_float:
+        return (
+            _apply(f"tc_mod_{dtype}", operands, context)
+            if op == "%"
+            else _infix(op, *operands, context)
+        )
+    if op in ("/", "%"):
+        is_plain = (
+            isinstance(expr.right, Const)
+            and expr.right.value > 0
+            and interval(expr.left, context.known)[0] >= 0
+        )
+        if is_plain:
+            return _infix(op, *operands, context)
+        family = "div" if op == "/" else "mod"
+        return _apply(f"tc_{family}_{dtype}", operands, context)
+    if dtype in (UINT32, UINT64) or _stays(expr, context):
+        return _infix(op, *operands, context)
+    return f"({C_TYPES[dtype]})({_ring(expr, dtype, context)[0]})", _UNARY
+
+
+def _stays(expr: Binary, context: Context) -> bool:
+    """Whether a sum, difference or product does not leave its type."""
+    (a, b), (c, d) = (interval(side, context.known) for side in (expr.left, expr.right))
+    least, greatest = type_interval(expr.dtype)
+    match expr.op:
+        case "+":
+            found = [a + c, b + d]
+        case "-":
+            found = [a - d, b - c]
+        case _:
+            found = [x * y for x in (a, b) for y in (c, d)]
+    return least <= min(found) and max(found) <= greatest
+
+
+def _ring(expr: Expr, dtype: DType, context: Context) -> tuple[str, int]:
+    """A sum, difference or product in the unsigned type, whose low bits are the value."""
+    if not (isinstance(expr, Binary) and expr.op in _RING):
+        return _unsigned(expr, dtype, context), _UNARY
+    level = _LEVELS[expr.op]
+    texts = []
+    for side, least in ((expr.left, level), (expr.right, level + 1)):
+        text, own = _ring(side, dtype, context)
+        texts.append(text if own >= least else f"({text})")
+    return f" {expr.op} ".join(texts), level
+
+
+def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
+    """An integer in the unsigned type in which `dtype` is computed; C widens narrow ones to int,
+    where products could overflow."""
+    target = UINT64 if dtype.bits == 64 else UINT32
+    if isinstance(expr, Const) and expr.value >= 0:
+        return _constant(Const(expr.value, target))[0]
+    return f"({C_TYPES[target]}){bare_at_least(expr, _UNARY, context)}"
+
+
+def _compare(expr: Compare, context: Context) -> tuple[str, int]:
+    """A comparison; compilers warn of those whose result the types alone decide."""
+    op, left, right = expr.op, expr.left, expr.right
+    if not left.dtype.is_float and (decided := _decided(op, left, right)) is not None:
+        return str(decided).lower(), _ATOM
+    return _infix(op, left, right, context)
+
+
+def _decided(op: str, left: Expr, right: Expr) -> bool | None:
+    if left == right:
+        return op in ("==", "<=", ">=")
+    (a, b), (c, d) = interval(left, {}), interval(right, {})
+    if b < c:
+        return op in ("!=", "<", "<=")
+    if d < a:
+        return op in ("!=", ">", ">=")
+    if (b == c and op in ("<=", ">")) or (a == d and op in (">=", "<")):
+        return op in ("<=", ">=")
+    return None
+
+
+def _call(expr: Call, context: Context) -> tuple[str, int]:
+    builtin, dtype = BUILTINS[expr.function], expr.dtype
+    if not dtype.is_float:  # abs
+        if dtype.kind == "int":
+            return _apply(f"tc_abs_{dtype}", expr.args, context)
+        return _expression(expr.args[0], context)
+    name = context.dialect.native.get(builtin.name, builtin.c)
+    if name is None:
+        raise BackendError(
+            f"'{builtin.name}' is a function of scipy, which C does not have",
+            rule="Y7",
+            repair='backend="numba" (or backend="interpret")',
+        )
+    return _apply(name + (context.dialect.suffix if dtype == FLOAT32 else ""), expr.args, context)
+
+
+def _cast(expr: Cast, context: Context) -> tuple[str, int]:
+    operand, source, target = expr.operand, expr.operand.dtype, expr.dtype
+    if source == target:
+        return _expression(operand, context)
+    if source == FLOAT16:
+        widened = _apply("tc_float_of_half", (operand,), context)
+        return (
+            widened if target == FLOAT32 else _cast(Cast(Cast(operand, FLOAT32), target), context)
+        )
+    if target == BOOL:
+        zero = Const(0.0 if source.is_float else 0, source)
+        return _compare(Compare("!=", operand, zero), context)
+    if target == FLOAT16:
+        exact = "float" if source == FLOAT32 else "double"
+        return _apply(f"tc_half_of_{exact}", (operand,), context)
+    if source.is_float and target.is_integer:
+        return _apply(f"tc_to_{target}", (operand,), context)
+    return f"({C_TYPES[target]}){bare_at_least(operand, _UNARY, context)}", _UNARY
+
+
+def _constant(const: Const) -> tuple[str, int]:
+    """A constant of exactly its type.
+
+    >>> [_constant(Const(v, t))[0] for v, t in ((0.1, FLOAT32), (-2.0, FLOAT64), (3, INT64))]
+    ['0.1f', '-2.0', 'INT64_C(3)']
+    """
+    value, dtype = const.value, const.dtype
+    if dtype == BOOL:
+        return str(bool(value)).lower(), _ATOM
+    if dtype.is_float:
+        text = _float_text(float(value), dtype)
+    elif value == type_interval(dtype)[0] and dtype in (INT32, INT64):
+        text = f"{dtype.name.upper()}_MIN"
+    elif dtype in (INT64, UINT64):
+        text = f"{'-' if value < 0 else ''}{dtype.name.upper()}_C({abs(value)})"
+    else:
+        text = f"{value}u" if dtype == UINT32 else str(value)
+    return text, _UNARY if text.startswith("-") else _ATOM
+
+
+def _float_text(value: float, dtype: DType) -> str:
+    """The shortest decimal that C reads as this number."""
+    if not math.isfinite(value):
+        return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+    text = str(np.float32(value)) if dtype == FLOAT32 else repr(value)
+    if not set(text) & set(".e"):
+        text += ".0"
+    return text + ("f" if dtype == FLOAT32 else "")
+
+
+def element(buffer: str, indices: tuple[Expr, ...], context: Context) -> str:
+    """An element by its offset from element (0, ..., 0), the sum of index * stride. Indices are
+    in bounds, so the sum stays in int64."""
+    text, rest = "", 0
+    for index, stride in zip(indices, context.buffers[buffer].strides, strict=True):
+        if isinstance(index, Const):
+            rest += int(index.value) * stride
+        elif stride != 0:
+            sign = "-" if stride < 0 else "+"
+            term = _at_least(index, SUM if stride == 1 else _PRODUCT, context)
+            term = term if abs(stride) == 1 else f"{term} * {abs(stride) if text else stride}"
+            first = term if stride != -1 else f"-{_at_least(index, _ATOM, context)}"
+            text = f"{text} {sign} {term}" if text else first
+    if rest or not text:
+        text = f"{text} {'-' if rest < 0 else '+'} {abs(rest)}" if text else str(rest)
+    return f"{context.names.buffers[buffer]}[{text}]"
