@@ -21,8 +21,7 @@ from tc.api import emit, explain
 from tc.backends import registry
 from tc.errors import InputError, TCError, TCWarning
 from tc.frontend.format import format_source
-from tc.frontend.parser import parse
-from tc.semantics.check import check_all
+from tc.pipeline import check_defs, check_module, parse_source
 from tc.semantics.program import Literal, Program, Size, Tensor
 from tc.source import Source
 
@@ -121,7 +120,7 @@ def _check(arguments: argparse.Namespace) -> int:
     for name in arguments.files:
         source = _read(name)
         try:
-            programs = check_all(parse(source))
+            programs = check_defs(parse_source(source))
         except TCError as error:
             print(error, file=sys.stderr)
             status = 1
@@ -213,7 +212,7 @@ def _read(name: str) -> Source:
 
 def _program_and_values(arguments: argparse.Namespace) -> tuple[Source, Program, dict[str, Any]]:
     source = _read(arguments.file)
-    program = api.check_entry(source, arguments.entry)
+    program = check_module(parse_source(source), arguments.entry)
     pairs = _pairs(arguments.values)
     known = {*program.inputs, *program.sizes}
     for name in pairs:

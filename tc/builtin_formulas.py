@@ -93,7 +93,7 @@ def fma(x: Array, y: Array, z: Array) -> Array:
     rest = (product - (total - back)) + (addend - back)
     near = np.ldexp(total + (rest + error), exponent)
     plain = np.ldexp(product, exponent) + z
-    return np.where(np.isfinite(near) & (product != 0), near, plain)
+    return np.asarray(np.where(np.isfinite(near) & (product != 0), near, plain))
 
 
 def exp_of_square(x: Array, sign: float) -> Array:
@@ -108,7 +108,7 @@ def exp_of_square(x: Array, sign: float) -> Array:
 @exact
 def round_half_away(x: Array) -> Array:
     whole = np.trunc(x)
-    return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
+    return np.asarray(whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x))
 
 
 @in_double
@@ -197,14 +197,14 @@ def rnorm(*args: Array) -> Array:
 def erfc(x: Array) -> Array:
     # scipy's erfc loses 400 units in its tail; erfcx is right there
     tail = special().erfcx(np.maximum(x, 1.0)) * exp_of_square(np.clip(x, 1.0, 27.3), -1.0)
-    return np.where(x > 1.0, tail, special().erfc(x))
+    return np.asarray(np.where(x > 1.0, tail, special().erfc(x)))
 
 
 @in_double
 def erfcx(x: Array) -> Array:
     # scipy's loses the same below -1
     left = 2.0 * exp_of_square(np.clip(x, -26.8, -1.0), 1.0) - special().erfcx(-x)
-    return np.where(x < -1.0, left, special().erfcx(x))
+    return np.asarray(np.where(x < -1.0, left, special().erfcx(x)))
 
 
 @in_double

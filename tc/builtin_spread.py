@@ -82,7 +82,7 @@ def power(f: Callable[..., Array], args: Args, errors: Args) -> Array:
 
 def multiply_add(_f: Callable[..., Array], args: Args, errors: Args) -> Array:
     (x, y, _), (x_error, y_error, z_error) = args, errors
-    return np.abs(x) * y_error + np.abs(y) * x_error + x_error * y_error + z_error
+    return np.asarray(np.abs(x) * y_error + np.abs(y) * x_error + x_error * y_error + z_error)
 
 
 def modulo(_f: Callable[..., Array], args: Args, errors: Args) -> Array:

@@ -8,7 +8,7 @@ tensors, and the preconditions that were checked (G6).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tabulate import tabulate
@@ -224,7 +224,10 @@ def _reason(r: Range) -> str:
     return f"{joined} in round {r.round}" if r.round else joined
 
 
-def _table(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     used = [i for i in range(len(headers)) if any(row[i] for row in rows)]
     body = [[row[i] for i in used] for row in rows]
-    return tabulate(body, [headers[i] for i in used], tablefmt="simple", disable_numparse=True)
+    table: str = tabulate(
+        body, [headers[i] for i in used], tablefmt="simple", disable_numparse=True
+    )
+    return table

@@ -23,6 +23,8 @@ def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
     """What was passed as outputs=, by name: a sequence in return order, a dict by name of some or
     all, or the array of a single output (R4)."""
     parameters = signature.outputs
+    if type(outputs) is np.ndarray and len(parameters) == 1:  # asking a type is faster
+        return {parameters[0].name: outputs}
     if isinstance(outputs, Mapping):
         names = [p.name for p in parameters]
         for name in outputs:

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import islpy as isl
 
-QUOTA = 100_000
-"""isl operations that one space may spend: some 20 ms."""
+QUOTA = 400_000
+"""isl operations that one space may spend: some 100 ms."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -150,6 +150,12 @@ def compare(op: str, left: isl.PwAff, right: isl.PwAff) -> isl.Set:
             return left.ge_set(right)
         case _:
             raise ValueError(op)
+
+
+def leaving(space: Space, function: isl.PwAff, extent: int) -> isl.Set:
+    """The points of a function's domain where its value is outside [0, extent)."""
+    below = compare("<", function, space.constant(0))
+    return below.union(compare(">=", function, space.constant(extent)))
 
 
 def smallest(points: isl.Set, space: Space, name: str) -> int | None:

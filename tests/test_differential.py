@@ -16,6 +16,8 @@ from tests.support.bounds import assert_within
 from tests.support.pipeline import as_arrays, checked, lowered, shaped
 from tests.support.program_strategies import Generated, programs
 
+pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
+
 Outcome = tuple[Any, ...] | type[tc.TCError]
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 

@@ -65,12 +65,11 @@ class Context:
         return replace(self, known={**self.known, name: bounds})
 
 
-
 # precedence, loosest first
-_CHOICE, _OR, _AND, _EQUAL, _RELATION, SUM, _PRODUCT, _UNARY, _ATOM = range(9)
+_CHOICE, _OR, _AND, _EQUAL, _RELATION, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
 _LEVELS = {
     "||": _OR, "&&": _AND, "==": _EQUAL, "!=": _EQUAL, "<": _RELATION, "<=": _RELATION,
-    ">": _RELATION, ">=": _RELATION, "+": SUM, "-": SUM, "*": _PRODUCT, "/": _PRODUCT,
+    ">": _RELATION, ">=": _RELATION, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
     "%": _PRODUCT,
 }  # fmt: skip
 _RING = ("+", "-", "*")
@@ -86,11 +85,16 @@ def _at_least(expr: Expr, level: int, context: Context) -> str:
 
 
 def bare(expr: Expr, context: Context) -> str:
-    return bare_at_least(expr, _CHOICE, context)
-
-
-def bare_at_least(expr: Expr, level: int, context: Context) -> str:
     """The text where its place fixes the type, so that a constant need not say its own."""
+    return _bare_at_least(expr, _CHOICE, context)
+
+
+def compared(expr: Expr, context: Context) -> str:
+    """The text as an operand of a comparison."""
+    return _bare_at_least(expr, _SUM, context)
+
+
+def _bare_at_least(expr: Expr, level: int, context: Context) -> str:
     if isinstance(expr, Const) and expr.dtype in (INT64, UINT64) and abs(expr.value) < 2**31:
         text = str(int(expr.value))
         return text if expr.value >= 0 or level <= _UNARY else f"({text})"
@@ -101,13 +105,13 @@ def _infix(op: str, left: Expr, right: Expr, context: Context) -> tuple[str, int
     """An infix operation; where one operand is no constant, it fixes the type of the other."""
     level = _LEVELS[op]
     if level in (_EQUAL, _RELATION):
-        least = SUM, SUM
+        least = _SUM, _SUM
     elif level in (_OR, _AND):
         least = level, level
     else:
         least = level, level + 1
-    first = _at_least if isinstance(right, Const) else bare_at_least
-    texts = first(left, least[0], context), bare_at_least(right, least[1], context)
+    first = _at_least if isinstance(right, Const) else _bare_at_least
+    texts = first(left, least[0], context), _bare_at_least(right, least[1], context)
     if op == "||":  # compilers doubt a && b || c
         texts = _grouped(left, texts[0], context), _grouped(right, texts[1], context)
     return f" {op} ".join(texts), level
@@ -221,7 +225,7 @@ def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
     target = UINT64 if dtype.bits == 64 else UINT32
     if isinstance(expr, Const) and expr.value >= 0:
         return _constant(Const(expr.value, target))[0]
-    return f"({C_TYPES[target]}){bare_at_least(expr, _UNARY, context)}"
+    return f"({C_TYPES[target]}){_bare_at_least(expr, _UNARY, context)}"
 
 
 def _compare(expr: Compare, context: Context) -> tuple[str, int]:
@@ -278,12 +282,13 @@ def _cast(expr: Cast, context: Context) -> tuple[str, int]:
         return _apply(f"tc_half_of_{exact}", (operand,), context)
     if source.is_float and target.is_integer:
         return _apply(f"tc_to_{target}", (operand,), context)
-    return f"({C_TYPES[target]}){bare_at_least(operand, _UNARY, context)}", _UNARY
+    return f"({C_TYPES[target]}){_bare_at_least(operand, _UNARY, context)}", _UNARY
 
 
 def _constant(const: Const) -> tuple[str, int]:
     """A constant of exactly its type.
 
+    >>> from tc.dtypes import FLOAT64
     >>> [_constant(Const(v, t))[0] for v, t in ((0.1, FLOAT32), (-2.0, FLOAT64), (3, INT64))]
     ['0.1f', '-2.0', 'INT64_C(3)']
     """
@@ -320,7 +325,7 @@ def element(buffer: str, indices: tuple[Expr, ...], context: Context) -> str:
             rest += int(index.value) * stride
         elif stride != 0:
             sign = "-" if stride < 0 else "+"
-            term = _at_least(index, SUM if stride == 1 else _PRODUCT, context)
+            term = _at_least(index, _SUM if stride == 1 else _PRODUCT, context)
             term = term if abs(stride) == 1 else f"{term} * {abs(stride) if text else stride}"
             first = term if stride != -1 else f"-{_at_least(index, _ATOM, context)}"
             text = f"{text} {sign} {term}" if text else first

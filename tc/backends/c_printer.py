@@ -1,52 +1,35 @@
 """Kernels as C: one function, plain loops, readable enough to be taken along (seeds 004).
 
-The text has no undefined behaviour where the kernel has a meaning: integers that may leave their
-type are computed unsigned, and conversions and divisions that could trap go through helpers. It
-compiles without a warning. What differs between C-like languages is in a `Dialect`.
+The text has no undefined behaviour where the kernel has a meaning, and compiles without a
+warning. Expressions are in `c_expressions`; what differs between C-like languages is a `Dialect`.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
-import numpy as np
-
+from tc.backends.c_expressions import Context, Dialect, bare, compared, element, text_of
 from tc.backends.c_helpers import C_TYPES, helper_texts
 from tc.backends.c_names import LIBRARY, Names
-from tc.backends.intervals import Interval, interval, loop_interval, type_interval
-from tc.builtins import BUILTINS
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
-from tc.errors import BackendError
+from tc.backends.intervals import interval, loop_interval
+from tc.dtypes import INT64
 from tc.kernel.ir import (
-    Binary,
-    Buffer,
-    Call,
-    Cast,
     Comment,
-    Compare,
-    Const,
-    Expr,
     Fail,
     For,
     If,
     Kernel,
     Let,
     Load,
-    Logical,
-    Select,
     Set,
     Stmt,
     Store,
-    Unary,
     Var,
     row_major,
     unknown_node,
     walk,
 )
-
 
 C99 = Dialect(
     includes=(
@@ -59,6 +42,7 @@ C99 = Dialect(
     suffix="f",
     native={},
 )
+
 
 def print_kernel(kernel: Kernel, dialect: Dialect = C99) -> str:
     """The text of a kernel; equal kernels give equal texts. BackendError for functions that only
@@ -210,7 +194,7 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
 
 def _for(stmt: For, context: Context) -> Iterator[str]:
     var, type_ = context.names.variables[stmt.var], C_TYPES[INT64]
-    end = bare_at_least(stmt.end, SUM, context)
+    end = compared(stmt.end, context)
     inner = context.knowing(stmt.var, loop_interval(stmt, context.known))
     changes = any(
         isinstance(e, Load) or (isinstance(e, Var) and e.name in context.assigned)

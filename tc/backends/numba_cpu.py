@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,11 +17,12 @@ import numba
 from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
+from tc.backends.numba_names import statements
 from tc.backends.numba_printer import print_kernel, shared_loop
 from tc.backends.numba_threads import LAUNCHER
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
-from tc.kernel.ir import Fail, Failure, For, If, Kernel, Stmt
+from tc.kernel.ir import Fail, Failure, Kernel
 
 PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
@@ -52,7 +53,8 @@ class NumbaBackend:
             _Region(_SIGNATURE(compiled.address), compiled.address, _pays(text.kernel, i), compiled)
             for i, compiled in enumerate(regions)
         )
-        counts = {f.site: len(f.values) for region in text.kernel.regions for f in _fails(region)}
+        stmts = (stmt for region in text.kernel.regions for stmt in statements(region))
+        counts = {stmt.site: len(stmt.values) for stmt in stmts if isinstance(stmt, Fail)}
         width = 1 + max(counts.values()) if counts else 0
         return NumbaKernel(text.kernel, text.source, functions, counts, width)
 
@@ -88,16 +90,18 @@ class NumbaKernel:
             block = self.blocks.pop()
         except IndexError:
             block = _Block(len(self.kernel.buffers), self.width)
-        try:
-            block.pack(block.words, 0, *addresses)
-            for region in self.regions:
-                if not (region.parallel and self._launch(region, block, threads)):
-                    region.function(block.arguments, block.failures, 0, 1)
-                if self.width and (failure := block.take_failure(self.values)) is not None:
-                    return failure
-            return None
-        finally:
-            self.blocks.append(block)
+        failure = self._run(block, addresses, threads)
+        self.blocks.append(block)  # one that an exception left is not used again
+        return failure
+
+    def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:
+        block.pack(block.words, 0, *addresses)
+        for region in self.regions:
+            if not (region.parallel and self._launch(region, block, threads)):
+                region.function(block.arguments, block.failures, 0, 1)
+            if self.width and (failure := block.take_failure(self.values)) is not None:
+                return failure
+        return None
 
     def _launch(self, region: _Region, block: _Block, threads: int | None) -> bool:
         """Runs a region on several threads, if there may be several and numba's can be used."""
@@ -166,16 +170,3 @@ def _pays(kernel: Kernel, number: int) -> bool:
         return False
     cost = estimate(replace(kernel, regions=(region,)))
     return cost.flops + cost.bytes // 4 >= PARALLEL_WORK
-
-
-def _fails(stmts: tuple[Stmt, ...]) -> Iterator[Fail]:
-    for stmt in stmts:
-        match stmt:
-            case Fail():
-                yield stmt
-            case For(body=body):
-                yield from _fails(body)
-            case If(then=then, otherwise=otherwise):
-                yield from _fails((*then, *otherwise))
-            case _:
-                pass

@@ -7,14 +7,13 @@ every integer operation stands in a cast to its own type, and so does every cons
 
 from __future__ import annotations
 
-import builtins
-import keyword
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tc.backends.intervals import Interval, interval, loop_interval, never_overflows
+from tc.backends.numba_names import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, Names, statements
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.kernel.ir import (
@@ -44,22 +43,6 @@ from tc.kernel.ir import (
     walk,
 )
 
-RUNTIME_NAMES = ("read_only", "record", "region", "share", "writable")
-HELPER_NAMES = (
-    "floor_divide", "floor_modulo", "from_half", "maximum", "minimum", "to_half", "truncate",
-)  # fmt: skip
-_NUMPY_NAMES = (
-    "bool_", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64",
-)  # fmt: skip
-_LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
-_RESERVED = frozenset(
-    (
-        *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *RUNTIME_NAMES, *HELPER_NAMES,
-        *_NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS",
-    )
-)  # fmt: skip
-
 # precedence of Python's operators, loosest first
 _CHOICE, _OR, _AND, _NOT, _RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
@@ -68,7 +51,7 @@ _RING = ("+", "-", "*")
 
 def print_kernel(kernel: Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
-    names = _Names.of(kernel)
+    names = Names.of(kernel)
     functions = [_region(i, region, kernel, names) for i, region in enumerate(kernel.regions)]
     body = [line for function in functions for line in ("", "", *function)]
     regions = ", ".join(names.regions) + ("," if len(functions) == 1 else "")
@@ -83,51 +66,10 @@ def shared_loop(region: tuple[Stmt, ...]) -> For | None:
     return loop if isinstance(loop, For) and loop.parallel else None
 
 
-# --- names ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Names:
-    """How the kernel's names are spelt in Python."""
-
-    buffers: Mapping[str, str]
-    variables: Mapping[str, str]
-    regions: tuple[str, ...]
-
-    @classmethod
-    def of(cls, kernel: Kernel) -> _Names:
-        taken = set(_RESERVED)
-        buffers = {b.name: _spell(b.name, taken) for b in kernel.buffers}
-        variables: dict[str, str] = {}
-        for region in kernel.regions:
-            for stmt in _statements(region):
-                if isinstance(stmt, For | Let) and stmt.var not in variables:
-                    variables[stmt.var] = _spell(stmt.var, taken)
-        numbers = range(len(kernel.regions))
-        regions = tuple(_spell(f"{kernel.name}_{i}", taken) for i in numbers)
-        return cls(buffers, variables, regions)
-
-
-def _spell(name: str, taken: set[str]) -> str:
-    """A Python name like this one that is not taken; then it is.
-
-    >>> _spell("2LUT", set()), _spell("MLP1#2.t", set()), _spell("lambda", {"lambda"})
-    ('_2LUT', 'MLP1_2_t', 'lambda_1')
-    """
-    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
-    plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
-    spelling, count = plain, 0
-    while spelling in taken:
-        count += 1
-        spelling = f"{plain}_{count}"
-    taken.add(spelling)
-    return spelling
-
-
 # --- the module around the regions ------------------------------------------------------------
 
 
-def _head(kernel: Kernel, names: _Names) -> Iterator[str]:
+def _head(kernel: Kernel, names: Names) -> Iterator[str]:
     yield f"# {kernel.name}"
     for buffer in kernel.buffers:
         spelling = names.buffers[buffer.name]
@@ -149,8 +91,8 @@ def _imports(body: str) -> Iterator[str]:
     if used(("inf", "nan")):
         yield f"from math import {used(('inf', 'nan'))}"
         yield ""
-    if used(_NUMPY_NAMES):
-        yield f"from numpy import {used(_NUMPY_NAMES)}"
+    if used(NUMPY_NAMES):
+        yield f"from numpy import {used(NUMPY_NAMES)}"
         yield ""
     if "math" in words:
         yield "from tc.backends import numba_math as math"
@@ -160,9 +102,9 @@ def _imports(body: str) -> Iterator[str]:
         yield f"from tc.backends.numba_runtime import {used(RUNTIME_NAMES)}"
 
 
-def _region(number: int, region: tuple[Stmt, ...], kernel: Kernel, names: _Names) -> Iterator[str]:
-    written = {s.buffer for s in _statements(region) if isinstance(s, Store)}
-    used = {e.buffer for s in _statements(region) for e in _loads(s)} | written
+def _region(number: int, region: tuple[Stmt, ...], kernel: Kernel, names: Names) -> Iterator[str]:
+    written = {s.buffer for s in statements(region) if isinstance(s, Store)}
+    used = {e.buffer for s in statements(region) for e in _loads(s)} | written
     yield "@region"
     yield f"def {names.regions[number]}(arguments, failure, part, parts):"
     for position, buffer in enumerate(kernel.buffers):
@@ -170,7 +112,7 @@ def _region(number: int, region: tuple[Stmt, ...], kernel: Kernel, names: _Names
             kind = "writable" if buffer.name in written else "read_only"
             dtype = _storage(buffer.dtype)
             yield f"    {names.buffers[buffer.name]} = {kind}(arguments, {position}, {dtype})"
-    assigned = {s.var for s in _statements(region) if isinstance(s, Set)}
+    assigned = {s.var for s in statements(region) if isinstance(s, Set)}
     buffers = {b.name: b for b in kernel.buffers}
     context = _Context(names, buffers, shared_loop(region), frozenset(assigned), {})
     yield from _block(region, context)
@@ -181,16 +123,6 @@ def _storage(dtype: DType) -> str:
     if dtype == BOOL:
         return "bool_"
     return str(UINT16 if dtype == FLOAT16 else dtype)
-
-
-def _statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for stmt in stmts:
-        yield stmt
-        if isinstance(stmt, For):
-            yield from _statements(stmt.body)
-        elif isinstance(stmt, If):
-            yield from _statements(stmt.then)
-            yield from _statements(stmt.otherwise)
 
 
 def _loads(stmt: Stmt) -> Iterator[Load]:
@@ -221,7 +153,7 @@ def _loads(stmt: Stmt) -> Iterator[Load]:
 class _Context:
     """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
 
-    names: _Names
+    names: Names
     buffers: Mapping[str, Buffer]
     shared: For | None
     assigned: frozenset[str]

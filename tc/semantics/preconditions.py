@@ -193,12 +193,10 @@ def _first_outside(
     with sets.bounded():
         space = sets.Space(tuple(box.ranges))
         values = {name: space.variable(name) for name in box.ranges}
-        function = function_of(subscript, known, space, values)
-        below = sets.compare("<", function, space.constant(0))
-        above = sets.compare(">=", function, space.constant(extent))
-        points = below.union(above).intersect(space.box(box.ranges))
+        points = space.box(box.ranges)
         points = points.intersect(points_of_guards(guards, known, space, values))
-        return sets.point(points, space)
+        function = function_of(subscript, known, space, values).intersect_domain(points)
+        return sets.point(sets.leaving(space, function, extent), space)
 
 
 def points_of_guards(
@@ -290,9 +288,9 @@ def _is_nonzero(known: Known, division: Division, space: IterationSpace) -> bool
             room = sets.Space(tuple(space.ranges))
             values = {name: room.variable(name) for name in space.ranges}
             function = function_of(divisor, known, room, values)
-            points = sets.compare("==", function, room.constant(0))
-            points = points.intersect(room.box(space.ranges))
+            points = room.box(space.ranges)
             points = points.intersect(points_of_guards(usable, known, room, values))
-            return sets.point(points, room) is None
+            zero = sets.compare("==", function.intersect_domain(points), room.constant(0))
+            return sets.point(zero, room) is None
     except sets.TooComplex:
         return False

@@ -268,9 +268,8 @@ def _first_outside(situation: Situation, access: Access, box: Box) -> dict[str, 
             space = sets.Space(access.variables)
             values = {name: space.variable(name) for name in access.variables}
             subscript = function_of(access.subscript, known, space, values)
-            below = sets.compare("<", subscript, space.constant(0))
-            above = sets.compare(">=", subscript, space.constant(extent))
-            return sets.point(below.union(above).intersect(space.box(box)), space)
+            subscript = subscript.intersect_domain(space.box(box))
+            return sets.point(sets.leaving(space, subscript, extent), space)
     except sets.TooComplex:
         return None
 
@@ -363,8 +362,7 @@ def _allowed_exactly(
     values = {v: space.variable(v) for v in access.variables}
     subscript = function_of(access.subscript, situation.known, space, values)
     points = space.box({**box, name: (0, None)})
-    below = sets.compare("<", subscript, space.constant(0))
-    bad = below.union(sets.compare(">=", subscript, space.constant(extent))).intersect(points)
+    bad = sets.leaving(space, subscript.intersect_domain(points), extent)
     for begin in range(64):
         end = sets.smallest(bad.intersect(space.box({name: (begin, None)})), space, name)
         if end is None:

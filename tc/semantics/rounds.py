@@ -208,24 +208,36 @@ def _exact_bound(
     with sets.bounded():
         space = sets.Space(access.variables)
         values = {name: space.variable(name) for name in access.variables}
-        subscript = function_of(access.subscript, known, space, values)
         points = space.box({**box, variable: (0, None)})
-        size, zero = space.constant(extent), space.constant(0)
-        outside = sets.compare("<", subscript, zero).union(sets.compare(">=", subscript, size))
-        end = sets.smallest(outside.intersect(points), space, variable)
+        subscript = function_of(access.subscript, known, space, values).intersect_domain(points)
+        outside = sets.leaving(space, subscript, extent)
+        end = sets.smallest(outside, space, variable)
         if end is None or end > 0:
             return None if end is None else Bound(access, end)
         first = space.fix(points, variable, 0)
         if sets.smallest_value(first, subscript) < 0:
             return Bound(access, 0, INFEASIBLE)
-        following = dict(values)
-        following[variable] = sets.add(values[variable], space.constant(1))
-        later = function_of(access.subscript, known, space, following)
-        falls = sets.compare("<", later, subscript).intersect(points)
-        if sets.smallest(falls, space, variable) is not None:
-            return Bound(access, 0, INFEASIBLE)
         high = sets.largest_value(first, subscript)
-        return Bound(access, 0, NEGATIVE if high > extent else "")
+    try:
+        falls = _falls(access, variable, known, box)
+    except sets.TooComplex:
+        falls = True
+    if falls:
+        return Bound(access, 0, INFEASIBLE)
+    return Bound(access, 0, NEGATIVE if high > extent else "")
+
+
+def _falls(access: Access, variable: str, known: Known, box: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether the subscript ever falls as the variable grows by 1."""
+    with sets.bounded():
+        space = sets.Space(access.variables)
+        values = {name: space.variable(name) for name in access.variables}
+        points = space.box({**box, variable: (0, None)})
+        before = function_of(access.subscript, known, space, values)
+        values[variable] = sets.add(values[variable], space.constant(1))
+        after = function_of(access.subscript, known, space, values)
+        falls = sets.compare("<", after.intersect_domain(points), before.intersect_domain(points))
+        return sets.smallest(falls, space, variable) is not None
 
 
 # --- where clauses, expressions, doubts -------------------------------------------------------

@@ -254,7 +254,7 @@ def convert(operand: Uncertain, source: DType, target: DType) -> Uncertain:
 def _to_float(operand: Uncertain, value: Array, source: DType, target: DType) -> Uncertain:
     """Conversions are correctly rounded, so the same operand gives the same result; only what
     goes to half may be rounded to float32 on the way."""
-    if operand.grid is not None and holds(target, operand.grid):
+    if operand.is_exact and operand.grid is not None and holds(target, operand.grid):
         return Uncertain(value, operand.error, operand.grid)
     if (source.is_float and source.bits < target.bits) or source == BOOL:
         return Uncertain(value, operand.error, operand.grid)

@@ -101,12 +101,14 @@ def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> R
         return replace(reduction, error=error, magnitude=reduction.magnitude + magnitude)
     reduction = _with_specials(reduction, term, shape)
     finite = np.where(np.isfinite(finite), finite, 1.0)
+    error = reduction.error
+    if not term.is_exact:
+        error = np.maximum(error, reduced("max", term.error))
     ratio = term.error / np.where(finite == 0, 1.0, finite)
     reach = finite + term.error
     return replace(
         reduction,
-        # any error makes that of the product, of a sum only its own size matters
-        error=np.maximum(reduction.error, reduced("max", term.error)),
+        error=error,
         magnitude=reduction.magnitude * reduced("*", reach),
         relative=reduction.relative + reduced("+", np.where(finite == 0, 0.0, np.log1p(ratio))),
         greatest=reduction.greatest * reduced("*", np.maximum(reach, 1.0)),
@@ -172,17 +174,11 @@ def _with_specials(reduction: Reduction, term: Uncertain, shape: Sequence[int]) 
 def _sum_error(reduction: Reduction) -> Array:
     """Roundings of both orders; infinite where partial sums may overflow."""
     error = reduction.error * (1 + SLACK)
-    gamma = _growth(reduction.count - 1, reduction.dtype)
+    gamma = max(reduction.count - 1, 0) * roundoff(reduction.dtype)
     magnitude = reduction.magnitude * (1 + SLACK)
     reach = (magnitude + error) * (1 + gamma)
     spread = error + gamma * (magnitude + error)
     return np.where(reach <= largest(reduction.dtype), spread, np.inf)
-
-
-def _growth(roundings: int, dtype: DType) -> float:
-    """Twice the relative error of that many roundings, and so of two orders: 2nu / (1 - nu)."""
-    both = max(roundings, 0) * roundoff(dtype)
-    return both / (1 - both / 2) if both < 1 else math.inf
 
 
 def _product_error(reduction: Reduction) -> Array:

@@ -179,6 +179,8 @@ def test_whole_numbers_in_floats_stay_exact() -> None:
     a, b = (rng.integers(-8, 9, 500).astype(np.float32) for _ in range(2))
     operands = (Uncertain(a, ZERO, grid_of(a)), Uncertain(b, ZERO, grid_of(b)))
     assert reduced("+", BOUNDED.binary("*", *operands, FLOAT32), FLOAT32).is_exact
+    assert reduced("*", Uncertain(a[:4], ZERO, grid_of(a[:4])), FLOAT32).is_exact
+    assert not reduced("*", Uncertain(a + 3, ZERO, grid_of(a + 3)), FLOAT32).is_exact
     # 2 ** 24 is where float32 begins to skip whole numbers
     large = np.full(3, 2.0**23, np.float32)
     assert not reduced("+", Uncertain(large, ZERO, grid_of(large)), FLOAT32).is_exact
