@@ -11,15 +11,12 @@ Public names are loaded when first used, so that `import tc` is fast.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tc.api import (
         Definitions,
-        backends,
         compile,
         define,
         emit,
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
         interpret,
     )
     from tc.backends.base import KernelText
+    from tc.backends.registry import usable_names as backends
     from tc.compiled import Compiled, TensorInfo
     from tc.errors import (
         AccessError,
@@ -71,7 +69,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tc.api": ("Definitions", "compile", "define", "emit", "error_bound", "interpret"),
+    "tc.api": ("Definitions", "compile", "define", "emit", "error_bound", "explain", "interpret"),
     "tc.backends.base": ("KernelText",),
     "tc.compiled": ("Compiled", "TensorInfo"),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
@@ -80,34 +78,10 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-_FUNCTIONS_AND_MODULES = ("backends", "explain")
-
-
-class _CallableModule(ModuleType):
-    """A submodule whose name is also that of a function of `tc.api`: it can be called as such.
-
-    >>> import tc.backends
-    >>> "interpret" in tc.backends()
-    True
-    """
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        function = getattr(import_module("tc.api"), self.__name__.rpartition(".")[2])
-        return function(*args, **named)
-
-
-class _Package(ModuleType):
-    """This package; Python sets a submodule as its attribute when that is imported first."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in _FUNCTIONS_AND_MODULES and isinstance(value, ModuleType):
-            value.__class__ = _CallableModule
-        super().__setattr__(name, value)
-
 
 def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS_AND_MODULES:
-        return import_module(f"tc.{name}")
+    if name == "backends":  # a package that can be called
+        return import_module("tc.backends")
     if name not in _HOME:
         raise AttributeError(f"module 'tc' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)
@@ -117,6 +91,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-sys.modules[__name__].__class__ = _Package

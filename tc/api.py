@@ -12,7 +12,7 @@ from tc.backends import registry
 from tc.backends.base import Backend, KernelText
 from tc.compiled import Compiled, check_initial, sizes_of_arrays, warn_doubts
 from tc.errors import BackendError, InputError
-from tc.explain import Explanation, explain_shaped
+from tc.explanation import Explanation, explain_shaped
 from tc.options import Options
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import check_defs, check_module, parse_source, shape_program, trace
@@ -243,15 +243,6 @@ def explain(src: str | Source, inputs_or_sizes: object, *, entry: str | None = N
     """
     program = _program(src, entry)
     return explain_shaped(shape_program(program, resolve_sizes(program, inputs_or_sizes)))
-
-
-def backends() -> tuple[str, ...]:
-    """The names of the backends that work on this machine.
-
-    >>> "interpret" in backends()
-    True
-    """
-    return registry.usable_names()
 
 
 def _source(src: object) -> Source:

@@ -92,7 +92,8 @@ def fma(x: Array, y: Array, z: Array) -> Array:
     back = total - product
     rest = (product - (total - back)) + (addend - back)
     near = np.ldexp(total + (rest + error), exponent)
-    plain = np.ldexp(product, exponent) + z
+    plain = np.where(np.isfinite(product), 0.0, product) + z
+    plain = np.where(np.isfinite(z), np.ldexp(product, exponent) + z, plain)
     return np.asarray(np.where(np.isfinite(near) & (product != 0), near, plain))
 
 

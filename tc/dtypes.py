@@ -121,10 +121,10 @@ def fits(value: float, dtype: DType) -> bool:
     (False, False, True, False)
     """
     if dtype.is_float:
-        return abs(value) <= float(np.finfo(dtype.numpy).max)
+        return abs(value) <= float(np.finfo(dtype.name).max)
     if dtype == BOOL:
         return True
-    info = np.iinfo(dtype.numpy)
+    info = np.iinfo(dtype.name)
     return int(info.min) <= value <= int(info.max)
 
 

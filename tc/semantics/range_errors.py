@@ -20,6 +20,7 @@ from tc.semantics.rounds import (
     resolve,
 )
 from tc.semantics.sizes import LARGEST, evaluate, why_unknown
+from tc.semantics.suggest import listed
 from tc.semantics.symbolic import bounds_inside, to_text
 from tc.source import Span
 
@@ -35,6 +36,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     name, ranges = failure.variable, failure.rounds.ranges
     worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
     access, box = worst.access, _box(worst.access, name, ranges)
+    repair = f"say which values '{name}' takes: "
     where = _feasible_where(situation, name, failure.bounds, ranges)
     if worst.problem == INFEASIBLE:
         place = _place_outside(situation, access, {**box, name: (0, 1)})
@@ -42,7 +44,9 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     elif worst.problem == NEGATIVE:
         place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=True)
         cause = f"the range of '{name}' would have a size below 0: {place}"
-        where = _shrunk_where(situation, access, name, box) or where
+        shrunk = _shrunk_where(situation, access, name, box)
+        if shrunk is not None:
+            repair, where = "let the offsets fit: ", shrunk
     else:
         cause = f"'{access.text}' lets '{name}' run to {worst.end}, more than 2**62"
         where = f"where {name} in 0:1"
@@ -55,7 +59,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
         cause,
         rule="G5",
         span=access.span,
-        repair=f"say which values '{name}' takes: {where}",
+        repair=repair + where,
         notes=(*others, *shape_notes(situation, (b.access for b in failure.bounds))),
     )
 
@@ -93,9 +97,8 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
     if empty is not None:
         cause = empty
     else:
-        listed = " and ".join(f"'{name}'" for name in names)
         kind = "range" if len(names) == 1 else "ranges"
-        cause = f"the {kind} of {listed} cannot be inferred"
+        cause = f"the {kind} of {listed(names)} cannot be inferred"
         reasons = list(dict.fromkeys(_reasons(situation, names)))
         if reasons:
             cause += ": " + "; ".join(reasons[:4])
@@ -106,9 +109,8 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
         cause,
         rule="G5",
         span=span,
-        repair=f"say which values they take, for example: where {', '.join(clauses)}"
-        if len(names) > 1
-        else f"say which values it takes, for example: where {', '.join(clauses)}",
+        repair=f"say which values {'it takes' if len(names) == 1 else 'they take'}, "
+        f"for example: where {', '.join(clauses)}",
         notes=shape_notes(situation, situation.accesses.all),
     )
 
@@ -211,7 +213,7 @@ def outside(
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     else:
-        repair = f"read only where the subscript is not negative: pad({access.text}, 0)"
+        repair = f"pad the read: pad({access.text}, 0)"
     return RangeError(
         _place(situation, access, point),
         rule="G3" if access.read is None else "G6",

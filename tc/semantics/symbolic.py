@@ -78,7 +78,7 @@ def in_symbols(expr: Expr, symbols: Symbols) -> Expr:
 
 def least(exprs: list[Expr], symbols: Symbols) -> Expr:
     """The minimum of some expressions, without those that another never exceeds."""
-    exprs = list(dict.fromkeys(exprs))
+    exprs = list(dict.fromkeys(part for expr in exprs for part in _minimum_of(expr)))
     if len(exprs) == 1:
         return exprs[0]
     kept: list[Poly] = []
@@ -91,6 +91,15 @@ def least(exprs: list[Expr], symbols: Symbols) -> Expr:
     for part in parts[1:]:
         smallest = Binary("min", smallest, part, INT64, span=symbols.span)
     return smallest
+
+
+def _minimum_of(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions of which an expression is the minimum."""
+    match expr:
+        case Binary(op="min", left=left, right=right):
+            return (*_minimum_of(left), *_minimum_of(right))
+        case _:
+            return (expr,)
 
 
 def bounds_inside(

@@ -341,10 +341,10 @@ def test_public_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["tc.backends.registry", "tc.explain", "tc.api", "tc.backends.base"]
+    "first", ["tc.backends.registry", "tc.api", "tc.backends.base", "tc.backends"]
 )
 def test_functions_win_over_modules_of_their_name(first: str) -> None:
-    """`tc.backends` and `tc.explain` are modules too, and can be called whatever came first."""
+    """`tc.backends` is a package too, and can be called whatever came first."""
     script = (
         f"import {first}, tc; print('interpret' in tc.backends()); "
         "print(tc.explain('def f() -> (o) { o() = 1 }', []).total.operations); "

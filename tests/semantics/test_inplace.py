@@ -52,7 +52,8 @@ def test_transposing_another_tensor_is_accepted() -> None:  # rule P1, 002-3.2
     [
         ("a(i) + 1", True),
         ("a(0)", False),
-        ("a(N-1-i)", False),
+        ("a(N-1-i)", True),
+        ("a(2-i)", False),
         ("a(i + 3)", True),
         ("a(i + 1)", False),
         ("i < 3 ? a(i + 3) : 0", True),

@@ -8,11 +8,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal, getcontext, localcontext
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
-
-Real = Decimal
-Function = Callable[..., Decimal]
 
 DIGITS = 60
 GAMMA = Decimal("0.577215664901532860606512090082402431042159335939923598805767234884867726777665")
@@ -87,8 +86,6 @@ def normcdf(x: Decimal) -> Decimal:
 @functools.cache
 def _bernoulli(n: int) -> tuple[int, int]:
     """B(2n) as a fraction, by Akiyama and Tanigawa."""
-    from fractions import Fraction
-
     row = [Fraction(0)] * (2 * n + 1)
     for m in range(2 * n + 1):
         row[m] = Fraction(1, m + 1)
@@ -163,9 +160,36 @@ def y1(x: Decimal) -> Decimal:
         return (j1(x) * y0(x) - 2 / (pi(DIGITS + 20) * x)) / j0(x)
 
 
-def in_ulps(found: float, exact: Decimal, dtype: type[np.floating]) -> float:
+def _half_turns(x: Decimal) -> tuple[int, Decimal]:
+    """x as a multiple of one half, modulo 4 of them, and a rest, times pi."""
+    halves = int((2 * x).to_integral_value())
+    return halves % 4, pi(DIGITS + 20) * (x - Decimal(halves) / 2)
+
+
+def _sine(x: Decimal) -> Decimal:
+    return x * _series(Decimal(1), lambda k: -x * x / (2 * k * (2 * k + 1)))
+
+
+def _cosine(x: Decimal) -> Decimal:
+    return _series(Decimal(1), lambda k: -x * x / (2 * k * (2 * k - 1)))
+
+
+def sinpi(x: Decimal) -> Decimal:
+    with digits(DIGITS + 20):
+        quarter, angle = _half_turns(x)
+        return (1, 1, -1, -1)[quarter] * (_cosine if quarter % 2 else _sine)(angle)
+
+
+def cospi(x: Decimal) -> Decimal:
+    with digits(DIGITS + 20):
+        quarter, angle = _half_turns(x)
+        return (1, -1, -1, 1)[quarter] * (_sine if quarter % 2 else _cosine)(angle)
+
+
+def in_ulps(found: float, exact: Decimal, dtype: type[np.floating[Any]]) -> float:
     """The error of a number in units in the last place of its type at the exact value."""
+    if not math.isfinite(found):
+        return math.inf
     with digits(DIGITS):
-        size = float(abs(exact))
-        unit = float(np.spacing(dtype(max(size, float(np.finfo(dtype).tiny)))))
-        return float(abs(Decimal(float(found)) - exact) / Decimal(unit)) if math.isfinite(found) else math.inf
+        size = max(float(abs(exact)), float(np.finfo(dtype).tiny))
+        return float(abs(Decimal(float(found)) - exact) / Decimal(float(np.spacing(dtype(size)))))
