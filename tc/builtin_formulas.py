@@ -230,8 +230,44 @@ def tgamma(x: Array) -> Array:
 @in_double
 def lgamma(x: Array) -> Array:
     is_pole = ((x <= 0) & (np.floor(x) == x)) | np.isinf(x)
-    value: Array = special().gammaln(np.where(is_pole, 1.0, x))
-    return np.where(is_pole, np.inf, value)
+    near_zero = np.abs(x) < 1e-300
+    value = special().gammaln(np.where(is_pole | near_zero, 1.0, x))
+    return np.where(is_pole, np.inf, np.where(near_zero, -np.log(np.abs(x)), value))
+
+
+@in_double
+def erfcinv(x: Array) -> Array:
+    return np.asarray(special().erfcinv(x) + 0.0)  # no -0 at 1
+
+
+@in_double
+def j0(x: Array) -> Array:
+    return np.where(np.isinf(x), 0.0, special().j0(x))
+
+
+@in_double
+def j1(x: Array) -> Array:
+    return np.where(np.isinf(x), np.copysign(0.0, x), special().j1(x))
+
+
+@in_double
+def y0(x: Array) -> Array:
+    return np.where(x == np.inf, 0.0, special().y0(x))
+
+
+@in_double
+def y1(x: Array) -> Array:
+    return np.where(x == np.inf, 0.0, special().y1(x))
+
+
+@in_double
+def cyl_bessel_i0(x: Array) -> Array:
+    return np.where(np.isinf(x), np.inf, special().i0(x))
+
+
+@in_double
+def cyl_bessel_i1(x: Array) -> Array:
+    return np.where(np.isinf(x), x, special().i1(x))
 
 
 acos, acosh, asin, asinh = (
@@ -254,9 +290,4 @@ fabs, floor, fmax, fmin, fmod = (
     exact(f) for f in (np.fabs, np.floor, np.fmax, np.fmin, np.fmod)
 )  # fmt: skip
 nextafter, sqrt, trunc = (exact(f) for f in (np.nextafter, np.sqrt, np.trunc))
-erf, erfinv, erfcinv, normcdfinv = (
-    scipy_special(n) for n in ("erf", "erfinv", "erfcinv", "ndtri")
-)  # fmt: skip
-j0, j1, y0, y1, cyl_bessel_i0, cyl_bessel_i1 = (
-    scipy_special(n) for n in ("j0", "j1", "y0", "y1", "i0", "i1")
-)
+erf, erfinv, normcdfinv = (scipy_special(n) for n in ("erf", "erfinv", "ndtri"))

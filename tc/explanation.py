@@ -74,12 +74,11 @@ class Explanation:
 
     @property
     def total(self) -> Work:
-        """Operations of all statements; bytes of inputs and outputs, each counted once."""
-        program = self.shaped.program
-        outside = {*program.inputs, *program.outputs}
+        """Operations of all statements; bytes of inputs and outputs, each element that can be
+        touched counted once."""
         return Work(
             sum(self.work(s).operations for s in self.shaped.statements),
-            sum(tensor_bytes(self.shaped, name) for name in outside),
+            sum(_traffic(self.shaped).values()),
         )
 
     def __str__(self) -> str:
@@ -105,23 +104,38 @@ def scaled(number: float) -> str:
     return f"{number:.3g} "
 
 
-def tensor_bytes(shaped: ShapedProgram, name: str) -> int:
-    return math.prod(shaped.shapes[name]) * shaped.program.tensors[name].dtype.bytes
-
-
 def statement_work(shaped: ShapedProgram, statement: ShapedStatement) -> Work:
     """Operations over all instances, and the bytes of the tensors that it touches: an element
     read or written counts once, and no more elements than instances."""
+    instances = _instances(statement)
     stmt = statement.statement
-    instances = math.prod(r.extent for r in statement.ranges.values())
     per_instance = sum(map(_is_operation, _values(stmt.rhs))) + (stmt.op != "=")
-    touched = {stmt.target, *(n.tensor for n in walk(stmt.rhs) if isinstance(n, Read))}
-    tensors = shaped.program.tensors
     traffic = sum(
-        min(math.prod(shaped.shapes[name]), instances) * tensors[name].dtype.bytes
-        for name in touched
+        min(math.prod(shaped.shapes[name]), instances) * shaped.program.tensors[name].dtype.bytes
+        for name in _touched(stmt)
     )
     return Work(per_instance * instances, traffic)
+
+
+def _instances(statement: ShapedStatement) -> int:
+    return math.prod(r.extent for r in statement.ranges.values())
+
+
+def _touched(statement: Statement) -> set[str]:
+    return {statement.target, *(n.tensor for n in walk(statement.rhs) if isinstance(n, Read))}
+
+
+def _traffic(shaped: ShapedProgram) -> dict[str, int]:
+    """Bytes of each input and output that the statements touch, no more than it has."""
+    program = shaped.program
+    touched = dict.fromkeys((*program.inputs, *program.outputs), 0)
+    for statement in shaped.statements:
+        for name in touched.keys() & _touched(statement.statement):
+            touched[name] += _instances(statement)
+    return {
+        name: min(math.prod(shaped.shapes[name]), count) * program.tensors[name].dtype.bytes
+        for name, count in touched.items()
+    }
 
 
 def _values(expr: Expr) -> Iterator[Expr]:

@@ -1,7 +1,8 @@
 """Sets of integer points and piecewise quasi-affine functions on them, over concrete sizes.
 
-A thin room around isl: a `Space` names the variables, functions on it are isl's `PwAff`, sets are
-isl's `Set`. All objects of a space belong to one isl context of its own, which dies with it.
+A thin room around isl: a `Space` names the variables, functions on it are isl's piecewise
+quasi-affine ones (`Function`), and sets isl's unions of basic sets (`Points`). All objects of a
+space belong to one isl context of its own, which dies with it.
 
 isl is exact but may take unbounded time. Three habits bound it: every space has a quota of
 operations, beyond which `TooComplex` is raised; points are found one coordinate at a time, since
@@ -20,10 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import islpy as isl
+
+    Function: TypeAlias = isl.PwAff
+    Points: TypeAlias = isl.Set
 
 QUOTA = 400_000
 """isl operations that one space may spend: some 100 ms."""
@@ -57,23 +61,23 @@ class Space:
             return self._isl.Val.int_from_si(self._context, number)
         return self._isl.Val(str(number), self._context)
 
-    def constant(self, number: int) -> isl.PwAff:
+    def constant(self, number: int) -> Function:
         aff = self._isl.Aff.val_on_domain_space(self._space, self.value(number))
         return self._isl.PwAff.from_aff(aff)
 
     def coordinate(self, name: str) -> isl.Aff:
         return self._isl.Aff.var_on_domain(self._local, self._set_dims, self.position(name))
 
-    def variable(self, name: str) -> isl.PwAff:
+    def variable(self, name: str) -> Function:
         return self._isl.PwAff.from_aff(self.coordinate(name))
 
-    def everything(self) -> isl.Set:
+    def everything(self) -> Points:
         return self._isl.Set.universe(self._space)
 
-    def nothing(self) -> isl.Set:
+    def nothing(self) -> Points:
         return self._isl.Set.empty(self._space)
 
-    def box(self, bounds: Mapping[str, tuple[int | None, int | None]]) -> isl.Set:
+    def box(self, bounds: Mapping[str, tuple[int | None, int | None]]) -> Points:
         """The points with begin <= variable < end for each variable named; None is no bound."""
         box = self.everything()
         for name, (begin, end) in bounds.items():
@@ -84,7 +88,7 @@ class Space:
                 box = box.upper_bound_val(self._set_dims, at, self.value(end - 1))
         return box
 
-    def fix(self, points: isl.Set, name: str, number: int) -> isl.Set:
+    def fix(self, points: Points, name: str, number: int) -> Points:
         return points.fix_val(self._set_dims, self.position(name), self.value(number))
 
 
@@ -99,41 +103,41 @@ def bounded() -> Iterator[None]:
         raise TooComplex(str(error)) from error
 
 
-def add(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+def add(left: Function, right: Function) -> Function:
     return left.add(right)
 
 
-def subtract(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+def subtract(left: Function, right: Function) -> Function:
     return left.sub(right)
 
 
-def scale(space: Space, operand: isl.PwAff, factor: int) -> isl.PwAff:
+def scale(space: Space, operand: Function, factor: int) -> Function:
     return operand.scale_val(space.value(factor))
 
 
-def floor_divide(space: Space, operand: isl.PwAff, divisor: int) -> isl.PwAff:
+def floor_divide(space: Space, operand: Function, divisor: int) -> Function:
     """The quotient rounded toward minus infinity; the divisor is positive."""
     return operand.scale_down_val(space.value(divisor)).floor()
 
 
-def remainder(space: Space, operand: isl.PwAff, divisor: int) -> isl.PwAff:
+def remainder(space: Space, operand: Function, divisor: int) -> Function:
     """The remainder in [0, divisor); the divisor is positive."""
     return operand.mod_val(space.value(divisor))
 
 
-def minimum(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+def minimum(left: Function, right: Function) -> Function:
     return left.min(right)
 
 
-def maximum(left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+def maximum(left: Function, right: Function) -> Function:
     return left.max(right)
 
 
-def choose(condition: isl.Set, then: isl.PwAff, otherwise: isl.PwAff) -> isl.PwAff:
+def choose(condition: Points, then: Function, otherwise: Function) -> Function:
     return condition.indicator_function().cond(then, otherwise)
 
 
-def compare(op: str, left: isl.PwAff, right: isl.PwAff) -> isl.Set:
+def compare(op: str, left: Function, right: Function) -> Points:
     """The points where the comparison (== != < <= > >=) holds."""
     match op:
         case "==":
@@ -152,13 +156,13 @@ def compare(op: str, left: isl.PwAff, right: isl.PwAff) -> isl.Set:
             raise ValueError(op)
 
 
-def leaving(space: Space, function: isl.PwAff, extent: int) -> isl.Set:
+def leaving(space: Space, function: Function, extent: int) -> Points:
     """The points of a function's domain where its value is outside [0, extent)."""
     below = compare("<", function, space.constant(0))
     return below.union(compare(">=", function, space.constant(extent)))
 
 
-def smallest(points: isl.Set, space: Space, name: str) -> int | None:
+def smallest(points: Points, space: Space, name: str) -> int | None:
     """The smallest value of a variable among the points, None if there are none.
 
     The set is bounded from below in that variable.
@@ -167,18 +171,18 @@ def smallest(points: isl.Set, space: Space, name: str) -> int | None:
     return min((_integer(p.min_val(coordinate)) for p in _parts(points)), default=None)
 
 
-def largest_value(points: isl.Set, function: isl.PwAff) -> int:
+def largest_value(points: Points, function: Function) -> int:
     """The largest value of a function on a nonempty, bounded set."""
     pieces = function.intersect_domain(points).get_pieces()
     return max(_integer(p.max_val(aff)) for piece, aff in pieces for p in _parts(piece))
 
 
-def smallest_value(points: isl.Set, function: isl.PwAff) -> int:
+def smallest_value(points: Points, function: Function) -> int:
     pieces = function.intersect_domain(points).get_pieces()
     return min(_integer(p.min_val(aff)) for piece, aff in pieces for p in _parts(piece))
 
 
-def _parts(points: isl.Set) -> Iterator[isl.Set]:
+def _parts(points: Points) -> Iterator[Points]:
     """The basic sets that a set is the union of, without the empty ones: isl's own minimum of a
     union counts a part that it has not yet found to be empty as 0."""
     for part in points.get_basic_sets():
@@ -186,7 +190,7 @@ def _parts(points: isl.Set) -> Iterator[isl.Set]:
             yield part.to_set()
 
 
-def point(points: isl.Set, space: Space) -> dict[str, int] | None:
+def point(points: Points, space: Space) -> dict[str, int] | None:
     """The lexicographically first point of a set that is bounded from below, None if empty."""
     found: dict[str, int] = {}
     for name in space.names:

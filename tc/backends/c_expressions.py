@@ -129,8 +129,10 @@ def _expression(expr: Expr, context: Context) -> tuple[str, int]:
             return _constant(expr)
         case Var(name=name):
             return context.names.variables[name], _ATOM
-        case Load(buffer=buffer, indices=indices):
-            return element(buffer, indices, context), _ATOM
+        case Load(buffer=buffer, indices=indices, dtype=dtype):
+            text = element(buffer, indices, context)
+            # the caller's bytes may be others than 0 and 1, of which C's bool knows nothing
+            return (f"{text} != 0", _EQUAL) if dtype == BOOL else (text, _ATOM)
         case Unary():
             return _negation(expr, context)
         case Binary():
@@ -143,7 +145,8 @@ def _expression(expr: Expr, context: Context) -> tuple[str, int]:
             return _infix(op, left, right, context)
         case Select(condition=condition, then=then, otherwise=otherwise):
             test = _at_least(condition, _OR, context)
-            chosen = _at_least(then, _OR, context), _at_least(otherwise, _CHOICE, context)
+            first = _at_least if isinstance(otherwise, Const) else _bare_at_least
+            chosen = first(then, _OR, context), _bare_at_least(otherwise, _CHOICE, context)
             return f"{test} ? {chosen[0]} : {chosen[1]}", _CHOICE
         case Call():
             return _call(expr, context)

@@ -13,9 +13,12 @@ from tc.backends.c_expressions import Context, Dialect, bare, compared, element,
 from tc.backends.c_helpers import C_TYPES, helper_texts
 from tc.backends.c_names import LIBRARY, Names
 from tc.backends.intervals import interval, loop_interval
-from tc.dtypes import INT64
+from tc.dtypes import BOOL, INT64, UINT8
 from tc.kernel.ir import (
+    Binary,
+    Buffer,
     Comment,
+    Expr,
     Fail,
     For,
     If,
@@ -90,10 +93,7 @@ def _head(kernel: Kernel, names: Names) -> Iterator[str]:
 def _signature(kernel: Kernel, context: Context) -> list[str]:
     pointer = context.dialect.pointer
     parameters = [
-        pointer.format(
-            type=("const " if b.role == "input" else "") + C_TYPES[b.dtype],
-            name=context.names.buffers[b.name],
-        )
+        pointer.format(type=_element_type(b), name=context.names.buffers[b.name])
         for b in kernel.buffers
     ]
     if values_of_fails(kernel):
@@ -103,6 +103,11 @@ def _signature(kernel: Kernel, context: Context) -> list[str]:
     if len(line) <= 96:
         return [line]
     return [start, *(f"    {p}," for p in parameters[:-1]), f"    {parameters[-1]})"]
+
+
+def _element_type(buffer: Buffer) -> str:
+    const = "const " if buffer.role == "input" else ""
+    return const + C_TYPES[UINT8 if buffer.dtype == BOOL else buffer.dtype]
 
 
 def _regions(kernel: Kernel, context: Context) -> Iterator[list[str]]:
@@ -157,7 +162,7 @@ def _block(stmts: tuple[Stmt, ...], context: Context) -> Iterator[str]:
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
     code = "\n".join(map(_code, lines))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, Let)):
-        if not re.search(rf"\b{local}\b(?! = )", code):
+        if not re.search(rf"\b{local}\b(?! [-+*/]?= )", code):
             lines.append(f"(void){local};")
     yield from (f"    {line}" if line else "" for line in lines)
 
@@ -177,9 +182,10 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
         case Let(var=var, value=value):
             yield f"{C_TYPES[value.dtype]} {variables[var]} = {bare(value, context)};"
         case Set(var=var, value=value):
-            yield f"{variables[var]} = {bare(value, context)};"
+            yield _assignment(variables[var], Var(var, value.dtype), value, context)
         case Store(buffer=buffer, indices=indices, value=value):
-            yield f"{element(buffer, indices, context)} = {bare(value, context)};"
+            place = element(buffer, indices, context)
+            yield _assignment(place, Load(buffer, indices, value.dtype), value, context)
         case Fail(site=site, values=values):
             yield "if (status[0] == 0) {"
             yield f"    status[0] = {site + 1};"
@@ -190,6 +196,17 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
             yield from (f"// {_plain(line)}".rstrip() for line in text.splitlines())
         case _:
             raise unknown_node(stmt)
+
+
+def _assignment(place: str, old: Expr, value: Expr, context: Context) -> str:
+    """`place = value;`, or `place op= ...;` where the value starts from the old one."""
+    match value:
+        case Binary(op="+" | "-" | "*" | "/" as op, left=left, right=right, dtype=dtype) if (
+            left == old and dtype.is_float
+        ):
+            return f"{place} {op}= {bare(right, context)};"
+        case _:
+            return f"{place} = {bare(value, context)};"
 
 
 def _for(stmt: For, context: Context) -> Iterator[str]:

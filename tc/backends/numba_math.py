@@ -372,10 +372,46 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
-erfinv, erfcinv, normcdfinv = _of_scipy("erfinv"), _of_scipy("erfcinv"), _of_scipy("ndtri")
-j0, j1, y0, y1 = _of_scipy("j0"), _of_scipy("j1"), _of_scipy("y0"), _of_scipy("y1")
-cyl_bessel_i0, cyl_bessel_i1 = _of_scipy("i0"), _of_scipy("i1")
+erfinv, normcdfinv = _of_scipy("erfinv"), _of_scipy("ndtri")
+_erfcinv = _of_scipy("erfcinv")
+_j0, _j1, _y0, _y1 = _of_scipy("j0"), _of_scipy("j1"), _of_scipy("y0"), _of_scipy("y1")
+_i0, _i1 = _of_scipy("i0"), _of_scipy("i1")
 _right_of_erfcx = _of_scipy("erfcx")
+
+
+@_compiled
+def erfcinv(x: Any) -> Any:
+    return _erfcinv(x) + type(x)(0)  # no -0 at 1
+
+
+@_compiled
+def j0(x: Any) -> Any:
+    return type(x)(0) if math.isinf(x) else _j0(x)
+
+
+@_compiled
+def j1(x: Any) -> Any:
+    return math.copysign(type(x)(0), x) if math.isinf(x) else _j1(x)
+
+
+@_compiled
+def y0(x: Any) -> Any:
+    return type(x)(0) if x == np.inf else _y0(x)
+
+
+@_compiled
+def y1(x: Any) -> Any:
+    return type(x)(0) if x == np.inf else _y1(x)
+
+
+@_compiled
+def cyl_bessel_i0(x: Any) -> Any:
+    return math.fabs(x) if math.isinf(x) else _i0(x)
+
+
+@_compiled
+def cyl_bessel_i1(x: Any) -> Any:
+    return x if math.isinf(x) else _i1(x)
 
 
 @_compiled

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tc import sets
 from tc.dtypes import BOOL
@@ -31,9 +30,6 @@ from tc.semantics.program import (
     walk,
 )
 from tc.semantics.sizes import Known, evaluate
-
-if TYPE_CHECKING:
-    import islpy as isl
 
 MAX_PIECES = 8
 """How many / % min max ?: an expression may have and still count as affine: each may double the
@@ -126,15 +122,16 @@ def _scaled(form: Linear | None, factor: int) -> Linear | None:
 
 def is_affine(expr: Expr, known: Known) -> bool:
     """Whether an integer expression is quasi-affine (G2), its constants known."""
-    return _pieces(expr) <= MAX_PIECES and _is_affine(expr, known)
+    return pieces(expr) <= MAX_PIECES and _is_affine(expr, known)
 
 
 def is_affine_condition(expr: Expr, known: Known) -> bool:
     """Whether a condition is built from comparisons of quasi-affine expressions alone."""
-    return _pieces(expr) <= MAX_PIECES and _is_affine_condition(expr, known)
+    return pieces(expr) <= MAX_PIECES and _is_affine_condition(expr, known)
 
 
-def _pieces(expr: Expr) -> int:
+def pieces(expr: Expr) -> int:
+    """How many operations an expression has that may split its domain into pieces."""
     count = 0
     for node in walk(expr):
         match node:
@@ -199,11 +196,11 @@ def _is_affine_condition(expr: Expr, known: Known) -> bool:
 
 
 def function_of(
-    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, isl.PwAff]
-) -> isl.PwAff:
+    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+) -> sets.Function:
     """The function of an affine expression, the index variables standing for `values`."""
 
-    def visit(node: Expr) -> isl.PwAff:
+    def visit(node: Expr) -> sets.Function:
         constant = evaluate(node, known)
         if constant is not None:
             return space.constant(constant)
@@ -241,11 +238,11 @@ def function_of(
 
 
 def points_where(
-    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, isl.PwAff]
-) -> isl.Set:
+    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+) -> sets.Points:
     """The points where an affine condition holds."""
 
-    def visit(node: Expr) -> isl.Set:
+    def visit(node: Expr) -> sets.Points:
         match node:
             case Literal(value=value):
                 return space.everything() if value else space.nothing()
@@ -276,7 +273,7 @@ def points_where(
             case _:
                 raise ValueError(f"not an affine condition: {node}")
 
-    def number(node: Expr) -> isl.PwAff:
+    def number(node: Expr) -> sets.Function:
         return function_of(node, known, space, values)
 
     return visit(expr)

@@ -96,6 +96,9 @@ def _run(
     instance reads what another one writes.
     """
     statement = shaped_statement.statement
+    continues = not _starts_at_identity(shaped_statement, initial)
+    if shaped_statement.is_empty and continues:
+        return  # without instances nothing is reached, and so nothing touched
     extents = choose_extents(
         shaped_statement, memory_limit, lexicographic=bool(shaped_statement.checked)
     )
@@ -110,7 +113,7 @@ def _run(
             value = evaluate_over(outer)
         else:
             start = None
-            if not _starts_at_identity(shaped_statement, initial):
+            if continues:
                 start = arithmetic.read(tensors[statement.target], pick, (), None)
                 start = arithmetic.convert(start, dtype, compute_dtype(dtype))
             reduction = arithmetic.start(statement.op, start, outer.shape, compute_dtype(dtype))

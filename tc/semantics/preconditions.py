@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tc import sets
 from tc.semantics.accesses import Access, Division, Guard, GuardedRead, facts
@@ -19,6 +18,7 @@ from tc.semantics.affine import (
     is_affine,
     is_affine_condition,
     linear_form,
+    pieces,
     points_where,
 )
 from tc.semantics.intervals import Interval, interval_of
@@ -27,11 +27,8 @@ from tc.semantics.range_errors import outside
 from tc.semantics.rounds import Rounds, Situation
 from tc.semantics.sizes import Known, evaluate, limits
 
-if TYPE_CHECKING:
-    import islpy as isl
-
-MAX_GUARDS = 12
-"""Beyond so many guards of one access, isl is not asked."""
+MAX_GUARD_PIECES = 16
+"""Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +197,10 @@ def _first_outside(
 
 
 def points_of_guards(
-    guards: tuple[Guard, ...], known: Known, space: sets.Space, values: Mapping[str, isl.PwAff]
-) -> isl.Set:
+    guards: tuple[Guard, ...], known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+) -> sets.Points:
     """The points where all of some affine guards have their value."""
-    if len(guards) > MAX_GUARDS:
+    if sum(1 + pieces(condition) for condition, _ in guards) > MAX_GUARD_PIECES:
         raise sets.TooComplex("too many guards")
     points = space.everything()
     for condition, value in guards:

@@ -140,7 +140,8 @@ SPECIAL: dict[str, list[tuple[Any, ...]]] = {
     "fmod": [(-5.0, 3.0, -2.0), (5.0, -3.0, 2.0), (-0.0, 1.0, -0.0), (1.0, 0.0, NAN),
              (1.0, INF, 1.0), (INF, 1.0, NAN)],
     "hypot": [(INF, NAN, INF), (NAN, -INF, INF), (3.0, -4.0, 5.0), (0.0, -0.0, 0.0)],
-    "lgamma": [(1.0, 0.0), (2.0, 0.0), (0.0, INF), (-0.0, INF), (-1.0, INF), (-INF, INF), (INF, INF)],
+    "lgamma": [(1.0, 0.0), (2.0, 0.0), (0.0, INF), (-0.0, INF), (-1.0, INF), (-INF, INF),
+               (INF, INF)],
     "log": [(0.0, -INF), (-0.0, -INF), (-1.0, NAN), (1.0, 0.0), (INF, INF)],
     "log10": [(1000.0, 3.0), (0.0, -INF)],
     "log1p": [(-1.0, -INF), (-0.0, -0.0), (-2.0, NAN)],
@@ -175,12 +176,12 @@ SPECIAL: dict[str, list[tuple[Any, ...]]] = {
     "erfcinv": [(0.0, INF), (2.0, -INF), (-1.0, NAN), (1.0, 0.0)],
     "erfcx": [(0.0, 1.0), (-30.0, INF), (-INF, INF), (INF, 0.0), (NAN, NAN)],
     "normcdfinv": [(0.0, -INF), (1.0, INF), (0.5, 0.0), (2.0, NAN)],
-    "j0": [(0.0, 1.0), (NAN, NAN)],
-    "j1": [(0.0, 0.0)],
-    "y0": [(0.0, -INF), (-1.0, NAN)],
-    "y1": [(0.0, -INF), (-1.0, NAN)],
-    "cyl_bessel_i0": [(0.0, 1.0), (INF, INF)],
-    "cyl_bessel_i1": [(0.0, 0.0)],
+    "j0": [(0.0, 1.0), (NAN, NAN), (-INF, 0.0)],
+    "j1": [(0.0, 0.0), (INF, 0.0), (-INF, -0.0)],
+    "y0": [(0.0, -INF), (-1.0, NAN), (INF, 0.0)],
+    "y1": [(0.0, -INF), (-1.0, NAN), (INF, 0.0)],
+    "cyl_bessel_i0": [(0.0, 1.0), (INF, INF), (-INF, INF)],
+    "cyl_bessel_i1": [(0.0, 0.0), (-INF, -INF)],
 }  # fmt: skip
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
 from tc.errors import RangeError
 from tests.support.sizes_of_call import range_texts, ranges, shape
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def refused(text: str, **sizes: int) -> RangeError:
@@ -252,6 +257,21 @@ def test_a_statement_that_cannot_start_at_0_leaves_the_shape_to_another() -> Non
     assert "'i' cannot start at 0" in error.cause
 
 
+def test_a_statement_without_a_feasible_range_waits_for_another() -> None:  # rule G3
+    """Alone, S0 bounds i by a(i-k) in round 2, and 0 is not feasible; once S1 has fixed the
+    shape of o, o(i) bounds i in round 1, and a(i-k) is a precondition that its guard keeps."""
+    text = """
+    def f(float(N) a, float(K) b) -> (o) {
+      o(i) +=! i >= k ? a(i-k) * b(k) : 0
+      o(i) += a(i)
+    }"""
+    shaped = shape(text, N=6, K=3)
+    assert shaped.shape_fixed_by["o"].text == "o(i) += a(i)"
+    assert ranges(shaped, 0) == {"i": (0, 6), "k": (0, 3)}
+    assert "a(i-k)" in {p.text for p in shaped.preconditions}
+    assert refused(text.replace("o(i) += a(i)", ""), N=6, K=3).rule == "G5"
+
+
 def test_a_later_statement_that_does_not_fit() -> None:  # rule G3
     text = "def f(float(N) x, float(M) y) -> (o) { o(i) = x(i)  o(i) += y(i) where i in 0:M }"
     error = refused(text, N=3, M=5)
@@ -429,3 +449,23 @@ def test_an_empty_where() -> None:  # rule G8, R1
     shaped = shape("def f() -> (o) { o +=! 1 where k in 3:3 }")
     assert ranges(shaped) == {"k": (3, 3)}
     assert shaped.statements[0].is_empty
+
+
+# --- isl ---------------------------------------------------------------------------------------
+
+
+def test_linear_programs_need_no_isl() -> None:
+    """Most programs have linear subscripts only; for them isl is not even loaded."""
+    script = (
+        "import sys\n"
+        "from tests.support.sizes_of_call import shape\n"
+        "text = 'def conv1d(float(M) I, float(N) K) -> (O) { O(i) +=! K(x) * I(2*i+x) }'\n"
+        "shape(text, M=9, N=3)\n"
+        "print('islpy' in sys.modules)\n"
+        "shape(text.replace('2*i', 'i/2'), M=9, N=3)\n"
+        "print('islpy' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.split() == ["False", "True"]

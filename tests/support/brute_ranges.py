@@ -107,7 +107,7 @@ def subscripts(draw: Any, names: tuple[str, ...], depth: int = 2) -> Subscript:
             chosen = join(inner, other, "{} : {}", "{} else {}", False)
             return Subscript(
                 f"({condition.text} ? {chosen.text})",
-                "({1} if {0} else {2})".format(condition.python, inner.python, other.python),
+                f"({inner.python} if {condition.python} else {other.python})",
                 tuple(dict.fromkeys((*condition.variables, *chosen.variables))),
                 condition.boundable | chosen.boundable,
                 False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tc.errors import RangeError
 from tc.frontend.parser import parse
 from tc.semantics.check import check
 from tc.semantics.program import Literal, Program, ShapedProgram, Size, walk
@@ -35,6 +36,14 @@ def shape(text: str, entry: str | None = None, **sizes: int) -> ShapedProgram:
     program = program_of(text, entry)
     scalars = {name: sizes[name] for name in program.static_scalars}
     return infer_ranges(program, shapes_of(program, sizes), scalars)
+
+
+def attempt(text: str, **sizes: int) -> ShapedProgram | RangeError:
+    """The text shaped, or the error that says why it cannot be."""
+    try:
+        return shape(text, **sizes)
+    except RangeError as error:
+        return error
 
 
 def ranges(shaped: ShapedProgram, statement: int = 0) -> dict[str, tuple[int, int]]:
