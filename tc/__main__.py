@@ -39,8 +39,7 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = _parse(argv)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", TCWarning)
@@ -56,6 +55,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; NAME=VALUE may stand before and after the options."""
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    unknown = [item for item in rest if item.startswith("-") or "=" not in item]
+    if unknown or (rest and not hasattr(arguments, "values")):
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+    if rest:
+        arguments.values += rest
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -135,8 +135,11 @@ def _within(
 ) -> Array:
     value = f(*args)
     widest = np.zeros(np.shape(value))
-    for corner in itertools.product(*ranges):
-        at_corner = f(*corner)
+    points = list(itertools.product(*ranges))
+    if len(ranges) == 1:  # a box may hold a whole domain; each bounded one of the table holds 0.5
+        points.append((np.clip(0.5, *ranges[0]),))
+    for point in points:
+        at_corner = f(*point)
         same = (at_corner == value) | (np.isnan(at_corner) & np.isnan(value))
         moved = np.abs(at_corner - value) + _ROUNDING * np.maximum(np.abs(at_corner), np.abs(value))
         moved = np.where(same, 0.0, np.where(np.isnan(moved), np.inf, moved))

@@ -136,9 +136,8 @@ def _assigned(kernel: Kernel) -> frozenset[str]:
 
 def _plain(text: str) -> str:
     """One line of a comment: nothing that ends it, joins it to the next or reorders it."""
-    return (
-        "".join(c if c.isprintable() else "?" for c in text).replace("\\", "/").replace("??", "?")
-    )
+    visible = "".join(c if c.isprintable() else "?" for c in text).replace("\\", "/")
+    return re.sub(r"\?{2,}", "?", visible)
 
 
 def _code(line: str) -> str:

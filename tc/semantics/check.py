@@ -134,7 +134,18 @@ def _typed(name: str, statement: FlatStatement, target: FlatTensor, cx: Context)
             repair=f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
         )
         cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
-    rhs = lower_to(statement.rhs, dtype, VALUE, cx)
+    try:
+        rhs = lower_to(statement.rhs, dtype, VALUE, cx)
+    except CheckError as error:
+        if error.rule != "Y1" or error.span != statement.rhs.span or target.declared_at is None:
+            raise
+        raise CheckError(  # a wider literal would not go into the declared type
+            error.cause,
+            rule="Y1",
+            span=error.span,
+            repair=f"{dtype}({one_line(statement.rhs.span, 'x')})",
+            notes=((target.declared_at, f"{dtype} is declared here"),),
+        ) from None
     where = tuple(
         p.WhereRange(
             clause.variable,
@@ -185,7 +196,8 @@ def _check_declared(
     repair = f"{declared}({text})"
     if declared == BOOL and statement.op in ("+", "*"):
         cause += "; the terms of += and *= are arithmetic"
-        repair = f"{left} {'max=' if statement.op == '+' else 'min='} bool({text})"
+        start = "!" if statement.init else ""
+        repair = f"{left} {'max=' if statement.op == '+' else 'min='}{start} bool({text})"
     elif declared != BOOL and cx.type(statement.rhs) == BOOL:
         cause += " (bool counts as int32 where it meets another type)"
     raise CheckError(

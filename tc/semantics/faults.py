@@ -41,11 +41,12 @@ def division_error(
 ) -> AccessError:
     """An integer division, or remainder, by zero at one instance of a statement (Y4)."""
     divisor, whole = division.right.span.text, division.span.text
+    tested = f"({divisor})" if set(divisor) & set("?&|<>=!") else divisor
     return AccessError(
         f"{_instance(statement, indices)} divides by zero: {divisor} is 0",
         rule="Y4",
         span=division.span,
-        repair=f"write {divisor} == 0 ? 0 : {whole}",
+        repair=f"write ({tested} == 0 ? 0 : {whole})",
     )
 
 

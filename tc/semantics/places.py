@@ -117,12 +117,15 @@ def strided_pick(subscripts: Sequence[Linear], shape: Sequence[int], block: Bloc
         extent if variable in used else 1
         for variable, extent in zip(block.variables, block.shape, strict=True)
     )
+    # only along these are there steps to take: with one value, a factor may be beyond int64
+    moving = {v for v, length in zip(block.variables, lengths, strict=True) if length > 1}
 
     def pick(array: Array) -> Array:
         steps = dict.fromkeys(block.variables, 0)
         for subscript, stride in zip(subscripts, array.strides, strict=True):
             for variable, factor in subscript.factors:
-                steps[variable] += factor * stride
+                if variable in moving:
+                    steps[variable] += factor * stride
         place: tuple[Any, ...] = (*(slice(c, c + 1) for c in corners), Ellipsis)
         first = array[place]
         return np.lib.stride_tricks.as_strided(

@@ -75,7 +75,10 @@ def no_where(situation: Situation, failure: NoWhere) -> RangeError:
     elif failure.reason == "negative":
         rule = "G5"
         cause = f"the range of '{name}' is {text}, a size below 0"
-        repair = f"where {name} in {failure.end}:{failure.begin}"
+        begin, end = failure.end, failure.begin
+        if name in situation.statement.outer:  # those start at 0 at least
+            begin, end = max(begin, 0), max(end, 0)
+        repair = f"where {name} in {begin}:{end}"
     elif failure.reason == "start":
         cause = (
             f"'{name}' is on the left side, and its range {text} starts below 0, where "

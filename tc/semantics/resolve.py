@@ -236,6 +236,14 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
     return Index(name, span=expr.span)
 
 
+def _called(expr: ast.Apply) -> str:
+    """The call as a statement of its own may stand: with the names of whole tensors."""
+    names = [
+        arg.name.text if isinstance(arg, ast.Apply) else one_line(arg.span) for arg in expr.args
+    ]
+    return f"{expr.name.text}({', '.join(names)})"
+
+
 def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> Resolved:
     name = expr.name.text
     if scope.frame.signature.is_tensor(name):
@@ -246,7 +254,7 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
             "an expression",
             rule="N4",
             span=expr.span,
-            repair=f"t = {one_line(expr.span)}, and read t(i) here",
+            repair=f"t = {_called(expr)}, and read t(i) here",
         )
     if name in MIN_MAX or name == PAD:
         _check_count(expr, 2)

@@ -37,6 +37,7 @@ from tests.support.kernels import (
 from tests.support.programs import CASES
 
 BACKEND = CBackend()
+EXPECTED = Path(__file__).parent.parent / "expected"
 needs_compiler = pytest.mark.skipif(BACKEND.usable() is not None, reason=str(BACKEND.usable()))
 TYPES = [d for d in DTYPES.values() if d != FLOAT16]
 OPERATIONS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
@@ -110,7 +111,7 @@ def _compute(exprs: list[Any], **inputs: Any) -> list[Any]:
 @needs_compiler
 def test_the_end_of_a_loop_is_evaluated_once() -> None:
     """The body changes the local and the element that the end is made of."""
-    n, j = Var("n", INT64), Var("j", INT64)
+    n = Var("n", INT64)
     count = Store("o", (integer(0),), tc_sum(Load("o", (integer(0),), INT64), 1))
     grow = Set("n", tc_sum(n, 5))
     inner = For("j", integer(0), Load("o", (integer(0),), INT64), (count,))
@@ -125,7 +126,6 @@ def test_the_end_of_a_loop_is_evaluated_once() -> None:
             ),
         ),
     )
-    del j
     arrays = {"o": np.zeros(1, np.int64)}
     load(BACKEND, kernel).run([address(arrays["o"])])
     expected = fresh(kernel, {})
@@ -216,6 +216,12 @@ def test_operations_compile_without_warnings(dtype: Any, tmp_path: Path) -> None
     unused = (Let("unused", one), Let("given", one), Set("given", zero), If(compare[0], ()))
     kernel = Kernel("k", kernel.buffers, (*kernel.regions, (loop("i", 9, *unused),), unused[:1]))
     compile_strictly(str(BACKEND.emit(kernel)), tmp_path)
+
+
+@needs_compiler
+@pytest.mark.parametrize("path", sorted(EXPECTED.glob("*/kernel.c")), ids=lambda p: p.parent.name)
+def test_expected_texts_compile_without_warnings(path: Path, tmp_path: Path) -> None:
+    compile_strictly(path.read_text(encoding="utf-8"), tmp_path)
 
 
 @needs_compiler

@@ -272,7 +272,8 @@ def test_equal_kernels_give_equal_texts() -> None:
 
 
 NAMES = ["2LUT", "float", "MLP1#2.t", "MLP1_2_t", "v_float", "i", "expf", "INFINITY",
-         "tc_min_int64", "_x", "status", "int64_t", "NULL", "a.b", "a_b", "a#b", "kernel", "I", "j1"]  # fmt: skip
+         "tc_min_int64", "_x", "status", "int64_t", "NULL", "a.b", "a_b", "a#b", "kernel",
+         "I", "j1"]  # fmt: skip
 
 
 def test_names_are_kept_where_c_allows_and_never_clash() -> None:

@@ -79,6 +79,24 @@ def test_run_random_with_sizes_is_reproducible(
     capsys.readouterr()
 
 
+def test_values_before_and_after_options(mm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for order in (
+        ["--entry", "mm", "A=ones:2x3", "B=ones:3x4"],
+        ["A=ones:2x3", "--entry", "mm", "B=ones:3x4"],
+        ["A=ones:2x3", "B=ones:3x4", "--entry", "mm"],
+    ):
+        assert main(["run", mm, *order, "--backend", "interpret"]) == 0
+        assert "C: float32 2x4" in capsys.readouterr().out
+    for wrong in (["--entri", "mm"], ["A=ones:2x3", "--backend", "numba", "B"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(["run", mm, *wrong])
+        assert stopped.value.code == 2
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", mm, "--what", "A=1"])
+    assert stopped.value.code == 2
+    capsys.readouterr()
+
+
 def test_run_scalars_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "axpy.tc"
     path.write_text("def axpy(float a, float(N) x) -> (y) { y(i) = y(i) + a * x(i) }")

@@ -41,6 +41,12 @@ def test_one_instance_or_none_is_accepted(n: int, m: int) -> None:  # rule P1, 0
     shape(text, N=n, M=m)
 
 
+def test_two_instances_may_conflict() -> None:  # rule P1
+    text = "def f(float(N) b) -> (a) { a(i) = b(i)  a(i) = a(N-1-i) }"
+    refusal(text, N=2)
+    shape(text, N=1)
+
+
 def test_transposing_another_tensor_is_accepted() -> None:  # rule P1, 002-3.2
     shape("def f(float(N,M) b) -> (a) { a(i,j) = b(j,i) }", N=3, M=4)
 
@@ -52,6 +58,7 @@ def test_transposing_another_tensor_is_accepted() -> None:  # rule P1, 002-3.2
         ("a(0)", False),
         ("a(N-1-i)", True),
         ("a(2-i)", False),
+        ("i < 1 ? a(i+1) : 0", False),
         ("a(i + 3)", True),
         ("a(i + 1)", False),
         ("i < 3 ? a(i + 3) : 0", True),

@@ -110,7 +110,7 @@ def test_rule_Y4_integer_division_by_zero() -> None:
         error = failure(text, a=np.arange(4).astype(np.int32), b=np.array([1, 2, 0, 0], np.int32))
         assert error.rule == "Y4"
         assert error.cause == f"S0, o(i) = a(i) {op} b(i), at i = 2, divides by zero: b(i) is 0"
-        assert error.repair == f"write b(i) == 0 ? 0 : a(i) {op} b(i)"
+        assert error.repair == f"write (b(i) == 0 ? 0 : a(i) {op} b(i))"
         assert error.span is not None
         assert error.span.text == f"a(i) {op} b(i)"
 
@@ -135,3 +135,9 @@ def test_rule_G7_no_array_of_the_caller_is_touched() -> None:
     assert (outputs["o"] == 5).all()
     assert (outputs["p"] == 6).all()
     assert (inputs["X"] == 1).all()
+
+
+def test_rule_Y9_a_factor_beyond_int64_with_one_value() -> None:
+    for factor in ("9223372036854775807", "1000000000000*1000000000000"):
+        text = f"def f(float(N) a) -> (o) {{ o(i) = a(i*{factor}) }}"
+        assert run(text, a=np.float32([7, 8])).tolist() == [7.0]

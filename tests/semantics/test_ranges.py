@@ -139,6 +139,22 @@ def test_a_variable_only_under_remainder_is_bounded_elsewhere() -> None:  # rule
     assert [p.text for p in shaped.preconditions] == ["a(i % 3)"]
 
 
+def test_a_remainder_never_bounds() -> None:  # rule G2
+    """a(i % 3) leaves a tensor of size 2 at i = 2, which is an error and no bound."""
+    text = "def f(float(N) a, float(M) b) -> (o) { o(i) = a(i % 3) * b(i) }"
+    assert refused(text, N=2, M=7).rule == "G6"
+    assert ranges(shape(text, N=2, M=2)) == {"i": (0, 2)}
+    text = "def f(float(N) a) -> (o) { o(i) = a(i % 3) }"
+    assert "only under %" in refused(text, N=2).cause
+
+
+@pytest.mark.parametrize("divisor", ["(0-2)", "(N-N)", "i"])
+@pytest.mark.parametrize("op", ["/", "%"])
+def test_only_division_by_a_positive_constant_is_affine(op: str, divisor: str) -> None:  # rule G2
+    error = refused(f"def f(float(N) a) -> (o) {{ o(i) = a(4 + i {op} {divisor}) }}", N=6)
+    assert "is not affine" in error.cause
+
+
 def test_a_remainder_counts_as_a_variable_of_its_subscript() -> None:  # rule G2
     text = "def f(float(N) a, float(M) b) -> (o) { o(i) +=! a(i + j % 3) * b(j) }"
     assert ranges(shape(text, N=10, M=7)) == {"i": (0, 8), "j": (0, 7)}
@@ -224,6 +240,12 @@ def test_a_temporary_read_before_it_is_shaped() -> None:  # rule G3
     }"""
     shaped = shape(text, N=9)
     assert {n: shaped.shapes[n] for n in "abc"} == {"a": (7,), "b": (7,), "c": (8,)}
+
+
+def test_a_statement_waits_for_what_it_reads() -> None:  # rule G3
+    """x alone would let a begin with 9 elements, but b, shaped later, has only 8."""
+    text = "def f(float(N) x) -> (a, b) { a(i) = b(i) + x(i)  b(i) = x(i+1) }"
+    assert shape(text, N=9).shapes["a"] == (8,)
 
 
 def test_going_on_with_what_is_known() -> None:  # rule G3

@@ -70,7 +70,7 @@ void v_float(
 {
     (void)extra;
     for (int64_t i = 0; i < 4; i++) {
-        // o(i) += ... */ ??/ /
+        // o(i) += ... */ ?/ /
         float total = 0.0f;
         int16_t unused = 1;
         if ((int64_t)p[i] < 0 || (int64_t)p[i] >= 9) {

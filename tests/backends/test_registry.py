@@ -1,0 +1,103 @@
+"""The backends by name: found, imported late, and added without an edit elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tc.backends import registry
+from tc.backends.base import Backend, KernelText, ShapedBackend
+from tc.backends.interpret import InterpretBackend
+from tc.errors import BackendError
+from tests.support.kernels import matmul
+
+
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registrations of a test end with it."""
+    monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_each_backend_keeps_its_contract(name: str) -> None:
+    backend = registry.get(name)
+    assert backend.name == name
+    assert backend.checks_by_default
+    assert isinstance(backend, Backend) != isinstance(backend, ShapedBackend)
+    assert registry.get(name) is backend
+    assert (backend.usable() is None) == (name in registry.usable_names())
+    if isinstance(backend, Backend):
+        text = backend.emit(matmul(2, 3, 4))
+        assert isinstance(text, KernelText)
+        assert (text.backend, str(text)) == (name, text.source)
+        assert text.kernel == matmul(2, 3, 4)
+
+
+def test_the_interpreter_needs_no_kernel() -> None:
+    assert isinstance(registry.get("interpret"), InterpretBackend)
+    assert "interpret" in registry.usable_names()
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("Numba", "numba"), ("interpreter", "interpret"), ("C", "c"), ("", "numba")],
+)
+def test_unknown_names_are_refused(name: str, nearest: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        registry.get(name)
+    assert str(caught.value) == (
+        f"BackendError: there is no backend {name!r}; there are numba, c, interpret\n"
+        f'repair: backend="{nearest}"'
+    )
+
+
+@pytest.mark.parametrize("name", [None, 3, ["c"]])
+def test_what_is_no_name_is_refused(name: object) -> None:
+    with pytest.raises(BackendError, match="there is no backend"):
+        registry.get(name)
+
+
+@pytest.mark.usefixtures("entries")
+def test_a_new_backend_is_one_call() -> None:
+    registry.register("twin", "tc.backends.interpret:InterpretBackend")
+    registry.register("twin", "tc.backends.interpret:InterpretBackend")  # again is fine
+    assert registry.names() == ("numba", "c", "interpret", "twin")
+    assert isinstance(registry.get("twin"), InterpretBackend)
+
+
+@pytest.mark.usefixtures("entries")
+def test_names_are_taken_once() -> None:
+    with pytest.raises(BackendError) as caught:
+        registry.register("c", "elsewhere:C")
+    assert str(caught.value) == (
+        "BackendError: the backend name 'c' already stands for tc.backends.c:CBackend\n"
+        "repair: register('c2', 'elsewhere:C')"
+    )
+    with pytest.raises(BackendError, match="does not name a class"):
+        registry.register("new", "no_colon")
+
+
+@pytest.mark.usefixtures("entries")
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [("no_such_module:B", "No module named 'no_such_module'"),
+     ("tc.backends.c:NoSuchClass", "has no attribute 'NoSuchClass'")],
+)  # fmt: skip
+def test_what_cannot_be_imported_is_unusable(target: str, reason: str) -> None:
+    registry.register("broken", target)
+    assert "broken" not in registry.usable_names()
+    assert reason in str(registry.reason_unusable("broken"))
+    with pytest.raises(BackendError, match="backend 'broken' cannot be loaded: "):
+        registry.get("broken")
+
+
+def test_backends_are_imported_when_used() -> None:
+    script = (
+        "import sys; from tc.backends import registry as r; r.get('c'); r.get('interpret');"
+        "print([m for m in ('numba', 'islpy', 'scipy') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in ("[]", "['islpy']")  # the interpreter may use sets
