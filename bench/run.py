@@ -47,7 +47,7 @@ def row(kernel: Kernel, backend: str) -> tuple[str, ...]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", default="numba", choices=[b for b in tc.backends()])
+    parser.add_argument("--backend", default="numba", choices=list(tc.backends()))
     parser.add_argument("--only", default="", help="kernels whose label contains this")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", tc.TCWarning)
