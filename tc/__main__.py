@@ -7,6 +7,8 @@ Exit status 0: done; 1: an error in the program or the inputs, printed with its 
 from __future__ import annotations
 
 import argparse
+import ast
+import contextlib
 import sys
 import time
 import warnings
@@ -19,6 +21,7 @@ import numpy as np
 from tc import api
 from tc.api import emit, explain
 from tc.backends import registry
+from tc.dtypes import BOOL
 from tc.errors import InputError, TCError, TCWarning
 from tc.frontend.format import format_source
 from tc.pipeline import check_defs, check_module, parse_source
@@ -47,7 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             status: int = arguments.command(arguments)
             return status
     except TCError as error:
-        print(error, file=sys.stderr)
+        print(_in_shell_words(error), file=sys.stderr)
+        return 1
+    except MemoryError:
+        print("tc: there is not enough memory for these sizes", file=sys.stderr)
         return 1
     except UsageError as error:
         print(f"tc: {error}", file=sys.stderr)
@@ -117,6 +123,24 @@ def _program_command(commands: Any, name: str, text: str) -> argparse.ArgumentPa
     parser.add_argument("values", nargs="*", metavar="NAME=VALUE")
     parser.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
     return parser
+
+
+def _in_shell_words(error: TCError) -> TCError:
+    """The error with a repair for the command line, where it names Python arguments.
+
+    >>> _in_shell_words(TCError("no entry", repair="entry='2x'")).repair
+    '--entry 2x'
+    >>> _in_shell_words(TCError("M is missing", repair='{"N": 2, "M": 64}')).repair
+    'N=2 M=64'
+    """
+    repair = error.repair or ""
+    if repair.startswith("entry="):
+        error.repair = f"--entry {ast.literal_eval(repair.removeprefix('entry='))}"
+    elif repair.startswith("{"):
+        with contextlib.suppress(SyntaxError, ValueError):
+            sizes = ast.literal_eval(repair)
+            error.repair = " ".join(f"{name}={value}" for name, value in sizes.items())
+    return error
 
 
 def _show_warning(message: Warning, *_: object, **__: object) -> None:
@@ -255,7 +279,9 @@ def _values(program: Program, pairs: dict[str, str], rng: np.random.Generator) -
     for name, text in pairs.items():
         number = numbers[name]
         tensor = program.tensors.get(name)
-        if number is not None:
+        if number is not None and tensor is not None and tensor.dtype == BOOL:
+            values[name] = bool(number)
+        elif number is not None:
             values[name] = number
         elif tensor is None:
             raise InputError(f"{name} is a size of {program.name}: give an integer, not {text!r}")
@@ -287,8 +313,8 @@ def _outputs(
 
 
 def _number(text: str) -> int | float | bool | None:
-    if text in ("True", "False"):
-        return text == "True"
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     for kind in (int, float):
         try:
             return kind(text)
@@ -303,6 +329,17 @@ def _array(tensor: Tensor, text: str, sizes: dict[str, int], rng: np.random.Gene
         return _load(tensor, text)
     shape_text, _, bounds_text = rest.partition(":")
     shape = _shape(tensor, shape_text, sizes)
+    try:
+        return _filled(tensor, fill, shape, bounds_text, rng)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise InputError(
+            f"{tensor.name} of shape {shape} does not fit into memory", span=tensor.span
+        ) from error
+
+
+def _filled(
+    tensor: Tensor, fill: str, shape: tuple[int, ...], bounds_text: str, rng: np.random.Generator
+) -> Any:
     dtype = tensor.dtype
     if fill != "random":
         return np.full(shape, fill == "ones", dtype.numpy)

@@ -70,11 +70,11 @@ def error_bound(
     targets: dict[str, np.ndarray] = {}
     if outputs is not None:
         given = bind_outputs(signature, outputs)
-        targets, _, _ = view_outputs(signature, given, values, family, like)
+        targets, family, _ = view_outputs(signature, given, values, family, like)
     check_initial(program, frozenset(targets))
     arrays = dict(zip(program.inputs, views, strict=True))
     shaped = shape_program(program, sizes_of_arrays(program, arrays))
-    check_outputs(signature, targets, shaped.shapes, views)
+    check_outputs(signature, targets, shaped.shapes, views, family)
     warn_doubts((*program.doubts, *shaped.doubts, *start_doubts(shaped, frozenset(targets))), 2)
     try:
         bounds = bound_of_shaped(shaped, arrays, targets)

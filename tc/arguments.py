@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from tc.arrays import NUMPY, Family, Refusal, family_of, same_family
-from tc.dtypes import BOOL, DType
+from tc.dtypes import BOOL, INT64, UINT64, DType
 from tc.errors import InputError
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
@@ -245,7 +245,9 @@ def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array
     elif not _fits_integer(value, dtype):
         info = np.iinfo(parameter.numpy)
         cause = f"is {short(value)}, but {dtype} holds {info.min} to {info.max}"
-        raise fault(signature, parameter, cause, "declare a wider type: int64 {name}", "Y3")
+        wider = [w for w in (INT64, UINT64) if _fits_integer(value, w)]
+        repair = f"declare a wider type: {wider[0]} {{name}}" if wider else "a smaller {name}"
+        raise fault(signature, parameter, cause, repair, "Y3")
     return np.array(value, parameter.numpy)
 
 

@@ -46,7 +46,8 @@ class Family:
     `view` gives a numpy array on the same memory, `target` one that may be written to, and both
     raise `Refusal`; `wrap` makes a fresh row-major numpy array, aligned to `alignment` bytes, an
     array like its second argument; `touch` tells the library that an array is being written to;
-    `cast` is how its users write a change of dtype, `convert` how they take over an array.
+    `cast` is how its users write a change of dtype, `convert` how they take over an array, and
+    `fresh` how they make one.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Family:
     cast: str = "{name}.astype(np.{dtype})"
     convert: str | None = "np.asarray({name})"
     alignment: int = 1
+    fresh: str = "np.empty({shape}, np.{dtype})"
 
 
 def same_family(left: Family, right: Family) -> bool:
@@ -217,7 +219,16 @@ def _torch_family(torch: Any, kind: type) -> Family:
 
     cast = "{name}.to(torch.{dtype})"
 
-    return Family("torch", view, target, wrap, increment, cast, "torch.as_tensor({name})")
+    return Family(
+        "torch",
+        view,
+        target,
+        wrap,
+        increment,
+        cast,
+        "torch.as_tensor({name})",
+        fresh="torch.empty({shape}, dtype=torch.{dtype})",
+    )
 
 
 def _is_lazily_negated(tensor: Any) -> bool:

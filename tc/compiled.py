@@ -125,7 +125,7 @@ class Compiled:
             arrays = dict(zip(self.program.inputs, views, strict=True))
             special = self._build(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
         if targets:
-            check_outputs(signature, targets, special.shaped.shapes, views)
+            check_outputs(signature, targets, special.shaped.shapes, views, family)
             if family is not NUMPY:
                 for array in given.values():
                     family.touch(array)

@@ -96,6 +96,7 @@ def check_outputs(
     targets: Mapping[str, Array],
     shapes: Mapping[str, tuple[int, ...]],
     inputs: Sequence[Array],
+    family: Family,
 ) -> None:
     """The arrays can be written to: type, shape, layout, and memory shared with no other."""
     for parameter in signature.outputs:
@@ -105,23 +106,27 @@ def check_outputs(
         shape = shapes[parameter.name]
         # carray: row-major, aligned and writable
         if target.dtype != parameter.numpy or target.shape != shape or not target.flags.carray:
-            raise _unfit(signature, parameter, target, shape)
+            raise _unfit(signature, parameter, target, shape, family)
         for other, array in zip(signature.inputs, inputs, strict=True):
             if overlaps(target, array):
-                raise _shared(signature, parameter, f"the input {other.name}")
+                raise _shared(signature, parameter, f"the input {other.name}", shape, family)
     if len(targets) > 1:
         names = list(targets)
         for position, name in enumerate(names):
             for other_name in names[:position]:
                 if overlaps(targets[name], targets[other_name]):
                     parameter = next(p for p in signature.outputs if p.name == name)
-                    raise _shared(signature, parameter, f"the output {other_name}")
+                    other_text = f"the output {other_name}"
+                    raise _shared(signature, parameter, other_text, shapes[name], family)
 
 
 def _unfit(
-    signature: Signature, parameter: Parameter, target: Array, shape: tuple[int, ...]
+    signature: Signature,
+    parameter: Parameter,
+    target: Array,
+    shape: tuple[int, ...],
+    family: Family,
 ) -> InputError:
-    fresh = f"np.empty({shape}, np.{{dtype}})"
     if target.dtype != parameter.numpy:
         cause = f"has dtype {target.dtype}, but the output has dtype {parameter.dtype}"
     elif target.shape != shape:
@@ -132,12 +137,22 @@ def _unfit(
         cause = f"has strides {target.strides} in bytes, but outputs are row-major (N2)"
     else:
         cause = "is not aligned to its element type"
-    return fault(signature, parameter, f"in outputs= {cause}", fresh, "R4")
+    return fault(signature, parameter, f"in outputs= {cause}", _fresh(family, shape), "R4")
 
 
-def _shared(signature: Signature, parameter: Parameter, other: str) -> InputError:
+def _shared(
+    signature: Signature,
+    parameter: Parameter,
+    other: str,
+    shape: tuple[int, ...],
+    family: Family,
+) -> InputError:
     cause = f"in outputs= shares memory with {other}"
-    return fault(signature, parameter, cause, "np.empty_like({name})", "R4")
+    return fault(signature, parameter, cause, _fresh(family, shape), "R4")
+
+
+def _fresh(family: Family, shape: tuple[int, ...]) -> str:
+    return family.fresh.replace("{shape}", str(shape))
 
 
 def _name_of(

@@ -18,6 +18,9 @@ NUMPY_NAMES = (
     "uint64",
 )  # fmt: skip
 _LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
+LONGEST = 200
+"""Letters of a name that are kept: LLVM merges names that agree in their first thousand or so."""
+
 _RESERVED = frozenset(
     (
         *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *RUNTIME_NAMES, *HELPER_NAMES,
@@ -56,6 +59,7 @@ def _spell(name: str, taken: set[str]) -> str:
     """
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
     plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
+    plain = plain[:LONGEST]
     spelling, count = plain, 0
     while spelling in taken:
         count += 1

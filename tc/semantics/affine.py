@@ -142,6 +142,11 @@ def pieces(expr: Expr) -> int:
     return count
 
 
+def has_too_many_pieces(expr: Expr, known: Known) -> bool:
+    """Whether an integer expression would be quasi-affine, but for MAX_PIECES."""
+    return pieces(expr) > MAX_PIECES and _is_affine(expr, known)
+
+
 def _is_affine(expr: Expr, known: Known) -> bool:
     if expr.dtype.is_float or expr.dtype == BOOL:
         return False

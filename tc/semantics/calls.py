@@ -12,7 +12,7 @@ from tc.semantics.builder import Builder, declared, note_read
 from tc.semantics.names import CONCAT, Invocation, Signature
 from tc.semantics.resolve import Frame, Seen
 from tc.semantics.resolved import FlatTensor
-from tc.semantics.suggest import counted, element, listed, nearest, one_line
+from tc.semantics.suggest import closest, counted, element, listed, nearest, one_line
 from tc.source import Span
 
 
@@ -181,14 +181,22 @@ def unknown_def(
     call: Invocation, signature: Signature, defs: Mapping[str, Signature]
 ) -> CheckError:
     name = call.callee.text
-    near = nearest(name, (*defs, CONCAT))
     known = [other for other in defs if other != signature.name]
+    fitting = [
+        other
+        for other in known
+        if len(defs[other].params) == len(call.args)
+        and len(defs[other].returns) == len(call.targets)
+    ]
+    near = nearest(name, (*known, CONCAT)) or closest(name, fitting)
+    only = fitting[0] if len(fitting) == 1 else None
     return CheckError(
         f"'{name}' is not a def of this text" + (f"; did you mean '{near}'?" if near else ""),
         rule="N4",
         span=call.callee.span,
         repair=near
-        or (f"call one of {listed(known, 'or')}" if known else f"def {name}(...) -> (...) {{...}}"),
+        or only
+        or (f"call {listed(known, 'or')}" if known else f"def {name}(...) -> (...) {{...}}"),
     )
 
 

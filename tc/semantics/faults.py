@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from tc.dtypes import BOOL
 from tc.errors import AccessError
-from tc.semantics.program import Binary, Read, Statement
+from tc.semantics.affine import MAX_PIECES, pieces
+from tc.semantics.program import Binary, Call, Expr, Read, Statement, walk
 
 
 def read_error(
@@ -26,13 +27,16 @@ def read_error(
     """
     axis = next((a for a, s in enumerate(subscripts) if not 0 <= s < shape[a]), 0)
     place = ", ".join(map(str, subscripts))
+    many = _many_pieces(read.subscripts[axis])
     zero = "bool(0)" if read.dtype == BOOL else "0"
     return AccessError(
         f"{_instance(statement, indices)} reads {read.tensor}({place}), but {read.tensor} has"
-        f" shape ({', '.join(map(str, shape))}){_axis(axis, len(shape), shape)}",
+        f" shape ({', '.join(map(str, shape))}){_axis(axis, len(shape), shape)}{many}",
         rule="G7",
         span=read.span,
-        repair=f"correct the subscript's data, or write pad({read.span.text}, {zero})",
+        repair=f"write pad({read.span.text}, {zero})"
+        if many
+        else f"correct the subscript's data, or write pad({read.span.text}, {zero})",
     )
 
 
@@ -47,6 +51,17 @@ def division_error(
         rule="Y4",
         span=division.span,
         repair=f"write ({tested} == 0 ? 0 : {whole})",
+    )
+
+
+def _many_pieces(subscript: Expr) -> str:
+    """That a subscript without data is checked only here because of its many pieces (G2)."""
+    count = pieces(subscript)
+    if count <= MAX_PIECES or any(isinstance(node, Read | Call) for node in walk(subscript)):
+        return ""
+    return (
+        f"; with {count} of / % min max ?: and conditions, more than {MAX_PIECES}, the subscript "
+        "does not count as affine and is checked only here"
     )
 
 

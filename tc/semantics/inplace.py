@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from tc import sets
 from tc.errors import RangeError
 from tc.semantics.accesses import GuardedRead, facts
-from tc.semantics.affine import function_of, linear_form
+from tc.semantics.affine import (
+    MAX_PIECES,
+    function_of,
+    has_too_many_pieces,
+    linear_form,
+    pieces,
+)
 from tc.semantics.preconditions import (
     IterationSpace,
     is_exact,
@@ -44,8 +50,7 @@ def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
             continue
         subscripts = read.read.subscripts
         if not all(is_exact(s, linear_form(s, known), known, space) for s in subscripts):
-            raise _error(situation, read, "reads a place that is not affine: another instance "
-                         "may write there")  # fmt: skip
+            raise _error(situation, read, _not_affine(situation, read))
         try:
             pair = _conflict(situation, read, space)
         except sets.TooComplex:
@@ -53,6 +58,16 @@ def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
                          "what it reads") from None  # fmt: skip
         if pair is not None:
             raise _error(situation, read, _described(situation, read, *pair))
+
+
+def _not_affine(situation: Situation, read: GuardedRead) -> str:
+    for subscript in read.read.subscripts:
+        if has_too_many_pieces(subscript, situation.known):
+            return (
+                f"reads a place with {pieces(subscript)} of / % min max ?: and conditions, and with "
+                f"more than {MAX_PIECES} it does not count as affine: another instance may write there"
+            )
+    return "reads a place that is not affine: another instance may write there"
 
 
 def _is_pointwise(situation: Situation, read: GuardedRead, ranges: Mapping[str, Range]) -> bool:

@@ -74,7 +74,7 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
         return convert(lower(expr, mode, cx), compute_dtype(want))
     value = folded(expr, cx)
     if value is not None:
-        return literal(value, want, expr.span)
+        return literal(value, want, expr.span, mode)
     match expr:
         case Conditional():
             return p.Select(
@@ -104,7 +104,7 @@ def lower_index(expr: Resolved, mode: Mode, cx: Context, what: str) -> p.Expr:
             span=expr.span,
             repair=f"int32({text})",
         )
-    return convert(lower(expr, mode.as_index(), cx), INT64)
+    return convert(lower(expr, mode.as_whole(), cx), INT64)
 
 
 def is_integer_type(dtype: Type) -> bool:
@@ -129,7 +129,7 @@ def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
             return _binary(expr, mode, cx)
         case Number(value=value):
             weak = INT64 if isinstance(value, int) else mode.weak_float
-            return literal(value, weak, span)
+            return literal(value, weak, span, mode)
         case Function():
             return _function(expr, mode, cx)
         case Unary():
@@ -192,7 +192,7 @@ def _binary(expr: Binary, mode: Mode, cx: Context) -> p.Expr:
     dtype = own_dtype(found, mode)
     value = folded(expr, cx) if isinstance(found, Weak) else None
     if value is not None:
-        return literal(value, dtype, expr.span)
+        return literal(value, dtype, expr.span, mode)
     if not mode.index:
         doubt_mix(cx.type(expr.left), cx.type(expr.right), expr.op, expr.span, cx)
     left = lower_to(expr.left, found, mode, cx)
@@ -206,7 +206,7 @@ def _unary(expr: Unary, mode: Mode, cx: Context) -> p.Expr:
     dtype = own_dtype(found, mode)
     value = folded(expr, cx) if isinstance(found, Weak) else None
     if value is not None:
-        return literal(value, dtype, expr.span)
+        return literal(value, dtype, expr.span, mode)
     operand = lower_to(expr.operand, found, mode, cx)
     return operand if expr.op == "+" else p.Unary("-", operand, dtype, span=expr.span)
 
@@ -252,8 +252,8 @@ def _cast(expr: Cast, mode: Mode, cx: Context) -> p.Expr:
 def _pad(expr: Pad, mode: Mode, cx: Context) -> p.Expr:
     """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
     found = cx.type(expr)
-    inner = Mode(mode.index, mode.weak_float, True, mode.late)
-    outer = Mode(mode.index, mode.weak_float, mode.bare_only, True)
+    inner = Mode(mode.index, mode.weak_float, True, mode.late, mode.whole)
+    outer = Mode(mode.index, mode.weak_float, mode.bare_only, True, mode.whole)
     if not mode.index:
         doubt_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
     guard = _in_bounds(expr.inside, inner, cx)

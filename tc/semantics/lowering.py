@@ -26,25 +26,31 @@ from tc.semantics.types import Memo, type_of
 from tc.source import Span
 
 MAX_NODES = 20_000
+_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
     """How an expression stands in its surroundings; `weak_float` is the type in which weak
-    floating values are computed, `bare_only` and `late` go to the reads (G9)."""
+    floating values are computed, `bare_only` and `late` go to the reads (G9); `whole`: a value
+    must be an integer here, in a subscript or a bound."""
 
     index: bool = False
     weak_float: DType = FLOAT64
     bare_only: bool = False
     late: bool = False
+    whole: bool = False
 
     def with_weak_float(self, dtype: DType) -> Mode:
         if self.weak_float == dtype:
             return self
-        return Mode(self.index, dtype, self.bare_only, self.late)
+        return Mode(self.index, dtype, self.bare_only, self.late, self.whole)
 
     def as_index(self) -> Mode:
-        return self if self.index else Mode(True, FLOAT64, self.bare_only, self.late)
+        return self if self.index else Mode(True, FLOAT64, self.bare_only, self.late, self.whole)
+
+    def as_whole(self) -> Mode:
+        return self if self.whole else Mode(True, FLOAT64, self.bare_only, self.late, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +111,22 @@ def wrapped(value: int, dtype: DType) -> int | float | bool:
     return low - (1 << dtype.bits) if dtype.kind == "int" and low >> (dtype.bits - 1) else low
 
 
-def literal(value: int | float, dtype: DType, span: Span) -> p.Expr:
+def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:
     """A literal of a type, which its value must fit (Y1)."""
     if not fits(value, dtype):
         raise CheckError(
             f"the literal {shown(value)} does not fit {dtype}, the type that it takes here",
             rule="Y1",
             span=span,
-            repair=_roomier(value, span),
+            repair=_roomier(value, span, mode),
         )
     computed = compute_dtype(dtype)
     return p.Literal(float(value) if dtype.is_float else value, computed, span=span)
 
 
-def _roomier(value: int | float, span: Span) -> str:
+def _roomier(value: int | float, span: Span, mode: Mode) -> str:
+    if mode.whole and isinstance(value, int):  # no cast to a float may stand there
+        return str(_MAX_INT32 if value > 0 else -_MAX_INT32)
     for dtype in ("int32", "int64", "uint64") if isinstance(value, int) else ("float32",):
         if fits(value, DTYPES[dtype]):
             return f"{dtype}({one_line(span, 'x')})"

@@ -10,13 +10,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from tc import builtins
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics.program import Doubt
-from tc.semantics.suggest import indices, listed, one_line
+from tc.semantics.suggest import indices, listed, nearest, one_line
 from tc.source import Span
 
 CONCAT = "concat"
+MIN_MAX = ("min", "max")
+PAD = "pad"
+SPELLED_OTHERWISE = {
+    "relu": "fmax({}, 0)",
+    "sigmoid": "1 / (1 + exp(-({})))",
+    "ln": "log({})",
+    "arctan": "atan({})",
+    "arcsin": "asin({})",
+    "arccos": "acos({})",
+    "sqr": "pow({}, 2)",
+    "power": "pow({}, y)",
+    "not": "!({})",
+}
+"""Functions of other libraries, by what they are here."""
 MAX_STATEMENTS = 10_000
 MAX_CALL_DEPTH = 50
 MAX_JOINED = 100
@@ -154,8 +169,12 @@ def _step(
     if statement.indices is not None or not isinstance(rhs, ast.Apply):
         return statement
     callee = rhs.name.text
-    if callee in tensors or (callee not in defs and callee != CONCAT):
+    if callee in tensors:
         return statement
+    if callee not in defs and callee != CONCAT:
+        if not _is_misspelt_call(rhs, tensors, defs):
+            return statement
+        return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
     if statement.op != "=":
         raise CheckError(
             f"the call of '{callee}' gives whole tensors and cannot be reduced with "
@@ -172,6 +191,17 @@ def _step(
             repair=f"{statement.target.text} = {one_line(rhs.span)}",
         )
     return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
+
+
+def _is_misspelt_call(rhs: ast.Apply, tensors: set[str], defs: Mapping[str, ast.Def]) -> bool:
+    """Whether an unknown name is given tensors by name, as the defs of a text are."""
+    name = rhs.name.text
+    functions = (*builtins.BUILTINS, *builtins.ALIASES, *MIN_MAX, PAD)
+    if name in functions or name in SPELLED_OTHERWISE or len(defs) < 2 or not rhs.args:
+        return False
+    if not all(isinstance(arg, ast.Name) and arg.text in tensors for arg in rhs.args):
+        return False
+    return nearest(name, (*tensors, *functions)) is None or nearest(name, defs) is not None
 
 
 def _clashes(

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from tc import sets
 from tc.errors import RangeError
 from tc.semantics.accesses import Access
-from tc.semantics.affine import function_of, is_affine, linear_form
+from tc.semantics.affine import (
+    MAX_PIECES,
+    function_of,
+    has_too_many_pieces,
+    is_affine,
+    linear_form,
+    pieces,
+)
 from tc.semantics.program import Expr, Range
 from tc.semantics.rounds import (
     INFEASIBLE,
@@ -140,6 +147,11 @@ def _reason(situation: Situation, access: Access, free: list[str]) -> str:
     subscript = f"subscript {access.axis} of '{access.text}'"
     if not access.constrains:
         return f"{subscript}, inside pad, is no bare variable (G9)"
+    if has_too_many_pieces(access.subscript, situation.known):
+        return (
+            f"{subscript} has {pieces(access.subscript)} of / % min max ?: and conditions, and "
+            f"with more than {MAX_PIECES} it does not count as affine (G7)"
+        )
     if not is_affine(access.subscript, situation.known):
         return f"{subscript} is not affine (G7)"
     if len(free) > 1:

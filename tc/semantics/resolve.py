@@ -11,7 +11,7 @@ from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.expressions import MAX_HEIGHT
-from tc.semantics.names import CONCAT, Signature
+from tc.semantics.names import CONCAT, MIN_MAX, PAD, SPELLED_OTHERWISE, Signature
 from tc.semantics.resolved import (
     Binary,
     Bound,
@@ -30,24 +30,11 @@ from tc.semantics.resolved import (
     Unary,
     height,
 )
-from tc.semantics.suggest import counted, element, nearest, one_line
+from tc.semantics.suggest import closest, counted, element, nearest, one_line
 from tc.source import Span
 
-MIN_MAX = ("min", "max")
-PAD = "pad"
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _LOGICAL = frozenset(("&&", "||"))
-_SPELLED_OTHERWISE = {
-    "relu": "fmax({}, 0)",
-    "sigmoid": "1 / (1 + exp(-({})))",
-    "ln": "log({})",
-    "arctan": "atan({})",
-    "arcsin": "asin({})",
-    "arccos": "acos({})",
-    "sqr": "pow({}, 2)",
-    "power": "pow({}, y)",
-}
-"""Functions of other libraries, by what they are here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +223,12 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
     return Index(name, span=expr.span)
 
 
-def _called(expr: ast.Apply) -> str:
+def _called(expr: ast.Apply, callee: str) -> str:
     """The call as a statement of its own may stand: with the names of whole tensors."""
     names = [
         arg.name.text if isinstance(arg, ast.Apply) else one_line(arg.span) for arg in expr.args
     ]
-    return f"{expr.name.text}({', '.join(names)})"
+    return f"{callee}({', '.join(names)})"
 
 
 def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> Resolved:
@@ -254,7 +241,7 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
             "an expression",
             rule="N4",
             span=expr.span,
-            repair=f"t = {_called(expr)}, and read t(i) here",
+            repair=f"t = {_called(expr, name)}, and read t(i) here",
         )
     if name in MIN_MAX or name == PAD:
         _check_count(expr, 2)
@@ -353,10 +340,13 @@ def _unknown_function(expr: ast.Apply, scope: Scope) -> NoReturn:
     elif name in scope.bindings or name in scope.hidden:
         what = "is a binding, which has no elements and takes no arguments"
     functions = (*builtins.BUILTINS, *builtins.ALIASES, *MIN_MAX, PAD)
-    near = nearest(name, (*signature.tensors(), *functions, *scope.defs, CONCAT))
-    if name in _SPELLED_OTHERWISE and expr.args:
+    others = {*scope.defs, CONCAT} - {signature.name}
+    near = nearest(name, (*signature.tensors(), *functions, *others)) or closest(name, others)
+    if name in SPELLED_OTHERWISE and expr.args:
         near = None
-        repair = _SPELLED_OTHERWISE[name].format(one_line(expr.args[0].span))
+        repair = SPELLED_OTHERWISE[name].format(one_line(expr.args[0].span))
+    elif near in others:
+        repair = f"t = {_called(expr, near)}, before this statement, and read t(i) here"
     elif near is not None:
         repair = f"{near}({', '.join(one_line(arg.span) for arg in expr.args)})"
     elif "is neither" not in what:

@@ -333,5 +333,7 @@ def check_shape(tensor: Tensor, shape: tuple[int, ...], span: Span) -> None:
             f"{tensor.name} would have the shape {shape}: more than 2**62 bytes",
             rule="G4",
             span=span,
-            repair="make the ranges of its index variables smaller",
+            repair="declare smaller sizes"
+            if tensor.shape is not None
+            else "make the ranges of its index variables smaller",
         )

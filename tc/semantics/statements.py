@@ -3,6 +3,7 @@ R2, G8, T5, and the part of P1 that holds for all sizes)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -10,6 +11,8 @@ from typing import NoReturn
 from tc.dtypes import DType
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.frontend.repairs import intersection
+from tc.semantics.loose import check_loose, loose_names
 from tc.semantics.names import Signature
 from tc.semantics.resolve import (
     BindingValue,
@@ -84,7 +87,9 @@ def resolve_statement(
     for clause in statement.where:
         match clause:
             case ast.RangeClause():
-                earlier = [r.span for r in where if r.variable == clause.variable.text]
+                ranges = [c for c in statement.where if isinstance(c, ast.RangeClause)]
+                same = [c for c in ranges if c.variable.text == clause.variable.text]
+                earlier = same[: same.index(clause)]
                 where.append(_range(clause, scope, tensors, earlier, {*outer, *right.variables}))
                 rest.variables.setdefault(clause.variable.text, clause.variable.span)
             case ast.Binding():
@@ -100,7 +105,11 @@ def resolve_statement(
         variables.setdefault(name, span)
     target = frame.tensors[statement.target.text]
     reduces = len(variables) > len(outer)
-    _check_reduction(statement, signature, outer, variables)
+    ranged = {clause.variable for clause in where}
+    exprs = (rhs, *exists, *(binding.value for binding in bindings.values()))
+    loose = loose_names(variables, {*outer, *ranged}, exprs)
+    check_loose(loose, variables, signature)
+    _check_reduction(statement, signature, outer, variables, loose)
     computed = (*right.reads, *(read for read in rest.reads if read.in_subscript))
     _check_self_reads(statement, target, reduces, computed)
     initialises = statement.op.endswith("!")
@@ -210,7 +219,7 @@ def _range(
     clause: ast.RangeClause,
     scope: Scope,
     tensors: Mapping[str, FlatTensor],
-    earlier: list[Span],
+    earlier: list[ast.RangeClause],
     indices_used: set[str],
 ) -> FlatRange:
     name = clause.variable.text
@@ -230,8 +239,8 @@ def _range(
             f"the where clause gives '{name}' two ranges",
             rule="G8",
             span=clause.span,
-            repair="delete one of them",
-            notes=((earlier[0], "the first one is here"),),
+            repair=f"{intersection(earlier[0], clause)}, in place of both",
+            notes=((earlier[0].span, "the first one is here"),),
         )
     begin, end = (
         _bound(bound, name, scope, tensors, indices_used) for bound in (clause.begin, clause.end)
@@ -340,8 +349,9 @@ def _check_reduction(
     signature: Signature,
     outer: Mapping[str, Span],
     variables: Mapping[str, Span],
+    loose: Iterable[str],
 ) -> None:
-    """Raise for `=` with reduction variables (R1)."""
+    """Raise for `=` with reduction variables (R1); those in `loose` need a range as well."""
     if statement.op != "=" or len(variables) == len(outer):
         return
     reduced = [name for name in variables if name not in outer]
@@ -349,9 +359,15 @@ def _check_reduction(
     meant = [(n, near) for n in reduced if len(n) > 1 and (near := nearest(n, known))]
     text = statement.span.source.text
     start, end = statement.span.start, statement.span.end
-    line = " ".join(
-        (text[start : statement.op_span.start] + "+=!" + text[statement.op_span.end : end]).split()
-    )
+    left, right = text[start : statement.op_span.start], text[statement.op_span.end : end]
+    line = " ".join(f"{left}+=!{right}".split())
+    ranges = ", ".join(f"{name} in 0:2" for name in loose)
+    if meant and {name for name, _ in meant}.issuperset(reduced):
+        for name, near in meant:
+            right = re.sub(rf"(?<![\w.]){name}(?!\w)", near, right)
+        line = " ".join(f"{left}={right}".split())
+    elif ranges and "<=>" not in line:
+        line += f", {ranges}" if statement.where else f" where {ranges}"
     only = "is" if len(reduced) == 1 else "are"
     raise CheckError(
         f"{listed(reduced)} {only} not on the left of '=', so the statement reduces over "

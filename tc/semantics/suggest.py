@@ -29,6 +29,17 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def closest(name: str, candidates: Iterable[str]) -> str | None:
+    """Like `nearest`, but less strict: for where the name can only be one of the candidates.
+
+    >>> closest("gg", ["g", "norm"]), closest("gg", ["norm"])
+    ('g', None)
+    """
+    known = sorted(set(candidates) - {name})
+    found = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.6)
+    return nearest(name, known) or (found[0] if found else None)
+
+
 def listed(names: Sequence[str], word: str = "and") -> str:
     """Names in quotes as a phrase.
 

@@ -107,6 +107,20 @@ def test_run_scalars_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "y: float32 3 = [3., 3., 3.]" in capsys.readouterr().out
 
 
+def test_bool_scalars_and_shell_repairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.tc"
+    path.write_text(
+        "def 2x(bool b) -> (o) { o = b ? 1 : 0 }def g(float(N) a, float(M) b) -> (o) { o +=! a(i) }"
+    )
+    for text, value in (("1", 1), ("true", 1), ("False", 0)):
+        assert main(["run", str(path), "--entry", "2x", f"b={text}", "--backend", "interpret"]) == 0
+        assert f"o: int32 scalar = {value}" in capsys.readouterr().out
+    assert main(["explain", str(path)]) == 1
+    assert "repair: --entry " in capsys.readouterr().err
+    assert main(["explain", str(path), "--entry", "g", "N=2"]) == 1
+    assert "repair: N=2 M=" in capsys.readouterr().err
+
+
 def test_explain_and_emit(mm: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", mm, "M=2", "K=3", "N=4"]) == 0
     assert "0:3" in capsys.readouterr().out
@@ -139,6 +153,7 @@ def test_usage_errors(
         (["A=ones:2x3"], "B"),
         (["A=ones:2x3", "X=3"], "'X'"),
         (["A=random", "B=ones:3x4"], "the size M"),
+        (["A=zeros:999999999999x999999", "B=ones:3x4"], "does not fit into memory"),
     ],
 )
 def test_input_errors(
