@@ -15,6 +15,7 @@ import numpy as np
 from tc.backends.c_helpers import C_TYPES
 from tc.backends.c_names import Names
 from tc.backends.intervals import Interval, interval, type_interval
+from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
@@ -320,18 +321,11 @@ def _float_text(value: float, dtype: DType) -> str:
 
 
 def element(buffer: str, indices: tuple[Expr, ...], context: Context) -> str:
-    """An element by its offset from element (0, ..., 0), the sum of index * stride. Indices are
-    in bounds, so the sum stays in int64."""
-    text, rest = "", 0
-    for index, stride in zip(indices, context.buffers[buffer].strides, strict=True):
-        if isinstance(index, Const):
-            rest += int(index.value) * stride
-        elif stride != 0:
-            sign = "-" if stride < 0 else "+"
-            term = _at_least(index, _SUM if stride == 1 else _PRODUCT, context)
-            term = term if abs(stride) == 1 else f"{term} * {abs(stride) if text else stride}"
-            first = term if stride != -1 else f"-{_at_least(index, _ATOM, context)}"
-            text = f"{text} {sign} {term}" if text else first
-    if rest or not text:
-        text = f"{text} {'-' if rest < 0 else '+'} {abs(rest)}" if text else str(rest)
+    text = offset_text(
+        indices,
+        context.buffers[buffer].strides,
+        as_term=lambda index: _at_least(index, _SUM, context),
+        as_factor=lambda index: _at_least(index, _PRODUCT, context),
+        as_negated=lambda index: _at_least(index, _ATOM, context),
+    )
     return f"{context.names.buffers[buffer]}[{text}]"

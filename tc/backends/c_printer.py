@@ -30,6 +30,7 @@ from tc.kernel.ir import (
     Store,
     Var,
     row_major,
+    statements,
     unknown_node,
     walk,
 )
@@ -72,7 +73,7 @@ def print_kernel(kernel: Kernel, dialect: Dialect = C99) -> str:
 
 def values_of_fails(kernel: Kernel) -> dict[int, int]:
     """How many values the Fails of each site record."""
-    found = (s for region in kernel.regions for s in _statements(region))
+    found = (s for region in kernel.regions for s in statements(region))
     return {s.site: len(s.values) for s in found if isinstance(s, Fail)}
 
 
@@ -119,18 +120,8 @@ def _regions(kernel: Kernel, context: Context) -> Iterator[list[str]]:
         yield ["", *lines] if number and lines else lines
 
 
-def _statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for stmt in stmts:
-        yield stmt
-        if isinstance(stmt, For):
-            yield from _statements(stmt.body)
-        elif isinstance(stmt, If):
-            yield from _statements(stmt.then)
-            yield from _statements(stmt.otherwise)
-
-
 def _assigned(kernel: Kernel) -> frozenset[str]:
-    found = (s for region in kernel.regions for s in _statements(region))
+    found = (s for region in kernel.regions for s in statements(region))
     return frozenset(s.var for s in found if isinstance(s, Set))
 
 

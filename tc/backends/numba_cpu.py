@@ -17,12 +17,11 @@ import numba
 from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
-from tc.backends.numba_names import statements
 from tc.backends.numba_printer import print_kernel, shared_loop
 from tc.backends.numba_threads import LAUNCHER
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
-from tc.kernel.ir import Fail, Failure, Kernel
+from tc.kernel.ir import Fail, Failure, Kernel, statements
 
 PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""

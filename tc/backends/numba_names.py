@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tc.kernel.ir import For, If, Kernel, Let, Stmt
+from tc.kernel.ir import For, Kernel, Let, statements
 
 RUNTIME_NAMES = ("read_only", "record", "region", "share", "writable")
 HELPER_NAMES = (
@@ -66,14 +66,3 @@ def _spell(name: str, taken: set[str]) -> str:
         spelling = f"{plain}_{count}"
     taken.add(spelling)
     return spelling
-
-
-def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """The statements and all in them, in order."""
-    for stmt in stmts:
-        yield stmt
-        if isinstance(stmt, For):
-            yield from statements(stmt.body)
-        elif isinstance(stmt, If):
-            yield from statements(stmt.then)
-            yield from statements(stmt.otherwise)

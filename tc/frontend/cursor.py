@@ -7,6 +7,7 @@ import re
 from tc.errors import ParseError
 from tc.frontend.ast import Name
 from tc.frontend.lexer import scan
+from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source, Span
 
@@ -115,6 +116,8 @@ class Cursor:
     ) -> ParseError:
         """The error that something else was wanted than the current token."""
         token = self.token
+        if token.kind is Kind.NAME and token.text in PYTHON_WORDS:
+            return self.python_word(self.index)
         if token.kind is Kind.SIGN and token.text in FOREIGN:
             cause, paste = FOREIGN[token.text]
             return self.error(
@@ -131,6 +134,7 @@ class Cursor:
         """
         token, end = self.token, self.previous_end
         foreign = token.kind is Kind.SIGN and token.text in FOREIGN
+        foreign = foreign or (token.kind is Kind.NAME and token.text in PYTHON_WORDS)
         if self.at_end or foreign or "\n" not in self.source.text[end : token.start]:
             return self.unexpected(wanted, repair=repair, notes=notes)
         return self.error(
@@ -139,6 +143,19 @@ class Cursor:
             repair=repair,
             notes=notes,
         )
+
+    def python_word(self, at: int) -> ParseError:
+        """The error that the token `at` is one of Python's operators that are words."""
+        word = self.tokens[at]
+        if word.text in ("if", "else"):
+            cause = "there is no 'x if c else y'; a choice is written 'c ? x : y'"
+        else:
+            cause = f"there is no operator '{word.text}'; it is written '{PYTHON_WORDS[word.text]}'"
+        found = from_python(self.tokens, at)
+        if found is None:
+            return self.error(cause, span=self.span_of(word), repair=PYTHON_WORDS[word.text])
+        span = self.span(found.first.start, found.last.end)
+        return self.error(cause, span=span, repair=found.text)
 
     def no_name(self, what: str) -> ParseError:
         """The error that the current token names nothing."""

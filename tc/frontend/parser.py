@@ -38,6 +38,7 @@ from tc.frontend.expressions import (
     reject_brackets,
 )
 from tc.frontend.lexer import number_value
+from tc.frontend.repairs import PYTHON_WORDS, joined_clauses, reduction_written
 from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 from tc.source import Source
@@ -109,6 +110,7 @@ def _statement(cursor: Cursor) -> Statement:
         return _call(cursor, start, targets)
     if cursor.token.kind is not Kind.NAME:
         raise _no_statement(cursor)
+    _no_python_word(cursor)
     target = cursor.name("a target")
     if cursor.accept(","):
         return _call(cursor, start, (target, *_names(cursor, "a target of the call")))
@@ -171,6 +173,9 @@ def _assignment(cursor: Cursor, target: Name, start: int) -> Token:
         raise _no_reduction(cursor, written)
     if cursor.at("=="):
         raise cursor.error("'==' compares; a statement assigns with '='", repair=f"{written} = ...")
+    slip = reduction_written(cursor.tokens, cursor.index)
+    if slip is not None:
+        raise _misspelt_reduction(cursor, written, *slip)
     before = cursor.source.text[:start].rstrip(" \t")
     raise cursor.error(
         f"expected '=' or a reduction (+= *= min= max=, with ! to initialise) after '{written}', "
@@ -286,12 +291,11 @@ def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatemen
 def _second_where(cursor: Cursor, where: tuple[Clause, ...]) -> ParseError:
     span = cursor.span_of(cursor.step())
     more = _clauses(cursor)
-    clauses = (where[0].span.to(where[-1].span), more[0].span.to(more[-1].span))
     return cursor.error(
         "a statement has one 'where'; its clauses are separated by commas",
         rule="T5",
         span=span,
-        repair="where " + ", ".join(_one_line(clause.text) for clause in clauses),
+        repair=joined_clauses((*where, *more)),
     )
 
 
@@ -303,6 +307,22 @@ def _not_closed(cursor: Cursor, name: Name, opening: Token) -> ParseError:
         repair=f"write '}}' {where}",
         notes=((cursor.span_of(opening), "the '{' is here"),),
     )
+
+
+def _no_python_word(cursor: Cursor) -> None:
+    """Raise where the name here goes on with the expression before it, as in Python."""
+    before = cursor.tokens[cursor.index - 1]
+    negated = before.kind is Kind.NAME and before.text == "not"
+    if not negated and cursor.token.text not in PYTHON_WORDS:
+        return
+    count = 1
+    if cursor.ahead(1).text == "(":
+        while cursor.ahead(count).kind is not Kind.END and cursor.ahead(count).text != ")":
+            count += 1
+        count += 1
+    after = cursor.ahead(count)
+    if after.text != "," and after.text not in ASSIGNMENTS:
+        raise cursor.python_word(cursor.index - negated)
 
 
 def _no_statement(cursor: Cursor) -> ParseError:
@@ -337,12 +357,7 @@ def _no_index(cursor: Cursor, target: Name) -> ParseError:
 
 def _no_reduction(cursor: Cursor, written: str) -> ParseError:
     token = cursor.step()
-    value = "..."
-    try:
-        part = parse_part(cursor)
-        value = _one_line(cursor.span(part.start, part.end).text)
-    except ParseError:
-        pass
+    value = _value_here(cursor)
     repairs = {
         "-=": f"{written} += -({value})",
         "/=": f"{written} *= 1.0 / ({value})",
@@ -353,6 +368,27 @@ def _no_reduction(cursor: Cursor, written: str) -> ParseError:
         span=cursor.span_of(token),
         repair=repairs[token.text],
     )
+
+
+def _misspelt_reduction(cursor: Cursor, written: str, meant: str, count: int) -> ParseError:
+    start, end = cursor.token.start, cursor.token.end
+    for _ in range(count):
+        end = cursor.step().end
+    span = cursor.span(start, end)
+    spaced = ", without a space" if " " in _one_line(span.text) else ""
+    return cursor.error(
+        f"'{_one_line(span.text)}' is no operator; it is written '{meant}'{spaced}",
+        span=span,
+        repair=f"{written} {meant} {_value_here(cursor)}",
+    )
+
+
+def _value_here(cursor: Cursor) -> str:
+    try:
+        part = parse_part(cursor)
+    except ParseError:
+        return "..."
+    return _one_line(cursor.span(part.start, part.end).text)
 
 
 def _old_range(cursor: Cursor, name: Name) -> ParseError:

@@ -12,6 +12,8 @@ PYTHON_WORDS = {"and": "&&", "or": "||", "not": "!", "if": "?", "else": ":"}
 """Python's operators that are words, by what they are here."""
 
 _MAX_DEPTH = 50
+_INSIDE = frozenset("?:,)]")
+_ENDS = _INSIDE | {"}", "where", "<=>"}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
@@ -68,10 +70,6 @@ def _extreme(function: str, first: Expr, second: Expr) -> str:
         return a
     if isinstance(first, Number) and isinstance(second, Number):
         return (min if function == "min" else max)((first.value, a), (second.value, b))[1]
-    if function == "max" and "0" in (a, b):  # ranges start at 0 at least, but for reductions
-        other = b if a == "0" else a
-        if isinstance(first if b == "0" else second, Number):
-            return other
     return f"{function}({a}, {b})"
 
 
@@ -100,7 +98,7 @@ def reduction_written(tokens: Sequence[Token], at: int) -> tuple[str, int] | Non
     return None
 
 
-def from_python(tokens: Sequence[Token], text: str, at: int) -> Rewritten | None:
+def from_python(tokens: Sequence[Token], at: int) -> Rewritten | None:
     """The expression around the token `at`, its `and or not if else` written as here.
 
     None where no assignment stands before it, or its tokens are no such expression.
@@ -111,10 +109,10 @@ def from_python(tokens: Sequence[Token], text: str, at: int) -> Rewritten | None
     if start == 0:
         return None
     try:
-        rewritten, end = _Rewriter(tokens, text).choice(start, 0)
+        rewritten, end = _Rewriter(tokens).choice(start, 0)
     except _NotPython:
         return None
-    if end <= at or len(rewritten) > 160 or "#" in rewritten:
+    if end <= at or tokens[end].text in _INSIDE or len(rewritten) > 160:
         return None
     return Rewritten(" ".join(rewritten.split()), tokens[start], tokens[end - 1])
 
@@ -127,21 +125,27 @@ class _Rewriter:
     """Python's precedence of its words, from the loosest on; each method takes and gives a place
     in the tokens, and gives the text up to there."""
 
-    __slots__ = ("text", "tokens")
+    __slots__ = ("tokens",)
 
-    def __init__(self, tokens: Sequence[Token], text: str) -> None:
+    def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
-        self.text = text
 
     def choice(self, at: int, depth: int) -> tuple[str, int]:
         if depth > _MAX_DEPTH:
             raise _NotPython
-        then, at = self.disjunction(at, depth)
-        if not self._is(at, "if"):
-            return then, at
-        condition, at = self.disjunction(at + 1, depth)
-        if not self._is(at, "else"):
-            raise _NotPython
+        first, at = self.disjunction(at, depth)
+        if self._is(at, "if"):
+            then = first
+            condition, at = self.disjunction(at + 1, depth)
+            if not self._is(at, "else"):
+                return f"{condition} ? {then} : 0", at
+        elif self.tokens[at].text == "?":
+            condition = first
+            then, at = self.choice(at + 1, depth + 1)
+            if self.tokens[at].text != ":":
+                raise _NotPython
+        else:
+            return first, at
         otherwise, at = self.choice(at + 1, depth + 1)
         return f"{condition} ? {then} : {otherwise}", at
 
@@ -165,9 +169,8 @@ class _Rewriter:
             at, count = at + 1, count + 1
         start = at
         text, at = self.operand(at, depth)
-        simple = at == start + 1 or (
-            self.tokens[start].text == "(" and self._closing(start) == at - 1
-        )
+        opening = start + (self.tokens[start].kind in (Kind.NAME, Kind.KEYWORD))
+        simple = at == start + 1 or self._closing(opening) == at - 1
         if count and not simple:
             text = f"({text})"
         return "!" * count + text, at
@@ -178,8 +181,10 @@ class _Rewriter:
         while True:
             token = self.tokens[at]
             is_value = token.kind in (Kind.NAME, Kind.NUMBER, Kind.KEYWORD)
-            if token.kind is Kind.END or token.text in (",", ")", "]", "}", "where", "<=>", ":"):
+            if token.kind is Kind.END or token.text in _ENDS:
                 break
+            if _assigns(token):
+                raise _NotPython
             if is_value and (done or token.text in PYTHON_WORDS):
                 break  # the next statement begins, or a word
             pieces += self._gap(at, start)
@@ -209,13 +214,14 @@ class _Rewriter:
         return f"{opening}{', '.join(parts)}{self.tokens[at].text}", at + 1
 
     def _closing(self, at: int) -> int:
+        """Where the bracket closes that opens here; -1 where none opens."""
         depth = 0
         while self.tokens[at].kind is not Kind.END:
             depth += {"(": 1, ")": -1}.get(self.tokens[at].text, 0)
             if depth == 0:
-                return at
+                return at if self.tokens[at].text == ")" else -1
             at += 1
-        raise _NotPython
+        return -1
 
     def _gap(self, at: int, start: int) -> str:
         if at == start:

@@ -292,6 +292,17 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
+def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """The statements and all in them, in order."""
+    for stmt in stmts:
+        yield stmt
+        if isinstance(stmt, For):
+            yield from statements(stmt.body)
+        elif isinstance(stmt, If):
+            yield from statements(stmt.then)
+            yield from statements(stmt.otherwise)
+
+
 def unknown_node(node: NoReturn) -> InternalError:
     """What to raise at the end of a `match` that mypy proves complete."""
     return InternalError(f"unknown node {type(node).__name__}")

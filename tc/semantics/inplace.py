@@ -64,8 +64,9 @@ def _not_affine(situation: Situation, read: GuardedRead) -> str:
     for subscript in read.read.subscripts:
         if has_too_many_pieces(subscript, situation.known):
             return (
-                f"reads a place with {pieces(subscript)} of / % min max ?: and conditions, and with "
-                f"more than {MAX_PIECES} it does not count as affine: another instance may write there"
+                f"reads a place with {pieces(subscript)} of / % min max ?: and conditions, and "
+                f"with more than {MAX_PIECES} it does not count as affine: another instance may "
+                "write there"
             )
     return "reads a place that is not affine: another instance may write there"
 

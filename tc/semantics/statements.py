@@ -83,13 +83,13 @@ def resolve_statement(
         check_height(rhs, statement.rhs.span)
     where: list[FlatRange] = []
     exists: list[Read] = []
+    ranged: list[ast.RangeClause] = []
     rest = Findings()
     for clause in statement.where:
         match clause:
             case ast.RangeClause():
-                ranges = [c for c in statement.where if isinstance(c, ast.RangeClause)]
-                same = [c for c in ranges if c.variable.text == clause.variable.text]
-                earlier = same[: same.index(clause)]
+                earlier = [c for c in ranged if c.variable.text == clause.variable.text]
+                ranged.append(clause)
                 where.append(_range(clause, scope, tensors, earlier, {*outer, *right.variables}))
                 rest.variables.setdefault(clause.variable.text, clause.variable.span)
             case ast.Binding():
@@ -105,9 +105,9 @@ def resolve_statement(
         variables.setdefault(name, span)
     target = frame.tensors[statement.target.text]
     reduces = len(variables) > len(outer)
-    ranged = {clause.variable for clause in where}
+    bounded = {*outer, *(clause.variable for clause in where)}
     exprs = (rhs, *exists, *(binding.value for binding in bindings.values()))
-    loose = loose_names(variables, {*outer, *ranged}, exprs)
+    loose = loose_names(variables, bounded, exprs)
     check_loose(loose, variables, signature)
     _check_reduction(statement, signature, outer, variables, loose)
     computed = (*right.reads, *(read for read in rest.reads if read.in_subscript))
