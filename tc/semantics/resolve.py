@@ -356,7 +356,7 @@ def _unknown_function(expr: ast.Apply, scope: Scope) -> NoReturn:
     raise CheckError(
         f"'{name}' {what}" + (f"; did you mean '{near}'?" if near else ""),
         rule="N1",
-        span=expr.name.span,
+        span=expr.span if name in SPELLED_OTHERWISE else expr.name.span,
         repair=repair,
     )
 

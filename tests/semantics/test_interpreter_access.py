@@ -141,3 +141,18 @@ def test_rule_Y9_a_factor_beyond_int64_with_one_value() -> None:
     for factor in ("9223372036854775807", "1000000000000*1000000000000"):
         text = f"def f(float(N) a) -> (o) {{ o(i) = a(i*{factor}) }}"
         assert run(text, a=np.float32([7, 8])).tolist() == [7.0]
+
+
+def test_rule_G7_a_subscript_of_many_operations_is_checked_as_it_runs() -> None:
+    halves = "i" + "/2*2" * 9
+    error = failure(
+        f"def f(float(N) x) -> (o) {{ o(i) = x({halves}) where i in 0:5 }}",
+        x=np.zeros(3, np.float32),
+    )
+    assert "reads x(4), but x has shape (3): the subscript must be 0 to 2; with 9 of / % min " in (
+        error.cause
+    )
+    assert "more than 8, the subscript does not count as affine and is checked only here" in (
+        error.cause
+    )
+    assert error.repair == f"write pad(x({halves}), 0)"
