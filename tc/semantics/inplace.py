@@ -30,7 +30,7 @@ from tc.semantics.preconditions import (
 from tc.semantics.program import Index, Range
 from tc.semantics.rounds import Situation
 from tc.semantics.sizes import evaluate, source_text
-from tc.semantics.suggest import element
+from tc.semantics.suggest import element, unused
 
 _OTHER = "'"  # the second instance of a pair has primed variables
 
@@ -127,12 +127,13 @@ def _described(
 def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
     name = _name(situation)
     rank = len(read.read.subscripts)
+    old = unused(f"{name}_old", read.read.span)
     return RangeError(
         f"'{source_text(read.read)}' {what}",
         rule="P1",
         span=read.read.span,
-        repair=f"{element(name + '_old', rank)} = {element(name, rank)}, before this statement, "
-        f"and read {name}_old here",
+        repair=f"{element(old, rank)} = {element(name, rank)}, before this statement, "
+        f"and read {old} here",
     )
 
 

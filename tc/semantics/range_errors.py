@@ -314,6 +314,8 @@ def _feasible_where(
             end, end_text = last, _if_equal(situation, found and found[1], last)
     if begin >= end:
         return f"where {name} in 0:0"
+    if end == LARGEST:  # nothing says how far
+        return f"where {name} in {begin_text}:{begin + 2}"
     return f"where {name} in {begin_text}:{end_text}"
 
 

@@ -216,7 +216,8 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
             "in the right-hand side",
             rule="T5",
             span=expr.span,
-            repair=f"write the value of '{name}' here, or move its binding before this one",
+            repair=f"write the value of '{name}' here"
+            + (", or move its binding before this one" if scope.binding else ""),
             notes=((scope.hidden[name], f"'{name}' is bound here"),),
         )
     findings.variables.setdefault(name, expr.span)

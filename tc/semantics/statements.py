@@ -37,8 +37,11 @@ from tc.semantics.resolved import (
     Resolved,
     operands,
 )
-from tc.semantics.suggest import counted, element, indices, listed, nearest, one_line
+from tc.semantics.suggest import counted, element, indices, listed, nearest, one_line, unused
 from tc.source import Span
+
+MAX_VARIABLES = 32
+"""The dimensions that arrays of every supported numpy may have; blocks have one per variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def resolve_statement(
     variables = dict(outer)
     for name, span in (*right.variables.items(), *rest.variables.items()):
         variables.setdefault(name, span)
+    _check_count(variables)
     target = frame.tensors[statement.target.text]
     reduces = len(variables) > len(outer)
     bounded = {*outer, *(clause.variable for clause in where)}
@@ -344,6 +348,18 @@ def _no_size_expression(span: Span, allowed: str, repair: str) -> NoReturn:
     )
 
 
+def _check_count(variables: Mapping[str, Span]) -> None:
+    """Raise for more variables than an array has dimensions in every numpy (N1)."""
+    if len(variables) > MAX_VARIABLES:
+        raise CheckError(
+            f"the statement has {len(variables)} index variables, and at most {MAX_VARIABLES} "
+            "are supported",
+            rule="N1",
+            span=list(variables.values())[MAX_VARIABLES],
+            repair="split the statement, by way of a temporary",
+        )
+
+
 def _check_reduction(
     statement: ast.Comprehension,
     signature: Signature,
@@ -390,13 +406,14 @@ def _check_self_reads(
     for read in reads:
         if read.tensor != target:
             continue
-        copy = f"{element(name + '_old', rank)} = {element(name, rank)}"
+        old = unused(f"{name}_old", read.span)
+        copy = f"{element(old, rank)} = {element(name, rank)}"
         if read.in_subscript:
             raise CheckError(
                 f"a subscript reads '{name}', which this statement writes",
                 rule="P1",
                 span=read.span,
-                repair=f"{copy}, before this statement, and read {name}_old in the subscript",
+                repair=f"{copy}, before this statement, and read {old} in the subscript",
             )
         if reduces and statement.op.endswith("!"):
             raise CheckError(
@@ -404,5 +421,5 @@ def _check_self_reads(
                 "right-hand side reads it",
                 rule="P1",
                 span=read.span,
-                repair=f"{copy}, before this statement, and read {name}_old here",
+                repair=f"{copy}, before this statement, and read {old} here",
             )

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 from tc.source import Span
 
 MAX_PASTE = 160
+
+
+def unused(name: str, span: Span) -> str:
+    """A name like this one that the text of the span's source does not have.
+
+    >>> from tc.source import Source
+    >>> unused("a_old", Span(Source("a_old(i) = a(i)"), 0, 1))
+    'a_old2'
+    """
+    words = set(re.findall(r"\w+", span.source.text))
+    numbered = (name if n == 1 else f"{name}{n}" for n in itertools.count(1))
+    return next(candidate for candidate in numbered if candidate not in words)
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
