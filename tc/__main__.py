@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import math
 import sys
 import time
 import warnings
@@ -61,6 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        print(f"tc: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 2
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -96,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     run = _program_command(commands, "run", "run a def on arrays")
     run.add_argument("--backend", default="numba", choices=registry.names())
     run.add_argument("--out", metavar="DIR", help="save each output as DIR/NAME.npy")
-    run.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    run.add_argument("--seed", type=_seed, default=0, help="of random inputs (default 0)")
     run.add_argument(
         "--outputs",
         metavar="NAME=VALUE",
@@ -120,9 +124,16 @@ def _program_command(commands: Any, name: str, text: str) -> argparse.ArgumentPa
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", metavar="FILE", help="a text, - for standard input")
-    parser.add_argument("values", nargs="*", metavar="NAME=VALUE")
+    parser.add_argument("values", nargs="*", metavar="NAME=VALUE", default=[])
     parser.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
     return parser
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)  # argparse makes it a usage error
+    return value
 
 
 def _in_shell_words(error: TCError) -> TCError:
@@ -239,8 +250,8 @@ def _summary(name: str, array: Any) -> str:
 def _read(name: str) -> Source:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+    except (AttributeError, OSError, UnicodeDecodeError) as error:  # no standard input: None
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text, or not there"
         raise UsageError(f"cannot read {name}: {reason}") from error
     return Source(text, "<stdin>" if name == "-" else name)
 
@@ -328,6 +339,8 @@ def _array(tensor: Tensor, text: str, sizes: dict[str, int], rng: np.random.Gene
     if fill not in FILLS:
         return _load(tensor, text)
     shape_text, _, bounds_text = rest.partition(":")
+    if bounds_text and fill != "random":
+        raise UsageError(f"{tensor.name}={fill}:SHAPE takes no bounds, as {bounds_text!r}")
     shape = _shape(tensor, shape_text, sizes)
     try:
         return _filled(tensor, fill, shape, bounds_text, rng)
@@ -356,9 +369,14 @@ def _filled(
 def _bounds(name: str, text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     try:
-        return float(low), float(high) if colon else float("nan")
+        bounds = float(low), float(high) if colon else math.nan
     except ValueError:
-        raise UsageError(f"{name}=random:SHAPE:LOW:HIGH needs two numbers, not {text!r}") from None
+        bounds = math.nan, math.nan
+    if not bounds[0] <= bounds[1] < math.inf:
+        raise UsageError(
+            f"{name}=random:SHAPE:LOW:HIGH needs two numbers, LOW not above HIGH, not {text!r}"
+        )
+    return bounds
 
 
 def _shape(tensor: Tensor, text: str, sizes: dict[str, int]) -> tuple[int, ...]:

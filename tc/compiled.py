@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -57,6 +59,19 @@ class TensorInfo:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
+_FUNCTIONS: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked child: a lock that another thread of the parent held is never released there."""
+    for function in list(_FUNCTIONS):
+        function._make_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Compiled:
     """A def of a text as a function of arrays; made by `tc.compile` and `tc.define`.
 
@@ -90,8 +105,8 @@ class Compiled:
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
         self._special: OrderedDict[Hashable, Specialisation] = OrderedDict()
-        self._lock = threading.Lock()
-        self._building = threading.Lock()
+        self._make_locks()
+        _FUNCTIONS.add(self)
         self._warned: set[Doubt] = set()
 
     @property
@@ -179,6 +194,10 @@ class Compiled:
         source = self.program.source
         text = (source.text, source.name, self.program.name)
         return rebuild, (*text, self.backend, self.options, self._requested_check)
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
 
     def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
         return resolve_sizes(self.program, as_collection(self.signature, inputs, named))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -354,3 +355,23 @@ def test_functions_win_over_modules_of_their_name(first: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", "0", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
+    """Another thread may be compiling while the process forks; its lock is held in the child."""
+    script = """
+import os, signal, numpy as np, tc
+f = tc.compile("def f(float(N) a) -> (o) { o(i) = 2 * a(i) }", backend="interpret")
+f._building.acquire()
+f._lock.acquire()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    os._exit(int(f(np.ones(3, np.float32)).sum() != 6))
+print(os.waitpid(pid, 0)[1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0"

@@ -92,6 +92,9 @@ def test_values_before_and_after_options(mm: str, capsys: pytest.CaptureFixture[
             main(["run", mm, *wrong])
         assert stopped.value.code == 2
     with pytest.raises(SystemExit) as stopped:
+        main(["run", mm, "A=random:2x3", "B=ones:3x4", "--seed", "-1"])
+    assert stopped.value.code == 2
+    with pytest.raises(SystemExit) as stopped:
         main(["check", mm, "--what", "A=1"])
     assert stopped.value.code == 2
     capsys.readouterr()
@@ -136,6 +139,8 @@ def test_explain_and_emit(mm: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["A"], "not of the form NAME=VALUE"),
         (["A=ones:2xq", "B=ones:3x4"], "is not a shape"),
         (["A=ones:2x3", "A=ones:2x3"], "given twice"),
+        (["A=random:2x3:5:1", "B=ones:3x4"], "LOW not above HIGH"),
+        (["A=zeros:2x3:3", "B=ones:3x4"], "takes no bounds"),
     ],
 )
 def test_usage_errors(
