@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +22,51 @@ from tc.source import Source
 
 ROOT = Path(__file__).parent.parent
 MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
-FIRST_CALL = f"""
-import time, numpy as np
+FIRST_CALL = """
+import sys, time
 begin = time.perf_counter()
 import tc
 imported = time.perf_counter()
-a = np.ones((128, 64), np.float32); b = np.ones((64, 96), np.float32)
-tc.compile({MATMUL!r})(a, b)
-print(imported - begin, time.perf_counter() - imported)
+import numpy as np
+from tc.backends import registry
+from bench.compile_time import CASES
+tc.compile, registry.get("numba")
+ready = time.perf_counter()
+text, entry, shapes, rows = CASES[sys.argv[1]]
+inputs = [
+    np.ones(shape, np.int32 if rows and name.startswith("I") else np.float32)
+    for name, shape in shapes.items()
+]
+start = time.perf_counter()
+tc.compile(text, entry=entry)(*inputs)
+print(imported - begin, ready - imported, time.perf_counter() - start)
 """
 MODEL_SHAPES = {
     "LUT1": (10000, 64), "I1": (128, 50), "LUT2": (10000, 64), "I2": (128, 50),
     "I3": (128, 1024), "W": (1000, 1024), "W1": (128, 1128), "B1": (128,), "W2": (64, 128),
     "B2": (64,), "W3": (32, 64), "B3": (32,), "W4": (2, 32), "B4": (2,),
 }  # fmt: skip
+MLP3_SHAPES = {
+    "O1": (128, 128), "W2": (64, 128), "B2": (64,), "W3": (32, 64), "B3": (32,), "W4": (2, 32),
+    "B4": (2,),
+}  # fmt: skip
+
+
+def text(name: str) -> str:
+    return (TEXTS / f"{name}.tc").read_text(encoding="utf-8")
+
+
+CASES = {
+    "matmul": (MATMUL, "mm", {"A": (128, 64), "B": (64, 96)}, False),
+    "MLP3": (text("MLP3"), "MLP3", MLP3_SHAPES, False),
+    "prodModel": (text("prodModel"), "prodModel", MODEL_SHAPES, True),
+}
+"""Text, def, shapes of the inputs, and whether some are tables of indices."""
 
 
 def front_half() -> dict[str, float]:
     """Seconds of parse, check and ranges for the production model."""
-    source = Source((TEXTS / "prodModel.tc").read_text(encoding="utf-8"))
+    source = Source(text("prodModel"))
     module = parse(source)
     program = check(module, "prodModel")
     return medians(
@@ -51,17 +79,25 @@ def front_half() -> dict[str, float]:
     )
 
 
-def first_call() -> tuple[float, float]:
-    """Seconds of `import tc`, and from there to the first result, in a fresh process."""
-    samples = []
-    for _ in range(5):
-        done = subprocess.run(
-            [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        imported, called = done.stdout.split()
-        samples.append((float(imported), float(called)))
-    imports, calls = zip(*samples, strict=True)
-    return float(np.median(imports)), float(np.median(calls))
+def first_calls(name: str, rounds: int = 5) -> dict[str, float]:
+    """Seconds of `import tc`, of what its first use imports, and of the call of `tc.compile` and
+    the first of its result, in fresh processes: with an empty cache and with a warm one."""
+    samples: dict[str, list[float]] = {"import": [], "imports": [], "cold": [], "warm": []}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as directory:
+            for state in ("cold", "warm"):
+                done = subprocess.run(
+                    [sys.executable, "-c", FIRST_CALL, name],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    cwd=ROOT,
+                    env={**os.environ, "XDG_CACHE_HOME": directory},
+                )
+                seconds = map(float, done.stdout.split())
+                for key, value in zip(("import", "imports", state), seconds, strict=True):
+                    samples[key].append(value)
+    return {key: float(np.median(values)) for key, values in samples.items()}
 
 
 def overhead() -> dict[str, float]:
@@ -81,13 +117,18 @@ def overhead() -> dict[str, float]:
 
 def main() -> None:
     front = front_half()
-    imported, called = first_call()
+    firsts = {name: first_calls(name) for name in CASES}
     calls = overhead()
     rows = [
         ("prodModel: parse + check + ranges", milliseconds(sum(front.values())), "20 ms"),
         *((f"  {name}", milliseconds(seconds), "") for name, seconds in front.items()),
-        ("import tc", milliseconds(imported), "500 ms"),
-        ("first call of a matmul, fresh process", milliseconds(called), "2000 ms"),
+        ("import tc", milliseconds(firsts["matmul"]["import"]), "500 ms"),
+        ("what its first use imports", milliseconds(firsts["matmul"]["imports"]), ""),
+        *(
+            (f"first call of {name}, {state} cache", milliseconds(first[state]), target)
+            for name, first in firsts.items()
+            for state, target in (("cold", "1000 ms"), ("warm", "400 ms"))
+        ),
         (
             "overhead of a later call, outputs given",
             milliseconds(calls["call"] - calls["kernel"]),

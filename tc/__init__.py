@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tc import cache
     from tc.api import (
         Definitions,
         compile,
@@ -60,6 +61,7 @@ __all__ = [
     "TCWarning",
     "TensorInfo",
     "backends",
+    "cache",
     "compile",
     "define",
     "emit",
@@ -76,12 +78,13 @@ _HOMES = {
     "tc.options": ("Options",),
     "tc.source": ("Source",),
 }
+_MODULES = ("backends", "cache")  # the first can be called
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "backends":  # a package that can be called
-        return import_module("tc.backends")
+    if name in _MODULES:
+        return import_module(f"tc.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'tc' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

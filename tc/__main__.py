@@ -1,4 +1,4 @@
-"""The command line: `tc check | fmt | explain | run | emit`.
+"""The command line: `tc check | fmt | explain | run | emit | cache`.
 
 Exit status 0: done; 1: an error in the program or the inputs, printed with its place and repair;
 2: wrong usage.
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tc import api
+from tc import api, cache
 from tc.api import emit, explain
 from tc.backends import registry
 from tc.dtypes import BOOL
@@ -113,6 +113,13 @@ def _parser() -> argparse.ArgumentParser:
     emitted = _program_command(commands, "emit", "print the code made for given sizes")
     emitted.add_argument("--backend", default="c", choices=registry.names())
     emitted.set_defaults(command=_emit)
+
+    kept = commands.add_parser("cache", help="the kernels that are kept on disk")
+    actions = kept.add_subparsers(required=True, metavar="ACTION")
+    shown = actions.add_parser("show", help="where they are, and how many")
+    shown.set_defaults(command=_show_cache)
+    cleared = actions.add_parser("clear", help="remove them all")
+    cleared.set_defaults(command=_clear_cache)
     return parser
 
 
@@ -205,6 +212,32 @@ def _emit(arguments: argparse.Namespace) -> int:
     source, _, values = _program_and_values(arguments)
     print(emit(source, values, entry=arguments.entry, backend=arguments.backend))
     return 0
+
+
+def _show_cache(_: argparse.Namespace) -> int:
+    report = cache.store().report()
+    print(f"directory  {report.directory}")
+    print(f"entries    {report.entries}")
+    print(f"size       {_megabytes(report.size)} of at most {_megabytes(report.limit)}")
+    if report.fault is None:
+        print("used       yes")
+        return 0
+    print(f"used       no: {report.fault.reason}")
+    if report.fault.repair is not None:
+        print(f"repair: {report.fault.repair}", file=sys.stderr)
+    return 1
+
+
+def _clear_cache(_: argparse.Namespace) -> int:
+    store = cache.store()
+    removed = store.clear()
+    left = store.report().entries
+    print(f"removed {removed} of {removed + left} kernels from {store.directory}")
+    return 1 if left else 0
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -16,13 +16,14 @@ import numpy as np
 from tc.arguments import bind_inputs, read_inputs, signature_of
 from tc.arrays import NUMPY
 from tc.backends import registry
-from tc.backends.base import AnyBackend, Backend, CompiledKernel
+from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
 from tc.errors import BackendError, InputError, TCError, TCWarning, render
 from tc.kernel.ir import Kernel, row_major
 from tc.options import Options
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import (
     check_module,
+    element_strides,
     emit_kernel,
     lower_program,
     parse_source,
@@ -33,10 +34,12 @@ from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import Source
 from tc.specialisation import (
     Specialisation,
+    Temporaries,
     run_specialised,
     spaces,
     start_doubts,
 )
+from tc.stored_texts import stored_text
 
 REMEMBERED = 256
 """The number of specialisations that a function keeps, those used last."""
@@ -225,10 +228,8 @@ class Compiled:
         runner = shaped_backend = None
         copies: tuple[int, ...] = ()
         if isinstance(backend, Backend):
-            kernel = lower_program(shaped, sizes, initial=given, check=self.check)
-            runner = self._find(kernel)
-            if runner is None:
-                runner = backend.load(emit_kernel(kernel, backend, self.options))
+            text = self._text(backend, shaped, sizes, given)
+            runner = self._find(text.kernel) or backend.load(text)
             copies = odd_strides(shaped, sizes)
         else:
             shaped_backend = backend
@@ -238,8 +239,22 @@ class Compiled:
             shaped_backend,
             copies,
             spaces(shaped, self.program.outputs),
-            spaces(shaped, self.program.temporaries),
             (*shaped.doubts, *start_doubts(shaped, given)),
+            Temporaries.of(() if runner is None else runner.kernel.arguments),
+        )
+
+    def _text(
+        self, backend: Backend, shaped: ShapedProgram, sizes: CallSizes, given: frozenset[str]
+    ) -> KernelText:
+        def make() -> KernelText:
+            kernel = lower_program(
+                shaped, sizes, options=self.options, initial=given, check=self.check
+            )
+            return emit_kernel(kernel, backend, self.options)
+
+        strides = element_strides(shaped, sizes)
+        return stored_text(
+            shaped, strides, backend, self.options, initial=given, check=self.check, make=make
         )
 
     def _find(self, kernel: Kernel) -> CompiledKernel | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -11,14 +11,31 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """A scalar type; `kind` is "bool", "uint", "int" or "float"."""
+    """A scalar type; `kind` is "bool", "uint", "int" or "float".
+
+    In kernels, also a vector of `lanes` elements of such a type; programs know no vectors.
+
+    >>> vector = FLOAT32.vector(16)
+    >>> str(vector), vector.bits, vector.scalar == FLOAT32, vector == FLOAT32
+    ('float32x16', 32, True, False)
+    """
 
     name: str
     kind: str
-    bits: int
+    bits: int  # of an element
+    lanes: int = field(default=1, repr=False)
 
     def __str__(self) -> str:
-        return self.name
+        return self.name if self.lanes == 1 else f"{self.name}x{self.lanes}"
+
+    def vector(self, lanes: int) -> DType:
+        """The type of `lanes` such elements; the type itself for one."""
+        return DType(self.name, self.kind, self.bits, lanes)
+
+    @property
+    def scalar(self) -> DType:
+        """The type of an element."""
+        return self if self.lanes == 1 else DType(self.name, self.kind, self.bits)
 
     @property
     def numpy(self) -> np.dtype[np.generic]:

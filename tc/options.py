@@ -1,12 +1,104 @@
-"""How a program is compiled: one frozen value that can be compared, stored and read back."""
+"""How a program is compiled: frozen values that can be compared, stored and read back.
+
+Every field may be left to tc (None, or the default): it then chooses by the shape of the program.
+`PRESETS` names common choices. Options are checked when they are made, and against the processor
+that they are for when they are used (`check_options`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
+from tc.device import Device
 from tc.errors import BackendError
+
+FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
+VECTOR_BITS = (0, 128, 256, 512)
+
+
+def _refuse(cause: str, repair: str) -> None:
+    raise BackendError(cause, repair=repair)
+
+
+def _check_count(owner: str, name: str, value: object, least: int = 1) -> None:
+    if value is not None and (type(value) is not int or value < least):
+        _refuse(
+            f"{name}={value!r}: it is an integer of at least {least}, or None",
+            f"{owner}({name}={least})",
+        )
+
+
+def _check_flag(owner: str, name: str, value: object) -> None:
+    if value is not None and type(value) is not bool:
+        _refuse(f"{name}={value!r}: it is True, False or None", f"{owner}({name}=True)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOptions:
+    """How statements are fused (002, 5.2), and how long isl may think about it.
+
+    `fusion`: "max" fuses neighbours that share any loop, "preserve3coincident" those that keep
+    three parallel loops, "min" only the statements that write one tensor; "isl" leaves it to isl's
+    own scheduler, for at most `seconds`. "auto" is "max" where the operands of what is fused fit
+    into the cache, else "min". `factor`: sums of products may be factored (R5).
+
+    >>> ScheduleOptions(fusion="min").fusion
+    'min'
+    """
+
+    fusion: str = "auto"
+    factor: bool = True
+    seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.fusion not in FUSIONS:
+            names = ", ".join(map(repr, FUSIONS))
+            _refuse(f"fusion={self.fusion!r}: there are {names}", 'ScheduleOptions(fusion="auto")')
+        _check_flag("ScheduleOptions", "factor", self.factor)
+        seconds: object = self.seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+            _refuse(f"seconds={seconds!r}: it is a positive number", "ScheduleOptions(seconds=5.0)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappingOptions:
+    """How loops become vectors, registers and threads; None leaves a choice to tc.
+
+    `vector_bits`: width of vectors; 0 for none. `rows`, `vectors`: the register tile, rows times
+    vectors accumulators. `reduction_tile`: steps of a reduction between loads and stores of its
+    accumulators. `pack`: operands may be packed. `unroll`: the most statements that unrolling may
+    make of a region. `parallel`: loops may be shared among threads.
+
+    >>> MappingOptions(rows=8, vectors=3).rows
+    8
+    """
+
+    vector_bits: int | None = None
+    rows: int | None = None
+    vectors: int | None = None
+    reduction_tile: int | None = None
+    pack: bool | None = None
+    unroll: int = 4096
+    parallel: bool = True
+
+    def __post_init__(self) -> None:
+        if self.vector_bits is not None and self.vector_bits not in VECTOR_BITS:
+            _refuse(
+                f"vector_bits={self.vector_bits!r}: there are 0, 128, 256 and 512",
+                "MappingOptions(vector_bits=256)",
+            )
+        for name in ("rows", "vectors", "reduction_tile"):
+            _check_count("MappingOptions", name, getattr(self, name))
+        unroll: object = self.unroll
+        if unroll is None:
+            _refuse("unroll=None: it is an integer of at least 1", "MappingOptions(unroll=256)")
+        _check_count("MappingOptions", "unroll", unroll)
+        _check_flag("MappingOptions", "pack", self.pack)
+        _check_flag("MappingOptions", "parallel", self.parallel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,25 +106,53 @@ class Options:
     """Options of `tc.compile`, `tc.define` and `tc.emit`.
 
     `threads` is the largest number of threads that a call may use; None leaves it to the backend.
-    Raises BackendError for values that make no sense.
+    `match_library`: a plain contraction may be left to a library. Raises BackendError for values
+    that make no sense.
 
-    >>> Options(threads=2)
-    Options(threads=2)
-    >>> Options.from_json(Options(threads=2).to_json()) == Options(threads=2)
+    >>> Options(threads=2).threads
+    2
+    >>> options = Options(threads=2, mapping=MappingOptions(rows=4))
+    >>> Options.from_json(options.to_json()) == options
     True
     """
 
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
+    mapping: MappingOptions = field(default_factory=MappingOptions)
     threads: int | None = None
+    match_library: bool = False
 
     def __post_init__(self) -> None:
-        threads = self.threads
-        if threads is None:
-            return
-        if type(threads) is not int or threads < 1:
-            raise BackendError(
+        for name, kind in (("schedule", ScheduleOptions), ("mapping", MappingOptions)):
+            value: object = getattr(self, name)
+            if not isinstance(value, kind):
+                _refuse(
+                    f"{name}= is a tc.{kind.__name__}, and not of type {type(value).__name__}",
+                    f"Options({name}=tc.{kind.__name__}())",
+                )
+        threads: object = self.threads
+        if threads is not None and (type(threads) is not int or threads < 1):
+            _refuse(
                 f"threads={threads!r}: the number of threads is an integer of at least 1, or None",
-                repair="Options(threads=1)",
+                "Options(threads=1)",
             )
+        match: object = self.match_library
+        if type(match) is not bool:
+            _refuse(
+                f"match_library={match!r}: it is True or False",
+                "Options(match_library=False)",
+            )
+
+    @classmethod
+    def preset(cls, name: str) -> Options:
+        """The preset of a name (`PRESETS`); BackendError for an unknown one.
+
+        >>> Options.preset("naive").mapping.vector_bits
+        0
+        """
+        if name not in PRESETS:
+            names = ", ".join(map(repr, PRESETS))
+            _refuse(f"no preset {name!r}; there are {names}", f"Options.preset({min(PRESETS)!r})")
+        return PRESETS[name]
 
     def to_json(self) -> str:
         """The options as a JSON object, to be read by `from_json`."""
@@ -40,15 +160,67 @@ class Options:
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """Options written by `to_json`; BackendError for anything else."""
+        """Options written by `to_json`; BackendError for anything else. What is left out has its
+        default."""
         try:
             values = json.loads(text)
         except (TypeError, ValueError) as error:
             raise BackendError(f"the options are no JSON: {error}", repair="{}") from error
-        known = [field.name for field in dataclasses.fields(cls)]
-        if not isinstance(values, dict) or not set(values) <= set(known):
-            raise BackendError(
-                f"the options {text!r} are not an object with the keys {', '.join(known)}",
-                repair=cls().to_json(),
-            )
-        return cls(**values)
+        read = dict(_known(cls, values, text))
+        for name, kind in (("schedule", ScheduleOptions), ("mapping", MappingOptions)):
+            if name in read:
+                read[name] = kind(**_known(kind, read[name], json.dumps(read[name])))
+        return cls(**read)
+
+
+def _known(kind: Any, values: object, text: str) -> Mapping[str, Any]:
+    names = [f.name for f in fields(kind)]
+    if not isinstance(values, dict) or not set(values) <= set(names):
+        raise BackendError(
+            f"the options {text!r} are not an object with the keys {', '.join(names)}",
+            repair=json.dumps(dataclasses.asdict(kind())),
+        )
+    return values
+
+
+def check_options(options: Options, device: Device) -> None:
+    """BackendError if a processor cannot do what the options ask for.
+
+    >>> check_options(Options(), Device())
+    """
+    mapping = options.mapping
+    bits = device.vector_bits if mapping.vector_bits is None else mapping.vector_bits
+    if bits > device.vector_bits:
+        _refuse(
+            f"vector_bits={bits}, but the processor has vectors of {device.vector_bits} bits",
+            f"MappingOptions(vector_bits={device.vector_bits})",
+        )
+    rows, vectors = mapping.rows or 1, mapping.vectors or 1
+    most = device.vector_registers - 2
+    if rows * vectors > most:
+        _refuse(
+            f"rows={rows} times vectors={vectors} are {rows * vectors} accumulators, but of "
+            f"{device.vector_registers} vector registers {most} can be accumulators",
+            f"MappingOptions(rows={max(1, most // vectors)}, vectors={min(vectors, most)})",
+        )
+
+
+_NAIVE = Options(
+    schedule=ScheduleOptions(fusion="min", factor=False),
+    mapping=MappingOptions(vector_bits=0, rows=1, vectors=1, pack=False),
+)
+PRESETS: Mapping[str, Options] = {
+    "naive": _NAIVE,
+    "pointwise": Options(
+        schedule=ScheduleOptions(fusion="max"), mapping=MappingOptions(rows=1, pack=False)
+    ),
+    "contraction": Options(
+        schedule=ScheduleOptions(fusion="min"), mapping=MappingOptions(pack=True)
+    ),
+    "convolution": Options(
+        schedule=ScheduleOptions(fusion="preserve3coincident"), mapping=MappingOptions(pack=True)
+    ),
+    "mlp": Options(schedule=ScheduleOptions(fusion="max"), mapping=MappingOptions(pack=True)),
+}
+"""Named choices: plain loops in text order; streaming; one large contraction; convolutions with
+what follows them; chains of small contractions, a few rows at a time."""

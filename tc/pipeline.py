@@ -64,11 +64,13 @@ def lower_program(
     shaped: ShapedProgram,
     sizes: CallSizes,
     *,
+    options: Options | None = None,
     initial: frozenset[str] = frozenset(),
     check: bool,
 ) -> Kernel:
     """The loops for inputs with the strides of `sizes` and outputs `initial` from the caller."""
-    return lower(shaped, element_strides(shaped, sizes), initial=initial, check=check)
+    strides = element_strides(shaped, sizes)
+    return lower(shaped, strides, initial=initial, check=check, options=options)
 
 
 def emit_kernel(kernel: Kernel, backend: Backend, options: Options) -> KernelText:
@@ -100,7 +102,9 @@ def trace(
     shaped = timed("infer_ranges", lambda: shape_program(program, sizes))
     kernel = timed(
         "lower",
-        lambda: lower_program(shaped, sizes, initial=frozenset(program.needs_initial), check=check),
+        lambda: lower_program(
+            shaped, sizes, options=options, initial=frozenset(program.needs_initial), check=check
+        ),
     )
     text = timed("emit", lambda: emit_kernel(kernel, backend, options))
     return Trace(module, program, shaped, kernel, text, seconds)

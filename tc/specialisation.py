@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,12 +12,15 @@ from tc.arguments import Array
 from tc.arrays import address, empty
 from tc.backends.base import CompiledKernel, ShapedBackend
 from tc.errors import AccessError, BackendError, InternalError
-from tc.kernel.ir import Failure, Kernel
+from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import Binary, Doubt, Read, ShapedProgram, Statement, walk
 
 Space: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
+
+_ALIGNMENT = 64  # of temporaries, in bytes
+_MOST_SPARE = 4  # calls whose temporaries are kept
 
 IDENTITIES = {
     "+": "0",
@@ -25,6 +28,29 @@ IDENTITIES = {
     "min": "the largest value of its type",
     "max": "the smallest value of its type",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Temporaries:
+    """The memory of a kernel's temporaries. Each call that runs has its own; afterwards that of
+    a few calls is kept for later ones, which then allocate nothing."""
+
+    buffers: tuple[Buffer, ...]
+    spare: list[list[np.ndarray]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, buffers: tuple[Buffer, ...]) -> Temporaries:
+        return cls(tuple(b for b in buffers if b.role == "temporary"))
+
+    def take(self) -> list[np.ndarray]:
+        try:
+            return self.spare.pop()
+        except IndexError:
+            return [empty(b.shape, b.dtype.numpy, _ALIGNMENT) for b in self.buffers]
+
+    def give_back(self, arrays: list[np.ndarray]) -> None:
+        if len(self.spare) < _MOST_SPARE:
+            self.spare.append(arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +67,8 @@ class Specialisation:
     shaped_backend: ShapedBackend | None
     copies: tuple[int, ...]
     outputs: tuple[Space, ...]
-    temporaries: tuple[Space, ...]
     doubts: tuple[Doubt, ...]
+    temporaries: Temporaries
 
 
 def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[Space, ...]:
@@ -72,12 +98,12 @@ def run_specialised(
             targets[name] if name in targets else empty(shape, dtype, alignment)
             for name, shape, dtype in special.outputs
         ]
-        arrays = [*inputs, *outputs]
-        if special.temporaries:
-            arrays += [np.empty(shape, dtype) for _, shape, dtype in special.temporaries]
+        temporaries = special.temporaries.take()
     except MemoryError as error:
         raise out_of_memory(special.shaped) from error
+    arrays = [*inputs, *outputs, *temporaries]
     failure = runner.run([address(array) for array in arrays], threads=threads)
+    special.temporaries.give_back(temporaries)
     if failure is not None:
         raise access_error(special.shaped, runner.kernel, failure)
     return outputs

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, event, given, settings
 import tc
 from tc.kernel.evaluate import evaluate
 from tests.support.bounds import assert_within
-from tests.support.pipeline import as_arrays, checked, lowered, shaped
+from tests.support.pipeline import as_arrays, as_buffers, checked, lowered, shaped
 from tests.support.program_strategies import Generated, programs
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
@@ -39,9 +39,10 @@ def run_kernel(case: Generated) -> tuple[Any, ...]:
         n: np.array(a, order="C") for n, a in as_arrays(program, case.inputs).items()
     }
     shape = shaped(program, arrays)
-    for name in (*program.outputs, *program.temporaries):
+    for name in program.outputs:
         arrays[name] = np.empty(shape.shapes[name], program.tensors[name].dtype.numpy)
-    failure = evaluate(lowered(shape), arrays)
+    kernel = lowered(shape)
+    failure = evaluate(kernel, as_buffers(kernel, arrays))
     if failure is not None:
         raise tc.AccessError("the kernel recorded a failure")
     return tuple(arrays[name] for name in program.outputs)

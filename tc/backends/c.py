@@ -1,4 +1,4 @@
-"""The C backend: kernels as C99, compiled with the system's compiler and run on one thread."""
+"""The C backend: kernels as C, compiled with the system's compiler and run on one thread."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from pathlib import Path
 
 from tc.backends.base import KernelText
 from tc.backends.c_names import Names
-from tc.backends.c_printer import print_kernel, values_of_fails
+from tc.backends.c_printer import print_kernel, scratch_of, values_of_fails
+from tc.backends.scratch import ALIGNMENT
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
 
 COMPILERS = ("cc", "gcc", "clang")
-# without contraction, which some compilers do by default, results do not depend on the compiler
-FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off")
+# without contraction, which some compilers do by default, results do not depend on the compiler;
+# nobody looks at errno and at the flags of exceptions, without which loops become vectors
+FLAGS = (
+    *("-std=c99", "-O3", "-fPIC", "-shared"),
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
+)
 NATIVE = "-march=native"  # not every compiler has it for every machine
 TIME_LIMIT = 300.0
 _TAIL = 12  # lines of a compiler's message worth showing
@@ -58,8 +63,35 @@ class CBackend:
         function.restype = None
         counts = values_of_fails(text.kernel)
         width = 1 + max(counts.values()) if counts else 0
-        function.argtypes = [ctypes.c_void_p] * (len(text.kernel.buffers) + bool(width))
-        return CKernel(text.kernel, text.source, function, counts, width)
+        memory = Workspaces(scratch_of(text.kernel).size)
+        pointers = len(text.kernel.arguments) + bool(width) + bool(memory.size)
+        function.argtypes = [ctypes.c_void_p] * pointers
+        return CKernel(text.kernel, text.source, function, counts, width, memory)
+
+
+class Workspaces:
+    """Memory for the scratch buffers of calls: one piece for each call at a time, kept for later
+    ones, so that in the long run nothing is allocated. `size` is 0 for kernels that need none."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._idle: list[_Piece] = []
+
+    def take(self) -> _Piece:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Piece(self.size)
+
+    def give_back(self, piece: _Piece) -> None:
+        self._idle.append(piece)
+
+
+class _Piece:
+    def __init__(self, size: int) -> None:
+        self.memory = (ctypes.c_char * (size + ALIGNMENT))()
+        start = ctypes.addressof(self.memory)
+        self.address = start + -start % ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +104,7 @@ class CKernel:
     function: Callable[..., None]
     values: dict[int, int]
     width: int
+    workspaces: Workspaces
 
     def run(
         self,
@@ -79,11 +112,20 @@ class CKernel:
         *,
         threads: int | None = None,  # noqa: ARG002
     ) -> Failure | None:
+        if not self.workspaces.size:
+            return self._run(addresses)
+        piece = self.workspaces.take()
+        try:
+            return self._run(addresses, piece.address)
+        finally:
+            self.workspaces.give_back(piece)
+
+    def _run(self, addresses: Sequence[int], *workspace: int) -> Failure | None:
         if not self.width:
-            self.function(*addresses)
+            self.function(*addresses, *workspace)
             return None
         status = (ctypes.c_int64 * self.width)()
-        self.function(*addresses, ctypes.addressof(status))
+        self.function(*addresses, ctypes.addressof(status), *workspace)
         if status[0] == 0:
             return None
         site = status[0] - 1

@@ -1,19 +1,21 @@
 """Expressions of a kernel in C, each of exactly its type.
 
 Integers that may leave their type are computed unsigned, and divisions and conversions that could
-trap or be undefined go through helpers. What differs between C-like languages is in a `Dialect`.
+trap or be undefined go through helpers. What differs between C-like languages is in a `Dialect`,
+how they print vectors too (`c_vectors`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
-from tc.backends.c_helpers import C_TYPES
 from tc.backends.c_names import Names
+from tc.backends.c_types import C_TYPES
 from tc.backends.intervals import Interval, interval, type_interval
 from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
@@ -21,6 +23,7 @@ from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, DTyp
 from tc.errors import BackendError
 from tc.kernel.ir import (
     Binary,
+    Bits,
     Buffer,
     Call,
     Cast,
@@ -29,11 +32,15 @@ from tc.kernel.ir import (
     Expr,
     Load,
     Logical,
+    Reduce,
     Select,
     Unary,
     Var,
     unknown_node,
 )
+
+Printed: TypeAlias = tuple[str, int]
+"""The text of an expression, and the precedence of its outermost operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,8 @@ class Dialect:
 
     `includes` are header lines, each with a pattern of the texts that need it. `pointer` is the
     declaration of a buffer from "type" (with const, if any) and "name". `suffix` ends the names
-    of float functions. `native` are functions of the table that the language has itself.
+    of float functions. `native` are functions of the table that the language has itself. `vector`
+    prints vectors, and scalars made of them.
     """
 
     includes: tuple[tuple[str, str], ...]
@@ -50,28 +58,38 @@ class Dialect:
     pointer: str
     suffix: str
     native: Mapping[str, str]
+    vector: Callable[[Expr, Context], Printed]
 
 
 @dataclass(frozen=True)
 class Context:
-    """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
+    """`assigned` are the locals that a Set changes, `known` bounds on other variables, `lets` the
+    values of some of them, and `masks` the bits per lane of locals that are vectors of bool."""
 
     names: Names
     buffers: Mapping[str, Buffer]
     dialect: Dialect
     assigned: frozenset[str]
     known: Mapping[str, Interval]
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    masks: Mapping[str, int] = field(default_factory=dict)
 
     def knowing(self, name: str, bounds: Interval) -> Context:
         return replace(self, known={**self.known, name: bounds})
 
+    def remembering(self, name: str, value: Expr) -> Context:
+        return replace(self, lets={**self.lets, name: value})
+
+    def masking(self, name: str, bits: int) -> Context:
+        return replace(self, masks={**self.masks, name: bits})
+
 
 # precedence, loosest first
-_CHOICE, _OR, _AND, _EQUAL, _RELATION, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
-_LEVELS = {
-    "||": _OR, "&&": _AND, "==": _EQUAL, "!=": _EQUAL, "<": _RELATION, "<=": _RELATION,
-    ">": _RELATION, ">=": _RELATION, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
-    "%": _PRODUCT,
+CHOICE, OR, AND, BITS, EQUAL, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
+LEVELS = {
+    "||": OR, "&&": AND, "&": BITS, "|": BITS, "^": BITS, "==": EQUAL, "!=": EQUAL, "<": RELATION,
+    "<=": RELATION, ">": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM,
+    "*": PRODUCT, "/": PRODUCT, "%": PRODUCT,
 }  # fmt: skip
 _RING = ("+", "-", "*")
 
@@ -80,38 +98,41 @@ def text_of(expr: Expr, context: Context) -> str:
     return _expression(expr, context)[0]
 
 
-def _at_least(expr: Expr, level: int, context: Context) -> str:
+def at_least(expr: Expr, level: int, context: Context) -> str:
     text, own = _expression(expr, context)
     return text if own >= level else f"({text})"
 
 
 def bare(expr: Expr, context: Context) -> str:
     """The text where its place fixes the type, so that a constant need not say its own."""
-    return _bare_at_least(expr, _CHOICE, context)
+    return _bare_at_least(expr, CHOICE, context)
 
 
 def compared(expr: Expr, context: Context) -> str:
     """The text as an operand of a comparison."""
-    return _bare_at_least(expr, _SUM, context)
+    return _bare_at_least(expr, SUM, context)
 
 
 def _bare_at_least(expr: Expr, level: int, context: Context) -> str:
     if isinstance(expr, Const) and expr.dtype in (INT64, UINT64) and abs(expr.value) < 2**31:
         text = str(int(expr.value))
-        return text if expr.value >= 0 or level <= _UNARY else f"({text})"
-    return _at_least(expr, level, context)
+        return text if expr.value >= 0 or level <= UNARY else f"({text})"
+    return at_least(expr, level, context)
 
 
-def _infix(op: str, left: Expr, right: Expr, context: Context) -> tuple[str, int]:
-    """An infix operation; where one operand is no constant, it fixes the type of the other."""
-    level = _LEVELS[op]
-    if level in (_EQUAL, _RELATION):
-        least = _SUM, _SUM
-    elif level in (_OR, _AND):
+def _infix(op: str, left: Expr, right: Expr, context: Context) -> Printed:
+    """An infix operation; where one operand is no constant, it fixes the type of the other (but
+    not that of what is shifted)."""
+    level = LEVELS[op]
+    if level in (EQUAL, RELATION):
+        least = SUM, SUM
+    elif level in (BITS, SHIFT):  # compilers doubt their precedence
+        least = UNARY, UNARY
+    elif level in (OR, AND):
         least = level, level
     else:
         least = level, level + 1
-    first = _at_least if isinstance(right, Const) else _bare_at_least
+    first = at_least if isinstance(right, Const) or level == SHIFT else _bare_at_least
     texts = first(left, least[0], context), _bare_at_least(right, least[1], context)
     if op == "||":  # compilers doubt a && b || c
         texts = _grouped(left, texts[0], context), _grouped(right, texts[1], context)
@@ -119,21 +140,23 @@ def _infix(op: str, left: Expr, right: Expr, context: Context) -> tuple[str, int
 
 
 def _grouped(side: Expr, text: str, context: Context) -> str:
-    return f"({text})" if _expression(side, context)[1] == _AND else text
+    return f"({text})" if _expression(side, context)[1] == AND else text
 
 
-def _expression(expr: Expr, context: Context) -> tuple[str, int]:
+def _expression(expr: Expr, context: Context) -> Printed:
     """The text, of exactly the expression's type or a narrower one that C widens to int, and the
     precedence of its outermost operator."""
+    if expr.dtype.lanes > 1 or isinstance(expr, Reduce):
+        return context.dialect.vector(expr, context)
     match expr:
         case Const():
             return _constant(expr)
         case Var(name=name):
-            return context.names.variables[name], _ATOM
+            return context.names.variables[name], ATOM
         case Load(buffer=buffer, indices=indices, dtype=dtype):
             text = element(buffer, indices, context)
             # the caller's bytes may be others than 0 and 1, of which C's bool knows nothing
-            return (f"{text} != 0", _EQUAL) if dtype == BOOL else (text, _ATOM)
+            return (f"{text} != 0", EQUAL) if dtype == BOOL else (text, ATOM)
         case Unary():
             return _negation(expr, context)
         case Binary():
@@ -141,36 +164,38 @@ def _expression(expr: Expr, context: Context) -> tuple[str, int]:
         case Compare():
             return _compare(expr, context)
         case Logical(op="!", operands=(operand,)):
-            return f"!{_at_least(operand, _ATOM, context)}", _UNARY
+            return f"!{at_least(operand, ATOM, context)}", UNARY
         case Logical(op=op, operands=(left, right)):
             return _infix(op, left, right, context)
         case Select(condition=condition, then=then, otherwise=otherwise):
-            test = _at_least(condition, _OR, context)
-            first = _at_least if isinstance(otherwise, Const) else _bare_at_least
-            chosen = first(then, _OR, context), _bare_at_least(otherwise, _CHOICE, context)
-            return f"{test} ? {chosen[0]} : {chosen[1]}", _CHOICE
+            test = at_least(condition, OR, context)
+            first = at_least if isinstance(otherwise, Const) else _bare_at_least
+            chosen = first(then, OR, context), _bare_at_least(otherwise, CHOICE, context)
+            return f"{test} ? {chosen[0]} : {chosen[1]}", CHOICE
         case Call():
             return _call(expr, context)
         case Cast():
             return _cast(expr, context)
+        case Bits():
+            return _bits(expr, context)
         case _:
             raise unknown_node(expr)  # type: ignore[arg-type]  # Logical of three operands
 
 
-def _apply(function: str, args: Iterable[Expr], context: Context) -> tuple[str, int]:
-    return f"{function}({', '.join(bare(arg, context) for arg in args)})", _ATOM
+def _apply(function: str, args: Iterable[Expr], context: Context) -> Printed:
+    return f"{function}({', '.join(bare(arg, context) for arg in args)})", ATOM
 
 
-def _negation(expr: Unary, context: Context) -> tuple[str, int]:
+def _negation(expr: Unary, context: Context) -> Printed:
     dtype, operand = expr.dtype, expr.operand
     if dtype.is_float or interval(operand, context.known)[0] > type_interval(dtype)[0]:
-        text = _at_least(operand, _UNARY, context)
+        text = at_least(operand, UNARY, context)
         if dtype.is_float or dtype.kind == "int":
-            return f"-({text})" if text.startswith("-") else f"-{text}", _UNARY
-    return f"({C_TYPES[dtype]})(0 - {_unsigned(operand, dtype, context)})", _UNARY
+            return f"-({text})" if text.startswith("-") else f"-{text}", UNARY
+    return f"({C_TYPES[dtype]})(0 - {_unsigned(operand, dtype, context)})", UNARY
 
 
-def _binary(expr: Binary, context: Context) -> tuple[str, int]:
+def _binary(expr: Binary, context: Context) -> Printed:
     op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
     if dtype == BOOL:
         return _infix("&&" if op == "min" else "||", *operands, context)
@@ -192,9 +217,14 @@ def _binary(expr: Binary, context: Context) -> tuple[str, int]:
             return _infix(op, *operands, context)
         family = "div" if op == "/" else "mod"
         return _apply(f"tc_{family}_{dtype}", operands, context)
+    if op in ("&", "|", "^", ">>") or (op == "<<" and dtype in (UINT32, UINT64)):
+        return _infix(op, *operands, context)
+    if op == "<<":
+        count = _bare_at_least(expr.right, UNARY, context)
+        return f"({C_TYPES[dtype]})({_unsigned(expr.left, dtype, context)} << {count})", UNARY
     if dtype in (UINT32, UINT64) or _stays(expr, context):
         return _infix(op, *operands, context)
-    return f"({C_TYPES[dtype]})({_ring(expr, dtype, context)[0]})", _UNARY
+    return f"({C_TYPES[dtype]})({_ring(expr, dtype, context)[0]})", UNARY
 
 
 def _stays(expr: Binary, context: Context) -> bool:
@@ -211,11 +241,11 @@ def _stays(expr: Binary, context: Context) -> bool:
     return least <= min(found) and max(found) <= greatest
 
 
-def _ring(expr: Expr, dtype: DType, context: Context) -> tuple[str, int]:
+def _ring(expr: Expr, dtype: DType, context: Context) -> Printed:
     """A sum, difference or product in the unsigned type, whose low bits are the value."""
     if not (isinstance(expr, Binary) and expr.op in _RING):
-        return _unsigned(expr, dtype, context), _UNARY
-    level = _LEVELS[expr.op]
+        return _unsigned(expr, dtype, context), UNARY
+    level = LEVELS[expr.op]
     texts = []
     for side, least in ((expr.left, level), (expr.right, level + 1)):
         text, own = _ring(side, dtype, context)
@@ -229,14 +259,14 @@ def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
     target = UINT64 if dtype.bits == 64 else UINT32
     if isinstance(expr, Const) and expr.value >= 0:
         return _constant(Const(expr.value, target))[0]
-    return f"({C_TYPES[target]}){_bare_at_least(expr, _UNARY, context)}"
+    return f"({C_TYPES[target]}){_bare_at_least(expr, UNARY, context)}"
 
 
-def _compare(expr: Compare, context: Context) -> tuple[str, int]:
+def _compare(expr: Compare, context: Context) -> Printed:
     """A comparison; compilers warn of those whose result the types alone decide."""
     op, left, right = expr.op, expr.left, expr.right
     if not left.dtype.is_float and (decided := _decided(op, left, right)) is not None:
-        return str(decided).lower(), _ATOM
+        return str(decided).lower(), ATOM
     return _infix(op, left, right, context)
 
 
@@ -253,12 +283,18 @@ def _decided(op: str, left: Expr, right: Expr) -> bool | None:
     return None
 
 
-def _call(expr: Call, context: Context) -> tuple[str, int]:
-    builtin, dtype = BUILTINS[expr.function], expr.dtype
+def _call(expr: Call, context: Context) -> Printed:
+    dtype = expr.dtype
     if not dtype.is_float:  # abs
         if dtype.kind == "int":
             return _apply(f"tc_abs_{dtype}", expr.args, context)
         return _expression(expr.args[0], context)
+    return _apply(function_name(expr, context), expr.args, context)
+
+
+def function_name(expr: Call, context: Context) -> str:
+    """The function that computes one element of a call; BackendError where there is none."""
+    builtin = BUILTINS[expr.function]
     name = context.dialect.native.get(builtin.name, builtin.c)
     if name is None:
         raise BackendError(
@@ -266,10 +302,17 @@ def _call(expr: Call, context: Context) -> tuple[str, int]:
             rule="Y7",
             repair='backend="numba" (or backend="interpret")',
         )
-    return _apply(name + (context.dialect.suffix if dtype == FLOAT32 else ""), expr.args, context)
+    return name + (context.dialect.suffix if expr.dtype.scalar == FLOAT32 else "")
 
 
-def _cast(expr: Cast, context: Context) -> tuple[str, int]:
+def _bits(expr: Bits, context: Context) -> Printed:
+    source, target = expr.operand.dtype, expr.dtype
+    if source.is_float != target.is_float:
+        return _apply(f"tc_bits_{target}_of_{source}", (expr.operand,), context)
+    return _cast(Cast(expr.operand, target), context)
+
+
+def _cast(expr: Cast, context: Context) -> Printed:
     operand, source, target = expr.operand, expr.operand.dtype, expr.dtype
     if source == target:
         return _expression(operand, context)
@@ -286,10 +329,10 @@ def _cast(expr: Cast, context: Context) -> tuple[str, int]:
         return _apply(f"tc_half_of_{exact}", (operand,), context)
     if source.is_float and target.is_integer:
         return _apply(f"tc_to_{target}", (operand,), context)
-    return f"({C_TYPES[target]}){_bare_at_least(operand, _UNARY, context)}", _UNARY
+    return f"({C_TYPES[target]}){_bare_at_least(operand, UNARY, context)}", UNARY
 
 
-def _constant(const: Const) -> tuple[str, int]:
+def _constant(const: Const) -> Printed:
     """A constant of exactly its type.
 
     >>> from tc.dtypes import FLOAT64
@@ -298,7 +341,7 @@ def _constant(const: Const) -> tuple[str, int]:
     """
     value, dtype = const.value, const.dtype
     if dtype == BOOL:
-        return str(bool(value)).lower(), _ATOM
+        return str(bool(value)).lower(), ATOM
     if dtype.is_float:
         text = _float_text(float(value), dtype)
     elif value == type_interval(dtype)[0] and dtype in (INT32, INT64):
@@ -307,7 +350,7 @@ def _constant(const: Const) -> tuple[str, int]:
         text = f"{'-' if value < 0 else ''}{dtype.name.upper()}_C({abs(value)})"
     else:
         text = f"{value}u" if dtype == UINT32 else str(value)
-    return text, _UNARY if text.startswith("-") else _ATOM
+    return text, UNARY if text.startswith("-") else ATOM
 
 
 def _float_text(value: float, dtype: DType) -> str:
@@ -321,11 +364,22 @@ def _float_text(value: float, dtype: DType) -> str:
 
 
 def element(buffer: str, indices: tuple[Expr, ...], context: Context) -> str:
-    text = offset_text(
-        indices,
-        context.buffers[buffer].strides,
-        as_term=lambda index: _at_least(index, _SUM, context),
-        as_factor=lambda index: _at_least(index, _PRODUCT, context),
-        as_negated=lambda index: _at_least(index, _ATOM, context),
+    return element_text(buffer, indices, context.buffers[buffer].strides, context)
+
+
+def element_text(
+    buffer: str, indices: Sequence[Expr], strides: Sequence[int], context: Context
+) -> str:
+    """The element of a buffer at a sum of indices, each times its stride."""
+    return f"{context.names.buffers[buffer]}[{sum_text(indices, strides, context)}]"
+
+
+def sum_text(terms: Sequence[Expr], factors: Sequence[int], context: Context) -> str:
+    """The sum of int64 terms, each times its factor, that is known not to overflow."""
+    return offset_text(
+        terms,
+        factors,
+        as_term=lambda term: at_least(term, SUM, context),
+        as_factor=lambda term: at_least(term, PRODUCT, context),
+        as_negated=lambda term: at_least(term, ATOM, context),
     )
-    return f"{context.names.buffers[buffer]}[{text}]"

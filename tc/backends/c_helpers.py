@@ -1,4 +1,5 @@
 """The C functions that printed kernels call beside <math.h>; a text contains those it uses.
+Those on vectors are in `c_vector_helpers`.
 
 Names begin with "tc_", which no name of a program keeps. Helpers of arithmetic end in the type
 that they are for ("tc_div_int32"), built-in functions in C's own way ("tc_sinpi" for double,
@@ -10,15 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tc.backends.c_types import C_TYPES
+from tc.backends.c_vector_helpers import vector_helper_text
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
-
-C_TYPES: Mapping[DType, str] = {
-    dtype: {"bool": "bool", "float32": "float", "float64": "double", "float16": "uint16_t"}.get(
-        name, f"{name}_t"
-    )
-    for name, dtype in DTYPES.items()
-}
-"""Element types in C; half is kept as its bits."""
 
 # T is the type, U the unsigned one of its width, @ the suffix of float functions and constants
 
@@ -255,8 +250,12 @@ def helper_text(name: str) -> str | None:
         return _HALF[name].strip()
     if (builtin := _builtin(name)) is not None:
         return builtin
+    if (on_vectors := vector_helper_text(name)) is not None:
+        return on_vectors
     _, _, rest = name.partition("tc_")
     family, _, type_name = rest.partition("_")
+    if family == "bits":
+        return _bits(name, *(DTYPES[part] for part in type_name.split("_of_")))
     dtype = DTYPES.get(type_name)
     if dtype is None:
         return None
@@ -302,6 +301,19 @@ def _rounded(in_double: str) -> str:
     arguments = ", ".join(f"(double){p.removeprefix('double ')}" for p in parameters.split(", "))
     float_head = f"static inline float {name}f({parameters.replace('double', 'float')})"
     return f"{float_head}\n{{\n    return (float){name}({arguments});\n}}"
+
+
+def _bits(name: str, target: DType, source: DType) -> str:
+    return "\n".join(
+        (
+            f"static inline {C_TYPES[target]} {name}({C_TYPES[source]} x)",
+            "{",
+            f"    union {{ {C_TYPES[source]} from; {C_TYPES[target]} to; }} bits;",
+            "    bits.from = x;",
+            "    return bits.to;",
+            "}",
+        )
+    )
 
 
 def _conversion(dtype: DType) -> str:

@@ -12,8 +12,9 @@ from tc.kernel.ir import For, If, Kernel, Let, Stmt
 _KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline
 int long register restrict return short signed sizeof static struct switch typedef union unsigned
-void volatile while asm typeof bool true false complex imaginary status main NULL EOF INFINITY NAN
-HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS linux unix i386
+void volatile while asm typeof bool true false complex imaginary status workspace main NULL EOF
+INFINITY NAN HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS linux
+unix i386
 """.split()  # noqa: SIM905
 LIBRARY = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
@@ -41,8 +42,9 @@ _RESERVED_FUNCTIONS = _RESERVED.union(
     _OTHER_FUNCTIONS, (f + "f" for f in _OTHER_FUNCTIONS), (f + "l" for f in _OTHER_FUNCTIONS)
 )
 _RESERVED_FORMS = re.compile(
-    r"_.*|tc_.*|u?int\w*_t|(size|ptrdiff|wchar|float|double)_t|U?INT(8|16|32|64|MAX|PTR|_LEAST|_FAST)\w*|(FP|MATH|M)_\w*"
-    r"|(SIZE|PTRDIFF|SIG_ATOMIC|WCHAR|WINT)_\w*"
+    r"_.*|tc_.*|u?int\w*_t|(u?int|float)\d+x\d+"
+    r"|(size|ptrdiff|wchar|float|double)_t|U?INT(8|16|32|64|MAX|PTR|_LEAST|_FAST)\w*"
+    r"|(FP|MATH|M|SIZE|PTRDIFF|SIG_ATOMIC|WCHAR|WINT)_\w*"
 )
 _PREFIX = "v_"
 

@@ -1,23 +1,31 @@
 """Kernels as C: one function, plain loops, readable enough to be taken along (seeds 004).
 
-The text has no undefined behaviour where the kernel has a meaning, and compiles without a
-warning. Expressions are in `c_expressions`; what differs between C-like languages is a `Dialect`.
+The text is C99, with the vectors of GCC and Clang where the kernel has any. It has no undefined
+behaviour where the kernel has a meaning, and compiles without a warning. Expressions are in
+`c_expressions`; what differs between C-like languages is a `Dialect`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
 from tc.backends.c_expressions import Context, Dialect, bare, compared, element, text_of
-from tc.backends.c_helpers import C_TYPES, helper_texts
+from tc.backends.c_helpers import helper_texts
+from tc.backends.c_masks import bits_of_local
 from tc.backends.c_names import LIBRARY, Names
+from tc.backends.c_types import C_TYPES, VECTOR_PRAGMA, c_type, typedef_texts
+from tc.backends.c_vectors import local_type, local_value, vector_store_text, vector_text
 from tc.backends.intervals import interval, loop_interval
+from tc.backends.places import remembered
+from tc.backends.scratch import ALIGNMENT, ScratchLayout, scratch_layout
 from tc.dtypes import BOOL, INT64, UINT8
 from tc.kernel.ir import (
     Binary,
     Buffer,
     Comment,
+    Const,
     Expr,
     Fail,
     For,
@@ -45,30 +53,41 @@ C99 = Dialect(
     pointer="{type}* restrict {name}",
     suffix="f",
     native={},
+    vector=vector_text,
 )
+_MOST_UNROLLED = 64
 
 
 def print_kernel(kernel: Kernel, dialect: Dialect = C99) -> str:
     """The text of a kernel; equal kernels give equal texts. BackendError for functions that only
     scipy has (Y7).
 
-    The function takes a pointer for each buffer in order and, where the kernel can fail, a last
-    one to `status`: int64 numbers, 0 at first, that receive site + 1 and the values of the first
-    failure.
+    The function takes a pointer for each argument in order, where the kernel can fail one to
+    `status`: int64 numbers, 0 at first, that receive site + 1 and the values of the first
+    failure; and where it has scratch buffers one to `workspace`: the bytes of `scratch_of`, which
+    no other call uses at the same time.
     """
     names = Names.of(kernel)
     context = Context(names, {b.name: b for b in kernel.buffers}, dialect, _assigned(kernel), {})
     body = [line for lines in _regions(kernel, context) for line in lines]
     signature = _signature(kernel, context)
     code = "\n".join(_code(line) for line in body)
-    unused = [name for name in names.buffers.values() if not re.search(rf"\b{name}\b", code)]
-    body = [*(f"    (void){name};" for name in unused), *body]
+    body = [*_declarations(kernel, names, code), *body]
     helpers = helper_texts("\n".join(body))
-    text = "\n".join((*helpers, *signature, *body))
-    includes = [line for line, used in dialect.includes if re.search(used, _uncommented(text))]
-    parts = ["\n".join(_head(kernel, names)), "\n".join(includes), *helpers]
+    text = _uncommented("\n".join((*helpers, *signature, *body)))
+    vectors = typedef_texts(text)
+    text = "\n".join((*vectors, text))
+    includes = [line for line, used in dialect.includes if re.search(used, text)]
+    extensions = [VECTOR_PRAGMA, *vectors] if vectors else []
+    parts = map("\n".join, (_head(kernel, names), includes, extensions))
     function = "\n".join((*signature, "{", *body, "}"))
-    return "\n\n".join((*(part for part in parts if part), function)) + "\n"
+    return "\n\n".join((*(part for part in parts if part), *helpers, function)) + "\n"
+
+
+def scratch_of(kernel: Kernel) -> ScratchLayout:
+    """Where the scratch buffers lie in the workspace of a call. Registers are locals."""
+    scratch = tuple(b for b in kernel.buffers if b.role == "scratch")
+    return scratch_layout(Kernel(kernel.name, scratch, ()))
 
 
 def values_of_fails(kernel: Kernel) -> dict[int, int]:
@@ -89,16 +108,38 @@ def _head(kernel: Kernel, names: Names) -> Iterator[str]:
         if buffer.strides != row_major(buffer.shape):
             text += f", strides ({', '.join(map(str, buffer.strides))})"
         yield _plain(text)
+    if size := scratch_of(kernel).size:
+        yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT}"
+
+
+def _declarations(kernel: Kernel, names: Names, code: str) -> Iterator[str]:
+    """Buffers that the caller does not pass, and the arguments that nothing names."""
+    starts, words = scratch_of(kernel).starts, set(re.findall(r"\w+", code))
+    for buffer in kernel.buffers:
+        name, type_ = names.buffers[buffer.name], _element_type(buffer)
+        is_used = name in words
+        if buffer.role not in ("scratch", "register"):
+            yield from () if is_used else (f"    (void){name};",)
+        elif is_used and buffer.role == "scratch":
+            place = f"workspace + {starts[buffer.name]}"
+            yield f"    {type_}* restrict {name} = ({type_}*)({place});"
+        elif is_used:
+            yield f"    {type_} {name}[{max(1, math.prod(buffer.shape))}];"
+            yield f"    (void){name};"
+    if starts and not any(names.buffers[name] in words for name in starts):
+        yield "    (void)workspace;"
 
 
 def _signature(kernel: Kernel, context: Context) -> list[str]:
     pointer = context.dialect.pointer
     parameters = [
         pointer.format(type=_element_type(b), name=context.names.buffers[b.name])
-        for b in kernel.buffers
+        for b in kernel.arguments
     ]
     if values_of_fails(kernel):
         parameters.append(pointer.format(type=C_TYPES[INT64], name="status"))
+    if scratch_of(kernel).size:
+        parameters.append(pointer.format(type="unsigned char", name="workspace"))
     start = f"{context.dialect.function} {context.names.function}("
     line = f"{start}{', '.join(parameters) or 'void'})"
     if len(line) <= 96:
@@ -146,15 +187,24 @@ def _block(stmts: tuple[Stmt, ...], context: Context) -> Iterator[str]:
     """The indented lines of a block. Locals that nothing reads are named once, so that compilers
     do not warn."""
     lines: list[str] = []
-    for stmt in stmts:
+    for number, stmt in enumerate(stmts, 1):
+        if isinstance(stmt, Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:
+            context = context.masking(stmt.var, bits_of_local(stmt, stmts[number:], context))
         lines += _statement(stmt, context)
-        if isinstance(stmt, Let) and not stmt.dtype.is_float and stmt.var not in context.assigned:
+        if isinstance(stmt, Let) and _is_bounded(stmt, context):
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
+        if isinstance(stmt, Let) and remembered(stmt.value, context.assigned):
+            context = context.remembering(stmt.var, stmt.value)
     code = "\n".join(map(_code, lines))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, Let)):
         if not re.search(rf"\b{local}\b(?! [-+*/]?= )", code):
             lines.append(f"(void){local};")
     yield from (f"    {line}" if line else "" for line in lines)
+
+
+def _is_bounded(let: Let, context: Context) -> bool:
+    dtype = let.dtype
+    return not dtype.is_float and dtype.lanes == 1 and let.var not in context.assigned
 
 
 def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
@@ -170,9 +220,14 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
                 yield from _block(otherwise, context)
             yield "}"
         case Let(var=var, value=value):
-            yield f"{C_TYPES[value.dtype]} {variables[var]} = {bare(value, context)};"
+            type_ = c_type(local_type(stmt, context))
+            yield f"{type_} {variables[var]} = {local_value(var, value, context)};"
+        case Set(var=var, value=value) if var in context.masks:
+            yield f"{variables[var]} = {local_value(var, value, context)};"
         case Set(var=var, value=value):
             yield _assignment(variables[var], Var(var, value.dtype), value, context)
+        case Store(value=value) if value.dtype.lanes > 1:
+            yield f"{vector_store_text(stmt, context)};"
         case Store(buffer=buffer, indices=indices, value=value):
             place = element(buffer, indices, context)
             yield _assignment(place, Load(buffer, indices, value.dtype), value, context)
@@ -210,6 +265,10 @@ def _for(stmt: For, context: Context) -> Iterator[str]:
     start = f"{type_} {var} = {bare(stmt.begin, context)}"
     if changes:  # the loop must not see that its body changes its end
         start, end = f"{start}, tc_end = {end}", "tc_end"
+    if stmt.mark == "unroll" and isinstance(stmt.begin, Const) and isinstance(stmt.end, Const):
+        count = int(stmt.end.value) - int(stmt.begin.value)
+        if 1 < count <= _MOST_UNROLLED:
+            yield f"#pragma GCC unroll {count}"
     yield f"for ({start}; {var} < {end}; {var}++) {{"
     yield from _block(stmt.body, inner)
     yield "}"

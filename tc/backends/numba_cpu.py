@@ -14,11 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core.errors import NumbaError
 
+from tc.arrays import address, empty
 from tc.backends.base import KernelText
-from tc.backends.numba_printer import print_kernel, shared_loop
+from tc.backends.numba_objects import machine_code
+from tc.backends.numba_printer import print_kernel
+from tc.backends.numba_regions import shared_loop
 from tc.backends.numba_threads import LAUNCHER
+from tc.backends.object_files import LoadedCode
+from tc.backends.scratch import ALIGNMENT, scratch_layout
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Fail, Failure, Kernel, statements
@@ -27,6 +33,7 @@ PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
 
 _WORD = 8
+_BYTE = np.dtype(np.uint8)
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -47,15 +54,16 @@ class NumbaBackend:
             raise _too_deep(kernel, error) from error
 
     def load(self, text: KernelText) -> NumbaKernel:
-        regions = _compile(text)
+        code = _compile(text)
         functions = tuple(
-            _Region(_SIGNATURE(compiled.address), compiled.address, _pays(text.kernel, i), compiled)
-            for i, compiled in enumerate(regions)
+            _Region(_function(address, code), address, _pays(text.kernel, i), code.owner)
+            for i, address in enumerate(code.addresses)
         )
         stmts = (stmt for region in text.kernel.regions for stmt in statements(region))
         counts = {stmt.site: len(stmt.values) for stmt in stmts if isinstance(stmt, Fail)}
         width = 1 + max(counts.values()) if counts else 0
-        return NumbaKernel(text.kernel, text.source, functions, counts, width)
+        private = scratch_layout(text.kernel).size
+        return NumbaKernel(text.kernel, text.source, functions, counts, width, private)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,8 @@ class NumbaKernel:
     """Implements `CompiledKernel`.
 
     `values` is how many values a Fail of each site records, and `width` the number of words that
-    the record of any takes, 0 where nothing can fail.
-    `blocks` are the argument blocks that no call uses now.
+    the record of any takes, 0 where nothing can fail. `private` is how many bytes of scratch memory
+    each part of a shared loop has. `blocks` are the argument blocks that no call uses now.
     """
 
     kernel: Kernel
@@ -82,13 +90,14 @@ class NumbaKernel:
     regions: tuple[_Region, ...]
     values: Mapping[int, int]
     width: int
+    private: int = 0
     blocks: list[_Block] = field(default_factory=list)
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
         try:
             block = self.blocks.pop()
         except IndexError:
-            block = _Block(len(self.kernel.buffers), self.width)
+            block = _Block(len(self.kernel.arguments), self.width, self.private)
         failure = self._run(block, addresses, threads)
         self.blocks.append(block)  # one that an exception left is not used again
         return failure
@@ -112,21 +121,24 @@ class NumbaKernel:
 
 
 class _Block:
-    """The arguments of one call at a time: the addresses, then a failure record per part.
+    """The arguments of one call at a time: the addresses of the buffers, that of the scratch
+    memory of all parts, then a failure record per part.
 
     Parts are in the order of the loop that they share, so the first record that is not empty
     holds the failure that a serial run would meet first.
     """
 
-    __slots__ = ("arguments", "failures", "pack", "parts", "rows", "width", "words")
+    __slots__ = ("arguments", "failures", "pack", "parts", "rows", "scratch", "width", "words")
 
-    def __init__(self, buffers: int, width: int) -> None:
+    def __init__(self, buffers: int, width: int, private: int) -> None:
         self.parts = int(numba.config.NUMBA_NUM_THREADS)
         self.width = width
-        self.words = (ctypes.c_int64 * (buffers + self.parts * width + 1))()
-        self.rows = range(buffers, buffers + self.parts * width, width or 1)
+        self.scratch = empty((self.parts * private,), _BYTE, ALIGNMENT)
+        self.words = (ctypes.c_int64 * (buffers + 1 + self.parts * width))()
+        self.words[buffers] = address(self.scratch)
+        self.rows = range(buffers + 1, buffers + 1 + self.parts * width, width or 1)
         self.arguments = ctypes.addressof(self.words)
-        self.failures = self.arguments + buffers * _WORD
+        self.failures = self.arguments + (buffers + 1) * _WORD
         self.pack = struct.Struct(f"={buffers}q").pack_into
 
     def take_failure(self, counts: Mapping[int, int]) -> Failure | None:
@@ -140,19 +152,31 @@ class _Block:
         return Failure(site, tuple(values))
 
 
-def _compile(text: KernelText) -> tuple[Any, ...]:
-    """The compiled regions, by running the module that the text is."""
-    name = f"<tc {text.kernel.name}>"
-    module: dict[str, Any] = {"__name__": name}
+def _compile(text: KernelText) -> LoadedCode:
+    """The machine code of the regions, in their order."""
     try:
-        exec(compile(text.source, name, "exec"), module)
+        return machine_code(text.kernel.name, text.source, lambda: _functions(text))
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise _too_deep(text.kernel, error) from error
     except NumbaError as error:
         cause = f"numba does not compile {text.kernel.name}: {error}"
         raise InternalError(cause, repair='report it, and use backend="c"') from error
-    regions: tuple[Any, ...] = module["REGIONS"]
+
+
+def _functions(text: KernelText) -> Sequence[Any]:
+    """The regions as Python functions, by running the module that the text is."""
+    name = f"<tc {text.kernel.name}>"
+    module: dict[str, Any] = {"__name__": name}
+    exec(compile(text.source, name, "exec"), module)
+    regions: Sequence[Any] = module["REGIONS"]
     return regions
+
+
+def _function(address: int, code: LoadedCode) -> Any:
+    """A region as a C function, which keeps its code alive."""
+    function = _SIGNATURE(address)
+    function.owner = code.owner  # type: ignore[attr-defined]  # any attribute can be set
+    return function
 
 
 def _too_deep(kernel: Kernel, error: Exception) -> BackendError:

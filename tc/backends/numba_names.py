@@ -14,17 +14,19 @@ HELPER_NAMES = (
     "floor_divide", "floor_modulo", "from_half", "maximum", "minimum", "to_half", "truncate",
 )  # fmt: skip
 NUMPY_NAMES = (
-    "bool_", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64",
+    "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64",
 )  # fmt: skip
-_LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
+_LOCAL_NAMES = (
+    "arguments", "failure", "part", "parts", "first", "last", "inf", "m", "math", "nan",
+)  # fmt: skip
 LONGEST = 200
 """Letters of a name that are kept: LLVM merges names that agree in their first thousand or so."""
 
 _RESERVED = frozenset(
     (
         *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *RUNTIME_NAMES, *HELPER_NAMES,
-        *NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS",
+        *NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS", "deeper", "vector_region",
     )
 )  # fmt: skip
 

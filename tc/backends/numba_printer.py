@@ -2,23 +2,28 @@
 
 The text is a module that runs as it stands; `tc.backends.numba_runtime` has the few names that
 it needs. numba computes int8 to int32 in 64 bits and mixes uint64 with int64 into float64, so
-every integer operation stands in a cast to its own type, and so does every constant.
+every integer operation stands in a cast to its own type, and so does every constant. Regions with
+vectors are another language, of `tc.backends.numba_vector_printer`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tc.backends.intervals import Interval, interval, loop_interval, never_overflows
 from tc.backends.numba_names import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, Names
+from tc.backends.numba_regions import assigned, shared_loop, short, used_buffers
+from tc.backends.numba_vector_printer import is_vector_region, vector_region_lines
 from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
+from tc.errors import InternalError
 from tc.kernel.ir import (
     Binary,
+    Bits,
+    Broadcast,
     Buffer,
     Call,
     Cast,
@@ -33,16 +38,17 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Ramp,
+    Reduce,
     Select,
     Set,
+    Shuffle,
     Stmt,
     Store,
     Unary,
     Var,
     row_major,
-    statements,
     unknown_node,
-    walk,
 )
 
 # precedence of Python's operators, loosest first
@@ -54,18 +60,14 @@ _RING = ("+", "-", "*")
 def print_kernel(kernel: Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
     names = Names.of(kernel)
-    functions = [_region(i, region, kernel, names) for i, region in enumerate(kernel.regions)]
+    functions = [
+        (vector_region_lines if is_vector_region(region, kernel) else _region)(i, kernel, names)
+        for i, region in enumerate(kernel.regions)
+    ]
     body = [line for function in functions for line in ("", "", *function)]
     regions = ", ".join(names.regions) + ("," if len(functions) == 1 else "")
     lines = [*_head(kernel, names), *_imports("\n".join(body)), *body]
     return "\n".join((*lines, "", "", f"REGIONS = ({regions})", ""))
-
-
-def shared_loop(region: tuple[Stmt, ...]) -> For | None:
-    """The parallel loop of a region whose iterations may be shared among threads."""
-    loops = [s for s in region if not isinstance(s, Comment | Let)]
-    loop = loops[0] if len(loops) == 1 else None
-    return loop if isinstance(loop, For) and loop.parallel else None
 
 
 # --- the module around the regions ------------------------------------------------------------
@@ -84,7 +86,7 @@ def _head(kernel: Kernel, names: Names) -> Iterator[str]:
 
 def _imports(body: str) -> Iterator[str]:
     """The imports that a text needs: those of whose names it holds the words."""
-    words = set("".join(c if c.isalnum() or c == "_" else " " for c in body).split())
+    words = set(re.findall(r"(?<![.\w])\w+", body))  # attributes are not imported
 
     def used(names: Iterable[str]) -> str:
         return ", ".join(name for name in names if name in words)
@@ -102,21 +104,21 @@ def _imports(body: str) -> Iterator[str]:
         yield f"from tc.backends.numba_math import {used(HELPER_NAMES)}"
     if used(RUNTIME_NAMES):
         yield f"from tc.backends.numba_runtime import {used(RUNTIME_NAMES)}"
+    if used(("vector_region",)):
+        yield "from tc.backends.numba_vectors import vector_region"
 
 
-def _region(number: int, region: tuple[Stmt, ...], kernel: Kernel, names: Names) -> Iterator[str]:
-    written = {s.buffer for s in statements(region) if isinstance(s, Store)}
-    used = {e.buffer for s in statements(region) for e in _loads(s)} | written
+def _region(number: int, kernel: Kernel, names: Names) -> Iterator[str]:
+    region = kernel.regions[number]
+    used = used_buffers(region)
     yield "@region"
     yield f"def {names.regions[number]}(arguments, failure, part, parts):"
     for position, buffer in enumerate(kernel.buffers):
         if buffer.name in used:
-            kind = "writable" if buffer.name in written else "read_only"
-            dtype = _storage(buffer.dtype)
-            yield f"    {names.buffers[buffer.name]} = {kind}(arguments, {position}, {dtype})"
-    assigned = {s.var for s in statements(region) if isinstance(s, Set)}
+            place = f"arguments, {position}, {_storage(buffer.dtype)}"
+            yield f"    {names.buffers[buffer.name]} = {used[buffer.name]}({place})"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), frozenset(assigned), {})
+    context = _Context(names, buffers, shared_loop(region), assigned(region), {})
     yield from _block(region, context)
 
 
@@ -125,27 +127,6 @@ def _storage(dtype: DType) -> str:
     if dtype == BOOL:
         return "bool_"
     return str(UINT16 if dtype == FLOAT16 else dtype)
-
-
-def _loads(stmt: Stmt) -> Iterator[Load]:
-    """The loads of a statement itself, without those of the statements in it."""
-    exprs: tuple[Expr, ...]
-    match stmt:
-        case For(begin=begin, end=end):
-            exprs = (begin, end)
-        case If(condition=condition):
-            exprs = (condition,)
-        case Let(value=value) | Set(value=value):
-            exprs = (value,)
-        case Store(indices=indices, value=value):
-            exprs = (*indices, value)
-        case Fail(values=values):
-            exprs = values
-        case Comment():
-            exprs = ()
-        case _:
-            raise unknown_node(stmt)
-    return (e for expr in exprs for e in walk(expr) if isinstance(e, Load))
 
 
 # --- statements -------------------------------------------------------------------------------
@@ -252,6 +233,8 @@ def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
             return f"math.{BUILTINS[function].numba}({_list(args, context)})", _ATOM
         case Cast():
             return _cast(expr, context)
+        case Bits() | Broadcast() | Ramp() | Reduce() | Shuffle():
+            raise InternalError(f"{type(expr).__name__} in a region without vectors")
         case _:
             raise unknown_node(expr)
 
@@ -336,17 +319,7 @@ def _constant(const: Const) -> tuple[str, int]:
     if dtype == FLOAT64:
         text = repr(float(value))
         return text, _SIGN if text.startswith("-") else _ATOM
-    return f"{dtype}({_short(float(value)) if dtype == FLOAT32 else value})", _ATOM
-
-
-def _short(value: float) -> str:
-    """The shortest text of a float32 that still reads as it, by way of a float64.
-
-    >>> _short(float(np.float32(0.1))), _short(1.0), _short(float("-inf"))
-    ('0.1', '1.0', '-inf')
-    """
-    text = str(np.float32(value))
-    return text if np.float32(float(text)) == np.float32(value) else repr(value)
+    return f"{dtype}({short(float(value)) if dtype == FLOAT32 else value})", _ATOM
 
 
 # --- places in memory -------------------------------------------------------------------------

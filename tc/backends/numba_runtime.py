@@ -13,19 +13,19 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import cfunc, types
+from numba import types
 from numba.core import cgutils
 from numba.core.typing import signature
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 _INT64 = types.int64
 _WORD = ir.IntType(64)
-_REGION = types.void(_INT64, _INT64, _INT64, _INT64)
 
 
-def region(function: Callable[..., None]) -> Any:
-    """Compiles a function `(arguments, failure, part, parts)` of a kernel; a decorator."""
-    return cfunc(_REGION, error_model="numpy")(function)
+def region(function: Callable[..., None]) -> Callable[..., None]:
+    """Marks a function `(arguments, failure, part, parts)` of a kernel, which is compiled together
+    with the others (see `numba_objects`); a decorator."""
+    return function
 
 
 class Pointer(types.Type):  # type: ignore[misc]  # numba is untyped

@@ -22,6 +22,8 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Ramp,
+    Reduce,
     Set,
     Stmt,
     Store,
@@ -34,10 +36,11 @@ from tc.kernel.ir import (
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`flops` counts each arithmetic operation and each function as one, whatever its type, but
-    for subscripts and comparisons of int64. `loaded` and `stored` are the compulsory bytes:
-    each element that a kernel touches moves once, and what it has written itself is not loaded.
-    Both branches of a condition count.
+    """`flops` counts each arithmetic operation and each function as one (fma as two), whatever its
+    type, but for subscripts and comparisons of int64; a vector counts as its lanes. `loaded` and
+    `stored` are the compulsory bytes: each element that a kernel touches moves once, and what it
+    has written itself is not loaded. Scratch and registers stay near the processor: they do not
+    count. Both branches of a condition count, and all lanes, masked or not.
     """
 
     flops: int
@@ -86,6 +89,8 @@ class _Counts:
 
 def _bytes(buffer: Buffer, times: int) -> int:
     """At most its elements that differ: along a stride of 0 there is one."""
+    if buffer.role in ("scratch", "register"):
+        return 0
     axes = zip(buffer.shape, buffer.strides, strict=True)
     elements = math.prod(extent for extent, stride in axes if stride != 0 or extent == 0)
     return min(elements, times) * buffer.dtype.bytes
@@ -106,10 +111,10 @@ def _count_block(
                 _count_block(otherwise, times, values, counts)
             case Let(value=value) | Set(value=value):
                 _count(value, times, counts)
-            case Store(buffer=buffer, indices=indices, value=value):
+            case Store(buffer=buffer, indices=indices, value=value, mask=mask):
                 _count(value, times, counts)
-                _count_subscripts(indices, times, counts)
-                counts.stores[buffer] += times
+                _count_subscripts(indices if mask is None else (*indices, mask), times, counts)
+                counts.stores[buffer] += times * value.dtype.lanes
             case Fail() | Comment():
                 pass
             case _:
@@ -121,11 +126,18 @@ def _count(expr: Expr, times: int, counts: _Counts) -> None:
         case Load():
             _count_subscripts((expr,), times, counts)
             return
-        case Compare(left=left) if left.dtype == INT64:
+        case Compare(left=left) if left.dtype.scalar == INT64:
             _count_subscripts((expr,), times, counts)
             return
-        case Unary() | Binary() | Call():
-            counts.flops += times
+        case Ramp():
+            _count_subscripts((expr,), times, counts)
+            return
+        case Call(function="fma", dtype=dtype):
+            counts.flops += 2 * times * dtype.lanes
+        case Unary(dtype=dtype) | Binary(dtype=dtype) | Call(dtype=dtype):
+            counts.flops += times * dtype.lanes
+        case Reduce(operand=operand):
+            counts.flops += times * (operand.dtype.lanes - 1)
     for child in children(expr):
         _count(child, times, counts)
 
@@ -134,7 +146,7 @@ def _count_subscripts(exprs: tuple[Expr, ...], times: int, counts: _Counts) -> N
     """The loads in expressions whose arithmetic does not count."""
     for expr in exprs:
         if isinstance(expr, Load) and not counts.stores[expr.buffer]:
-            counts.loads[expr.buffer] += times
+            counts.loads[expr.buffer] += times * expr.dtype.lanes
         _count_subscripts(children(expr), times, counts)
 
 

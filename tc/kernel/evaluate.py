@@ -1,9 +1,9 @@
 """The executable definition of the kernel IR: a slow machine that tests every promise.
 
-It runs a kernel on numpy scalars, one node at a time. What a kernel promises and compiled code
-takes for granted (indices in bounds, parallel iterations that do not meet, elements written
-before they are read, outputs written whole) is checked here, so that a pass which breaks a
-promise fails on any machine.
+It runs a kernel on numpy scalars, and on arrays for vectors, one node at a time. What a kernel
+promises and compiled code takes for granted (indices in bounds, parallel iterations that do not
+meet, elements written before they are read, outputs written whole) is checked here, so that a
+pass which breaks a promise fails on any machine.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tc.dtypes import BOOL
 from tc.errors import InternalError
 from tc.kernel.ir import (
     Binary,
+    Bits,
+    Broadcast,
     Buffer,
     Call,
     Cast,
@@ -35,28 +37,41 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Ramp,
+    Reduce,
     Select,
     Set,
+    Shuffle,
     Stmt,
     Store,
     Unary,
     Var,
+    accumulates,
     unknown_node,
 )
-from tc.kernel.printer import expression_text, statement_lines
+from tc.kernel.memory import Memory, Place, element_text
+from tc.kernel.printer import Node, node_text
 
-Scalar: TypeAlias = Any
-"""A numpy scalar of the type of the node that gave it; numpy's stubs know no better union."""
+Value: TypeAlias = Any
+"""A numpy scalar of the type of the node that gave it, or an array of its lanes; numpy's stubs
+know no better union."""
 
-_BINARY: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
+Names: TypeAlias = "Mapping[str, list[Value]]"
+
+_BINARY: Mapping[str, Callable[[Value, Value], Value]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "%": np.remainder,
     "min": np.minimum,
     "max": np.maximum,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
 }
-_COMPARE: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
+_COMPARE: Mapping[str, Callable[[Value, Value], Value]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -64,16 +79,26 @@ _COMPARE: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_REDUCE: Mapping[str, np.ufunc] = {
+    "+": np.add,
+    "*": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Failure | None:
     """Runs a kernel on arrays by buffer name, writing outputs (and temporaries) in place.
 
-    Temporaries may be left out. Outputs in `kernel.initial` hold values on entry; elements of
-    others, and of temporaries, must be written before they are read, and those of outputs before
-    the end. Parallel loops run in order, but an element that one iteration writes and another
-    touches is a race. Returns the first failed check, in sequential order. Raises InternalError
-    where the kernel breaks a promise, or an array is not what its buffer says.
+    Temporaries may be left out; scratch and registers are. Outputs in `kernel.initial` hold
+    values on entry; elements of others, and of temporaries, must be written before they are read,
+    and those of outputs before the end. Scratch and registers are unwritten at the start of each
+    region and of each iteration of a parallel loop. Parallel loops run in order, but an element
+    that one iteration writes and another touches is a race; likewise in loops marked "vector",
+    but for the buffer in which they accumulate.
+
+    Returns the first failed check, in sequential order. Raises InternalError where the kernel
+    breaks a promise, or an array is not what its buffer says.
 
     >>> from tc.dtypes import INT64
     >>> one = Const(1, INT64)
@@ -87,9 +112,10 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Fail
         machine.add(buffer, arrays)
     with np.errstate(all="ignore"):
         for region in kernel.regions:
+            machine.memory.forget_private()
             machine.run(region, {})
     for buffer in kernel.buffers:
-        missing = ~machine.written[buffer.name]
+        missing = ~machine.memory.written[buffer.name]
         if buffer.role == "output" and missing.any():
             index = tuple(int(axis[0]) for axis in np.nonzero(missing))
             raise machine.broken(f"{buffer.name}{list(index)}", "this element is never written")
@@ -98,36 +124,32 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Fail
 
 @dataclass
 class _Machine:
-    """The state of one run: memory, what of it is written, and who touched it in the parallel
-    loop now running: the iteration that wrote, and the first that read."""
+    """The state of one run."""
 
     kernel: Kernel
-    memory: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
-    written: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     failure: Failure | None = None
-    iteration: int | None = None
-    writers: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
-    readers: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
 
     def add(self, buffer: Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        array = arrays.get(buffer.name)
-        if array is None and buffer.role == "temporary":
+        is_private = buffer.role in ("scratch", "register")
+        array = None if is_private else arrays.get(buffer.name)
+        if is_private or (array is None and buffer.role == "temporary"):
             array = np.zeros(buffer.shape, buffer.dtype.numpy)
         if array is None or array.shape != buffer.shape or array.dtype != buffer.dtype.numpy:
             found = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
             raise self.broken(f"buffer {buffer.name}", f"the array is {found}")
         self.buffers[buffer.name] = buffer
-        self.memory[buffer.name] = array
         given = buffer.role == "input" or buffer.name in self.kernel.initial
-        self.written[buffer.name] = np.full(buffer.shape, given)
+        self.memory.add(buffer, array, given=given)
 
-    def broken(self, node: str, reason: str) -> InternalError:
-        return InternalError(f"kernel {self.kernel.name} breaks a promise: in '{node}': {reason}")
+    def broken(self, node: Node, reason: str) -> InternalError:
+        text = f"kernel {self.kernel.name} breaks a promise: in '{node_text(node)}': {reason}"
+        return InternalError(text)
 
     # --- statements -------------------------------------------------------------------------
 
-    def run(self, stmts: tuple[Stmt, ...], outer: Mapping[str, list[Scalar]]) -> None:
+    def run(self, stmts: tuple[Stmt, ...], outer: Names) -> None:
         """Runs a block. A variable is a cell, so that inner blocks can set it; a new block has
         a new mapping, so that its own variables end with it."""
         scope = dict(outer)
@@ -151,43 +173,44 @@ class _Machine:
                 case _:
                     raise unknown_node(stmt)
 
-    def run_for(self, loop: For, scope: Mapping[str, list[Scalar]]) -> None:
+    def run_for(self, loop: For, scope: Names) -> None:
         begin, end = int(self.value(loop.begin, scope)), int(self.value(loop.end, scope))
-        if loop.parallel and self.iteration is not None:
-            raise self.broken(next(statement_lines(loop)), "a parallel loop inside another")
+        kinds = [kind for kind in ("parallel", "vector") if _is(loop, kind)]
+        for kind in kinds:
+            if kind in self.memory.running:
+                raise self.broken(loop, f"a {kind} loop inside another")
+            self.memory.enter(kind, _accumulated(loop) if kind == "vector" else frozenset())
         for i in range(begin, end):
-            if loop.parallel:
-                self.iteration = i - begin
+            for kind in kinds:
+                self.memory.next_iteration(kind)
             self.run(loop.body, {**scope, loop.var: [np.int64(i)]})
-        if loop.parallel:
-            self.iteration = None
-            self.writers.clear()
-            self.readers.clear()
+        for kind in kinds:
+            self.memory.leave(kind)
 
-    def store(self, stmt: Store, scope: Mapping[str, list[Scalar]]) -> None:
-        node = next(statement_lines(stmt))
-        place = self.place(stmt.buffer, stmt.indices, scope, node)
+    def store(self, stmt: Store, scope: Names) -> None:
+        lanes = stmt.value.dtype.lanes
+        active, place = self.place(stmt, lanes, scope)
         value = self.value(stmt.value, scope)
-        if value.dtype != self.memory[stmt.buffer].dtype:
-            raise self.broken(node, f"stores {value.dtype} in {self.memory[stmt.buffer].dtype}")
+        if value.dtype != self.memory.arrays[stmt.buffer].dtype:
+            text = f"stores {value.dtype} in {self.memory.arrays[stmt.buffer].dtype}"
+            raise self.broken(stmt, text)
         if self.buffers[stmt.buffer].role == "input":
-            raise self.broken(node, "stores in an input")
-        if self.iteration is not None:
-            key = (stmt.buffer, place)
-            writer = self.writers.setdefault(key, self.iteration)
-            reader = self.readers.get(key, self.iteration)
-            if not writer == reader == self.iteration:
-                text = f"race at {stmt.buffer}{list(place)}: another iteration uses it"
-                raise self.broken(node, text)
-        self.memory[stmt.buffer][place] = value
-        self.written[stmt.buffer][place] = True
+            raise self.broken(stmt, "stores in an input")
+        if lanes > 1:
+            value = value[active]
+            if len(set(zip(*(axis.tolist() for axis in place), strict=True))) < len(value):
+                raise self.broken(stmt, "two lanes write one element")
+        reason = self.memory.write(stmt.buffer, place, value)
+        if reason:
+            raise self.broken(stmt, reason)
 
     # --- expressions ------------------------------------------------------------------------
 
-    def value(self, expr: Expr, scope: Mapping[str, list[Scalar]]) -> Scalar:
+    def value(self, expr: Expr, scope: Names) -> Value:
         match expr:
             case Const(value=constant, dtype=dtype):
-                return dtype.numpy.type(constant)
+                number = dtype.numpy.type(constant)
+                return number if dtype.lanes == 1 else np.full(dtype.lanes, number)
             case Var(name=name):
                 if name not in scope:
                     raise self.broken(name, "it is not declared here")
@@ -199,59 +222,104 @@ class _Machine:
             case Binary(op=op, left=left, right=right):
                 return self.binary(op, self.value(left, scope), self.value(right, scope), expr)
             case Compare(op=op, left=left, right=right):
-                return np.bool_(_COMPARE[op](self.value(left, scope), self.value(right, scope)))
-            case Logical(op="!", operands=(operand,)):
-                return np.logical_not(self.value(operand, scope))
-            case Logical(op=op, operands=(left, right)):
-                first = self.value(left, scope)
-                return self.value(right, scope) if bool(first) == (op == "&&") else first
-            case Select(condition=condition, then=then, otherwise=otherwise):
-                return self.value(then if self.value(condition, scope) else otherwise, scope)
+                result = _COMPARE[op](self.value(left, scope), self.value(right, scope))
+                return result if expr.dtype.lanes > 1 else np.bool_(result)
+            case Logical() | Select():
+                return self.choice(expr, scope)
             case Call(function=function, args=args, dtype=dtype):
                 result = BUILTINS[function].numpy(*(self.value(arg, scope) for arg in args))
                 return np.asarray(result).astype(dtype.numpy)[()]
             case Cast(operand=operand, dtype=dtype):
                 return self.value(operand, scope).astype(dtype.numpy)
-            case Logical():
-                raise self.broken(expression_text(expr), "wrong number of operands")
+            case Bits(operand=operand, dtype=dtype):
+                return self.value(operand, scope).view(dtype.numpy)
+            case Broadcast(operand=operand, dtype=dtype):
+                return np.full(dtype.lanes, self.value(operand, scope))
+            case Ramp(base=base, step=step, dtype=dtype):
+                return self.value(base, scope) + np.int64(step) * np.arange(dtype.lanes)
+            case Reduce(op=op, operand=operand, dtype=dtype):
+                return _REDUCE[op].reduce(self.value(operand, scope), dtype=dtype.numpy)
+            case Shuffle(left=left, right=right, lanes=lanes):
+                both = np.concatenate([self.value(left, scope), self.value(right, scope)])
+                return both[list(lanes)]
             case _:
                 raise unknown_node(expr)
 
-    def binary(self, op: str, left: Scalar, right: Scalar, expr: Binary) -> Scalar:
+    def choice(self, expr: Logical | Select, scope: Names) -> Value:
+        """What is lazy, but not in vectors."""
+        is_vector = expr.dtype.lanes > 1
+        match expr:
+            case Logical(op="!", operands=(operand,)):
+                return np.logical_not(self.value(operand, scope))
+            case Logical(op=op, operands=(left, right)) if is_vector:
+                both = self.value(left, scope), self.value(right, scope)
+                return np.logical_and(*both) if op == "&&" else np.logical_or(*both)
+            case Logical(op=op, operands=(left, right)):
+                first = self.value(left, scope)
+                return self.value(right, scope) if bool(first) == (op == "&&") else first
+            case Select(condition=condition, then=then, otherwise=otherwise) if is_vector:
+                values = [self.value(operand, scope) for operand in (condition, then, otherwise)]
+                return np.where(*values)
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                return self.value(then if self.value(condition, scope) else otherwise, scope)
+            case Logical():
+                raise self.broken(expr, "wrong number of operands")
+            case _:
+                raise unknown_node(expr)
+
+    def binary(self, op: str, left: Value, right: Value, expr: Binary) -> Value:
         if left.dtype != right.dtype or left.dtype != expr.dtype.numpy:
-            raise self.broken(expression_text(expr), f"operands {left.dtype} and {right.dtype}")
-        if expr.dtype == BOOL and op not in ("min", "max"):
-            raise self.broken(expression_text(expr), "arithmetic on bool")
+            raise self.broken(expr, f"operands {left.dtype} and {right.dtype}")
+        if left.shape != right.shape:
+            text = f"operands of {left.size} and {right.size} lanes"
+            raise self.broken(expr, text)
+        if expr.dtype.scalar == BOOL and op not in ("min", "max"):
+            raise self.broken(expr, "arithmetic on bool")
+        if op in ("<<", ">>") and not ((right >= 0) & (right < expr.dtype.bits)).all():
+            raise self.broken(expr, "shifts by too many bits")
         if op == "/":
             return left // right if expr.dtype.is_integer else left / right
         return _BINARY[op](left, right)
 
-    def load(self, expr: Load, scope: Mapping[str, list[Scalar]]) -> Scalar:
-        place = self.place(expr.buffer, expr.indices, scope, expr)
-        if not self.written[expr.buffer][place]:
-            text = f"reads {expr.buffer}{list(place)} before any write"
-            raise self.broken(expression_text(expr), text)
-        if self.iteration is not None:
-            key = (expr.buffer, place)
-            if self.writers.get(key, self.iteration) != self.iteration:
-                text = f"race at {expr.buffer}{list(place)}: another iteration writes it"
-                raise self.broken(expression_text(expr), text)
-            self.readers.setdefault(key, self.iteration)
-        return self.memory[expr.buffer][place]
+    def load(self, expr: Load, scope: Names) -> Value:
+        active, place = self.place(expr, expr.dtype.lanes, scope)
+        reason = self.memory.read(expr.buffer, place)
+        if reason:
+            raise self.broken(expr, reason)
+        found = self.memory.arrays[expr.buffer][place]
+        if expr.dtype.lanes == 1:
+            return found
+        lanes = np.zeros(expr.dtype.lanes, found.dtype)
+        lanes[active] = found
+        return lanes
 
-    def place(
-        self,
-        name: str,
-        indices: tuple[Expr, ...],
-        scope: Mapping[str, list[Scalar]],
-        node: Load | str,
-    ) -> tuple[int, ...]:
-        place = tuple(int(self.value(index, scope)) for index in indices)
-        shape = self.buffers[name].shape
-        inside = len(place) == len(shape) and all(
-            0 <= i < n for i, n in zip(place, shape, strict=True)
-        )
-        if not inside:
-            text = node if isinstance(node, str) else expression_text(node)
-            raise self.broken(text, f"{name}{list(place)} is outside of shape {list(shape)}")
-        return place
+    def place(self, access: Load | Store, lanes: int, scope: Names) -> tuple[Value, Place]:
+        """Which lanes take part, and the elements of these."""
+        name, shape = access.buffer, self.buffers[access.buffer].shape
+        place = tuple(self.value(index, scope) for index in access.indices)
+        active: Value
+        if lanes == 1:
+            active, place = True, tuple(map(int, place))
+        else:
+            every = np.full(lanes, True)
+            active = every if access.mask is None else self.value(access.mask, scope)
+            place = tuple(np.broadcast_to(axis, lanes)[active] for axis in place)
+        outside: Value = len(place) != len(shape)
+        for axis, extent in zip(place, shape, strict=False):
+            outside = outside | (axis < 0) | (axis >= extent)
+        if outside is not False and np.any(outside):
+            text = element_text(name, place, outside)
+            raise self.broken(access, f"{text} is outside of shape {list(shape)}")
+        return active, place
+
+
+def _is(loop: For, kind: str) -> bool:
+    return loop.parallel if kind == "parallel" else loop.mark == kind
+
+
+def _accumulated(loop: For) -> frozenset[str]:
+    """The buffer that the iterations of a vector loop may share."""
+    match loop.body:
+        case (Store(buffer=name),) if accumulates(loop):
+            return frozenset((name,))
+    return frozenset()

@@ -3,6 +3,16 @@
     Kernel ::= Buffer* Stmt*
     Stmt   ::= For | If | Let | Set | Store | Fail | Comment
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
+             | Bits | Broadcast | Ramp | Reduce | Shuffle
+
+A dtype with several lanes makes an expression a vector. Const, Var, Unary, Binary, Compare,
+Logical, Select, Call, Cast and Bits work lane by lane; all their operands then have the lanes of
+the result (Broadcast is explicit; the condition of a Select may be a scalar). In a vector nothing
+is lazy: every lane of every operand is evaluated, but for the lanes that a mask leaves out.
+
+Loops may be marked and buffers private (`For.mark`, `Buffer.role`): the passes in this package
+(`vectorize`, `unroll`, `registers`) turn these into vectors, straight-line code and locals. A
+marked kernel is a kernel like any other: the marks may be ignored.
 
 What a node means stands at its definition; `tc.kernel.evaluate` is the executable definition
 and `tc.kernel.verify` the list of rules that a well-formed kernel keeps. Kernels hold no isl
@@ -42,11 +52,16 @@ class Load:
     """The element of a buffer at int64 indices, one per dimension, all in bounds.
 
     `dtype` is the buffer's. A FLOAT16 load occurs only directly below Cast(FLOAT32).
+
+    As a vector, lane l reads the element at the l-th lanes of the indices; scalar indices count
+    for all lanes. Lanes where `mask` (BOOL, of as many lanes) is false read nothing and give 0.
+    A scalar has no mask.
     """
 
     buffer: str
     indices: tuple[Expr, ...]
     dtype: DType
+    mask: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +76,8 @@ class Unary:
 @dataclass(frozen=True, slots=True)
 class Binary:
     """`op` is one of + - * / % min max, on two operands of `dtype` (not bool, but for min and
-    max).
+    max); on integers also & | ^ << >> (the last arithmetic where signed, shifts by less than the
+    bits of the type).
 
     Integers wrap around. Integer / and % round toward minus infinity; by zero they give an
     unspecified value and never trap, nor does the smallest integer by -1. Float / is IEEE, float
@@ -122,8 +138,54 @@ class Cast:
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """The bits of the operand, read as another type of the same width (and lanes)."""
+
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """A vector whose lanes all are the scalar operand."""
+
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """The INT64 vector base, base + step, base + 2 * step, ...; `base` is a scalar."""
+
+    base: Expr
+    step: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """The lanes of a vector combined by `op` (+ * min max) to a scalar, in any order; min and
+    max propagate NaN."""
+
+    op: str
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Lane l of the result is lane `lanes[l]` of `left` followed by `right`, both of one type."""
+
+    left: Expr
+    right: Expr
+    lanes: tuple[int, ...]
+    dtype: DType
+
+
 Expr: TypeAlias = (
     Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
+    | Bits | Broadcast | Ramp | Reduce | Shuffle
 )  # fmt: skip
 
 # --- statements -------------------------------------------------------------------------------
@@ -132,13 +194,25 @@ Expr: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class For:
     """For `var` from `begin` up to, not including, `end`. `parallel`: no iteration writes what
-    another reads or writes, so any order, or all at once, gives the same."""
+    another reads or writes, so any order, or all at once, gives the same.
+
+    `mark` says what the passes of this package make of it:
+    "unroll": constant bounds; its iterations become straight-line code.
+    "vector": constant bounds; its iterations become the lanes of vectors. Either no iteration
+    touches what another writes, or all that they share is one accumulation: a body of one Set
+    `x = x op term`, or one Store of `b[...] op term` to the same b[...].
+    "transpose": the outer of two loops with constant bounds around one Store, which may stand in
+    an If, of one Load, which may stand in a Cast and in a Select with a constant (`condition ?
+    load : constant`, so that the tail of a tile is filled). The Load is contiguous in memory
+    along one of the loops and the Store along the other.
+    """
 
     var: str
     begin: Expr
     end: Expr
     body: tuple[Stmt, ...]
     parallel: bool = False
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +245,16 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16))."""
+    """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16)).
+
+    As a vector, as Load: the lanes write different elements, and those where `mask` is false
+    write nothing.
+    """
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
+    mask: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +273,8 @@ class Comment:
 
 Stmt: TypeAlias = For | If | Let | Set | Store | Fail | Comment
 
+_REDUCTIONS = ("+", "*", "min", "max")
+
 # --- the kernel -------------------------------------------------------------------------------
 
 
@@ -206,7 +287,11 @@ class Buffer:
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    role: str  # "input", "output" or "temporary" (the caller allocates all three)
+    role: str
+    """"input", "output" or "temporary": memory that the caller passes. "scratch": private to each
+    part of a shared parallel loop (and to each call), so no other iteration sees it; row-major
+    and aligned to 64 bytes; not passed, the backend keeps it. "register": an array of locals of a
+    region, private like scratch; its indices become constants once marked loops are unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +324,18 @@ class Kernel:
     declared again only outside of the block that declares it."""
 
     name: str
-    buffers: tuple[Buffer, ...]  # in calling order: inputs, outputs, temporaries
+    buffers: tuple[Buffer, ...]
+    """In calling order: inputs, outputs, temporaries; then scratch and registers, not passed."""
     regions: tuple[tuple[Stmt, ...], ...]
     sites: tuple[Site, ...] = field(default=())
     initial: frozenset[str] = frozenset()
     """Outputs that hold the caller's values on entry (R3, R4). Each element of the others is
     written before it is read, and at the end (G4)."""
+
+    @property
+    def arguments(self) -> tuple[Buffer, ...]:
+        """The buffers that a call passes: inputs, outputs, temporaries."""
+        return tuple(b for b in self.buffers if b.role not in ("scratch", "register"))
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -267,11 +358,15 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression, in order."""
     match expr:
-        case Load(indices=indices):
-            return indices
-        case Unary(operand=operand) | Cast(operand=operand):
+        case Load(indices=indices, mask=mask):
+            return indices if mask is None else (*indices, mask)
+        case Unary(operand=operand) | Cast(operand=operand) | Bits(operand=operand):
+            return (operand,)
+        case Broadcast(operand=operand) | Reduce(operand=operand) | Ramp(base=operand):
             return (operand,)
         case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return (left, right)
+        case Shuffle(left=left, right=right):
             return (left, right)
         case Logical(operands=operands):
             return operands
@@ -301,6 +396,54 @@ def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
         elif isinstance(stmt, If):
             yield from statements(stmt.then)
             yield from statements(stmt.otherwise)
+
+
+def accumulates(loop: For) -> bool:
+    """Whether all that the iterations of a loop share is one accumulation (see `For.mark`).
+
+    >>> from tc.dtypes import INT64
+    >>> x, i = Var("x", INT64), Var("i", INT64)
+    >>> body = (Set("x", Binary("+", x, i, INT64)),)
+    >>> accumulates(For("i", Const(0, INT64), Const(4, INT64), body, mark="vector"))
+    True
+    """
+    match loop.body:
+        case (Set(var=name, value=Binary(op=op, left=Var(name=old), right=term)),):
+            return op in _REDUCTIONS and old == name not in _names(term)
+        case (
+            Store(buffer=name, indices=at, value=Binary(op=op, left=Load() as sum_, right=term)),
+        ):
+            same = (sum_.buffer, sum_.indices) == (name, at)
+            moves = any(loop.var in _names(index) for index in at)
+            return op in _REDUCTIONS and same and not moves and name not in _names(term)
+    return False
+
+
+def _names(expr: Expr) -> set[str]:
+    """The variables and buffers that an expression reads."""
+    nodes = [e for e in walk(expr) if isinstance(e, Var | Load)]
+    return {e.name if isinstance(e, Var) else e.buffer for e in nodes}
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """All expressions of a statement itself, without those of the statements in it."""
+    exprs: tuple[Expr, ...]
+    match stmt:
+        case For(begin=begin, end=end):
+            exprs = (begin, end)
+        case If(condition=condition):
+            exprs = (condition,)
+        case Let(value=value) | Set(value=value):
+            exprs = (value,)
+        case Store(indices=indices, value=value, mask=mask):
+            exprs = (*indices, value) if mask is None else (*indices, value, mask)
+        case Fail(values=values):
+            exprs = values
+        case Comment():
+            exprs = ()
+        case _:
+            raise unknown_node(stmt)
+    return (e for expr in exprs for e in walk(expr))
 
 
 def unknown_node(node: NoReturn) -> InternalError:

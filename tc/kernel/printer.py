@@ -1,16 +1,22 @@
 """A kernel as text, for `explain`, snapshots and error messages; nothing parses it back.
 
 Constants show their type: `3` is int64, `0.5` float64, `0.5f` float32, `int8(3)` any other.
+`float32x16(x)` has x in all of its lanes, be it a constant or not. Lanes at consecutive elements
+are a slice: `a[i, j:j + 16]`, those at every second `a[i, j:j + 32:2]`; other ramps are functions
+of base and step. `a[i, j:j + 16 if m]` touches only the lanes where m is true.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
 from tc.kernel.ir import (
     Binary,
+    Bits,
+    Broadcast,
     Buffer,
     Call,
     Cast,
@@ -25,8 +31,11 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Ramp,
+    Reduce,
     Select,
     Set,
+    Shuffle,
     Site,
     Stmt,
     Store,
@@ -36,12 +45,19 @@ from tc.kernel.ir import (
     unknown_node,
 )
 
+Node: TypeAlias = Expr | Stmt | str
+"""What an error is about; a string names what is no node."""
+
 _LEVELS = (
     ("?:",),
     ("||",),
     ("&&",),
     ("==", "!="),
     ("<", "<=", ">", ">="),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("<<", ">>"),
     ("+", "-"),
     ("*", "/", "%"),
 )
@@ -80,8 +96,8 @@ def to_text(kernel: Kernel) -> str:
 def statement_lines(stmt: Stmt) -> Iterator[str]:
     """The lines of a statement and of those in it, indented by two spaces a level."""
     match stmt:
-        case For(var=var, begin=begin, end=end, body=body, parallel=parallel):
-            kind = "parallel for" if parallel else "for"
+        case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
+            kind = " ".join([*(["parallel"] if parallel else []), *([mark] if mark else []), "for"])
             yield f"{kind} {var} in {expression_text(begin)}:{expression_text(end)}"
             yield from _block(body)
         case If(condition=condition, then=then, otherwise=otherwise):
@@ -94,8 +110,8 @@ def statement_lines(stmt: Stmt) -> Iterator[str]:
             yield f"let {var}: {value.dtype} = {expression_text(value)}"
         case Set(var=var, value=value):
             yield f"{var} = {expression_text(value)}"
-        case Store(buffer=buffer, indices=indices, value=value):
-            yield f"{buffer}[{_list(indices)}] = {expression_text(value)}"
+        case Store(buffer=buffer, indices=indices, value=value, mask=mask):
+            yield f"{_element(buffer, indices, mask)} = {expression_text(value)}"
         case Fail(site=site, values=values):
             yield f"fail {site} ({_list(values)})"
         case Comment(text=text):
@@ -114,20 +130,43 @@ def expression_text(expr: Expr) -> str:
     return _expression(expr)[0]
 
 
+def node_text(node: Node) -> str:
+    """A node in one line: of a statement its first.
+
+    >>> node_text(For("i", Const(0, INT64), Const(4, INT64), (), mark="unroll"))
+    'unroll for i in 0:4'
+    """
+    match node:
+        case str():
+            return node
+        case For() | If() | Let() | Set() | Store() | Fail() | Comment():
+            return next(statement_lines(node))
+        case _:
+            return expression_text(node)
+
+
 def _expression(expr: Expr) -> tuple[str, int]:
     match expr:
         case Const():
             return _constant(expr), _ATOM
         case Var(name=name):
             return name, _ATOM
-        case Load(buffer=buffer, indices=indices):
-            return f"{buffer}[{_list(indices)}]", _ATOM
+        case Load(buffer=buffer, indices=indices, mask=mask):
+            return _element(buffer, indices, mask), _ATOM
         case Binary(op="min" | "max" as op, left=left, right=right):
             return f"{op}({_list((left, right))})", _ATOM
         case Call(function=function, args=args):
             return f"{function}({_list(args)})", _ATOM
-        case Cast(operand=operand, dtype=dtype):
+        case Cast(operand=operand, dtype=dtype) | Broadcast(operand=operand, dtype=dtype):
             return f"{dtype}({expression_text(operand)})", _ATOM
+        case Bits(operand=operand, dtype=dtype):
+            return f"{dtype}.bits({expression_text(operand)})", _ATOM
+        case Ramp(base=base, step=step, dtype=dtype):
+            return f"{dtype}.ramp({expression_text(base)}, {step})", _ATOM
+        case Reduce(op=op, operand=operand):
+            return f"reduce({op}, {expression_text(operand)})", _ATOM
+        case Shuffle(left=left, right=right, lanes=lanes):
+            return f"shuffle({_list((left, right))}, {list(lanes)})", _ATOM
         case Unary(op=op, operand=operand) | Logical(op="!" as op, operands=(operand,)):
             return f"{op}{_at_least(operand, _ATOM)}", _UNARY
         case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
@@ -141,6 +180,32 @@ def _expression(expr: Expr) -> tuple[str, int]:
             return f"{op}({_list(operands)})", _ATOM
         case _:
             raise unknown_node(expr)
+
+
+def _element(buffer: str, indices: tuple[Expr, ...], mask: Expr | None) -> str:
+    condition = "" if mask is None else f" if {expression_text(mask)}"
+    return f"{buffer}[{', '.join(map(_subscript, indices))}{condition}]"
+
+
+def _subscript(index: Expr) -> str:
+    """An index, that of lanes as a slice."""
+    if not isinstance(index, Ramp) or index.step == 0:
+        return expression_text(index)
+    step = "" if index.step == 1 else f":{index.step}"
+    end = _shifted(index.base, index.step * index.dtype.lanes)
+    return f"{_at_least(index.base, 1)}:{_at_least(end, 1)}{step}"
+
+
+def _shifted(expr: Expr, distance: int) -> Expr:
+    match expr:
+        case Const(value=value):
+            return Const(value + distance, expr.dtype)
+        case Binary(op="+", left=left, right=Const(value=value) as offset):
+            return Binary("+", left, Const(value + distance, offset.dtype), expr.dtype)
+        case _ if distance < 0:
+            return Binary("-", expr, Const(-distance, expr.dtype), expr.dtype)
+        case _:
+            return Binary("+", expr, Const(distance, expr.dtype), expr.dtype)
 
 
 def _infix(op: str, left: Expr, right: Expr) -> tuple[str, int]:

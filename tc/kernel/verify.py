@@ -17,6 +17,8 @@ from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
 from tc.kernel.ir import (
     Binary,
+    Bits,
+    Broadcast,
     Buffer,
     Call,
     Cast,
@@ -31,23 +33,30 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Ramp,
+    Reduce,
     Select,
     Set,
+    Shuffle,
     Stmt,
     Store,
     Unary,
     Var,
+    accumulates,
     children,
     row_major,
     unknown_node,
 )
-from tc.kernel.printer import expression_text, statement_lines
+from tc.kernel.printer import Node, node_text
 
 Rules: TypeAlias = "Iterator[tuple[bool, str]]"
 
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "min", "max"))
+_BITWISE = frozenset(("&", "|", "^", "<<", ">>"))
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-_ROLES = ("input", "output", "temporary")
+_REDUCTIONS = frozenset(("+", "*", "min", "max"))
+_ROLES = {"input": 0, "output": 1, "temporary": 2, "scratch": 3, "register": 3}
+_MARKS = ("", "unroll", "vector", "transpose")
 
 
 def verify(kernel: Kernel) -> None:
@@ -58,7 +67,7 @@ def verify(kernel: Kernel) -> None:
     names = [b.name for b in kernel.buffers]
     for buffer in kernel.buffers:
         _check(kernel, f"buffer {buffer.name}", _buffer_rules(buffer, names))
-    roles = [_ROLES.index(b.role) for b in kernel.buffers]
+    roles = [_ROLES[b.role] for b in kernel.buffers]
     _check(kernel, "buffers", iter([(roles == sorted(roles), "they are out of calling order")]))
     strangers = sorted(kernel.initial - {b.name for b in kernel.buffers if b.role == "output"})
     _check(kernel, "initial", iter([(not strangers, f"{strangers} are no outputs")]))
@@ -83,12 +92,14 @@ class _Shared:
 @dataclass(frozen=True)
 class _Scope:
     """The names that a block sees: loop variables, locals, and which of the locals it may set
-    (none from outside of the parallel loop that it stands in)."""
+    (none from outside of the parallel loop that it stands in, nor of the vector loop but for
+    the one that this accumulates)."""
 
     shared: _Shared
     visible: Mapping[str, DType] = field(default_factory=dict)
     settable: frozenset[str] = frozenset()
     in_parallel: bool = False
+    in_vector: bool = False
 
     def declare(self, name: str, dtype: DType, *, settable: bool) -> _Scope:
         self.shared.dtypes.setdefault(name, dtype)
@@ -99,10 +110,10 @@ class _Scope:
         )
 
 
-def _check(kernel: Kernel, node: Expr | Stmt | str, rules: Rules) -> None:
+def _check(kernel: Kernel, node: Node, rules: Rules) -> None:
     for holds, reason in rules:
         if not holds:
-            text = f"kernel {kernel.name} is ill-formed: in '{_title(node)}': {reason}"
+            text = f"kernel {kernel.name} is ill-formed: in '{node_text(node)}': {reason}"
             raise InternalError(text)
 
 
@@ -110,11 +121,14 @@ def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
     for stmt in stmts:
         _check(scope.shared.kernel, stmt, _statement_rules(stmt, scope))
         match stmt:
-            case For(var=var, begin=begin, end=end, body=body, parallel=parallel):
+            case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
                 _check_all((begin, end), scope)
                 inner = scope.declare(var, INT64, settable=False)
                 if parallel:
                     inner = replace(inner, in_parallel=True, settable=frozenset())
+                if mark == "vector":
+                    kept = inner.settable if accumulates(stmt) else frozenset()
+                    inner = replace(inner, in_vector=True, settable=kept)
                 _check_block(body, inner)
             case If(condition=condition, then=then, otherwise=otherwise):
                 _check_expr(condition, scope)
@@ -125,8 +139,8 @@ def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
                 scope = scope.declare(var, value.dtype, settable=True)
             case Set(value=value):
                 _check_expr(value, scope)
-            case Store(indices=indices, value=value):
-                _check_all(indices, scope)
+            case Store(indices=indices, value=value, mask=mask):
+                _check_all(indices if mask is None else (*indices, mask), scope)
                 _check_expr(value, scope, half=isinstance(value, Cast))
             case Fail(values=values):
                 _check_all(values, scope)
@@ -144,10 +158,10 @@ def _check_all(exprs: tuple[Expr, ...], scope: _Scope) -> None:
 def _check_expr(expr: Expr, scope: _Scope, *, half: bool = False) -> None:
     """`half`: the expression stands where a FLOAT16 is allowed."""
     _check(scope.shared.kernel, expr, _expression_rules(expr, scope))
-    allowed = half or expr.dtype != FLOAT16
+    allowed = half or expr.dtype.scalar != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
     _check(scope.shared.kernel, expr, iter([(allowed, reason)]))
-    widens = isinstance(expr, Cast) and expr.dtype == FLOAT32
+    widens = isinstance(expr, Cast) and expr.dtype.scalar == FLOAT32
     for child in children(expr):
         _check_expr(child, scope, half=widens and isinstance(child, Load | Cast))
 
@@ -155,10 +169,13 @@ def _check_expr(expr: Expr, scope: _Scope, *, half: bool = False) -> None:
 def _buffer_rules(buffer: Buffer, names: list[str]) -> Rules:
     yield names.count(buffer.name) == 1, "two buffers have this name"
     yield buffer.role in _ROLES, f"unknown role '{buffer.role}'"
+    yield buffer.dtype.lanes == 1, "its elements are vectors"
+    local = buffer.role == "register" and buffer.dtype == FLOAT16
+    yield not local, "registers hold no float16, as locals do not"
     yield len(buffer.shape) == len(buffer.strides), "the strides are not one per dimension"
     yield all(extent >= 0 for extent in buffer.shape), "an extent is negative"
     dense = buffer.role == "input" or buffer.strides == row_major(buffer.shape)
-    yield dense, "outputs and temporaries are row-major"
+    yield dense, "only inputs are not row-major"
 
 
 def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
@@ -167,6 +184,7 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
             yield from _declaration_rules(var, INT64, scope)
             yield begin.dtype == INT64 and end.dtype == INT64, "the bounds are not int64"
             yield not (parallel and scope.in_parallel), "a parallel loop inside another"
+            yield from _mark_rules(stmt, scope)
         case If(condition=condition):
             yield condition.dtype == BOOL, f"the condition is {condition.dtype}, not bool"
         case Let(var=var, value=value):
@@ -175,11 +193,12 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
             yield var in scope.visible, f"'{var}' is not declared here"
             yield var in scope.settable, f"'{var}' is no local that may be set here"
             yield value.dtype == scope.visible[var], f"'{var}' is {scope.visible[var]}"
-        case Store(buffer=name, indices=indices, value=value):
-            yield from _access_rules(name, indices, scope)
+        case Store(buffer=name, indices=indices, value=value, mask=mask):
+            yield from _access_rules(name, indices, mask, value.dtype.lanes, scope)
             buffer = scope.shared.buffers[name]
             yield buffer.role != "input", f"'{name}' is an input"
-            yield value.dtype == buffer.dtype, f"'{name}' is {buffer.dtype}, not {value.dtype}"
+            same = value.dtype.scalar == buffer.dtype
+            yield same, f"'{name}' is {buffer.dtype}, not {value.dtype}"
         case Fail(site=number, values=values):
             yield from _fail_rules(number, values, scope)
         case Comment(text=text):
@@ -188,49 +207,120 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
             raise unknown_node(stmt)
 
 
+def _mark_rules(loop: For, scope: _Scope) -> Rules:
+    yield loop.mark in _MARKS, f"unknown mark '{loop.mark}'"
+    if loop.mark:
+        yield _is_counted(loop), f"the bounds of a loop marked '{loop.mark}' are not constant"
+    vector = loop.mark == "vector"
+    yield not (vector and scope.in_vector), "a vector loop inside another"
+    if loop.mark == "transpose":
+        match loop.body:
+            case (For(mark="", parallel=False, body=body) as inner,) if _is_copy(body):
+                yield _is_counted(inner), "the inner bounds of a transpose are not constant"
+            case _:
+                yield False, "a transpose is not two loops around one store of one load"
+
+
+def _is_copy(body: tuple[Stmt, ...]) -> bool:
+    """Whether a body is one Store of one Load, but for a test, a Cast, and a fill."""
+    match body:
+        case (If(then=(Store() as store,), otherwise=()),):
+            return _is_copy((store,))
+        case (Store(value=Cast(operand=value)),) | (Store(value=value),):
+            match value:
+                case Select(then=Load() | Cast(operand=Load()), otherwise=Const()):
+                    return True
+                case _:
+                    return isinstance(value, Load)
+        case _:
+            return False
+
+
+def _is_counted(loop: For) -> bool:
+    return isinstance(loop.begin, Const) and isinstance(loop.end, Const)
+
+
 def _expression_rules(expr: Expr, scope: _Scope) -> Rules:
     dtype = expr.dtype
+    lanes = dtype.lanes
+    yield lanes >= 1, f"{lanes} lanes"
     match expr:
         case Const(value=value):
-            yield _is_representable(value, dtype), f"{value!r} is no {dtype}"
+            yield _is_representable(value, dtype.scalar), f"{value!r} is no {dtype.scalar}"
         case Var(name=name):
             yield name in scope.visible, f"'{name}' is not declared here"
             yield scope.visible[name] == dtype, f"'{name}' is {scope.visible[name]}, not {dtype}"
-        case Load(buffer=name, indices=indices):
-            yield from _access_rules(name, indices, scope)
+        case Load(buffer=name, indices=indices, mask=mask):
+            yield from _access_rules(name, indices, mask, lanes, scope)
             own = scope.shared.buffers[name].dtype
-            yield own == dtype, f"'{name}' is {own}, not {dtype}"
+            yield own == dtype.scalar, f"'{name}' is {own}, not {dtype}"
         case Unary(op=op, operand=operand):
             yield op == "-", f"unknown operator '{op}'"
-            yield dtype != BOOL, "arithmetic on bool"
+            yield dtype.scalar != BOOL, "arithmetic on bool"
             yield from _same_types((operand,), dtype)
         case Binary(op=op, left=left, right=right):
-            yield op in _ARITHMETIC, f"unknown operator '{op}'"
-            yield dtype != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield op in _ARITHMETIC | _BITWISE, f"unknown operator '{op}'"
+            yield dtype.scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield dtype.is_integer or op not in _BITWISE, f"'{op}' on {dtype}"
             yield from _same_types((left, right), dtype)
         case Compare(op=op, left=left, right=right):
             yield op in _RELATIONS, f"unknown operator '{op}'"
-            yield dtype == BOOL, "a comparison is bool"
+            yield dtype.scalar == BOOL, "a comparison is bool"
             yield left.dtype == right.dtype, f"the operands are {left.dtype} and {right.dtype}"
+            yield from _same_lanes(left, lanes)
         case Logical(op=op, operands=operands):
             yield op in ("&&", "||", "!"), f"unknown operator '{op}'"
             yield len(operands) == (1 if op == "!" else 2), f"{len(operands)} operands"
-            yield dtype == BOOL, "a logical operation is bool"
-            yield from _same_types(operands, BOOL)
+            yield dtype.scalar == BOOL, "a logical operation is bool"
+            yield from _same_types(operands, dtype)
         case Select(condition=condition, then=then, otherwise=otherwise):
-            yield condition.dtype == BOOL, f"the condition is {condition.dtype}, not bool"
+            known = condition.dtype in (BOOL, BOOL.vector(lanes))
+            yield known, f"the condition is {condition.dtype}, not {BOOL.vector(lanes)}"
             yield from _same_types((then, otherwise), dtype)
         case Call(function=function, args=args):
             yield function in BUILTINS, f"unknown function '{function}'"
             arity = BUILTINS[function].arity
             yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
-            real = dtype in (FLOAT32, FLOAT64) or (
+            real = dtype.scalar in (FLOAT32, FLOAT64) or (
                 BUILTINS[function].rule == "keep" and dtype.is_integer
             )
             yield real, f"'{function}' does not compute in {dtype}"
             yield from _same_types(args, dtype)
-        case Cast():
-            pass
+        case Cast(operand=operand):
+            yield from _same_lanes(operand, lanes)
+        case Bits(operand=operand):
+            yield from _same_lanes(operand, lanes)
+            yield BOOL not in (dtype.scalar, operand.dtype.scalar), "the bits of a bool"
+            yield operand.dtype.bits == dtype.bits, f"{operand.dtype} and {dtype} differ in width"
+        case Broadcast() | Ramp() | Reduce() | Shuffle():
+            yield from _lane_rules(expr)
+        case _:
+            raise unknown_node(expr)
+
+
+def _lane_rules(expr: Broadcast | Ramp | Reduce | Shuffle) -> Rules:
+    """Of the nodes that do not work lane by lane."""
+    dtype = expr.dtype
+    match expr:
+        case Broadcast(operand=operand):
+            yield dtype.lanes > 1, f"{dtype} is no vector"
+            yield from _same_types((operand,), dtype.scalar)
+        case Ramp(base=base, step=step):
+            yield dtype.lanes > 1 and dtype.scalar == INT64, f"{dtype} is no vector of int64"
+            yield type(step) is int and fits(step, INT64), f"the step {step!r} is no int64"
+            yield from _same_types((base,), INT64)
+        case Reduce(op=op, operand=operand):
+            yield op in _REDUCTIONS, f"'{op}' is no reduction"
+            yield dtype != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield operand.dtype.lanes > 1, f"{operand.dtype} is no vector"
+            yield operand.dtype.scalar == dtype, f"the operand is {operand.dtype}, not of {dtype}"
+        case Shuffle(left=left, right=right, lanes=lanes):
+            yield left.dtype == right.dtype, f"the operands are {left.dtype} and {right.dtype}"
+            yield left.dtype.lanes > 1 and len(lanes) > 1, "a shuffle of scalars"
+            inside = all(0 <= lane < 2 * left.dtype.lanes for lane in lanes)
+            yield inside, f"a lane is not below {2 * left.dtype.lanes}"
+            made = left.dtype.vector(len(lanes))
+            yield made == dtype, f"the result is {made}, not {dtype}"
         case _:
             raise unknown_node(expr)
 
@@ -242,11 +332,22 @@ def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
     yield other == dtype, f"'{name}' is {other} elsewhere in the kernel, {dtype} here"
 
 
-def _access_rules(name: str, indices: tuple[Expr, ...], scope: _Scope) -> Rules:
+def _access_rules(
+    name: str, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, scope: _Scope
+) -> Rules:
     yield name in scope.shared.buffers, f"unknown buffer '{name}'"
     rank = len(scope.shared.buffers[name].shape)
     yield len(indices) == rank, f"{len(indices)} indices for rank {rank}"
-    yield all(index.dtype == INT64 for index in indices), "an index is not int64"
+    found = {index.dtype for index in indices}
+    yield found <= {INT64, INT64.vector(lanes)}, f"an index is not {_either(INT64, lanes)}"
+    yield lanes == 1 or INT64.vector(lanes) in found, "a vector at scalar indices"
+    if mask is not None:
+        yield lanes > 1, "a mask on a scalar"
+        yield mask.dtype == BOOL.vector(lanes), f"the mask is {mask.dtype}"
+
+
+def _either(dtype: DType, lanes: int) -> str:
+    return str(dtype) if lanes == 1 else f"{dtype} or {dtype.vector(lanes)}"
 
 
 def _fail_rules(number: int, values: tuple[Expr, ...], scope: _Scope) -> Rules:
@@ -266,6 +367,11 @@ def _same_types(operands: tuple[Expr, ...], dtype: DType) -> Rules:
         yield operand.dtype == dtype, f"an operand is {operand.dtype}, not {dtype}"
 
 
+def _same_lanes(operand: Expr, lanes: int) -> Rules:
+    found = operand.dtype.lanes
+    yield found == lanes, f"an operand has {found} lanes, not {lanes}"
+
+
 def _is_representable(value: float, dtype: DType) -> bool:
     if dtype == BOOL:
         return isinstance(value, bool)
@@ -275,13 +381,3 @@ def _is_representable(value: float, dtype: DType) -> bool:
         return False
     with np.errstate(over="ignore"):
         return value != value or dtype == FLOAT64 or float(np.float32(value)) == value
-
-
-def _title(node: Expr | Stmt | str) -> str:
-    match node:
-        case str():
-            return node
-        case For() | If() | Let() | Set() | Store() | Fail() | Comment():
-            return next(statement_lines(node))
-        case _:
-            return expression_text(node)

@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, DType, compute_dtype
 from tc.kernel import ir
-from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
-from tc.polyhedral.folding import (
+from tc.kernel.folding import (
     FALSE,
     TRUE,
     Interval,
@@ -32,6 +31,7 @@ from tc.polyhedral.folding import (
     negation,
     select,
 )
+from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
 from tc.polyhedral.naming import Names
 from tc.semantics.program import (
     Binary,
@@ -64,7 +64,8 @@ class Scope:
     `variables` gives each index variable as a kernel expression (a loop variable, or a constant
     where the range is one value) and `scalars` the tensors of rank 0 that locals hold already.
     `checked` holds the sites that get a test. `bounds` grows with the locals, and `sites` with
-    the tests, over the whole kernel.
+    the tests, over the whole kernel. `override` may lower an expression in its own way, and
+    `mask` gives the condition under which a read may touch memory at all, if there is one.
     """
 
     shaped: ShapedProgram
@@ -75,6 +76,8 @@ class Scope:
     scalars: Mapping[str, Var] = field(default_factory=dict)
     bounds: dict[str, Interval] = field(default_factory=dict)
     sites: dict[tuple[int, int], Site] = field(default_factory=dict)
+    override: Callable[[Expr, Block], ir.Expr | None] | None = None
+    mask: Callable[[Read], ir.Expr | None] | None = None
 
 
 @dataclass
@@ -129,6 +132,10 @@ def load(scope: Scope, tensor: str, indices: tuple[ir.Expr, ...]) -> ir.Expr:
 
 def _lower(expr: Expr, block: Block) -> ir.Expr:
     scope = block.scope
+    if scope.override is not None and isinstance(expr, Read | Select):
+        own = scope.override(expr, block)
+        if own is not None:
+            return own
     match expr:
         case Literal(value=value, dtype=dtype):
             return constant(value, dtype)
@@ -189,22 +196,41 @@ def _read(read: Read, block: Block) -> ir.Expr:
         return scope.scalars[read.tensor]
     indices = tuple(lower_expression(subscript, block) for subscript in read.subscripts)
     if read.site not in scope.checked:
-        return load(scope, read.tensor, indices)
+        return _masked_load(scope, read, indices)
     places = tuple(index if is_simple(index) else block.let(index) for index in indices)
+    no_test: ir.Expr = TRUE
     tests: Iterator[ir.Expr] = (
         test
-        for place, extent in zip(places, scope.shaped.shapes[read.tensor], strict=True)
+        for axis, (place, extent) in enumerate(
+            zip(places, scope.shaped.shapes[read.tensor], strict=True)
+        )
+        if not _is_certain(read, axis, scope)
         for test in (
             compare(">=", place, integer(0), scope.bounds),
             compare("<", place, integer(extent), scope.bounds),
         )
     )
     return _choose(
-        reduce(logical_and, tests),
-        lambda _: load(scope, read.tensor, places),
+        reduce(logical_and, tests, no_test),
+        lambda _: _masked_load(scope, read, places),
         _failure("read", read.site, places, compute_dtype(read.dtype)),
         block,
     )
+
+
+def _is_certain(read: Read, axis: int, scope: Scope) -> bool:
+    """Whether a subscript is a variable whose whole range is in bounds."""
+    subscript = read.subscripts[axis]
+    if not isinstance(subscript, Index):
+        return False
+    known = scope.shaped.statements[scope.position].ranges[subscript.name]
+    return known.begin >= 0 and known.end <= scope.shaped.shapes[read.tensor][axis]
+
+
+def _masked_load(scope: Scope, read: Read, indices: tuple[ir.Expr, ...]) -> ir.Expr:
+    value = load(scope, read.tensor, indices)
+    mask = None if scope.mask is None else scope.mask(read)
+    return value if mask is None else select(mask, value, constant(0, value.dtype))
 
 
 def _checked_division(

@@ -31,7 +31,8 @@ def zero_fills(shaped: ShapedProgram, initial: frozenset[str]) -> Mapping[str, i
     """
     program = shaped.program
     fresh = (t for t in (*program.outputs, *program.temporaries) if t not in initial)
-    found = ((t, _first_need(t, shaped, initial)) for t in fresh)
+    touching = _touching(shaped, initial)
+    found = ((t, _first_need(t, shaped, touching.get(t, {}))) for t in fresh)
     return {tensor: position for tensor, position in found if position is not None}
 
 
@@ -68,32 +69,45 @@ def subtract(boxes: Iterable[Box], hole: Box) -> Iterator[Box]:
             rest = (*rest[:axis], (low, high), *rest[axis + 1 :])
 
 
-def _first_need(tensor: str, shaped: ShapedProgram, initial: frozenset[str]) -> int | None:
+def _touching(
+    shaped: ShapedProgram, initial: frozenset[str]
+) -> dict[str, dict[int, tuple[bool, bool]]]:
+    """For each tensor the statements that touch it, in order: whether they read and write it."""
+    found: dict[str, dict[int, tuple[bool, bool]]] = {}
+    for position, shaped_statement in enumerate(shaped.statements):
+        read = _read(shaped_statement, initial)
+        target = shaped_statement.statement.target
+        written = {target} if writes(shaped_statement, initial) else set()
+        for tensor in (*read, *(written - read)):
+            found.setdefault(tensor, {})[position] = (tensor in read, tensor in written)
+    return found
+
+
+def _first_need(
+    tensor: str, shaped: ShapedProgram, touching: Mapping[int, tuple[bool, bool]]
+) -> int | None:
     """The first statement that touches the tensor, if that needs zeros in it."""
     shape = shaped.shapes[tensor]
     unwritten: list[Box] = [] if 0 in shape else [tuple((0, extent) for extent in shape)]
-    first: int | None = None
-    for position, shaped_statement in enumerate(shaped.statements):
-        is_read = _reads(shaped_statement, tensor, initial)
-        is_written = shaped_statement.statement.target == tensor
-        is_written = is_written and writes(shaped_statement, initial)
-        if first is None and (is_read or is_written):
-            first = position
+    first = next(iter(touching), 0)
+    for position, (is_read, is_written) in touching.items():
         if is_read and unwritten:
             return first
         if is_written:
-            unwritten = list(subtract(unwritten, _target_box(shaped_statement, shaped)))
-    return (first or 0) if unwritten else None
+            box = _target_box(shaped.statements[position], shaped)
+            unwritten = list(subtract(unwritten, box))
+    return first if unwritten else None
 
 
-def _reads(shaped_statement: ShapedStatement, tensor: str, initial: frozenset[str]) -> bool:
+def _read(shaped_statement: ShapedStatement, initial: frozenset[str]) -> set[str]:
+    """The tensors that a statement reads, its accumulator's among them."""
     if shaped_statement.is_empty:
-        return False
+        return set()
     statement = shaped_statement.statement
-    accumulates = statement.op != "=" and not starts_fresh(shaped_statement, initial)
-    if accumulates and statement.target == tensor:
-        return True
-    return any(isinstance(e, Read) and e.tensor == tensor for e in walk(statement.rhs))
+    read = {e.tensor for e in walk(statement.rhs) if isinstance(e, Read)}
+    if statement.op != "=" and not starts_fresh(shaped_statement, initial):
+        read.add(statement.target)
+    return read
 
 
 def _target_box(shaped_statement: ShapedStatement, shaped: ShapedProgram) -> Box:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import INT64
+from tc.kernel.folding import binary, integer
 from tc.kernel.ir import Expr, For, Let, Stmt, Var
-from tc.polyhedral.folding import binary, integer
 from tc.polyhedral.naming import Names
 
 MAX_LOOPS = 8

@@ -1,214 +1,156 @@
-"""From a shaped program to a kernel: statements in text order, each a loop nest.
+"""From a shaped program to a kernel: the stages of the polyhedral middle, in order.
 
-Left-hand variables are the outer loops, in order, the first of them parallel; reduction
-variables are the inner loops, in order of appearance, around one accumulator. Both are free
-(000: the order never changes the result), so a later scheduler may choose better.
+    ShapedProgram --rewrite--> ShapedProgram --build_scop--> Scop
+        --compute_dependences--> Dependences --schedule--> Node --map_schedule--> Node
+        --lower_schedule--> Kernel, with marks --finish--> Kernel
+
+Each tree is checked against the dependences before it is used.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-import numpy as np
+from tc.device import Device, host
+from tc.kernel.contract import contract
+from tc.kernel.finish import finish
+from tc.kernel.ir import Kernel
+from tc.kernel.vector_math import expand_calls, has_vector_form
+from tc.options import Options, check_options
+from tc.polyhedral.blocks import Facts
+from tc.polyhedral.coalescing import coalesce
+from tc.polyhedral.dependences import Dependences, compute_dependences
+from tc.polyhedral.factoring import factor
+from tc.polyhedral.fusion import worthwhile
+from tc.polyhedral.generate import lower_schedule
+from tc.polyhedral.legality import check_schedule
+from tc.polyhedral.mapping import map_schedule
+from tc.polyhedral.schedule import Node
+from tc.polyhedral.scop import Scop, build_scop
+from tc.polyhedral.splitting import split
+from tc.polyhedral.strategies import schedule
+from tc.semantics.program import ShapedProgram
 
-from tc.dtypes import BOOL, INT64, DType, compute_dtype
-from tc.kernel.ir import (
-    Buffer,
-    Comment,
-    Const,
-    Expr,
-    Kernel,
-    Let,
-    Set,
-    Site,
-    Stmt,
-    Store,
-    Var,
-    row_major,
-)
-from tc.kernel.verify import verify
-from tc.polyhedral.expressions import Block, Scope, load, lower_expression
-from tc.polyhedral.fills import starts_fresh, writes, zero_fills
-from tc.polyhedral.folding import binary, cast, constant
-from tc.polyhedral.loops import Loop, nest
-from tc.polyhedral.naming import Names
-from tc.semantics.program import Read, ShapedProgram, ShapedStatement, Statement, walk
+T = TypeVar("T")
+Strides = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """What each stage made of a program, and the seconds that each took, by its name.
+
+    `shaped` is the program as rewritten; `marked` the kernel before its marked loops became
+    vectors and straight-line code, `kernel` the one after.
+    """
+
+    shaped: ShapedProgram
+    scop: Scop
+    dependences: Dependences
+    tree: Node
+    mapped: Node
+    marked: Kernel
+    kernel: Kernel
+    seconds: Mapping[str, float]
 
 
 def lower(
     shaped: ShapedProgram,
-    strides: Mapping[str, tuple[int, ...]],
+    strides: Strides,
     *,
     initial: frozenset[str],
     check: bool,
+    options: Options | None = None,
+    device: Device | None = None,
 ) -> Kernel:
-    """The kernel of a program for the sizes of one call: a region or two for each statement.
+    """The kernel of a program for the sizes of one call.
 
     `strides` gives the strides, in elements, of inputs that are not row-major; `initial` names
     the outputs whose contents the caller passes (R3, R4); with `check`, reads and divisions that
-    are not proven safe are tested (G7).
+    are not proven safe are tested (G7). The code is for `device`, by default this machine.
+    Raises BackendError for options that it cannot have.
     """
-    program = shaped.program
-    indices = (name for statement in program.statements for name in statement.variables)
-    names = Names(program.tensors, indices)
-    sites: dict[tuple[int, int], Site] = {}
-    fills = zero_fills(shaped, initial)
-    regions: list[tuple[Stmt, ...]] = []
-    for position, statement in enumerate(shaped.statements):
-        regions += (_zero_fill(t, shaped, names) for t, first in fills.items() if first == position)
-        if writes(statement, initial):
-            loop_names = names.start_region(statement.statement.variables)
-            scope = _scope(position, shaped, loop_names, names, sites)
-            scope = replace(scope, checked=statement.checked if check else frozenset())
-            regions.append(_region(statement, scope, loop_names, initial))
-    kernel = Kernel(
-        program.name,
-        tuple(_buffers(shaped, strides)),
-        tuple(regions),
-        tuple(sites.values()),
-        initial & frozenset(program.outputs),
-    )
-    verify(kernel)
-    return kernel
+    return trace_lowering(
+        shaped, strides, initial=initial, check=check, options=options, device=device
+    ).kernel
 
 
-def identity(op: str, dtype: DType) -> Const:
-    """The value that a reduction by `op` starts at (R2).
-
-    >>> identity("+", INT64).value, identity("min", BOOL).value
-    (0, True)
-    """
-    match op:
-        case "+" | "*":
-            return constant(int(op == "*"), dtype)
-        case _ if dtype == BOOL:
-            return Const(op == "min", BOOL)
-        case _ if dtype.is_float:
-            return Const(math.inf if op == "min" else -math.inf, dtype)
-        case _:
-            info = np.iinfo(dtype.numpy.str)
-            return Const(int(info.max if op == "min" else info.min), dtype)
-
-
-def _buffers(shaped: ShapedProgram, strides: Mapping[str, tuple[int, ...]]) -> Iterator[Buffer]:
-    program = shaped.program
-    for name in (*program.inputs, *program.outputs, *program.temporaries):
-        tensor, shape = program.tensors[name], shaped.shapes[name]
-        given = strides.get(name) if tensor.role == "input" else None
-        own = row_major(shape) if given is None else given
-        yield Buffer(name, tensor.dtype, shape, own, tensor.role)
-
-
-def _zero_fill(tensor: str, shaped: ShapedProgram, names: Names) -> tuple[Stmt, ...]:
-    names.start_region(())
-    loops = [Loop(names.fresh("i0", INT64), 0, extent) for extent in shaped.shapes[tensor]]
-    dtype = shaped.program.tensors[tensor].dtype
-    zero = cast(constant(0, compute_dtype(dtype)), dtype)
-    body = (Store(tensor, tuple(loop.index for loop in loops), zero),)
-    comment = Comment(f"{tensor} is 0 where nothing writes it")
-    return (comment, *nest(loops, body, names, parallel=True))
-
-
-# --- statements -------------------------------------------------------------------------------
-
-
-def _scope(
-    position: int,
+def trace_lowering(
     shaped: ShapedProgram,
-    loop_names: Mapping[str, str],
-    names: Names,
-    sites: dict[tuple[int, int], Site],
-) -> Scope:
-    """The scope of a statement, with the index variables known but no test made."""
-    ranges = shaped.statements[position].ranges
-    loops = {v: Loop(n, ranges[v].begin, ranges[v].extent) for v, n in loop_names.items()}
-    variables = {v: loop.index for v, loop in loops.items()}
-    bounds = {loop.name: (loop.begin, loop.begin + loop.extent - 1) for loop in loops.values()}
-    return Scope(shaped, position, variables, frozenset(), names, bounds=bounds, sites=sites)
-
-
-def _region(
-    shaped_statement: ShapedStatement,
-    scope: Scope,
-    loop_names: Mapping[str, str],
-    initial: frozenset[str],
-) -> tuple[Stmt, ...]:
-    statement, ranges = shaped_statement.statement, shaped_statement.ranges
-    outer, inner = (
-        [Loop(loop_names[v], ranges[v].begin, ranges[v].extent) for v in variables]
-        for variables in (statement.outer, statement.reduction)
-    )
-    lets, scalars = _load_scalars(shaped_statement, scope)
-    block = Block(replace(scope, scalars=scalars))
-    place = tuple(lower_expression(subscript, block) for subscript in statement.subscripts)
-    is_fresh = starts_fresh(shaped_statement, initial)
-    body: tuple[Stmt, ...]
-    if shaped_statement.is_empty:
-        dtype = compute_dtype(scope.shaped.program.tensors[statement.target].dtype)
-        body = (_store(statement.target, place, identity(statement.op, dtype), scope),)
-    elif any(loop.extent > 1 for loop in inner):
-        body = _accumulate(statement, place, inner, block, is_fresh=is_fresh)
-    else:
-        term = lower_expression(statement.rhs, block)
-        if statement.op != "=":
-            before = None if is_fresh else load(scope, statement.target, place)
-            term = _combine(statement.op, before, term)
-        body = (*block.stmts, _store(statement.target, place, term, scope))
-    return (_comment(statement), *lets, *nest(outer, body, scope.names, parallel=True))
-
-
-def _accumulate(
-    statement: Statement,
-    place: tuple[Expr, ...],
-    inner: list[Loop],
-    block: Block,
+    strides: Strides,
     *,
-    is_fresh: bool,
-) -> tuple[Stmt, ...]:
-    """The reduction loops around a local, which is stored once; half accumulates in float32."""
-    scope, dtype = block.scope, statement.rhs.dtype
-    acc = Var(scope.names.fresh("acc", dtype), dtype)
-    start = identity(statement.op, dtype) if is_fresh else load(scope, statement.target, place)
-    term = lower_expression(statement.rhs, block)
-    step = Set(acc.name, binary(statement.op, acc, term))
-    loops = nest(inner, (*block.stmts, step), scope.names)
-    return (Let(acc.name, start), *loops, _store(statement.target, place, acc, scope))
+    initial: frozenset[str],
+    check: bool,
+    options: Options | None = None,
+    device: Device | None = None,
+) -> Lowering:
+    """As `lower`, with the result of every stage."""
+    options, device, original = options or Options(), device or host(), shaped
+    check_options(options, device)
+    seconds: dict[str, float] = {}
+
+    def timed(stage: str, run: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = run()
+        seconds[stage] = time.perf_counter() - start
+        return result
+
+    shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options))
+    scop = timed("scop", lambda: build_scop(shaped, initial))
+    dependences = timed("dependences", lambda: compute_dependences(scop))
+    tree = timed("schedule", lambda: _schedule(scop, dependences, options, device))
+    timed("legality", lambda: check_schedule(tree, dependences))
+    facts = Facts(scop, strides, check)
+    mapped = timed("map", lambda: map_schedule(tree, facts, device, options.mapping))
+    timed("legality of the mapping", lambda: check_schedule(mapped, dependences))
+    written = timed("lower", lambda: lower_schedule(scop, mapped, strides, check=check))
+    marked = _with_sites_of(written, shaped, original)
+    kernel = timed("finish", lambda: finished(marked, options, device))
+    return Lowering(shaped, scop, dependences, tree, mapped, marked, kernel, seconds)
 
 
-def _load_scalars(
-    shaped_statement: ShapedStatement, scope: Scope
-) -> tuple[tuple[Let, ...], dict[str, Var]]:
-    """Locals for the tensors of rank 0 that the statement reads, which is before it writes (P1)."""
-    statement, static = shaped_statement.statement, scope.shaped.scalars
-    if shaped_statement.is_empty or all(r.extent == 1 for r in shaped_statement.ranges.values()):
-        return (), {}
-    read = (e.tensor for e in walk(statement.rhs) if isinstance(e, Read) and not e.subscripts)
-    lets, scalars = [], {}
-    for tensor in dict.fromkeys(read):
-        if tensor not in static:
-            value = load(scope, tensor, ())
-            name = scope.names.fresh(f"{re.sub('[^A-Za-z0-9_]', '_', tensor)}_value", value.dtype)
-            lets.append(Let(name, value))
-            scalars[tensor] = Var(name, value.dtype)
-    return tuple(lets), scalars
+def _rewrite(
+    shaped: ShapedProgram, strides: Strides, options: Options
+) -> tuple[ShapedProgram, Strides]:
+    """The program factored, long reductions split, and adjacent dimensions joined."""
+    if options.schedule.factor:
+        shaped = factor(shaped)
+    if options.mapping.parallel:
+        shaped = split(shaped)
+    return coalesce(shaped, strides)
 
 
-def _combine(op: str, before: Expr | None, term: Expr) -> Expr:
-    """One step of a reduction; the first drops the identity, but 0.0 + -0.0 is 0.0."""
-    if before is None:
-        if op != "+" or not term.dtype.is_float:
-            return term
-        before = identity(op, term.dtype)
-    return binary(op, before, term)
+def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:
+    """The kernel with its sites at the positions of the program as written; statements with
+    checks are never rewritten, and keep their names."""
+    names = [s.name for s in original.program.statements]
+    statements = shaped.program.statements
+    sites = tuple(
+        replace(site, statement=names.index(statements[site.statement].name))
+        for site in kernel.sites
+    )
+    return replace(kernel, sites=sites)
 
 
-def _store(tensor: str, place: tuple[Expr, ...], value: Expr, scope: Scope) -> Store:
-    return Store(tensor, place, cast(value, scope.shaped.program.tensors[tensor].dtype))
+def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
+    """The kernel without marks, for the vectors that the options ask for."""
+    bits = device.vector_bits
+    if options.mapping.vector_bits is not None:
+        bits = options.mapping.vector_bits
+    kernel = finish(
+        marked,
+        lanes_bits=bits,
+        supports=lambda call: has_vector_form(call.function, call.dtype.scalar),
+        unroll_limit=options.mapping.unroll,
+    )
+    return expand_calls(contract(kernel) if bits > 128 else kernel)
 
 
-def _comment(statement: Statement) -> Comment:
-    lines: Iterable[str] = statement.span.text.split("\n")
-    return Comment(" ".join(" ".join(line.split("#")[0] for line in lines).split()))
+def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:
+    wanted = options.schedule
+    if wanted.fusion == "auto":
+        accept = worthwhile(scop, device)
+        return schedule(scop, dependences, "max", accept=accept, share_reductions=False)
+    return schedule(scop, dependences, wanted.fusion, seconds=wanted.seconds)

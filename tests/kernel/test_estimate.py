@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tc.dtypes import FLOAT32, FLOAT64, INT64
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
 from tc.kernel.estimate import Estimate, estimate
 from tc.kernel.ir import (
     Binary,
@@ -18,6 +18,8 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Ramp,
+    Reduce,
     Set,
     Stmt,
     Store,
@@ -78,6 +80,24 @@ def test_elements_touched_once() -> None:
         ((loop("i", integer(2), Store("o", (I,), value)),),),
     )
     assert estimate(kernel) == Estimate(2, 2 * 4 + 2 * 8 + 4, 8)
+
+
+def test_vectors_count_as_their_lanes() -> None:
+    f4, i4, b4 = FLOAT32.vector(4), INT64.vector(4), BOOL.vector(4)
+    lanes = Ramp(Binary("*", I, integer(4), INT64), 1, i4)
+    mask = Compare("<", lanes, Const(6, i4), b4)
+    loaded = Load("x", (lanes,), f4, mask)
+    value = Call("fma", (loaded, loaded, Call("exp", (loaded,), f4)), f4)
+    body = (
+        Store("s", (lanes,), value, mask),
+        Store("o", (I,), Reduce("+", Load("s", (lanes,), f4), FLOAT32)),
+    )
+    kernel = Kernel(
+        "k",
+        (buffer("x", (100,), "input"), buffer("o", (2,), "output"), buffer("s", (8,), "scratch")),
+        ((loop("i", integer(2), *body),),),
+    )
+    assert estimate(kernel) == Estimate(2 * (4 * 3 + 3), 2 * 3 * 4 * 4, 8)
 
 
 def test_tests_of_indices_are_free_and_loops_may_be_empty() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT8, INT64
 from tc.kernel.ir import (
     Binary,
+    Bits,
+    Broadcast,
     Buffer,
     Call,
     Cast,
@@ -21,8 +25,11 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Ramp,
+    Reduce,
     Select,
     Set,
+    Shuffle,
     Site,
     Store,
     Unary,
@@ -64,6 +71,63 @@ def binary(op: str, left: Expr, right: Expr) -> Binary:
 )  # fmt: skip
 def test_expression(expr: Expr, text: str) -> None:
     assert expression_text(expr) == text
+
+
+I4, F4 = INT64.vector(4), FLOAT32.vector(4)
+LESS = Compare("<", Ramp(A, 1, I4), Const(7, I4), BOOL.vector(4))
+
+
+def load(*indices: Expr, mask: Expr | None = None) -> Load:
+    return Load("x", indices, F4, mask)
+
+
+@pytest.mark.parametrize(
+    ("expr", "text"),
+    [
+        (binary("|", A, binary("&", B, binary("<<", C, binary("+", A, B)))), "a | b & c << a + b"),
+        (binary("&", binary("|", A, B), C), "(a | b) & c"),
+        (Compare("==", binary("^", A, B), C), "a ^ b == c"),
+        (binary(">>", A, binary(">>", B, C)), "a >> (b >> c)"),
+        (load(A, Ramp(B, 1, I4)), "x[a, b:b + 4]"),
+        (load(Ramp(Const(4, INT64), 1, I4)), "x[4:8]"),
+        (load(Ramp(binary("+", A, Const(4, INT64)), 2, I4)), "x[a + 4:a + 12:2]"),
+        (load(Ramp(A, -1, I4)), "x[a:a - 4:-1]"),
+        (load(Ramp(Select(P, A, B, INT64), 1, I4)), "x[(p ? a : b):(p ? a : b) + 4]"),
+        (load(Ramp(A, 0, I4)), "x[int64x4.ramp(a, 0)]"),
+        (load(binary("+", Ramp(A, 1, I4), Const(1, I4))), "x[int64x4.ramp(a, 1) + int64x4(1)]"),
+        (load(Ramp(A, 1, I4), mask=LESS), "x[a:a + 4 if int64x4.ramp(a, 1) < int64x4(7)]"),
+        (Broadcast(Const(0.5, FLOAT32), F4), "float32x4(0.5f)"),
+        (Const(0.5, F4), "float32x4(0.5)"),
+        (Const(float("inf"), F4), "float32x4(inf)"),
+        (Cast(load(Ramp(A, 1, I4)), FLOAT64.vector(4)), "float64x4(x[a:a + 4])"),
+        (Bits(Const(0.5, F4), INT64), "int64.bits(float32x4(0.5))"),
+        (Reduce("max", load(Ramp(A, 1, I4)), FLOAT32), "reduce(max, x[a:a + 4])"),
+        (Shuffle(Var("v", F4), Var("w", F4), (0, 4), FLOAT32.vector(2)), "shuffle(v, w, [0, 4])"),
+    ],
+)
+def test_vector_expression(expr: Expr, text: str) -> None:
+    assert expression_text(expr) == text
+
+
+def test_marks_and_vector_statements() -> None:
+    store = Store("r", (Var("k", INT64), Ramp(A, 1, I4)), Var("v", F4), LESS)
+    loop = For("k", Const(0, INT64), Const(4, INT64), (Let("v", Const(0.0, F4)), store))
+    kernel = Kernel(
+        "k",
+        (Buffer("r", FLOAT32, (4, 4), (4, 1), "register"),),
+        ((replace(loop, parallel=True), replace(loop, parallel=True, mark="vector")),),
+    )
+    assert to_text(kernel).split("\n") == [
+        "kernel k",
+        "  register r: float32[4, 4]",
+        "region",
+        "  parallel for k in 0:4",
+        "    let v: float32x4 = float32x4(0.0)",
+        "    r[k, a:a + 4 if int64x4.ramp(a, 1) < int64x4(7)] = v",
+        "  parallel vector for k in 0:4",
+        "    let v: float32x4 = float32x4(0.0)",
+        "    r[k, a:a + 4 if int64x4.ramp(a, 1) < int64x4(7)] = v",
+    ]
 
 
 def test_kernel() -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, DType
+from tc.kernel.folding import depth
 from tc.kernel.ir import Comment, Fail, Failure, For, If, Kernel, Let, Load, Set, Stmt, Store, walk
 from tc.polyhedral.expressions import MAX_DEPTH, MAX_LEVEL
-from tc.polyhedral.folding import depth
 from tc.polyhedral.loops import MAX_LOOPS
-from tc.polyhedral.lowering import identity, lower
+from tc.polyhedral.identity import identity
+from tc.polyhedral.lowering import lower
 from tc.semantics.program import (
     Compare,
     Convert,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT64
 from tc.kernel.evaluate import evaluate
+from tc.kernel.folding import binary, integer
 from tc.kernel.ir import Buffer, For, Kernel, Let, Set, Stmt, Store, Var, row_major
 from tc.polyhedral.fills import subtract, zero_fills
-from tc.polyhedral.folding import binary, integer
 from tc.polyhedral.loops import MAX_LOOPS, Loop, nest
 from tc.polyhedral.naming import Names
 from tests.polyhedral.builders import literal, offset, read, shaped, statement

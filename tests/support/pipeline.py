@@ -39,6 +39,12 @@ def lowered(shape: ShapedProgram, initial: frozenset[str] = frozenset()) -> Kern
     return lower(shape, {}, initial=initial, check=True)
 
 
+def as_buffers(kernel: Kernel, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays in the shapes of the kernel's buffers, which may have joined dimensions."""
+    names = {b.name: b.shape for b in kernel.arguments if b.role != "temporary"}
+    return {name: arrays[name].reshape(shape) for name, shape in names.items()}
+
+
 def evaluate_kernel(
     text: str,
     inputs: Mapping[str, Any],
@@ -51,9 +57,10 @@ def evaluate_kernel(
     arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
     shape = shaped(program, arrays)
     given = dict(outputs or {})
-    for name in (*program.outputs, *program.temporaries):
+    for name in program.outputs:
         dtype = program.tensors[name].dtype.numpy
         arrays[name] = given.get(name, np.empty(shape.shapes[name], dtype))
-    failure = evaluate(lowered(shape, frozenset(given)), arrays)
+    kernel = lowered(shape, frozenset(given))
+    failure = evaluate(kernel, as_buffers(kernel, arrays))
     assert failure is None
     return {name: arrays[name] for name in program.outputs}

@@ -1,7 +1,8 @@
 """Making kernel expressions: constants folded, neutral operands dropped, decided tests decided.
 
 Each function makes the node that its name says, or a simpler expression of the same value, so
-that lowered code reads well. Floating arithmetic is never touched: it would change bits.
+that lowered code reads well. Operands are scalars or vectors, all of one count of lanes; indices
+stay ramps where they are. Floating arithmetic is never touched: it would change bits.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import numpy as np
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits
 from tc.kernel.ir import (
     Binary,
+    Broadcast,
     Cast,
     Compare,
     Const,
     Expr,
     Logical,
+    Ramp,
     Select,
     Unary,
     Var,
@@ -43,7 +46,13 @@ _EXACT: Mapping[str, Callable[[int, int], int]] = {
     "%": operator.mod,
     "min": min,
     "max": max,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
 }
+_BOUNDED = ("min", "max", "/", "%")
 _RELATION: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -61,8 +70,8 @@ def constant(value: float, dtype: DType) -> Const:
     >>> constant(300, DType("uint8", "uint", 8)).value, constant(2, BOOL).value
     (44, True)
     """
-    if dtype == BOOL:
-        return Const(bool(value), BOOL)
+    if dtype.kind == "bool":
+        return Const(bool(value), dtype)
     if dtype.is_float:
         with np.errstate(over="ignore"):
             return Const(float(dtype.numpy.type(value)), dtype)
@@ -75,19 +84,29 @@ def integer(value: int) -> Const:
     return Const(value, INT64)
 
 
-def binary(op: str, left: Expr, right: Expr) -> Expr:
-    """`left op right`, on operands of one type.
+def binary(op: str, left: Expr, right: Expr, bounds: Bounds | None = None) -> Expr:
+    """`left op right`, on operands of one type, or what it is for all values within the bounds.
 
     >>> i = Var("i", INT64)
     >>> binary("+", binary("+", integer(1), i), integer(-1)) == i
+    True
+    >>> binary("min", i, integer(9), {"i": (0, 9)}) == i
     True
     """
     dtype = left.dtype
     if not dtype.is_integer:
         return Binary(op, left, right, dtype)
     match left, right:
-        case Const(value=a), Const(value=b) if op not in "/%" or b != 0:
+        case Const(value=a), Const(value=b) if _is_defined(op, int(b), dtype):
             return constant(_EXACT[op](int(a), int(b)), dtype)
+    if dtype.lanes > 1:
+        folded = _vector_binary(op, left, right, bounds)
+        if folded is not None:
+            return folded
+    if bounds is not None and op in _BOUNDED:
+        folded = _bounded(op, left, right, bounds)
+        if folded is not None:
+            return folded
     match op:
         case "+" | "-":
             return _sum(op, left, right)
@@ -114,7 +133,9 @@ def cast(operand: Expr, dtype: DType) -> Expr:
     if operand.dtype == dtype:
         return operand
     match operand:
-        case Const(value=value) if dtype != FLOAT16 and _converts(value, dtype):
+        case Broadcast(operand=scalar):
+            return broadcast(cast(scalar, dtype.scalar), dtype.lanes)
+        case Const(value=value) if dtype.scalar != FLOAT16 and _converts(value, dtype):
             exact = operand.dtype.numpy.type(value)
             with np.errstate(over="ignore"):
                 return constant(exact.astype(dtype.numpy).item(), dtype)
@@ -122,49 +143,88 @@ def cast(operand: Expr, dtype: DType) -> Expr:
             return Cast(operand, dtype)
 
 
+def broadcast(operand: Expr, lanes: int) -> Expr:
+    """The vector of a scalar in all lanes; a half is made of its float32.
+
+    >>> broadcast(integer(1), 4)
+    Const(value=1, dtype=DType(name='int64', kind='int', bits=64))
+    """
+    dtype = operand.dtype.vector(lanes)
+    match operand:
+        case _ if lanes == 1:
+            return operand
+        case Const(value=value):
+            return Const(value, dtype)
+        case Cast(operand=whole) if dtype.scalar == FLOAT16:
+            return Cast(broadcast(whole, lanes), dtype)
+        case _:
+            return Broadcast(operand, dtype)
+
+
+def ramp(base: Expr, step: int, lanes: int) -> Expr:
+    """The vector base, base + step, ..."""
+    step = constant(step, INT64).value  # type: ignore[assignment]  # an int
+    return Ramp(base, step, INT64.vector(lanes)) if step and lanes > 1 else broadcast(base, lanes)
+
+
+def splat(expr: Expr) -> Expr | None:
+    """The scalar that all lanes of a vector are, where its form shows it."""
+    match expr:
+        case Const(value=value, dtype=dtype):
+            return Const(value, dtype.scalar)
+        case Broadcast(operand=operand):
+            return operand
+        case _:
+            return None
+
+
 def compare(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
     """`left op right`, or the constant that it is for all values within the bounds."""
+    dtype = BOOL.vector(left.dtype.lanes)
     match left, right:
         case Const(value=a), Const(value=b):
-            return Const(_RELATION[op](a, b), BOOL)
+            return Const(_RELATION[op](a, b), dtype)
+    one, other = splat(left), splat(right)
+    if dtype.lanes > 1 and one is not None and other is not None:
+        return broadcast(compare(op, one, other, bounds), dtype.lanes)
     if not left.dtype.is_integer:
-        return Compare(op, left, right)
+        return Compare(op, left, right, dtype)
     (least, most), (low, high) = interval(left, bounds), interval(right, bounds)
     if most < low:
-        return Const(op in ("<", "<=", "!="), BOOL)
+        return Const(op in ("<", "<=", "!="), dtype)
     if least > high:
-        return Const(op in (">", ">=", "!="), BOOL)
+        return Const(op in (">", ">=", "!="), dtype)
     if most <= low and op in ("<=", ">"):
-        return Const(op == "<=", BOOL)
+        return Const(op == "<=", dtype)
     if least >= high and op in (">=", "<"):
-        return Const(op == ">=", BOOL)
+        return Const(op == ">=", dtype)
     return _without_offset(op, left, right, bounds)
 
 
 def logical_and(left: Expr, right: Expr) -> Expr:
-    if FALSE in (left, right):
-        return FALSE
-    if TRUE in (left, right):
-        return right if left == TRUE else left
-    return Logical("&&", (left, right))
+    if any(is_constant(operand, False) for operand in (left, right)):
+        return Const(False, left.dtype)
+    if is_constant(left, True):
+        return right
+    return left if is_constant(right, True) else Logical("&&", (left, right), left.dtype)
 
 
 def logical_or(left: Expr, right: Expr) -> Expr:
-    if TRUE in (left, right):
-        return TRUE
-    if FALSE in (left, right):
-        return right if left == FALSE else left
-    return Logical("||", (left, right))
+    if any(is_constant(operand, True) for operand in (left, right)):
+        return Const(True, left.dtype)
+    if is_constant(left, False):
+        return right
+    return left if is_constant(right, False) else Logical("||", (left, right), left.dtype)
 
 
 def logical_not(operand: Expr) -> Expr:
     match operand:
-        case Const(value=value):
-            return Const(not value, BOOL)
+        case Const(value=value, dtype=dtype):
+            return Const(not value, dtype)
         case Logical(op="!", operands=(inner,)):
             return inner
         case _:
-            return Logical("!", (operand,))
+            return Logical("!", (operand,), operand.dtype)
 
 
 def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
@@ -172,11 +232,21 @@ def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
     match condition:
         case Const(value=value):
             return then if value else otherwise
-    if otherwise == FALSE:
-        return logical_and(condition, then)
-    if then == TRUE:
-        return logical_or(condition, otherwise)
+    if condition.dtype == then.dtype:
+        if is_constant(otherwise, False):
+            return logical_and(condition, then)
+        if is_constant(then, True):
+            return logical_or(condition, otherwise)
     return Select(condition, then, otherwise, then.dtype)
+
+
+def is_constant(expr: Expr, value: bool) -> bool:
+    """Whether it is this bool, in all lanes."""
+    match expr:
+        case Const(value=bool(found)):
+            return found is value
+        case _:
+            return False
 
 
 def interval(expr: Expr, bounds: Bounds) -> Interval:
@@ -186,10 +256,14 @@ def interval(expr: Expr, bounds: Bounds) -> Interval:
     >>> interval(binary("-", binary("*", integer(2), i), integer(1)), {"i": (0, 4)})
     (-1, 7)
     """
-    info = np.iinfo(expr.dtype.numpy.str)
-    whole = int(info.min), int(info.max)
+    whole = _whole(expr.dtype)
     found = _interval(expr, bounds, whole)
     return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
+
+
+def _whole(dtype: DType) -> Interval:
+    size = 1 << dtype.bits
+    return (-(size >> 1), (size >> 1) - 1) if dtype.kind == "int" else (0, size - 1)
 
 
 def _interval(expr: Expr, bounds: Bounds, whole: Interval) -> Interval:
@@ -200,6 +274,11 @@ def _interval(expr: Expr, bounds: Bounds, whole: Interval) -> Interval:
             return bounds.get(name, whole)
         case Cast(operand=operand) if operand.dtype.is_integer:
             return interval(operand, bounds)
+        case Broadcast(operand=operand):
+            return interval(operand, bounds)
+        case Ramp(base=base, step=step, dtype=dtype):
+            (low, high), last = interval(base, bounds), step * (dtype.lanes - 1)
+            return low + min(0, last), high + max(0, last)
         case Unary(operand=operand):
             low, high = interval(operand, bounds)
             return -high, -low
@@ -274,7 +353,69 @@ def _without_offset(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
             moved = (low + int(a), high + int(a)) if inner == "+" else (low - int(a), high - int(a))
             if all(fits(value, left.dtype) for value in (limit, *moved)):
                 return _without_offset(op, rest, Const(limit, left.dtype), bounds)
-    return Compare(op, left, right)
+    return Compare(op, left, right, BOOL.vector(left.dtype.lanes))
+
+
+def _bounded(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr | None:
+    """What the intervals of the operands decide; None if nothing."""
+    (least, most), (low, high) = interval(left, bounds), interval(right, bounds)
+    match op:
+        case "min" | "max" if most <= low or least >= high:
+            return left if (most <= low) == (op == "min") else right
+        case "/" | "%" if least >= 0 and most < low:
+            return constant(0, left.dtype) if op == "/" else left
+        case _:
+            return None
+
+
+def _vector_binary(op: str, left: Expr, right: Expr, bounds: Bounds | None) -> Expr | None:
+    """What stays a ramp, or the same in all lanes; None for anything else."""
+    lanes = left.dtype.lanes
+    one, other = splat(left), splat(right)
+    if one is not None and other is not None:
+        return broadcast(binary(op, one, other, bounds), lanes)
+    match op, left, right:
+        case "+" | "-", Ramp(base=a, step=s), Ramp(base=b, step=t):
+            return ramp(binary(op, a, b), s + t if op == "+" else s - t, lanes)
+        case "+" | "-", Ramp(base=a, step=s), _ if other is not None:
+            return ramp(binary(op, a, other), s, lanes)
+        case "+" | "-", _, Ramp(base=b, step=t) if one is not None:
+            return ramp(binary(op, one, b), t if op == "+" else -t, lanes)
+        case "*", Ramp(base=a, step=s), Const(value=c):
+            return ramp(binary("*", a, integer(int(c))), s * int(c), lanes)
+        case "*", Const(), Ramp():
+            return _vector_binary(op, right, left, bounds)
+        case "/" | "%", Ramp(base=a, step=s), Const(value=c) if c > 0:
+            return _divided_ramp(op, a, s, int(c), lanes)
+        case _:
+            return None
+
+
+def _divided_ramp(op: str, base: Expr, step: int, by: int, lanes: int) -> Expr | None:
+    """Where the quotients are a ramp, or all are that of the first lane."""
+    if 0 <= step * (lanes - 1) < math.gcd(_power_of_two(base), by):
+        part = binary(op, base, integer(by))
+        return broadcast(part, lanes) if op == "/" else ramp(part, step, lanes)
+    return None
+
+
+def _power_of_two(expr: Expr) -> int:
+    """One that divides an int64 expression, even where it wraps around."""
+    match expr:
+        case Const(value=value):
+            return int(value) & -int(value) or 1 << 62
+        case Binary(op="*", left=left, right=right):
+            return _power_of_two(left) * _power_of_two(right)
+        case Binary(op="+" | "-", left=left, right=right):
+            return math.gcd(_power_of_two(left), _power_of_two(right))
+        case _:
+            return 1
+
+
+def _is_defined(op: str, right: int, dtype: DType) -> bool:
+    if op in ("/", "%"):
+        return right != 0
+    return op not in ("<<", ">>") or 0 <= right < dtype.bits
 
 
 def _converts(value: float, dtype: DType) -> bool:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT64, UINT8, DType
+from tc.kernel import folding
 from tc.kernel.evaluate import evaluate
+from tc.kernel.folding import FALSE, TRUE, binary, cast, compare, constant, integer, interval
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -29,8 +31,6 @@ from tc.kernel.ir import (
     children,
 )
 from tc.kernel.printer import expression_text
-from tc.polyhedral import folding
-from tc.polyhedral.folding import FALSE, TRUE, binary, cast, compare, constant, integer, interval
 
 I, J = Var("i", INT64), Var("j", INT64)  # noqa: E741 - as in the kernels
 P = Var("p", BOOL)

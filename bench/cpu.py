@@ -1,0 +1,153 @@
+"""Times tc beside other libraries on the kernels of the promise: `python -m bench.cpu`.
+
+Each library runs in its own process and is stopped while another is timed; rounds alternate
+between them. Every output is checked against float64. The machine's limits are measured in the
+same run. `--kernels softmax --peers numpy,torch,tc` takes part of it; `--runs 3` measures three
+times with fresh processes and takes medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from bench import cpu_machine
+from bench.cpu_kernels.kernel import Kernel
+from bench.cpu_kernels.table import select
+from bench.cpu_limits import Limits
+from bench.cpu_measure import Settings, Timing, measure
+from bench.cpu_report import (
+    Row,
+    as_json,
+    failures_text,
+    limits_text,
+    row_of,
+    summary,
+    table,
+)
+from bench.peers.catalogue import DEFAULT, PEERS
+from bench.peers.process import ROOT, PeerProcess
+from bench.timing import milliseconds
+
+RESULTS = ROOT / "bench" / "results"
+Runs = dict[str, list[dict[str, Timing]]]
+
+
+def words(text: str) -> list[str]:
+    """
+    >>> words("numpy,torch"), words("")
+    (['numpy', 'torch'], [])
+    """
+    return [word for word in text.split(",") if word]
+
+
+def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--kernels", default="", help="groups, families or parts of names: a,b")
+    parser.add_argument("--peers", default=",".join(DEFAULT), help=", ".join(PEERS))
+    parser.add_argument("--rounds", type=int, default=Settings.rounds)
+    parser.add_argument("--runs", type=int, default=1, help="repeat all and take medians")
+    parser.add_argument("--threads", type=int, default=Settings.threads)
+    parser.add_argument("--quick", action="store_true", help="3 rounds, coarser limits")
+    parser.add_argument("--out", type=Path, help="where to write .json and .md; else nowhere")
+    parser.add_argument("--save", action="store_true", help="write into bench/results")
+    chosen = parser.parse_args(given)
+    unknown = [name for name in words(chosen.peers) if name not in PEERS]
+    if unknown:
+        parser.error(f"no peer {', '.join(unknown)}; there are {', '.join(PEERS)}")
+    return chosen
+
+
+def measured_limits(threads: int, step: int) -> Limits:
+    """In a process of its own, which is gone before the peers start."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "bench.cpu_limits"),
+            *("--threads", str(threads), "--step", str(step)),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Limits(**{n: as_tuple(v) for n, v in json.loads(done.stdout).items()})
+
+
+def as_tuple(value: float | list[float]) -> float | tuple[float, ...]:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def measured_run(
+    kernels: Sequence[Kernel], names: Sequence[str], settings: Settings, runs: Runs
+) -> None:
+    """Adds one run of each kernel to `runs`, in fresh processes."""
+    peers = [PeerProcess(name, settings.threads) for name in names]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for kernel in kernels:
+                timings = measure(kernel, peers, settings, Path(folder))
+                runs.setdefault(kernel.name, []).append(timings)
+                print(progress(kernel, timings), flush=True)
+    finally:
+        for peer in peers:
+            peer.end()
+
+
+def progress(kernel: Kernel, timings: dict[str, Timing]) -> str:
+    times = [
+        f"{name} {'-' if timing.seconds is None else milliseconds(timing.seconds)}"
+        for name, timing in timings.items()
+    ]
+    return f"{kernel.name}: {', '.join(times)}"
+
+
+def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Limits) -> str:
+    parts = [
+        heading,
+        limits_text(limits),
+        "`ratio` is the fastest peer's time over tc's; `of limit` the machine's least time over "
+        "tc's and over the fastest peer's.",
+        table(rows, names, "github"),
+        summary(rows),
+        failures_text(rows),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    chosen = arguments_of(given)
+    kernels, names = select(words(chosen.kernels)), words(chosen.peers)
+    settings = Settings(chosen.threads, 3 if chosen.quick else chosen.rounds)
+    packages = tuple(dict.fromkeys(p for name in names for p in PEERS[name].packages))
+    described = cpu_machine.describe(packages, settings.threads)
+    step = 3 if chosen.quick else 1
+    limits, runs = measured_limits(settings.threads, step), Runs()
+    for _ in range(chosen.runs):
+        measured_run(kernels, names, settings, runs)
+    limits = limits.best(measured_limits(settings.threads, step))
+    rows = [row_of(kernel, runs[kernel.name], limits) for kernel in kernels]
+    heading = cpu_machine.one_line(described)
+    print(f"\n{heading}\n{limits_text(limits)}\n\n{table(rows, names)}\n\n{summary(rows)}")
+    if failed := failures_text(rows):
+        print(f"\n{failed}")
+    out = chosen.out or (RESULTS / f"cpu-{cpu_machine.short_name(described)}")
+    if chosen.out or chosen.save:
+        data = {
+            "machine": described,
+            "settings": {**asdict(settings), "runs": chosen.runs},
+            "limits": asdict(limits),
+            "kernels": as_json(rows, runs),
+        }
+        out.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        text = markdown(rows, names, heading, limits)
+        out.with_suffix(".md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The kernels of `bench.cpu`: programs in tc, inputs, references and what each costs at least."""

@@ -1,0 +1,143 @@
+"""A peer's process as the harness sees it: asked with a time limit, stopped while others run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.peers.catalogue import environment
+
+ROOT = Path(__file__).parent.parent.parent
+START_LIMIT = 120.0
+
+
+class PeerError(Exception):
+    """A peer that did not answer; `at` is the form that it was at, where it said so."""
+
+    def __init__(self, reason: str, at: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.at = at
+
+
+class PeerProcess:
+    """Started on first use, and anew after it died or was ended for being late.
+
+    Between questions the whole process group is stopped, so that threads that spin for work
+    disturb nobody. `missing` is why the peer cannot start at all: it is not tried again.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self.name = name
+        self.version = ""
+        self.missing = ""
+        self._threads = threads
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._unread = b""
+
+    def ask(self, do: str, limit: float, **values: Any) -> Mapping[str, Any]:
+        """The answer; the limit holds for each form that the peer names in between. Raises
+        PeerError."""
+        if self.missing:
+            raise PeerError(self.missing)
+        if self._process is None:
+            self._start()
+        self._signal(signal.SIGCONT)
+        try:
+            self._send({"do": do, **values})
+            return self._receive(limit)
+        finally:
+            self._signal(signal.SIGSTOP)
+
+    def end(self) -> None:
+        if self._process is None:
+            return
+        self._signal(signal.SIGKILL)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._process.wait()
+        self._process = None
+
+    def _start(self) -> None:
+        self._log.seek(0)
+        self._log.truncate()
+        self._unread = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.peers.worker", self.name, str(self._threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=ROOT,
+            env=environment(self.name, self._threads),
+            start_new_session=True,
+        )
+        try:
+            self.version = self._receive(START_LIMIT)["version"]
+        except PeerError as error:
+            self.missing = error.reason
+            self.end()
+            raise
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise PeerError("the process is not running")
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._dead("") from None
+
+    def _receive(self, limit: float) -> Mapping[str, Any]:
+        at, deadline = "", time.monotonic() + limit
+        while True:
+            line = self._line(deadline, limit, at)
+            message = json.loads(line)
+            if "at" in message:
+                at, deadline = message["at"], time.monotonic() + limit
+            elif "failed" in message:
+                raise PeerError(message["failed"], at)
+            else:
+                done: Mapping[str, Any] = message["done"]
+                return done
+
+    def _line(self, deadline: float, limit: float, at: str) -> bytes:
+        if self._process is None or self._process.stdout is None:
+            raise PeerError("the process is not running")
+        descriptor = self._process.stdout.fileno()
+        with selectors.DefaultSelector() as ready:
+            ready.register(descriptor, selectors.EVENT_READ)
+            while b"\n" not in self._unread:
+                if not ready.select(max(deadline - time.monotonic(), 0)):
+                    self.end()
+                    raise PeerError(f"no answer within {limit:.0f} s", at)
+                received = os.read(descriptor, 65536)
+                if not received:
+                    raise self._dead(at)
+                self._unread += received
+        line, self._unread = self._unread.split(b"\n", 1)
+        return line
+
+    def _dead(self, at: str) -> PeerError:
+        code = self._process.wait() if self._process is not None else None
+        self.end()
+        self._log.seek(0)
+        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
+        return PeerError(f"the process ended with {code}: {' '.join(last)}"[:400], at)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)

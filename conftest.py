@@ -1,0 +1,29 @@
+"""No test reads or writes the kernels that the developer keeps on disk.
+
+The tests of the cache itself turn it on, with a directory of their own; processes that tests
+start have one of this session.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from tc import cache
+
+DIRECTORY = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[DIRECTORY] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tc-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[DIRECTORY], ignore_errors=True)
+
+
+def pytest_runtest_setup() -> None:
+    cache.disable()

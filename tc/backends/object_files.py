@@ -1,0 +1,125 @@
+"""Object files by LLVM alone: made from LLVM's text, and loaded into this process.
+
+A file refers to functions outside by name. LLVM ends the process where it finds no function of a
+name, so all names have to be looked up beforehand.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from tc.errors import InternalError
+
+_SYMBOL_TABLE = 2
+_SECTION = struct.Struct("<2I4Q2I2Q")
+_SYMBOL = struct.Struct("<I2BH2Q")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFile:
+    """Machine code that can be stored. `functions` are the symbols that it is made for."""
+
+    content: bytes
+    functions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCode:
+    """Machine code in memory, as long as `owner` lives: the addresses of the functions."""
+
+    addresses: tuple[int, ...]
+    owner: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What LLVM compiles for: a processor and what it can do, in LLVM's words."""
+
+    processor: str
+    features: str
+    level: int = 3
+    vectorize_loops: bool = True
+    vectorize_blocks: bool = False
+
+
+def parse_module(text: str) -> Any:
+    """A module from LLVM's text; InternalError where LLVM does not take it."""
+    _initialize()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM does not take a region: {error}\n{text}") from error
+    module.triple = llvm.get_process_triple()
+    return module
+
+
+def compile_modules(texts: Sequence[str], functions: Sequence[str], target: Target) -> ObjectFile:
+    """One object file of modules in LLVM's text, each of which defines some of the functions."""
+    module = parse_module("")
+    for text in texts:
+        module.link_in(parse_module(text))
+    machine = llvm.Target.from_triple(module.triple).create_target_machine(
+        cpu=target.processor,
+        features=target.features,
+        opt=target.level,
+        reloc="static" if module.triple.startswith("x86") else "default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+    module.data_layout = str(machine.target_data)
+    tuning = llvm.create_pipeline_tuning_options(target.level)
+    tuning.loop_vectorization = target.vectorize_loops
+    tuning.slp_vectorization = target.vectorize_blocks
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    return ObjectFile(machine.emit_object(module), tuple(functions))
+
+
+def load_object(file: ObjectFile) -> LoadedCode:
+    """The object file in memory; all that it needs from outside has been found."""
+    engine = new_engine(parse_module(""))
+    if file.functions:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(file.content))
+        engine.finalize_object()
+    return LoadedCode(tuple(engine.get_function_address(name) for name in file.functions), engine)
+
+
+def new_engine(module: Any) -> Any:
+    """An engine of LLVM that compiles a module and loads object files; they go with it."""
+    _initialize()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return llvm.create_mcjit_compiler(module, target.create_target_machine(jit=True))
+
+
+def all_found(file: ObjectFile) -> bool | None:
+    """Whether all that a file needs from outside is in this process; None where nothing can tell
+    what it needs, as it is no ELF file of 64 bits."""
+    if file.content[:6] != b"\x7fELF\x02\x01":
+        return None if file.functions else True
+    return all(llvm.address_of_symbol(name) is not None for name in outside(file.content))
+
+
+def outside(content: bytes) -> Iterator[str]:
+    """The names that an ELF file of 64 bits uses and does not define."""
+    (start,) = struct.unpack_from("<Q", content, 40)
+    size, count = struct.unpack_from("<2H", content, 58)
+    sections = [_SECTION.unpack_from(content, start + i * size) for i in range(count)]
+    for _, kind, _, _, begin, length, names, *_ in sections:
+        if kind == _SYMBOL_TABLE:
+            texts = sections[names][4]
+            for name, _, _, section, _, _ in _SYMBOL.iter_unpack(content[begin : begin + length]):
+                if section == 0 and name:
+                    text = content[texts + name : content.index(b"\0", texts + name)]
+                    yield text.decode()
+
+
+def _initialize() -> None:
+    """Safe to be called at any time."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

@@ -1,0 +1,344 @@
+"""Kernels on disk: bytes by key, so that a later process need not compile again.
+
+The directory is `kernels` in the user's cache directory (Linux: `~/.cache/tc/kernels`, or below
+`$XDG_CACHE_HOME`). An entry is machine code, which runs when it is loaded. So the directory has
+to belong to the user alone: where others could write to it, tc does without it, and says so once.
+What cannot be read or written for another reason, such as a full disk, is done without silently.
+Any number of processes may use one directory at once.
+
+>>> import tc
+>>> tc.cache.disable()  # this process neither reads nor writes entries from now on
+>>> tc.cache.enable()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+from tc.errors import TCError, TCWarning, render
+
+LIMIT = 256_000_000
+"""The default bound on the sizes of all entries together, in bytes."""
+
+_MAGIC = b"tc kernel 1\n"
+_HEAD = len(_MAGIC) + hashlib.sha256().digest_size
+_ENTRY = ".kernel"
+_TEMPORARY = ".tmp"
+_ABANDONED = 3600.0  # seconds after which a temporary file has lost its writer
+_KEPT = 7 / 8  # of the limit, once the oldest entries have been removed
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a directory is not used; `repair` is set where using it would be unsafe."""
+
+    reason: str
+    repair: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `tc cache show` prints; `size` and `limit` are in bytes."""
+
+    directory: Path
+    entries: int
+    size: int
+    limit: int
+    fault: Fault | None
+
+
+class Store:
+    """The entries of one directory; of more than `limit` bytes those used longest ago are removed.
+
+    Nothing that is found on the disk raises an error.
+    """
+
+    def __init__(self, directory: Path, limit: int = LIMIT) -> None:
+        self.directory = directory
+        self.limit = limit
+        self._checked = False
+        self._fault: Fault | None = None
+        self._size: int | None = None  # as it was found, and what was written since
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes under a key; an entry that is not whole is removed."""
+        if not self._usable():
+            return None
+        path = self._path(key)
+        try:
+            data = _opened(key, _read(path))
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):
+            if data is None:
+                path.unlink()
+            else:
+                os.utime(path)
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keeps bytes under a key: all of them, or nothing."""
+        content = _sealed(key, data)
+        if len(content) > self.limit * _KEPT:
+            return
+        with contextlib.suppress(OSError):
+            if self._usable(make=True):
+                self._make_room(len(content))
+                _write(self._path(key), content)
+
+    def remove(self, key: str) -> None:
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
+    def clear(self) -> int:
+        """Removes all entries that can be removed, and returns how many those were."""
+        removed = 0
+        for entry in self._files():
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+                removed += entry.name.endswith(_ENTRY)
+        self._size = None
+        return removed
+
+    def report(self) -> Report:
+        sizes = [info.st_size for info, entry in self._known() if entry.name.endswith(_ENTRY)]
+        fault = find_fault(self.directory) or _find_obstacle(self.directory)
+        return Report(self.directory, len(sizes), sum(sizes), self.limit, fault)
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}{_ENTRY}"
+
+    def _usable(self, *, make: bool = False) -> bool:
+        if not self._checked:
+            self._fault = find_fault(self.directory)
+            if self._fault is None and not self.directory.is_dir():
+                if not make:
+                    return False
+                _make(self.directory)
+                self._fault = find_fault(self.directory)
+            self._checked = True
+            if self._fault is not None and self._fault.repair is not None:
+                cause = f"kernels are not kept on disk, as {self._fault.reason}"
+                error = TCError(cause, repair=self._fault.repair)
+                warnings.warn(TCWarning(render("cache", error)), stacklevel=4)
+        return self._fault is None
+
+    def _make_room(self, size: int) -> None:
+        """Removes entries where `size` more bytes would pass the limit; looks at the directory
+        only at the first write and when it may be full."""
+        if self._size is None or self._size + size > self.limit:
+            files = sorted(self._known(), key=lambda known: known[0].st_mtime)
+            self._size = sum(info.st_size for info, _ in files)
+            wanted = self.limit if self._size + size <= self.limit else self.limit * _KEPT
+            abandoned = time.time() - _ABANDONED
+            for info, entry in files:
+                if entry.name.endswith(_TEMPORARY):
+                    remove = info.st_mtime < abandoned
+                else:
+                    remove = self._size + size > wanted
+                if remove:
+                    with contextlib.suppress(OSError):
+                        os.unlink(entry.path)
+                        self._size -= info.st_size
+        self._size += size
+
+    def _files(self) -> Iterator[os.DirEntry[str]]:
+        with contextlib.suppress(OSError), os.scandir(self.directory) as entries:
+            for entry in entries:
+                if entry.name.endswith((_ENTRY, _TEMPORARY)):
+                    yield entry
+
+    def _known(self) -> Iterator[tuple[os.stat_result, os.DirEntry[str]]]:
+        for entry in self._files():
+            with contextlib.suppress(OSError):
+                yield entry.stat(follow_symlinks=False), entry
+
+
+# --- the store of this process ----------------------------------------------------------------
+
+
+_store: Store | None = None
+_enabled = True
+
+
+def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMIT) -> None:
+    """Keeps kernels on disk from now on, as tc does unless told otherwise: in `directory`, or in
+    the user's cache directory, at most `limit` bytes."""
+    global _store, _enabled
+    chosen = _default() if directory is None else Path(directory).expanduser().absolute()
+    _store = Store(chosen, limit)
+    _enabled = True
+
+
+def disable() -> None:
+    """Neither reads nor writes kernels on disk from now on, in this process."""
+    global _enabled
+    _enabled = False
+
+
+def store() -> Store:
+    """The store in use, or that would be if it were enabled."""
+    global _store
+    if _store is None:
+        _store = Store(_default())
+    return _store
+
+
+def get(key: str) -> bytes | None:
+    """The bytes kept under a key (see `digest`), if any."""
+    return store().get(key) if _enabled else None
+
+
+def put(key: str, data: bytes) -> None:
+    """Keeps bytes under a key, if that is possible."""
+    if _enabled:
+        store().put(key, data)
+
+
+def remove(key: str) -> None:
+    """Removes what is kept under a key, as it proved useless."""
+    if _enabled:
+        store().remove(key)
+
+
+def digest(*parts: str) -> str:
+    """A key for what follows from these texts, this version of tc and this Python.
+
+    >>> digest("a", "b") == digest("a", "b"), digest("a", "b") == digest("ab")
+    (True, False)
+    """
+    total = hashlib.sha256(code_version().encode())
+    for part in (sys.version, *parts):
+        content = part.encode(errors="surrogatepass")
+        total.update(b"%d " % len(content))
+        total.update(content)
+    return total.hexdigest()
+
+
+@cache
+def code_version() -> str:
+    """A digest of tc itself: a changed compiler makes other kernels."""
+    total = hashlib.sha256()
+    root = os.path.dirname(__file__)
+    texts = sorted(_texts(root))
+    for path in texts:
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
+        total.update(b"%s %d " % (os.fsencode(path[len(root) :]), len(content)))
+        total.update(content)
+    # without texts, as in a zip file, nothing tells versions apart: every process has its own
+    return total.hexdigest() if texts else os.urandom(16).hex()
+
+
+def _texts(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield entry.path
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    yield from _texts(entry.path)
+    except OSError:
+        return
+
+
+def _default() -> Path:
+    return Path(platformdirs.user_cache_dir("tc", appauthor=False), "kernels")
+
+
+# --- the disk ---------------------------------------------------------------------------------
+
+
+def find_fault(directory: Path) -> Fault | None:
+    """Why entries of a directory are not to be trusted, or None; it need not exist."""
+    if not directory.is_absolute():  # what the user's cache directory is without a home
+        return Fault("this user has no home directory")
+    try:
+        return _find_intruder(Path(os.path.realpath(directory)))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Fault(f"{directory} cannot be used ({error.strerror})")
+
+
+def _find_intruder(real: Path) -> Fault | None:
+    """Whether anybody but the user, or root, can put files into a directory."""
+    info = real.stat()
+    if not stat.S_ISDIR(info.st_mode):
+        return Fault(f"{real} is no directory")
+    if not hasattr(os, "geteuid"):  # Windows: the user's folders are the user's
+        return None
+    if info.st_uid != os.geteuid():
+        reason = f"{real} belongs to another user, and what lies there would run as you"
+        return Fault(reason, 'tc.cache.enable("~/.tc-kernels")')
+    if info.st_mode & _OTHERS:
+        reason = f"others can write to {real}, and what lies there would run as you"
+        return Fault(reason, f"chmod 700 {shlex.quote(str(real))}")
+    for parent in real.parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            reason = f"others can write to {parent}, and could so replace {real}"
+            return Fault(reason, f"chmod o-w {shlex.quote(str(parent))}")
+    return None
+
+
+def _find_obstacle(directory: Path) -> Fault | None:
+    """Why nothing can be written to a directory, though it is safe."""
+    existing = next(path for path in (directory, *directory.parents) if os.path.exists(path))
+    if os.access(existing, os.W_OK):
+        return None
+    return Fault(f"nothing can be written to {existing}")
+
+
+def _sealed(key: str, data: bytes) -> bytes:
+    """An entry: a checksum of key and data before the data, so that no file that was cut short,
+    or stands under another name, passes for it."""
+    return _MAGIC + hashlib.sha256(key.encode() + data).digest() + data
+
+
+def _opened(key: str, content: bytes) -> bytes | None:
+    data = content[_HEAD:]
+    return data if content == _sealed(key, data) else None
+
+
+def _read(path: Path) -> bytes:
+    """A file of the user's own; nothing of anybody else's, which could have been put there while
+    nobody looked at the directory."""
+    with path.open("rb") as file:
+        info = os.fstat(file.fileno())
+        if hasattr(os, "geteuid") and (info.st_uid != os.geteuid() or info.st_mode & _OTHERS):
+            return b""
+        return file.read()
+
+
+def _make(directory: Path) -> None:
+    missing = [p for p in (directory, *directory.parents) if not os.path.exists(p)]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file that nobody sees before it is whole."""
+    handle, temporary = tempfile.mkstemp(suffix=_TEMPORARY, dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,1 @@
+"""Built-in functions as vector arithmetic: one file for each family."""

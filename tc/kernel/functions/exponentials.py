@@ -1,0 +1,109 @@
+"""exp and what is made of it: bases 2 and 10, minus 1, the hyperbolic functions.
+
+For a base b, x is n * log_b(2) + r with the whole number n nearest to x / log_b(2). b**r - 1 is a
+polynomial, b**x is (b**r - 1) * 2**n + 2**n, and 2**n is made of bits: the product of two powers,
+so that one rounding makes the result even where it is subnormal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tc.kernel.functions.coefficients import EXP, EXP2, EXP10, SINH, TANH_IS_ONE, Exponential
+from tc.kernel.functions.vector import Vector, fma, horner, select
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """b**x: `rest` is b**r - 1; `two_n` has n + 2 * bias in its low bits."""
+
+    rest: Vector
+    two_n: Vector
+
+    @property
+    def powers(self) -> tuple[Vector, Vector]:
+        """Two powers of two, of much the same size, whose product is 2**n."""
+        fraction = self.rest.format.fraction
+        half = self.two_n >> 1
+        return (half << fraction).as_float, ((self.two_n - half) << fraction).as_float
+
+    @property
+    def value(self) -> Vector:
+        first, second = self.powers
+        return fma(self.rest, first, first) * second
+
+
+def exp(x: Vector) -> Vector:
+    return _parts(x, EXP[x.dtype.bits]).value
+
+
+def exp2(x: Vector) -> Vector:
+    return _parts(x, EXP2[x.dtype.bits]).value
+
+
+def exp10(x: Vector) -> Vector:
+    return _parts(x, EXP10[x.dtype.bits]).value
+
+
+def expm1(x: Vector) -> Vector:
+    parts = _parts(x, EXP[x.dtype.bits])
+    first, second = parts.powers
+    # rest * first + (first - 1 / second) is exact where n is 0, whatever the size of rest
+    inverse = (parts.two_n.constant(2 * x.format.bias << x.format.fraction) - second.bits).as_float
+    return (fma(parts.rest, first, first - inverse) * second).copysign(x)
+
+
+def tanh(x: Vector) -> Vector:
+    """t / (t + 2) for t = exp(2 |x|) - 1; 1 where the table ends."""
+    size = abs(x)
+    doubled = size + size
+    table = EXP[x.dtype.bits]
+    rest, power = _with_one_power(doubled.at_most(2.0 * TANH_IS_ONE[x.dtype.bits]), table)
+    t = fma(rest, power, power - 1.0)
+    return (t / (t + 2.0)).copysign(x)
+
+
+def sinh(x: Vector) -> Vector:
+    size = abs(x)
+    half = _parts(size, EXP[x.dtype.bits], shift=-1).value
+    square = x * x
+    small = fma(x * square, horner(square, SINH[x.dtype.bits]), x)
+    return select(size < 1.0, small, (half - 0.25 / half).copysign(x))
+
+
+def cosh(x: Vector) -> Vector:
+    half = _parts(abs(x), EXP[x.dtype.bits], shift=-1).value
+    return half + 0.25 / half
+
+
+def _parts(x: Vector, table: Exponential, shift: int = 0) -> _Parts:
+    """b**x * 2**shift; x beyond where that is 0 or infinite counts as where it begins to be."""
+    bounded = x.at_least(table.least).at_most(table.most)
+    rest, two_n = _reduced(bounded, table, 2 * bounded.format.bias + shift)
+    return _Parts(rest, two_n)
+
+
+def _with_one_power(x: Vector, table: Exponential) -> tuple[Vector, Vector]:
+    """b**r - 1 and 2**n, where that is a normal number."""
+    rest, bits = _reduced(x, table, x.format.bias)
+    return rest, (bits << x.format.fraction).as_float
+
+
+def _reduced(x: Vector, table: Exponential, offset: int) -> tuple[Vector, Vector]:
+    """b**r - 1, and bits whose low half is n + offset."""
+    whole = x.format.whole + offset
+    if table.per_unit == 1.0:
+        shifted = x + whole
+        rest = x - (shifted - whole)
+        small = rest * fma(rest, horner(rest, table.coefficients), table.slope_rest)
+        return fma(rest, table.slope, small), shifted.bits
+    shifted = fma(x, table.per_unit, whole)
+    n = shifted - whole
+    # r is the sum of two numbers: one would have half the error of the whole result
+    high, low = fma(n, -table.unit, x), n * -table.unit_rest
+    rest = high + low
+    if table.slope == 1.0:
+        small = fma(rest * rest, horner(rest, table.coefficients), low)
+        return high + small, shifted.bits
+    small = rest * fma(rest, horner(rest, table.coefficients), table.slope_rest)
+    return fma(high, table.slope, fma(low, table.slope, small)), shifted.bits

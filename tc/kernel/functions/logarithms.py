@@ -1,0 +1,85 @@
+"""log and what is made of it: bases 2 and 10, log of 1 + x.
+
+x is 2**k * (1 + r), k and r from its bits; log(1 + r) is a polynomial. 1 + r lies between the
+roots of 1/2 and 2, so that the sum is never much smaller than its terms.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tc.kernel.functions.coefficients import LOG, LOG2, LOG10, Logarithm
+from tc.kernel.functions.vector import Format, Vector, even_odd, fma, horner, select
+
+
+def log(x: Vector) -> Vector:
+    return _log_at(x, LOG[x.dtype.bits])
+
+
+def log2(x: Vector) -> Vector:
+    return _log_at(x, LOG2[x.dtype.bits])
+
+
+def log10(x: Vector) -> Vector:
+    return _log_at(x, LOG10[x.dtype.bits])
+
+
+def log1p(x: Vector) -> Vector:
+    """By 1 + x = 2**k * (1 + r), where r is made of x and not of the sum, which is rounded."""
+    form = x.format
+    biased, fraction = _split((x + 1.0).bits, form)
+    power = (form.bias * 2 - biased << form.fraction).as_float  # 2**-k
+    near = fma(x, power, power - 1.0)
+    rest = select(x < 2.0 ** (form.fraction + 3), near, fraction - 1.0)  # beyond, the 1 is lost
+    result = _polynomial(_as_number(biased, form) - _zero(form), rest, LOG[x.dtype.bits])
+    return _outside(x, result.copysign(x), -1.0)
+
+
+def _log_at(x: Vector, table: Logarithm) -> Vector:
+    form = x.format
+    is_subnormal = x < 2.0 ** (1 - form.bias)
+    up = form.fraction + 1
+    normal = select(is_subnormal, x * 2.0**up, x)
+    biased, fraction = _split(normal.bits, form)
+    zero = select(is_subnormal, x.constant(_zero(form) + up), _zero(form))
+    result = _polynomial(_as_number(biased, form) - zero, fraction - 1.0, table)
+    return _outside(x, result, 0.0)
+
+
+def _outside(x: Vector, result: Vector, pole: float) -> Vector:
+    """The result, but at the pole, below it, at infinity and for NaN."""
+    result = select(x < math.inf, result, x)
+    return select(x > pole, result, select(x.equals(pole), x.constant(-math.inf), math.nan))
+
+
+def _split(bits: Vector, form: Format) -> tuple[Vector, Vector]:
+    """k + bias, as integers, and 1 + r."""
+    least = form.bits_of(math.sqrt(0.5))
+    moved = bits + (form.bits_of(1.0) - least)
+    fraction = (moved & ((1 << form.fraction) - 1)) + least
+    return moved >> form.fraction, fraction.as_float
+
+
+def _as_number(biased: Vector, form: Format) -> Vector:
+    """A small integer + `_zero` as a float: the number whose fraction it is."""
+    return (biased | form.bits_of(2.0**form.fraction)).as_float
+
+
+def _zero(form: Format) -> float:
+    return 2.0**form.fraction + form.bias
+
+
+def _polynomial(k: Vector, rest: Vector, table: Logarithm) -> Vector:
+    square = rest * rest
+    if rest.dtype.bits == 32:
+        series = horner(rest, table.coefficients)
+    else:
+        series = even_odd(rest, square, table.coefficients)
+    if table.slope == 1.0:
+        if not table.unit_rest:
+            return fma(k, table.unit, fma(square, series, rest))
+        return fma(k, table.unit, rest + fma(k, table.unit_rest, square * series))
+    small = rest * fma(rest, series, table.slope_rest)
+    if table.unit_rest:
+        small = fma(k, table.unit_rest, small)
+    return fma(k, table.unit, fma(rest, table.slope, small))

@@ -1,0 +1,342 @@
+"""Loop nests marked "transpose" as transposes in registers: vectors are loaded along one loop,
+their elements exchanged by shuffles, and vectors stored along the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tc.dtypes import BOOL, FLOAT16, UINT8, DType
+from tc.kernel.folding import Bounds, Interval, cast, constant, integer, interval, logical_and
+from tc.kernel.ir import (
+    Cast,
+    Comment,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Ramp,
+    Shuffle,
+    Stmt,
+    Store,
+    Var,
+    walk,
+)
+from tc.kernel.lanes import (
+    Active,
+    Lanes,
+    StaysLoop,
+    World,
+    conjuncts,
+    power_of_two,
+    range_of,
+)
+from tc.kernel.rebuild import widened
+
+_MAX_BLOCKS = 16
+"""Larger nests stay loops: they would be too much code."""
+
+_SECTION = 128
+"""Bits of a vector in which shuffles of neighbours stay, so that they are one instruction."""
+
+
+def transpose(kernel: Kernel, *, lanes_bits: int) -> Kernel:
+    """The kernel without loops marked "transpose"; vectors have `lanes_bits` bits at most, 0
+    meaning that there are none.
+
+    >>> from tc.dtypes import FLOAT64, INT64
+    >>> from tc.kernel.ir import Buffer
+    >>> from tc.kernel.printer import to_text
+    >>> i, j, two = Var("i", INT64), Var("j", INT64), integer(2)
+    >>> nest = For("i", integer(0), two, (
+    ...     For("j", integer(0), two, (Store("o", (j, i), Load("a", (i, j), FLOAT64)),)),
+    ... ), mark="transpose")
+    >>> buffers = tuple(Buffer(n, FLOAT64, (2, 2), (2, 1), r) for n, r in (
+    ...     ("a", "input"), ("o", "output")))
+    >>> print(to_text(transpose(Kernel("t", buffers, ((nest,),)), lanes_bits=512)))
+    kernel t
+      input a: float64[2, 2]
+      output o: float64[2, 2]
+    region
+      let row: float64x2 = a[0, 0:2]
+      let row_1: float64x2 = a[1, 0:2]
+      let t: float64x2 = shuffle(row, row_1, [0, 2])
+      let t_1: float64x2 = shuffle(row, row_1, [1, 3])
+      o[0, 0:2] = t
+      o[1, 0:2] = t_1
+    """
+    world = World.of(kernel)
+    regions = tuple(tuple(_block(r, {}, world, lanes_bits)) for r in kernel.regions)
+    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+
+
+def _block(
+    stmts: tuple[Stmt, ...], bounds: dict[str, Interval], world: World, lanes_bits: int
+) -> list[Stmt]:
+    out: list[Stmt] = []
+    for stmt in stmts:
+        match stmt:
+            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
+                if mark == "transpose" and (new := _transposed(stmt, bounds, world, lanes_bits)):
+                    out += new
+                    continue
+                inner = {**bounds, var: range_of(begin, end, bounds)}
+                body = tuple(_block(stmt.body, inner, world, lanes_bits))
+                kept = "" if mark == "transpose" else mark
+                out.append(For(var, begin, end, body, parallel, kept))
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yes, no = (_block(b, dict(bounds), world, lanes_bits) for b in (then, otherwise))
+                out.append(If(condition, tuple(yes), tuple(no)))
+            case Let(var=var, value=value):
+                if value.dtype.is_integer and var not in world.assigned:
+                    bounds[var] = interval(value, bounds)
+                out.append(stmt)
+            case _:
+                out.append(stmt)
+    return out
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A loop, or a part of it."""
+
+    var: str
+    begin: int
+    extent: int
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """`dtype` is that of the elements as they are exchanged."""
+
+    outer: _Axis
+    inner: _Axis
+    conditions: tuple[Expr, ...]
+    store: Store
+    value: Expr
+    dtype: DType
+
+
+def _transposed(loop: For, bounds: Bounds, world: World, lanes_bits: int) -> list[Stmt] | None:
+    """The nest as vectors; None if it cannot become that."""
+    copy = _copy_of(loop)
+    if copy is None:
+        return None
+    size = min(
+        lanes_bits // (8 * copy.dtype.bytes),
+        power_of_two(max(copy.outer.extent, copy.inner.extent)),
+    )
+    parts = [_parts(axis, size) for axis in (copy.outer, copy.inner)]
+    if size < 2 or len(parts[0]) * len(parts[1]) > _MAX_BLOCKS:
+        return None
+    for is_swapped in (False, True):
+        axes = tuple(reversed(parts)) if is_swapped else tuple(parts)
+        try:
+            blocks = [
+                _Block(copy, down, across, size, bounds, world).run()
+                for down in axes[0]
+                for across in axes[1]
+            ]
+        except StaysLoop:
+            continue
+        return [stmt for block in blocks for stmt in block]
+    return None
+
+
+def _copy_of(loop: For) -> _Copy | None:
+    axes: list[_Axis] = []
+    conditions: list[Expr] = []
+    stmt: Stmt = loop
+    while True:
+        match stmt:
+            case For(begin=Const(value=first), end=Const(value=last)) if first < last:
+                axes.append(_Axis(stmt.var, int(first), int(last - first)))
+                body = stmt.body
+            case If(condition=condition, otherwise=()):
+                conditions += conjuncts(condition)
+                body = stmt.then
+            case _:
+                break
+        inner = [each for each in body if not isinstance(each, Comment)]
+        if len(inner) != 1:
+            return None
+        stmt = inner[0]
+    if not isinstance(stmt, Store) or len(axes) != 2 or _reads(stmt.value, stmt.buffer):
+        return None
+    value = stmt.value
+    if isinstance(value, Cast) and value.dtype == FLOAT16:
+        value = value.operand
+    value = cast(value, UINT8) if value.dtype == BOOL else value
+    return _Copy(axes[0], axes[1], tuple(conditions), stmt, value, value.dtype)
+
+
+def _reads(expr: Expr, buffer: str) -> bool:
+    return any(isinstance(node, Load) and node.buffer == buffer for node in walk(expr))
+
+
+def _parts(axis: _Axis, size: int) -> list[_Axis]:
+    """An axis in parts of the size of a vector."""
+    if size < 2:
+        return [axis]
+    last = axis.begin + axis.extent
+    starts = range(axis.begin, last, size)
+    return [_Axis(axis.var, start, min(size, last - start)) for start in starts]
+
+
+class _Block:
+    """One transpose: vectors are loaded along `across`, one for each index of `down`."""
+
+    def __init__(
+        self, copy: _Copy, down: _Axis, across: _Axis, size: int, bounds: Bounds, world: World
+    ) -> None:
+        self.copy = copy
+        self.down = down
+        self.across = across
+        self.size = size
+        self.bounds = bounds
+        self.world = world
+        self.out: list[Stmt] = []
+
+    def run(self) -> list[Stmt]:
+        rows: list[Expr | None] = [self.row(k) for k in range(self.down.extent)]
+        columns = self.exchanged(rows + [None] * (self.size - len(rows)))
+        for k in range(self.across.extent):
+            self.store(k, columns[k])
+        return self.out
+
+    def lanes(self, along: _Axis, other: _Axis, position: int) -> tuple[Lanes, Active]:
+        """The lanes of one vector, and those that the conditions leave."""
+        fixed = other.begin + position
+        bounds = {**self.bounds, other.var: (fixed, fixed)}
+        lanes = Lanes(self.world, along.var, along.begin, along.extent, bounds, self.size)
+        lanes.values[other.var] = integer(fixed)
+        active = Active(None, None, lanes.tail)
+        for condition in self.copy.conditions:
+            test = lanes.bound(lanes.expr(condition, active, self.out), self.out)
+            active = lanes.narrowed(active, condition, test, True)
+        return lanes, active
+
+    def row(self, position: int) -> Expr:
+        lanes, active = self.lanes(self.across, self.down, position)
+        value = lanes.expr(self.copy.value, active, self.out)
+        loads = [node for node in walk(value) if isinstance(node, Load) and node.dtype.lanes > 1]
+        if not loads or not all(map(self.is_contiguous, loads)):
+            raise StaysLoop
+        return self.let("row", value)
+
+    def store(self, position: int, column: Expr) -> None:
+        lanes, active = self.lanes(self.down, self.across, position)
+        store = self.copy.store
+        indices = tuple(lanes.expr(index, active, self.out) for index in store.indices)
+        mask = active.full if active.guard is None else _both(lanes.tail, active.mask)
+        value = cast(column, store.value.dtype.vector(self.size))
+        new = Store(store.buffer, indices, value, mask)
+        if not self.is_contiguous(new):
+            raise StaysLoop
+        self.out.append(new if active.guard is None else If(active.guard, (new,)))
+
+    def let(self, name: str, value: Expr) -> Var:
+        new = Let(self.world.names.fresh(name), widened(value, self.size))
+        self.out.append(new)
+        return Var(new.var, new.dtype)
+
+    def is_contiguous(self, access: Load | Store) -> bool:
+        strides = self.world.buffers[access.buffer].strides
+        moving = [
+            (index, stride)
+            for index, stride in zip(access.indices, strides, strict=True)
+            if index.dtype.lanes > 1
+        ]
+        match moving:
+            case [(Ramp(step=1), 1)]:
+                return True
+            case _:
+                return False
+
+    # --- the network ------------------------------------------------------------------------
+
+    def exchanged(self, rows: list[Expr | None]) -> list[Expr]:
+        """The columns: lane l of column k is lane k of row l; None is a row of anything.
+
+        First neighbours are interleaved within sections, in ever larger groups, then the sections
+        of pairs of rows are parted into even and odd ones. With the bits of a row's number and
+        those of a lane's, each step moves one bit of the first kind to the second.
+        """
+        section = min(self.size, _SECTION // (8 * self.copy.dtype.bytes))
+        low = section.bit_length() - 1
+        for bit in range(self.size.bit_length() - 1):
+            if bit < low:
+                first, second = _interleaved(self.size, section, 1 << bit)
+            else:
+                first, second = _parted(self.size, section)
+            rows = self.paired(rows, 1 << bit, first, second)
+        zero = constant(0, self.copy.dtype.vector(self.size))
+        columns = [rows[_with_low_bits_reversed(k, low)] for k in range(self.size)]
+        return [zero if column is None else column for column in columns]
+
+    def paired(
+        self,
+        rows: list[Expr | None],
+        distance: int,
+        first: tuple[int, ...],
+        second: tuple[int, ...],
+    ) -> list[Expr | None]:
+        out: list[Expr | None] = list(rows)
+        for low in range(self.size):
+            high = low | distance
+            one, other = rows[low], rows[high]
+            if high != low and (one is not None or other is not None):
+                zero = constant(0, self.copy.dtype.vector(self.size))
+                pair = one or zero, other or zero
+                for place, order in ((low, first), (high, second)):
+                    out[place] = self.let("t", Shuffle(*pair, order, zero.dtype))
+        return out
+
+
+def _both(one: Expr | None, other: Expr | None) -> Expr | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return logical_and(one, other)
+
+
+def _interleaved(size: int, section: int, group: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Groups of lanes of two vectors in turn: the first halves of all sections, and the second.
+
+    >>> _interleaved(8, 4, 1)
+    ((0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15))
+    """
+    halves = []
+    for half in range(2):
+        lanes: list[int] = []
+        for start in range(0, size, section):
+            begin = start + half * section // 2
+            for g in range(begin, begin + section // 2, group):
+                lanes += [*range(g, g + group), *range(size + g, size + g + group)]
+        halves.append(tuple(lanes))
+    return halves[0], halves[1]
+
+
+def _parted(size: int, section: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The even sections of two vectors, and the odd ones.
+
+    >>> _parted(8, 2)
+    ((0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15))
+    """
+    starts = range(0, 2 * size, section)
+    even, odd = (
+        tuple(lane for start in starts[part::2] for lane in range(start, start + section))
+        for part in range(2)
+    )
+    return even, odd
+
+
+def _with_low_bits_reversed(number: int, bits: int) -> int:
+    """
+    >>> [_with_low_bits_reversed(n, 2) for n in range(5)]
+    [0, 2, 1, 3, 4]
+    """
+    low = number & ((1 << bits) - 1)
+    reversed_low = sum(1 << (bits - 1 - b) for b in range(bits) if low >> b & 1)
+    return number - low + reversed_low

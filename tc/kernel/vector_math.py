@@ -1,0 +1,233 @@
+"""Built-in functions on vectors as arithmetic, so that no backend needs vector versions of them.
+
+`expand_calls` replaces each call on a vector, but for those in `NATIVE`, by the operations of its
+formula (`tc.kernel.functions`). `ULPS` says how exact these are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tc.dtypes import BOOL, INT64, DType
+from tc.kernel.functions import exponentials, logarithms, roots
+from tc.kernel.functions.vector import FORMATS, Rare, Vector
+from tc.kernel.ir import (
+    Buffer,
+    Call,
+    Comment,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Ramp,
+    Reduce,
+    Select,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    children,
+    row_major,
+    unknown_node,
+)
+from tc.kernel.names import LocalNames
+from tc.kernel.rebuild import rebuild, unchanged
+
+NATIVE = frozenset(
+    ("abs", "ceil", "copysign", "fabs", "floor", "fma", "fmax", "fmin", "sqrt", "trunc")
+)
+"""The functions that backends print on vectors as they are."""
+
+FORMULAS: Mapping[str, Callable[..., Vector]] = {
+    "cosh": exponentials.cosh,
+    "exp": exponentials.exp,
+    "exp10": exponentials.exp10,
+    "exp2": exponentials.exp2,
+    "expm1": exponentials.expm1,
+    "log": logarithms.log,
+    "log10": logarithms.log10,
+    "log1p": logarithms.log1p,
+    "log2": logarithms.log2,
+    "rsqrt": roots.rsqrt,
+    "sinh": exponentials.sinh,
+    "tanh": exponentials.tanh,
+}
+
+COMMON_FORMULAS: Mapping[str, Callable[..., Rare]] = {}
+"""Formulas that leave some arguments to the function itself."""
+
+
+def has_vector_form(function: str, dtype: DType) -> bool:
+    """Whether a call of the function on vectors of such elements becomes vector code.
+
+    >>> from tc.dtypes import FLOAT32, INT32
+    >>> has_vector_form("exp", FLOAT32), has_vector_form("lgamma", FLOAT32)
+    (True, False)
+    >>> has_vector_form("abs", INT32)
+    True
+    """
+    if function == "abs":
+        return True
+    known = function in NATIVE or function in FORMULAS or function in COMMON_FORMULAS
+    return known and dtype.scalar in FORMATS
+
+
+def expand_calls(kernel: Kernel) -> Kernel:
+    """The kernel with each call on vectors replaced by its formula; what is used more than once
+    becomes a local before the statement.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.printer import to_text
+    >>> f4, i4 = FLOAT32.vector(4), INT64.vector(4)
+    >>> lanes = Ramp(Const(0, INT64), 1, i4)
+    >>> store = Store("o", (lanes,), Call("rsqrt", (Load("a", (lanes,), f4),), f4))
+    >>> buffers = (Buffer("a", FLOAT32, (4,), (1,), "input"),)
+    >>> buffers = (*buffers, Buffer("o", FLOAT32, (4,), (1,), "output"))
+    >>> print(to_text(expand_calls(Kernel("f", buffers, ((store,),)))))
+    kernel f
+      input a: float32[4]
+      output o: float32[4]
+    region
+      o[0:4] = float32x4(1.0) / sqrt(a[0:4])
+    """
+    expander = _Expander(LocalNames(kernel))
+    regions = tuple(expander.block(region) for region in kernel.regions)
+    return replace(kernel, buffers=(*kernel.buffers, *expander.scratch.values()), regions=regions)
+
+
+class _Expander:
+    """What a kernel's expansion has used so far: names, and scratch for lanes one by one."""
+
+    def __init__(self, names: LocalNames) -> None:
+        self.names = names
+        self.scratch: dict[tuple[DType, int], Buffer] = {}
+
+    # --- statements -------------------------------------------------------------------------
+
+    def block(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        found: list[Stmt] = []
+        for stmt in stmts:
+            made = self.statement(stmt, found)
+            found.append(made)
+        return tuple(found)
+
+    def statement(self, stmt: Stmt, before: list[Stmt]) -> Stmt:
+        """The statement without such calls; `before` grows by what has to stand there."""
+
+        def new(expr: Expr) -> Expr:
+            return self.expression(expr, before)
+
+        def news(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(map(new, exprs))
+
+        match stmt:
+            case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
+                return For(var, new(begin), new(end), self.block(body), parallel, mark)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                return If(new(condition), self.block(then), self.block(otherwise))
+            case Let(var=var, value=value):
+                return Let(var, new(value))
+            case Set(var=var, value=value):
+                return Set(var, new(value))
+            case Store(buffer=buffer, indices=indices, value=value, mask=mask):
+                new_mask = None if mask is None else new(mask)
+                return Store(buffer, news(indices), new(value), new_mask)
+            case Fail(site=site, values=values):
+                return Fail(site, news(values))
+            case Comment():
+                return stmt
+            case _:
+                raise unknown_node(stmt)
+
+    # --- expressions ------------------------------------------------------------------------
+
+    def expression(self, expr: Expr, before: list[Stmt]) -> Expr:
+        old = children(expr)
+        new = [self.expression(child, before) for child in old]
+        if not unchanged(old, new):
+            expr = rebuild(expr, new, {})
+        if isinstance(expr, Call) and expr.dtype.lanes > 1 and expr.function not in NATIVE:
+            return self.call(expr, before)
+        return expr
+
+    def call(self, call: Call, before: list[Stmt]) -> Expr:
+        if call.function in FORMULAS:
+            found = FORMULAS[call.function](*map(Vector, call.args))
+            return self.shared(call, found.expr, before)
+        args = tuple(self.local(call.function, arg, before) for arg in call.args)
+        common = COMMON_FORMULAS[call.function](*map(Vector, args))
+        return self.with_rare_lanes(replace(call, args=args), common, before)
+
+    def shared(self, call: Call, expr: Expr, before: list[Stmt]) -> Expr:
+        """The expression, a formula of the call's arguments, with locals for those and for the
+        parts that stand in it more than once (as the same object)."""
+        uses = Counter[int]()
+        leaves = {id(arg) for arg in call.args}
+        _count_uses(expr, leaves, uses)
+        done: dict[int, Expr] = {}
+
+        def visit(node: Expr) -> Expr:
+            if id(node) not in done:
+                old = () if id(node) in leaves else children(node)
+                new = [visit(child) for child in old]
+                made = node if unchanged(old, new) else rebuild(node, new, {})
+                is_shared = uses[id(node)] > 1
+                done[id(node)] = self.local(call.function, made, before) if is_shared else made
+            return done[id(node)]
+
+        return visit(expr)
+
+    def local(self, name: str, expr: Expr, before: list[Stmt]) -> Expr:
+        """The expression as a local, where it is more than a name."""
+        if isinstance(expr, Const | Var):
+            return expr
+        var = self.names.fresh(f"{name}_v")
+        before.append(Let(var, expr))
+        return Var(var, expr.dtype)
+
+    def with_rare_lanes(self, call: Call, found: Rare, before: list[Stmt]) -> Expr:
+        """The common formula, and where some lanes need it the function itself, one by one."""
+        dtype, lanes = call.dtype, call.dtype.lanes
+        rare = self.local(call.function, self.shared(call, found.is_rare.expr, before), before)
+        value = self.names.fresh(f"{call.function}_v")
+        before.append(Let(value, self.shared(call, found.value.expr, before)))
+        lane, memory = self.names.fresh("lane"), self.memory(dtype)
+        every = Ramp(_ZERO, 1, INT64.vector(lanes))
+        rows = [Const(row, INT64) for row in range(len(call.args))]
+        index = Var(lane, INT64)
+        loads = tuple(Load(memory, (row, index), dtype.scalar) for row in rows)
+        one = Store(memory, (_ZERO, index), Call(call.function, loads, dtype.scalar))
+        exact = Load(memory, (_ZERO, every), dtype)
+        slow: tuple[Stmt, ...] = (
+            *(Store(memory, (row, every), arg) for row, arg in zip(rows, call.args, strict=True)),
+            For(lane, _ZERO, Const(lanes, INT64), (one,)),
+            Set(value, Select(rare, exact, Var(value, dtype), dtype)),
+        )
+        before.append(If(Reduce("max", rare, BOOL), slow))
+        return Var(value, dtype)
+
+    def memory(self, dtype: DType) -> str:
+        """A scratch buffer for two vectors."""
+        key = dtype.scalar, dtype.lanes
+        if key not in self.scratch:
+            shape = (2, dtype.lanes)
+            name = self.names.fresh("lanes")
+            self.scratch[key] = Buffer(name, dtype.scalar, shape, row_major(shape), "scratch")
+        return self.scratch[key].name
+
+
+_ZERO = Const(0, INT64)
+
+
+def _count_uses(expr: Expr, leaves: set[int], uses: Counter[int]) -> None:
+    """How often each object stands in an expression; those in leaves are not looked into."""
+    uses[id(expr)] += 1
+    if uses[id(expr)] == 1 and id(expr) not in leaves:
+        for child in children(expr):
+            _count_uses(child, leaves, uses)

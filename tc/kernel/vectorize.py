@@ -1,0 +1,229 @@
+"""Loops marked "vector" as straight-line code on vectors, one lane for each iteration.
+
+What depends on the loop variable becomes vectors, the rest stays scalar. Affine subscripts stay
+ramps. Conditions that differ between lanes become masks; as vectors are not lazy, so do those of
+`?:`, `&&` and `||` around loads. A loop that cannot be treated so becomes an ordinary one.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from tc.builtins import identity
+from tc.kernel.folding import Bounds, Interval, interval, is_constant, logical_and, select
+from tc.kernel.ir import (
+    Binary,
+    Comment,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    accumulates,
+    unknown_node,
+)
+from tc.kernel.lanes import (
+    Active,
+    Lanes,
+    StaysLoop,
+    Supports,
+    World,
+    conjuncts,
+    range_of,
+    reads,
+)
+from tc.kernel.rebuild import widened
+
+MAX_LANES = 128
+"""Longer loops stay loops: vectors are cut into registers, so they would be straight-line code."""
+
+
+def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
+    """The kernel without loops marked "vector"; `supports` says which calls vectors may make.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.ir import Buffer, Load
+    >>> from tc.kernel.printer import to_text
+    >>> i = Var("i", INT64)
+    >>> body = Store("o", (i,), Binary("*", Const(2.0, FLOAT32), Load("a", (i,), FLOAT32), FLOAT32))
+    >>> print(to_text(vectorize(Kernel(
+    ...     "double",
+    ...     (Buffer("a", FLOAT32, (4,), (1,), "input"), Buffer("o", FLOAT32, (4,), (1,), "output")),
+    ...     ((For("i", Const(0, INT64), Const(4, INT64), (body,), mark="vector"),),),
+    ... ))))
+    kernel double
+      input a: float32[4]
+      output o: float32[4]
+    region
+      o[0:4] = float32x4(2.0) * a[0:4]
+    """
+    world = World.of(kernel, supports)
+    regions = tuple(tuple(_block(region, {}, world)) for region in kernel.regions)
+    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+
+
+def _block(stmts: tuple[Stmt, ...], bounds: dict[str, Interval], world: World) -> list[Stmt]:
+    """Inner loops come first, so that of two marked loops the inner one becomes vectors."""
+    out: list[Stmt] = []
+    for stmt in stmts:
+        match stmt:
+            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
+                inner = {**bounds, var: range_of(begin, end, bounds)}
+                body = tuple(_block(stmt.body, inner, world))
+                if mark == "vector":
+                    serial = For(var, begin, end, body, parallel)
+                    out += _straight_line(serial, accumulates(stmt), bounds, world)
+                else:
+                    out.append(For(var, begin, end, body, parallel, mark))
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yes, no = (tuple(_block(b, dict(bounds), world)) for b in (then, otherwise))
+                out.append(If(condition, yes, no))
+            case Let(var=var, value=value):
+                if value.dtype.is_integer and var not in world.assigned:
+                    bounds[var] = interval(value, bounds)
+                out.append(stmt)
+            case _:
+                out.append(stmt)
+    return out
+
+
+def _straight_line(loop: For, is_accumulation: bool, bounds: Bounds, world: World) -> list[Stmt]:
+    """The loop as vectors, or else as it is."""
+    if not (isinstance(loop.begin, Const) and isinstance(loop.end, Const)):
+        return [loop]
+    begin, extent = int(loop.begin.value), int(loop.end.value - loop.begin.value)
+    if extent <= 0 or extent > MAX_LANES:
+        return [loop] if extent > 0 else []
+    varying: frozenset[str] = frozenset()
+    while True:
+        lanes = Lanes(world, loop.var, begin, extent, bounds)
+        try:
+            return _Statements(lanes, varying, is_accumulation).block(
+                loop.body, Active(None, None, lanes.tail)
+            )
+        except StaysLoop:
+            return [loop]
+        except _Varies as found:
+            varying |= {found.name}
+
+
+class _Varies(Exception):
+    """A local of the loop, declared as a scalar, gets different values in the lanes."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class _Statements:
+    """The statements of one loop; the locals in `varying` are vectors whatever they start at."""
+
+    def __init__(self, lanes: Lanes, varying: frozenset[str], is_accumulation: bool) -> None:
+        self.lanes = lanes
+        self.varying = varying
+        self.is_accumulation = is_accumulation
+
+    def block(self, stmts: tuple[Stmt, ...], active: Active) -> list[Stmt]:
+        out: list[Stmt] = []
+        for stmt in stmts:
+            self.add(stmt, active, out)
+        return out
+
+    def add(self, stmt: Stmt, active: Active, out: list[Stmt]) -> None:
+        match stmt:
+            case Let(var=var, value=value):
+                new = self.lanes.expr(value, active, out)
+                if var in self.varying:
+                    new = widened(new, self.lanes.count)
+                out.append(self.lanes.declare(var, value, new))
+            case Set():
+                out.append(self.set(stmt, active, out))
+            case Store():
+                self.store(stmt, active, out)
+            case If():
+                self.branch(stmt, active, out)
+            case For():
+                out.append(self.serial_loop(stmt, active, out))
+            case Fail(site=site, values=values):
+                if active.mask is not None or any(map(self.lanes.varies, values)):
+                    raise StaysLoop
+                out.append(Fail(site, tuple(self.lanes.expr(v, active, out) for v in values)))
+            case Comment():
+                out.append(stmt)
+            case _:
+                raise unknown_node(stmt)
+
+    def set(self, stmt: Set, active: Active, out: list[Stmt]) -> Set:
+        own = self.lanes.values.get(stmt.var)
+        if own is None and self.lanes.count > 1:
+            return Set(stmt.var, self.accumulated(stmt.value, active, out))
+        value = self.lanes.expr(stmt.value, active, out)
+        if not isinstance(own, Var):
+            return Set(stmt.var, value)
+        if own.dtype.lanes == 1:
+            if active.mask is not None or value.dtype.lanes > 1:
+                raise _Varies(stmt.var)
+            return Set(own.name, value)
+        value = widened(value, own.dtype.lanes)
+        return Set(own.name, value if active.mask is None else select(active.mask, value, own))
+
+    def store(self, stmt: Store, active: Active, out: list[Stmt]) -> None:
+        count = self.lanes.count
+        indices = tuple(self.lanes.expr(index, active, out) for index in stmt.indices)
+        if count > 1 and all(index.dtype.lanes == 1 for index in indices):
+            out.append(Store(stmt.buffer, indices, self.accumulated(stmt.value, active, out)))
+            return
+        value = widened(self.lanes.expr(stmt.value, active, out), count)
+        if active.full is None or is_constant(active.full, True):
+            out.append(Store(stmt.buffer, indices, value))
+        elif not is_constant(active.full, False):
+            out.append(Store(stmt.buffer, indices, value, active.full))
+
+    def accumulated(self, value: Expr, active: Active, out: list[Stmt]) -> Expr:
+        """What all iterations together make of a value `old op term`."""
+        if not (self.is_accumulation and isinstance(value, Binary)):
+            raise StaysLoop
+        op, dtype, tail = value.op, value.dtype, self.lanes.tail
+        terms = widened(self.lanes.expr(value.right, active, out), self.lanes.count)
+        if tail is not None:
+            terms = select(tail, terms, Const(identity(op, dtype), terms.dtype))
+        old = self.lanes.expr(value.left, active, out)
+        return Binary(op, old, Reduce(op, terms, dtype), dtype)
+
+    def serial_loop(self, loop: For, active: Active, out: list[Stmt]) -> For:
+        old = loop.begin, loop.end
+        if any(map(self.lanes.varies, old)):
+            raise StaysLoop
+        begin, end = (self.lanes.expr(bound, active, out) for bound in old)
+        self.lanes.declare_loop(loop.var, old, (begin, end))
+        body = tuple(self.block(loop.body, active))
+        return For(loop.var, begin, end, body, loop.parallel, loop.mark)
+
+    def branch(self, stmt: If, active: Active, out: list[Stmt]) -> None:
+        lanes, condition = self.lanes, stmt.condition
+        parts = conjuncts(condition)
+        varying = [part for part in parts if lanes.varies(part)]
+        if not varying:
+            test = lanes.expr(condition, active, out)
+            blocks = (tuple(self.block(b, active)) for b in (stmt.then, stmt.otherwise))
+            out.append(If(test, *blocks))
+            return
+        if len(varying) < len(parts) and not stmt.otherwise and not reads(condition):
+            same = reduce(logical_and, (part for part in parts if not lanes.varies(part)))
+            inner: list[Stmt] = []
+            self.branch(If(reduce(logical_and, varying), stmt.then), active, inner)
+            out.append(If(lanes.expr(same, active, out), tuple(inner)))
+            return
+        test = lanes.bound(lanes.expr(condition, active, out), out)
+        for stmts, is_then in ((stmt.then, True), (stmt.otherwise, False)):
+            if stmts:
+                inside = lanes.narrowed(active, condition, test, is_then)
+                for each in stmts:
+                    self.add(each, inside, out)

@@ -1,0 +1,389 @@
+"""Mapping one block: the point loops of its register tile are sunk below the reductions (002,
+section 5.3), so that accumulators stay in registers; around go loops over tiles, packed operands,
+padded inputs and staged outputs; the outermost parallel loops are shared among threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from tc.device import Device
+from tc.options import MappingOptions
+from tc.polyhedral.blocks import Block, Facts, Item, extent
+from tc.polyhedral.promotion import (
+    Reach,
+    blocked_tile,
+    is_needed_later,
+    is_written_first,
+    moves_as_one,
+    packed_tile,
+    padded_tile,
+    register_tile,
+    staged_tile,
+    touches,
+)
+from tc.polyhedral.schedule import (
+    PARALLEL,
+    SERIAL,
+    UNROLL,
+    VECTOR,
+    ArrayTile,
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    count,
+    tile,
+)
+from tc.polyhedral.scop import Access, ScopStatement
+from tc.polyhedral.tiles import RegisterTile
+
+MIN_PARTS = 8
+"""A parallel loop of fewer iterations is shared unevenly: more loops join it."""
+
+SHORT = 9
+"""Reductions of so few steps are unrolled over small tiles."""
+
+
+@dataclass
+class BlockMapper:
+    """Builds the tree of one block; `shared` grows with tiles that must be packed before it.
+
+    `written` are the tensors that the cluster writes, `around` the members of the loops around.
+    """
+
+    facts: Facts
+    device: Device
+    options: MappingOptions
+    block: Block
+    chosen: RegisterTile | None
+    written: frozenset[str]
+    around: tuple[Member, ...]
+    outermost: bool
+    shared: list[ArrayTile] = field(default_factory=list)
+    points: list[Member] = field(default_factory=list)
+    outer: dict[str, Member] = field(default_factory=dict)
+
+    def node(self) -> Node:
+        """The mapped tree."""
+        self._split()
+        registers = self._registers()
+        held = {t.tensor for t in registers}
+        children = [self._held(item, held) for item in self.block.items]
+        body: Node = children[0] if len(children) == 1 else Sequence(tuple(children))
+        if registers:
+            body = Promotion(tuple(registers), body)
+        return self._around(body)
+
+    def _split(self) -> None:
+        """The point members of the register tile, and the members that are left around them."""
+        chosen = self.chosen
+        if chosen is None:
+            return
+        if chosen.row is not None and chosen.rows > 1:
+            outer, point = tile(chosen.row, chosen.rows)
+            self.outer[chosen.row.name] = outer
+            self.points.append(replace(point, role=SERIAL if chosen.blocked else UNROLL))
+        if not chosen.reduced:
+            outer, digits = _vector(chosen.vector, chosen)
+            self.outer[chosen.vector.name] = outer
+            self.points += digits
+
+    @property
+    def _all_around(self) -> tuple[Member, ...]:
+        return (*self.around, *self.block.members)
+
+    # --- the items of the block -----------------------------------------------------------------
+
+    def _held(self, item: Item, held: set[str]) -> Node:
+        """An item, its accumulators in registers on their own if they are not for the block."""
+        node, statement = self._item(item), item.statement
+        tensor = statement.write.tensor
+        if tensor in held or not item.reduction:
+            return node
+        if not moves_as_one(tensor, [statement], self._all_around):
+            return node
+        own = self._accumulators(tensor, [statement], fetch=True, keep=True)
+        return node if own is None else Promotion((own,), node)
+
+    def _item(self, item: Item) -> Node:
+        name = item.statement.name
+        points = [m for m in self.points if m.values[name].variable is not None]
+        vector = self._reduced_vector(item)
+        members = list(item.reduction)
+        digits: list[Member] = []
+        if vector is not None:
+            assert self.chosen is not None
+            outer, digits = _vector(vector, self.chosen)
+            members = [*(m for m in members if m != vector), outer]
+        leaf: Node = Leaf(name)
+        if points or digits:
+            leaf = Band((*points, *digits), True, leaf)
+        leaf = self._blocked(item, [*points, *digits], leaf)
+        if members:
+            leaf = Band(self._unrolled(members, item), True, leaf)
+        if digits:
+            leaf = Expansion(name, f"{item.statement.write.tensor}_partial", tuple(digits), leaf)
+        return leaf
+
+    def _reduced_vector(self, item: Item) -> Member | None:
+        """The reduction member of an item that is its vector, where vectors are along
+        reductions: that along which most reads are contiguous, and none is irregular."""
+        if self.chosen is None or not self.chosen.reduced or not item.reduction:
+            return None
+        if item is self.block.main:
+            return self.chosen.vector
+        best, most = None, 0
+        for member in item.reduction:
+            variable = member.values[item.statement.name].variable
+            reads = [a for a in item.statement.reads if a.site >= 0]
+            steps = [self.facts.stride(a, variable) for a in reads]
+            if None not in steps and variable not in self.facts.tested(item.statement):
+                contiguous = steps.count(1)
+                if contiguous > most and set(steps) <= {0, 1}:
+                    best, most = member, contiguous
+        return best
+
+    def _unrolled(self, members: Several[Member], item: Item) -> tuple[Member, ...]:
+        """The members, unrolled where they are short and the tile is small."""
+        steps = [count(m, extent(replace(m, span=None, step=1), item.statement)) for m in members]
+        accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
+        if prod(steps) <= SHORT and accumulators * prod(steps) <= 32:
+            return tuple(replace(m, role=UNROLL) for m in members)
+        return tuple(members)
+
+    def _blocked(self, item: Item, inside: list[Member], node: Node) -> Node:
+        """Reads that are transposed block by block."""
+        if self.chosen is None or item is not self.block.main:
+            return node
+        tiles = []
+        statement = item.statement
+        reach = Reach((*self._all_around, *item.reduction), {statement.name: tuple(inside)})
+        for access in self.chosen.blocked:
+            found = reach.box(access.tensor, [statement])
+            if found is not None:
+                tiles.append(blocked_tile(access, self.block, self.chosen, found.sizes))
+        return Promotion(tuple(tiles), node) if tiles else node
+
+    # --- accumulators ---------------------------------------------------------------------------
+
+    def _registers(self) -> list[ArrayTile]:
+        """The targets of the block, in registers for all of its items."""
+        if len(self.block.items) == 1 and not self.block.items[0].statement.accumulates:
+            return []
+        tiles = []
+        statements = [item.statement for item in self.block.items]
+        names = [s.name for s in statements]
+        for tensor in dict.fromkeys(s.write.tensor for s in statements):
+            users = [s for s in statements if touches(s, tensor)]
+            if moves_as_one(tensor, users, self._all_around):
+                found = self._accumulators(
+                    tensor,
+                    users,
+                    fetch=not is_written_first(tensor, users),
+                    keep=is_needed_later(tensor, names, self.facts),
+                )
+                tiles += [] if found is None else [found]
+        return tiles
+
+    def _accumulators(
+        self, tensor: str, users: list[ScopStatement], *, fetch: bool, keep: bool
+    ) -> ArrayTile | None:
+        reach = Reach(self._all_around, {s.name: tuple(self.points) for s in users})
+        found = reach.box(tensor, users)
+        if found is None:
+            return None
+        last = self._vector_dimension(tensor, users)
+        lanes = 1 if self.chosen is None else self.chosen.lanes
+        return register_tile(tensor, found.sizes, last, lanes, fetch=fetch, keep=keep)
+
+    def _vector_dimension(self, tensor: str, users: Iterable[ScopStatement]) -> int | None:
+        """The dimension of a target along the vector."""
+        if self.chosen is None or self.chosen.reduced:
+            return None
+        for s in users:
+            variable = self.chosen.vector.values[s.name].variable
+            if s.write.tensor == tensor:
+                for d, subscript in enumerate(s.write.subscripts):
+                    if subscript is not None and variable in subscript.terms:
+                        return d
+        return None
+
+    # --- the loops around -----------------------------------------------------------------------
+
+    def _around(self, body: Node) -> Node:
+        """Loops over tiles, outermost first, with packing, padding and staging between them."""
+        members = [self.outer.get(m.name, m) for m in self.block.members]
+        if self.chosen is None or self.chosen.reduced:
+            return self._band(self._shared(members), body)
+        v_outer = self.outer[self.chosen.vector.name]
+        row = self.chosen.row
+        u_outer = None if row is None else self.outer.get(row.name, row)
+        others = [m for m in members if m not in (v_outer, u_outer)]
+        inner = [] if u_outer is None else [u_outer]
+        packs = self._packs()
+        used = [m for m in others if any(self._moves(a, m) for a in packs)]
+        local = self._packs_locally(packs, used, v_outer)
+        if packs and not local:
+            self.shared += [packed_tile(a, self.block, self.chosen, whole=True) for a in packs]
+        staged = self._staged()
+        node = self._band(inner, body)
+        if staged is not None:
+            node = Promotion((staged,), node)
+        if local:
+            node = self._padded(node, inner)
+            node = self._band([m for m in others if m not in used], node)
+            tiles = (packed_tile(a, self.block, self.chosen, whole=False) for a in packs)
+            node = Promotion(tuple(tiles), node)
+            return self._band(self._shared([*used, v_outer]), node)
+        if self._pads():
+            node = self._padded(self._band([v_outer], node), [v_outer, *inner])
+            return self._band(self._shared(others), node)
+        if staged is not None:
+            return self._band(self._shared([*others, v_outer]), node)
+        return self._band(self._shared([*others, v_outer, *inner]), body)
+
+    def _shared(self, members: list[Member]) -> list[Member]:
+        """The members, the leading ones for threads where they do not depend on each other."""
+        if not self.outermost or not self.options.parallel:
+            return members
+        parallel: list[Member] = []
+        for m in members:
+            if not m.coincident or self._parts(parallel) >= 64 * self.device.threads:
+                break
+            parallel.append(replace(m, role=PARALLEL))
+        return [*parallel, *members[len(parallel) :]]
+
+    def _parts(self, members: Iterable[Member]) -> int:
+        return prod(count(m, self.block.extent(_whole(m))) for m in members)
+
+    def _band(self, members: Several[Member], child: Node) -> Node:
+        return Band(tuple(members), True, child) if members else child
+
+    # --- packing --------------------------------------------------------------------------------
+
+    def _packs(self) -> list[Access]:
+        """The reads to pack, one a tensor, if all reads of the tensor in the block are alike."""
+        assert self.chosen is not None
+        found: dict[str, Access] = {}
+        for access in self.chosen.packed:
+            alike = all(
+                a.subscripts == access.subscripts
+                for item in self.block.items
+                for a in item.statement.reads
+                if a.tensor == access.tensor
+            )
+            if alike and access.tensor not in self.written:
+                found.setdefault(access.tensor, access)
+        return list(found.values())
+
+    def _moves(self, access: Access, member: Member) -> bool:
+        return self.facts.uses(access, self.block.variable(member))
+
+    def _packs_locally(self, packs: list[Access], used: list[Member], v_outer: Member) -> bool:
+        """Whether each thread packs what it needs: the loops that the panels depend on are
+        outermost, enough of them for all threads, and a panel stays in the cache."""
+        if not packs or not self.outermost or self.chosen is None:
+            return False
+        if any(not self._moves(a, m) for a in packs for m in used):
+            return False
+        tiles = [packed_tile(a, self.block, self.chosen, whole=False) for a in packs]
+        size = sum(prod(t.shape) for t in tiles) * self.facts.bits(self.block.main.statement) // 8
+        return self._parts((*used, v_outer)) >= MIN_PARTS and size <= self.device.l2 * 3 // 4
+
+    # --- padded reads and staged writes -----------------------------------------------------------
+
+    def _pads(self) -> list[tuple[Access, int | float | bool]]:
+        """The padded reads of the main statement, if all others of the tensor are alike."""
+        statement = self.block.main.statement
+        return [
+            (access, fill)
+            for access, fill in self.facts.padded(statement)
+            if access.tensor not in self.written
+            and all(a == access for a in statement.reads if a.tensor == access.tensor)
+            and not any(
+                a.tensor == access.tensor
+                for item in self.block.items
+                if item is not self.block.main
+                for a in item.statement.reads
+            )
+        ]
+
+    def _padded(self, node: Node, inner: list[Member]) -> Node:
+        """Padded reads come from a buffer that holds the padding too."""
+        main = self.block.main
+        statement = main.statement
+        inside = [*map(_whole, inner), *(m for m in self.points if _whole(m) not in inner)]
+        reach = Reach(self._all_around, {statement.name: (*inside, *main.reduction)})
+        tiles = []
+        for access, fill in self._pads():
+            found = reach.box(access.tensor, [statement])
+            size = self.facts.bits(statement) // 8
+            if found is not None and prod(found.sizes) * size <= self.device.l2 // 2:
+                sizes = self._rounded(access, found.sizes)
+                lanes = self.device.lanes(self.facts.bits(statement))
+                tiles.append(padded_tile(access, sizes, lanes, fill))
+        return Promotion(tuple(tiles), node) if tiles else node
+
+    def _rounded(self, access: Access, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of a box with what the last tiles, which may not be full, read beyond it."""
+        assert self.chosen is not None
+        result = list(sizes)
+        width = self.chosen.vectors * self.chosen.lanes
+        for member, step in ((self.chosen.vector, width), (self.chosen.row, self.chosen.rows)):
+            if member is None:
+                continue
+            whole, variable = self.block.extent(member), self.block.variable(member)
+            beyond = -(-whole // step) * step - whole
+            for d, subscript in enumerate(access.subscripts):
+                if subscript is not None and variable is not None:
+                    result[d] += beyond * abs(subscript.terms.get(variable, 0))
+        return tuple(result)
+
+    def _staged(self) -> ArrayTile | None:
+        """A tile of the target where that is strided along the vector: all rows, in which it is
+        contiguous, of one panel."""
+        assert self.chosen is not None
+        main, row = self.block.main.statement, self.chosen.row
+        v = self.block.variable(self.chosen.vector)
+        if self.facts.stride(main.write, v) == 1 or not main.accumulates or row is None:
+            return None
+        if self.facts.stride(main.write, self.block.variable(row)) != 1:
+            return None
+        tensor = main.write.tensor
+        statements = [item.statement for item in self.block.items]
+        users = [s for s in statements if touches(s, tensor)]
+        points = [p for p in self.points if p.name != row.name]
+        rows = _whole(row) if row.span is None else row
+        reach = Reach(self._all_around, {s.name: (rows, *points) for s in users})
+        found, last = reach.box(tensor, users), self._vector_dimension(tensor, users)
+        if found is None or last is None or prod(found.sizes) * 4 > self.device.l2 // 4:
+            return None
+        return staged_tile(
+            tensor,
+            found.sizes,
+            last,
+            self.chosen.lanes,
+            fetch=not is_written_first(tensor, users),
+            keep=is_needed_later(tensor, [s.name for s in statements], self.facts),
+        )
+
+
+def _vector(member: Member, chosen: RegisterTile) -> tuple[Member, list[Member]]:
+    """A member over tiles of vectors, and the digits inside: vectors, if several, and lanes."""
+    outer, inner = tile(member, chosen.lanes * chosen.vectors)
+    if chosen.vectors == 1:
+        return outer, [replace(inner, role=VECTOR)]
+    several, single = tile(inner, chosen.lanes)
+    return outer, [replace(several, role=UNROLL), replace(single, role=VECTOR)]
+
+
+def _whole(member: Member) -> Member:
+    """The member that a tile or point member is a digit of."""
+    return replace(member, step=1, span=None, role=SERIAL)

@@ -1,0 +1,354 @@
+"""Coalescing: adjacent dimensions that are only ever walked together become one.
+
+`relu(n,c,h,w)` becomes a loop over one long contiguous dimension, and group norm's
+`I(n,g,d,h,w)` has three. Fewer and longer loops are tiled, vectorised and split among threads
+with less left over, and each further stage has fewer dimensions to look at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from tc.dtypes import INT64
+from tc.kernel.ir import row_major
+from tc.polyhedral.rewriting import rewrite, unused_name
+from tc.semantics.program import (
+    Binary,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Range,
+    Read,
+    ShapedProgram,
+    ShapedStatement,
+    Tensor,
+    walk,
+)
+
+T = TypeVar("T")
+
+Strides: TypeAlias = "Mapping[str, tuple[int, ...]]"
+
+
+class Dimensions(NamedTuple):
+    """Two adjacent dimensions of a tensor."""
+
+    tensor: str
+    first: int
+
+
+class Variables(NamedTuple):
+    """Two variables of a statement that subscript adjacent dimensions."""
+
+    statement: int
+    first: str
+    second: str
+
+
+Pair: TypeAlias = Dimensions | Variables
+
+
+def coalesce(shaped: ShapedProgram, strides: Strides) -> tuple[ShapedProgram, Strides]:
+    """The program with dimensions merged where that changes no access, and its strides.
+
+    `strides` gives the strides, in elements, of inputs that are not row-major, before and after.
+    Two adjacent dimensions are merged where every access of the program to the tensor subscripts
+    them with two bare variables `u, v`, where `v` runs over its whole dimension, where both
+    variables stand nowhere else than as such a pair (in no condition, no arithmetic, no other
+    subscript), where all that holds of the other tensors that the pair subscripts too, and where
+    the strides make one dimension of two. The new variable `u_v` runs over the product, so the
+    same elements are visited; whether `u` runs over its whole dimension does not matter.
+
+    The tensors of the result have fewer dimensions but the same elements at the same addresses:
+    a kernel made from it runs on the arrays of the original program, inputs, outputs and
+    temporaries alike. What the caller allocates or shows, it takes from the original program.
+    Statements with checks (G7) keep their variables, whose values the error tells. A program in
+    which nothing can be merged is returned as it is.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check import check
+    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.source import Source
+    >>> text = "def f(float(N,H,W) x, float(N) s) -> (y) { y(n,h,w) = s(n) * x(n,h,w) }"
+    >>> shaped = infer_ranges(check(parse(Source(text))), {"x": (2, 3, 4), "s": (2,)}, {})
+    >>> merged, _ = coalesce(shaped, {})
+    >>> merged.shapes
+    {'x': (2, 12), 's': (2,), 'y': (2, 12)}
+    >>> merged.statements[0].statement.variables
+    ('n', 'h_w')
+    >>> _, strides = coalesce(shaped, {"x": (24, 8, 2)})
+    >>> strides
+    {'x': (24, 2)}
+    >>> coalesce(shaped, {"x": (12, 1, 3)})[0] is shaped
+    True
+    """
+    while (merges := _find_merges(shaped, strides)).axes:
+        strides = _merged_strides(merges, strides)
+        shaped = _merged_program(merges)
+    return shaped, strides
+
+
+@dataclass(frozen=True)
+class _Merges:
+    """What to merge at once: the first dimensions of pairs by tensor, and by statement the second
+    variable of each first one."""
+
+    shaped: ShapedProgram
+    axes: Mapping[str, set[int]]
+    variables: Mapping[int, Mapping[str, str]]
+
+    def of(self, tensor: str) -> set[int]:
+        return self.axes.get(tensor, set())
+
+
+# --- what can be merged -----------------------------------------------------------------------
+
+
+@dataclass
+class _Classes:
+    """Dimensions and pairs of variables that must be merged together or not at all."""
+
+    parents: dict[Pair, Pair] = field(default_factory=dict)
+    bad: set[Pair] = field(default_factory=set)
+
+    def find(self, pair: Pair) -> Pair:
+        self.parents.setdefault(pair, pair)
+        while (parent := self.parents[pair]) != pair:
+            self.parents[pair] = pair = self.parents[parent]
+        return pair
+
+    def join(self, first: Pair, second: Pair) -> None:
+        self.parents[self.find(first)] = self.find(second)
+
+    def good(self) -> Iterator[list[Pair]]:
+        """The classes without a bad member, in the order in which they were met."""
+        bad = {self.find(pair) for pair in self.bad}
+        members: dict[Pair, list[Pair]] = {}
+        for pair in self.parents:
+            members.setdefault(self.find(pair), []).append(pair)
+        return (pairs for root, pairs in members.items() if root not in bad)
+
+
+def _find_merges(shaped: ShapedProgram, strides: Strides) -> _Merges:
+    classes = _Classes()
+    for position in range(len(shaped.statements)):
+        _relate(position, shaped, classes)
+    axes: dict[str, set[int]] = {}
+    variables: dict[int, dict[str, str]] = {}
+    for pairs in classes.good():
+        dimensions = [pair for pair in pairs if isinstance(pair, Dimensions)]
+        if _overlap(dimensions, axes) or not all(_are_one(d, shaped, strides) for d in dimensions):
+            continue
+        for pair in pairs:
+            if isinstance(pair, Dimensions):
+                axes.setdefault(pair.tensor, set()).add(pair.first)
+            else:
+                variables.setdefault(pair.statement, {})[pair.first] = pair.second
+    return _Merges(shaped, axes, variables)
+
+
+def _relate(position: int, shaped: ShapedProgram, classes: _Classes) -> None:
+    """Relates the dimensions that a statement touches with the pairs of its variables."""
+    statement, ranges = shaped.statements[position].statement, shaped.statements[position].ranges
+    uses: Counter[str] = Counter()
+    paired: Counter[Variables] = Counter()
+    accesses = [(statement.target, statement.subscripts)]
+    for node in (n for root in (*statement.subscripts, statement.rhs) for n in walk(root)):
+        if isinstance(node, Index):
+            uses[node.name] += 1
+        elif isinstance(node, Read):
+            accesses.append((node.tensor, node.subscripts))
+    for tensor, subscripts in accesses:
+        for axis, (first, second) in enumerate(pairwise(subscripts)):
+            dimensions = Dimensions(tensor, axis)
+            match first, second:
+                case Index(name=u), Index(name=v) if _is_whole(ranges[v], dimensions, shaped):
+                    paired[Variables(position, u, v)] += 1
+                    classes.join(dimensions, Variables(position, u, v))
+                case _:
+                    classes.bad.add(dimensions)
+    is_checked = bool(shaped.statements[position].checked)
+    for pair, times in paired.items():
+        if is_checked or not times == uses[pair.first] == uses[pair.second]:
+            classes.bad.add(pair)
+
+
+def _is_whole(range_: Range, dimensions: Dimensions, shaped: ShapedProgram) -> bool:
+    """Whether a variable runs over all of the second dimension."""
+    return (range_.begin, range_.end) == (0, shaped.shapes[dimensions.tensor][dimensions.first + 1])
+
+
+def _are_one(dimensions: Dimensions, shaped: ShapedProgram, strides: Strides) -> bool:
+    """Whether two dimensions are one in memory; where one has a single element, any are."""
+    tensor, axis = dimensions
+    outer, inner = shaped.shapes[tensor][axis : axis + 2]
+    if tensor not in strides or outer <= 1 or inner <= 1:
+        return True
+    return strides[tensor][axis] == strides[tensor][axis + 1] * inner
+
+
+def _overlap(found: Iterable[Dimensions], axes: Mapping[str, set[int]]) -> bool:
+    """Whether a dimension would be merged twice, among those found or with those of `axes`."""
+    met = {name: set(merged) for name, merged in axes.items()}
+    for tensor, axis in found:
+        merged = met.setdefault(tensor, set())
+        if merged & {axis - 1, axis, axis + 1}:
+            return True
+        merged.add(axis)
+    return False
+
+
+# --- the merged program -----------------------------------------------------------------------
+
+
+def _merged_strides(merges: _Merges, strides: Strides) -> Strides:
+    result = {}
+    for name, old in strides.items():
+        shape, axes = merges.shaped.shapes[name], merges.of(name)
+        # the step of the first dimension counts only where the second has a single element
+        steps = (
+            old[axis + 1] if axis in axes and shape[axis + 1] != 1 else step
+            for axis, step in enumerate(old)
+        )
+        new = _without_second(tuple(steps), axes)
+        if new != row_major(_merged_shape(shape, axes)):
+            result[name] = new
+    return result
+
+
+def _merged_program(merges: _Merges) -> ShapedProgram:
+    """What only says where sizes come from, which is settled, goes with the dimensions."""
+    shaped, program = merges.shaped, merges.shaped.program
+
+    def remains(*exprs: Expr) -> bool:
+        nodes = (node for expr in exprs for node in walk(expr))
+        return not any(isinstance(n, Extent) and n.tensor in merges.axes for n in nodes)
+
+    statements = tuple(_merged_statement(n, merges) for n in range(len(shaped.statements)))
+    merged = replace(
+        program,
+        tensors={name: _merged_tensor(t, merges) for name, t in program.tensors.items()},
+        sizes={
+            name: replace(size, extents=tuple(e for e in size.extents if remains(e)))
+            for name, size in program.sizes.items()
+        },
+        equalities=tuple(e for e in program.equalities if remains(e.left, e.right)),
+        statements=tuple(s.statement for s in statements),
+    )
+    return replace(
+        shaped,
+        program=merged,
+        shapes={name: _merged_shape(s, merges.of(name)) for name, s in shaped.shapes.items()},
+        symbolic_shapes={
+            name: _merged_sizes(sizes, name, merges)
+            for name, sizes in shaped.symbolic_shapes.items()
+        },
+        statements=statements,
+    )
+
+
+def _merged_tensor(tensor: Tensor, merges: _Merges) -> Tensor:
+    rank = tensor.rank - len(merges.of(tensor.name))
+    if tensor.shape is None:
+        return replace(tensor, rank=rank)
+    sizes = _merged_sizes(tensor.shape, tensor.name, merges)
+    return replace(tensor, rank=rank, shape=tuple(size for size in sizes if size is not None))
+
+
+def _merged_statement(position: int, merges: _Merges) -> ShapedStatement:
+    shaped_statement, program = merges.shaped.statements[position], merges.shaped.program
+    statement, ranges = shaped_statement.statement, shaped_statement.ranges
+    pairs = merges.variables.get(position, {})
+    names = {*program.tensors, *program.sizes, *statement.variables}
+    new_names: dict[str, str] = {}
+    for first, second in pairs.items():
+        new_names[first] = unused_name(f"{first}_{second}", {*names, *new_names.values()})
+    gone = set(pairs.values())
+    kept = {v: new_names.get(v, v) for v in statement.variables if v not in gone}
+
+    def subscripts(tensor: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        new = (replace(s, name=kept.get(s.name, "")) if isinstance(s, Index) else s for s in old)
+        return _without_second(tuple(new), merges.of(tensor))
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Read) and node.tensor in merges.axes:
+            return replace(node, subscripts=subscripts(node.tensor, node.subscripts))
+        return _settled_extent(node, merges)
+
+    merged_statement = replace(
+        statement,
+        subscripts=subscripts(statement.target, statement.subscripts),
+        outer=tuple(kept[v] for v in statement.outer if v in kept),
+        variables=tuple(kept.values()),
+        rhs=rewrite(statement.rhs, change),
+        where=tuple(clause for clause in statement.where if clause.variable not in {*pairs, *gone}),
+        exists=tuple(read for read in statement.exists if read.tensor not in merges.axes),
+        variable_spans={kept[v]: s for v, s in statement.variable_spans.items() if v in kept},
+    )
+    merged_ranges = {
+        name: _merged_range(ranges[v], ranges[pairs[v]] if v in pairs else None, merges)
+        for v, name in kept.items()
+    }
+    return replace(shaped_statement, statement=merged_statement, ranges=merged_ranges)
+
+
+# --- sizes ------------------------------------------------------------------------------------
+
+
+def _merged_shape(shape: tuple[int, ...], axes: Container[int]) -> tuple[int, ...]:
+    products = (e * shape[a + 1] if a in axes else e for a, e in enumerate(shape))
+    return _without_second(tuple(products), axes)
+
+
+def _merged_sizes(
+    sizes: tuple[Expr | None, ...], tensor: str, merges: _Merges
+) -> tuple[Expr | None, ...]:
+    axes = merges.of(tensor)
+    settled = [_settled(size, merges) for size in sizes]
+    products = (_times(s, settled[a + 1]) if a in axes else s for a, s in enumerate(settled))
+    return _without_second(tuple(products), axes)
+
+
+def _merged_range(outer: Range, inner: Range | None, merges: _Merges) -> Range:
+    """The range of u * extent(v) + v, v from 0; that of u alone where no v is merged into it."""
+    begin, end = _settled(outer.symbolic_begin, merges), _settled(outer.symbolic_end, merges)
+    if inner is None:
+        return replace(outer, symbolic_begin=begin, symbolic_end=end)
+    extent = _settled(inner.symbolic_end, merges)
+    return Range(
+        outer.begin * inner.end,
+        outer.end * inner.end,
+        _times(begin, extent),
+        _times(end, extent),
+        (*outer.fixed_by, *inner.fixed_by),
+        max(outer.round, inner.round),
+    )
+
+
+def _settled(size: Expr | None, merges: _Merges) -> Expr | None:
+    return size and rewrite(size, lambda node: _settled_extent(node, merges))
+
+
+def _settled_extent(node: Expr, merges: _Merges) -> Expr:
+    """A number for what was an extent of a merged tensor, whose dimensions are others now."""
+    if isinstance(node, Extent) and node.tensor in merges.axes:
+        value = merges.shaped.shapes[node.tensor][node.axis]
+        return Literal(value, node.dtype, span=node.span)
+    return node
+
+
+def _times(left: Expr | None, right: Expr | None) -> Expr | None:
+    if left is None or right is None:
+        return None
+    if isinstance(left, Literal) and left.value == 0:
+        return left
+    return Binary("*", left, right, INT64, span=left.span)
+
+
+def _without_second(per_axis: tuple[T, ...], axes: Container[int]) -> tuple[T, ...]:
+    return tuple(value for axis, value in enumerate(per_axis) if axis - 1 not in axes)

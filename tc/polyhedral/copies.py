@@ -1,0 +1,156 @@
+"""Copying promoted tiles: from memory, or the buffer around, to their buffer and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from tc.dtypes import INT64, compute_dtype
+from tc.kernel.folding import cast, constant, integer, logical_and, select
+from tc.kernel.ir import Expr, For, If, Load, Stmt, Store
+from tc.polyhedral.footprint import Box
+from tc.polyhedral.forms import add, constant_form, expression
+from tc.polyhedral.schedule import ArrayTile, Axis
+from tc.polyhedral.state import Placed, State
+from tc.semantics.affine import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """Part of the axis at `axis`: step * loop variable is added to its index."""
+
+    axis: int
+    step: int
+    extent: int
+    mark: str
+
+
+def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
+    """Fills the buffer of a tile; elements outside of the tensor get its fill."""
+
+    def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
+        tile = placed.tile
+        around = inner.outside(placed)
+        dtype = compute_dtype(inner.world.dtype(tile.tensor))
+        value = cast(around.load(tile.tensor, element), dtype)
+        tests = list(around.within(element, tile.tensor))
+        if tests:
+            value = select(reduce(logical_and, tests), value, constant(tile.fill, dtype))
+        return Store(tile.buffer, indices, value)
+
+    return _copy(placed, state, body)
+
+
+def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
+    """Writes the elements of a tile that are in the tensor; the offset is within it."""
+
+    def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
+        tile = placed.tile
+        around = inner.outside(placed)
+        value: Expr = Load(tile.buffer, indices, compute_dtype(inner.world.dtype(tile.tensor)))
+        value = cast(value, around.element_dtype(tile.tensor))
+        store = Store(*around.place(tile.tensor, element), value)
+        tests = list(around.within(element, tile.tensor))
+        return If(reduce(logical_and, tests), (store,)) if tests else store
+
+    return _copy(placed, state, body)
+
+
+Body = Callable[[State, "tuple[Linear, ...]", "tuple[Expr, ...]"], Stmt]
+
+
+def _copy(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+    tile = placed.tile
+    rows = _contiguous_axis(placed, state)
+    stmts: list[Stmt] = []
+    for loops in _nests(tile, rows):
+        stmts += _nest(loops, placed, state, body)
+    return tuple(stmts)
+
+
+def _contiguous_axis(placed: Placed, state: State) -> int:
+    """The axis along which the memory around the tile is contiguous; -1 if none is."""
+    tensor, layout = placed.tile.tensor, placed.tile.layout
+    around = state.outside(placed).innermost(tensor)
+    if around is not None:
+        last = around.tile.layout[-1]
+        contiguous = last.dimension if last.step == 1 else -1
+    else:
+        strides = state.world.buffers[tensor].strides
+        found = [d for d, s in enumerate(strides) if s == 1 and placed.box.sizes[d] > 1]
+        contiguous = found[-1] if found else -1
+    return next((a for a, x in enumerate(layout) if x.dimension == contiguous and x.step == 1), -1)
+
+
+def _nests(tile: ArrayTile, rows: int) -> list[list[_Loop]]:
+    """The loop nests of a copy. Registers: straight-line code. Where the memory is contiguous
+    along another axis than the buffer: blocks that are transposed in registers."""
+    last = len(tile.layout) - 1
+    if last < 0:
+        return [[]]
+    outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
+    if tile.kind == "register":
+        unrolled = [_Loop(a, 1, x.size, "unroll") for a, x in enumerate(tile.layout[:-1])]
+        return [[*unrolled, *_chunks(last, tile.layout[last], tile.lanes, "unroll")[0]]]
+    if rows in (-1, last) or tile.lanes == 1:
+        outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]
+        return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], tile.lanes, "")]
+    return [
+        [*outer, *across[:-1], *along[:-1], *_block(across[-1], along[-1])]
+        for across in _chunks(rows, tile.layout[rows], tile.lanes, "")
+        for along in _chunks(last, tile.layout[last], tile.lanes, "")
+    ]
+
+
+def _block(across: _Loop, along: _Loop) -> tuple[_Loop, _Loop]:
+    """Two loops around a block to transpose; a block of one row is a vector."""
+    if 1 in (across.extent, along.extent):
+        return across, along
+    return replace(across, mark="transpose"), replace(along, mark="")
+
+
+def _chunks(number: int, axis: Axis, lanes: int, mark: str) -> list[list[_Loop]]:
+    """An axis in chunks of `lanes`, each the last loop of its nest; the rest apart."""
+    full, rest = divmod(axis.size, lanes)
+    chunks = []
+    if full:
+        chunk = _Loop(number, 1, lanes, "vector" if lanes > 1 else mark)
+        chunks.append([_Loop(number, lanes, full, mark), chunk])
+    if rest:
+        chunks.append([_Loop(number, -full * lanes, 1, ""), _Loop(number, 1, rest, "vector")])
+    return chunks
+
+
+def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+    """The loops around the body, which gets the element and the indices in the buffer."""
+    layout = placed.tile.layout
+    positions = [constant_form(0)] * len(layout)
+    names: list[str | None] = []
+    for loop in loops:
+        if loop.step < 0:  # the place of the rest of an axis
+            positions[loop.axis] = add(positions[loop.axis], constant_form(-loop.step))
+            names.append(None)
+        elif loop.extent == 1:
+            names.append(None)
+        else:
+            name = state.world.names.fresh("c0", INT64)
+            state = state.bound(name, 0, loop.extent - 1)
+            positions[loop.axis] = add(positions[loop.axis], Linear(0, {name: loop.step}))
+            names.append(name)
+    stmt = body(state, _element(placed.box, layout, positions), _indices(positions))
+    for loop, opened in zip(reversed(loops), reversed(names), strict=True):
+        if opened is not None:
+            stmt = For(opened, integer(0), integer(loop.extent), (stmt,), mark=loop.mark)
+    return (stmt,)
+
+
+def _element(box: Box, layout: tuple[Axis, ...], positions: Sequence[Linear]) -> tuple[Linear, ...]:
+    element = list(box.offsets)
+    for axis, position in zip(layout, positions, strict=True):
+        element[axis.dimension] = add(element[axis.dimension], position, axis.step)
+    return tuple(element)
+
+
+def _indices(positions: Sequence[Linear]) -> tuple[Expr, ...]:
+    return tuple(map(expression, positions))

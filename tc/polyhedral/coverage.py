@@ -1,0 +1,113 @@
+"""Whether a schedule tree runs each instance of each statement exactly once.
+
+Each statement has one leaf; the members on the way to it hold digits of its variables, and the
+digits of a variable must make up its value as hours and minutes make up a time: equal origins, the
+span of each the step of the one before, the last step 1, and the first without a span that its
+values pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tc.polyhedral.schedule import (
+    PARALLEL,
+    SERIAL,
+    UNROLL,
+    VECTOR,
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    leaves,
+    unknown_tree,
+)
+from tc.polyhedral.scop import Scop, ScopStatement
+
+ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)
+
+
+def coverage_fault(tree: Node, scop: Scop) -> str | None:
+    """Why a tree does not run each instance exactly once, None where it does."""
+    statements = {s.name: s for s in scop.statements}
+    found = Counter(leaves(tree))
+    for name in (*statements, *found):
+        if found[name] != 1 or name not in statements:
+            where = "" if name in statements else ", which the scop does not have"
+            return f"{name} has {found[name]} leaves{where}"
+    for name, members in _members(tree, ()):
+        fault = _members_fault(statements[name], members)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _members(node: Node, outside: tuple[Member, ...]) -> Iterator[tuple[str, tuple[Member, ...]]]:
+    """Each statement with the members on the way to it."""
+    match node:
+        case Leaf(statement=name):
+            yield name, outside
+        case Band(members=members, child=child):
+            yield from _members(child, outside + members)
+        case Sequence(children=children):
+            for child in children:
+                yield from _members(child, outside)
+        case Promotion(child=child) | Expansion(child=child):
+            yield from _members(child, outside)
+        case _:
+            raise unknown_tree(node)
+
+
+def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str | None:
+    digits: dict[str, list[Member]] = {name: [] for name in statement.variables}
+    for member in members:
+        value = member.values.get(statement.name)
+        if value is None:
+            return f"[{member}] gives {statement.name} no value"
+        if not _is_well_formed(member):
+            return f"[{member}] is no digit: its step, span or role makes no sense"
+        if value.variable is None:
+            least = value.offset
+        elif value.variable in digits:
+            digits[value.variable].append(member)
+            least = statement.ranges[value.variable][0] + value.offset
+        else:
+            return f"[{member}] runs along {value.variable}, which {statement.name} does not have"
+        if least < member.origin:
+            return f"[{member}] begins after {statement.name} does, at {least}"
+    for name, found in digits.items():
+        fault = _digits_fault(statement, name, found)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _is_well_formed(member: Member) -> bool:
+    span = member.span
+    is_digit = member.step >= 1 and (span is None or (span > 0 and span % member.step == 0))
+    return is_digit and member.role in ROLES
+
+
+def _digits_fault(statement: ScopStatement, variable: str, digits: list[Member]) -> str | None:
+    """Why the digits do not make up the values of a variable; one that has a single value needs
+    none."""
+    begin, end = statement.ranges[variable]
+    if not digits:
+        if end - begin <= 1:
+            return None
+        return f"no member runs along {variable} of {statement.name}"
+    starts = {m.values[statement.name].offset - m.origin for m in digits}
+    if len(starts) > 1:
+        return f"the digits of {variable} of {statement.name} have different origins"
+    largest = end - 1 + starts.pop()
+    ordered = sorted(digits, key=lambda m: m.step, reverse=True)
+    spans = [m.span if m.span is not None else largest + 1 for m in ordered]
+    steps = [m.step for m in ordered]
+    if spans[0] > largest and spans[1:] == steps[:-1] and steps[-1] == 1:
+        return None
+    listed = ", ".join(f"[{m}]" for m in digits)
+    return f"the digits {listed} do not make up {variable} of {statement.name}"

@@ -1,0 +1,316 @@
+"""Factoring: a sum of products computed through smaller sums, where that takes fewer operations.
+
+`O(i,r) +=! X(i,j,k) * B(j,r) * C(k,r)` multiplies twice and adds for each i, j, k and r. As B does
+not depend on k, `T(i,j,r) +=! X(i,j,k) * C(k,r)` and `O(i,r) +=! T(i,j,r) * B(j,r)` give the same
+with a third less. Likewise a chain of matrix products is computed two by two, and a factor
+without reduction variables is applied once, to the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import count
+from string import ascii_lowercase
+
+from tc.polyhedral.products import MAX_FACTORS, Costs, Factor, Sum, best_order
+from tc.polyhedral.rewriting import unused_sites
+from tc.semantics.program import (
+    Binary,
+    Call,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Range,
+    Read,
+    ShapedProgram,
+    ShapedStatement,
+    Size,
+    Statement,
+    Tensor,
+    children,
+    walk,
+)
+from tc.semantics.symbolic_text import to_text
+from tc.source import Source, Span
+
+COSTS = Costs()
+
+CALL_OPERATIONS = 10
+DIVISION_OPERATIONS = 5
+
+
+def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
+    """The program with sums of products factored where that is legal and cheaper.
+
+    A statement `target += product` or `target +=! product` over reduction variables, without
+    checks, is replaced by statements that store smaller sums in new temporaries, and a last one
+    in its place, which starts from what the first started from (R2, R3). Which sums, is what
+    `best_order` finds; contractions in several statements stay as they are, for the user named
+    their results. The temporaries have the type that the sum is computed in, so `half` is still
+    rounded once (Y8). A program in which nothing is factored is returned as it is.
+
+    Within R5: every term of the sum written is still a product of the same factors, rounded as
+    often, for a multiplication spares others but takes none; on its way into the result it meets
+    at most as many additions, since the sums of m and then n terms add m + n - 2 times, and the
+    one of m n terms, m n - 1 times. And |s| * sum |a| = sum |s a|, so magnitudes are those of the
+    terms as written. Hence the error stays below terms * roundoff * sum of magnitudes. Integers
+    wrap around, and form a ring: the results are the same bits. Minimum and maximum stay, and so
+    do sums within factors, such as (a-b) * (a-b).
+
+    What R5 does not bound may differ. A smaller sum, or a product of some factors, may leave the
+    range of its type (overflow, or lose digits in underflow) where no term as written does, and
+    the other way round. Where infinities are among the factors, the magnitudes are infinite; an
+    element that is finite or infinite stays so, but one that was NaN only because terms of both
+    signs met at an infinity (inf * 1 + inf * -2), or zero did, may become infinite: inf * (1 - 2).
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check import check
+    >>> from tc.semantics.ranges import infer_ranges
+    >>> head = "def f(float(N,K) A, float(K,L) B, float(L) x) -> (y)"
+    >>> source = Source(head + "{ y(i) +=! A(i,k) * B(k,l) * x(l) }")
+    >>> shapes = {"A": (100, 100), "B": (100, 100), "x": (100,)}
+    >>> factored = factor(infer_ranges(check(parse(source)), shapes, {}))
+    >>> for statement in factored.program.statements:
+    ...     print(statement.name, statement.text)
+    S0.a y.t0(k) +=! B(k, l) * x(l)
+    S0 y(i) +=! A(i, k) * y.t0(k)
+    """
+    builder = _Builder(shaped)
+    statements: list[ShapedStatement] = []
+    for statement in shaped.statements:
+        found = _find_order(statement, shaped, costs)
+        statements += (statement,) if found is None else builder.statements(statement, *found)
+    return builder.program(statements) if builder.tensors else shaped
+
+
+# --- what can be factored ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The factors that use the same variables, with their positions in the product."""
+
+    variables: frozenset[str]
+    exprs: tuple[tuple[int, Expr], ...]
+
+    def factor(self) -> Factor:
+        operations = sum(_operations(expr) for _, expr in self.exprs) + len(self.exprs) - 1
+        contiguous = (v for _, expr in self.exprs for v in _contiguous(expr))
+        return Factor(self.variables, operations, frozenset(contiguous), len(self.exprs) > 1)
+
+
+def _find_order(
+    shaped_statement: ShapedStatement, shaped: ShapedProgram, costs: Costs
+) -> tuple[Sum, tuple[_Group, ...]] | None:
+    """A better order for a statement, and the factors that it speaks of."""
+    statement, ranges = shaped_statement.statement, shaped_statement.ranges
+    if statement.op != "+" or shaped_statement.checked or shaped_statement.is_empty:
+        return None
+    groups = _groups(statement.rhs)
+    used = frozenset().union(*(group.variables for group in groups))
+    tensors = {n.tensor for n in walk(statement.rhs) if isinstance(n, Read)}
+    if not 2 <= len(groups) <= MAX_FACTORS:
+        return None
+    if not statement.reduction or not used.issuperset(statement.reduction):
+        return None
+    order = best_order(
+        tuple(group.factor() for group in groups),
+        statement.outer,
+        {v: r.extent for v, r in ranges.items()},
+        # a temporary has its elements from 0, and all must be written
+        [v for v, r in ranges.items() if r.begin == 0],
+        largest=_largest_temporary({statement.target, *tensors}, statement, shaped, costs),
+        costs=costs,
+    )
+    return None if order.is_plain else (order, groups)
+
+
+def _groups(rhs: Expr) -> tuple[_Group, ...]:
+    """The factors of a product by their variables, in text order."""
+    exprs: list[Expr] = []
+    stack = [rhs]
+    while stack:
+        match stack.pop():
+            case Binary(op="*", left=left, right=right):
+                stack += (right, left)
+            case expr:
+                exprs.append(expr)
+    found: dict[frozenset[str], list[tuple[int, Expr]]] = {}
+    for position, expr in enumerate(exprs):
+        variables = frozenset(n.name for n in walk(expr) if isinstance(n, Index))
+        found.setdefault(variables, []).append((position, expr))
+    return tuple(_Group(variables, tuple(same)) for variables, same in found.items())
+
+
+def _operations(expr: Expr) -> int:
+    """What evaluating an expression costs, without its subscripts."""
+    match expr:
+        case Read() | Index() | Literal() | Size() | Extent():
+            return 0
+        case Call():
+            own = CALL_OPERATIONS
+        case Binary(op=("/" | "%")):
+            own = DIVISION_OPERATIONS
+        case _:
+            own = 1
+    return own + sum(map(_operations, children(expr)))
+
+
+def _contiguous(expr: Expr) -> Iterator[str]:
+    """The variables in last subscripts."""
+    for read in walk(expr):
+        if isinstance(read, Read) and read.subscripts:
+            yield from (n.name for n in walk(read.subscripts[-1]) if isinstance(n, Index))
+
+
+def _largest_temporary(
+    tensors: set[str], statement: Statement, shaped: ShapedProgram, costs: Costs
+) -> int:
+    """How many elements a temporary may have."""
+    of_program = shaped.program.tensors
+    largest = max(math.prod(shaped.shapes[t]) * of_program[t].dtype.bytes for t in tensors)
+    return int(max(costs.growth * largest, costs.cache)) // statement.rhs.dtype.bytes
+
+
+# --- the factored program ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """A statement, its factors, and the statements put before it so far."""
+
+    old: ShapedStatement
+    groups: tuple[_Group, ...]
+    before: list[ShapedStatement] = field(default_factory=list)
+
+
+class _Builder:
+    """Makes statements of orders, and collects the temporaries that they need."""
+
+    def __init__(self, shaped: ShapedProgram) -> None:
+        self.shaped = shaped
+        self.tensors: dict[str, Tensor] = {}
+        self.sizes: dict[str, tuple[Range, ...]] = {}
+        self.sites = unused_sites(shaped)
+
+    def program(self, statements: list[ShapedStatement]) -> ShapedProgram:
+        shaped, program = self.shaped, self.shaped.program
+        shapes = {name: tuple(r.end for r in sizes) for name, sizes in self.sizes.items()}
+        symbolic = {n: tuple(r.symbolic_end for r in sizes) for n, sizes in self.sizes.items()}
+        spans = {name: tensor.span for name, tensor in self.tensors.items()}
+        return replace(
+            shaped,
+            program=replace(
+                program,
+                tensors={**program.tensors, **self.tensors},
+                temporaries=(*program.temporaries, *self.tensors),
+                statements=tuple(s.statement for s in statements),
+            ),
+            shapes={**shaped.shapes, **shapes},
+            symbolic_shapes={**shaped.symbolic_shapes, **symbolic},
+            shape_fixed_by={**shaped.shape_fixed_by, **spans},
+            statements=tuple(statements),
+        )
+
+    def statements(
+        self, old: ShapedStatement, order: Sum, groups: tuple[_Group, ...]
+    ) -> list[ShapedStatement]:
+        """The statements that store smaller sums, and the last one, which has the old name."""
+        work, statement = _Rewrite(old, groups), old.statement
+        rhs = self._product(order, work)
+        last = replace(
+            statement,
+            variables=tuple(v for v in statement.variables if v in order.variables),
+            rhs=rhs,
+            where=tuple(c for c in statement.where if c.variable in order.variables),
+            exists=(),
+        )
+        if statement.init and not last.reduction:
+            last = replace(last, op="=", init=False)
+        return [*work.before, _shaped(last, old)]
+
+    def _product(self, order: Sum, work: _Rewrite) -> Expr:
+        """The product of the operands of a sum, in text order, once smaller sums are stored."""
+        operands: list[tuple[int, Expr]] = []
+        for operand in order.operands:
+            if isinstance(operand, Sum):
+                first = min(work.groups[n].exprs[0][0] for n in operand.factors())
+                operands.append((first, self._store(operand, work)))
+            else:
+                operands += work.groups[operand].exprs
+        operands.sort(key=lambda operand: operand[0])
+        old = work.old.statement
+        return reduce(
+            lambda left, right: Binary("*", left, right, old.rhs.dtype, span=old.span),
+            (expr for _, expr in operands),
+        )
+
+    def _store(self, order: Sum, work: _Rewrite) -> Read:
+        """Adds a statement that stores a sum in a new temporary; a read of that."""
+        old = work.old.statement
+        rhs = self._product(order, work)
+        outer = _dimensions(order, rhs, old)
+        summed = tuple(v for v in old.variables if v in order.variables - order.kept)
+        target = self._new_name(old.target)
+        subscripts = tuple(Index(v, span=old.span) for v in outer)
+        new = _shaped(
+            Statement(
+                name=f"{old.name}.{ascii_lowercase[len(work.before)]}",
+                target=target,
+                subscripts=subscripts,
+                outer=outer,
+                variables=(*outer, *summed),
+                op="+" if summed else "=",
+                init=bool(summed),
+                continues="",
+                rhs=rhs,
+                where=(),
+                exists=(),
+                span=old.span,
+                variable_spans=old.variable_spans,
+            ),
+            work.old,
+        )
+        work.before.append(new)
+        span = new.statement.span
+        self.tensors[target] = Tensor(target, rhs.dtype, len(outer), "temporary", None, span=span)
+        self.sizes[target] = tuple(work.old.ranges[v] for v in outer)
+        return Read(target, subscripts, rhs.dtype, next(self.sites), span=old.span)
+
+    def _new_name(self, target: str) -> str:
+        names = (f"{target}.t{number}" for number in count())
+        taken = self.shaped.program.tensors
+        return next(name for name in names if name not in taken and name not in self.tensors)
+
+
+def _dimensions(order: Sum, rhs: Expr, old: Statement) -> tuple[str, ...]:
+    """The variables of a temporary, in the order in which its factors are read, so that it can be
+    written as they lie; but one along which the target is contiguous comes last, as then all
+    statements can run along it."""
+    read = dict.fromkeys(n.name for n in walk(rhs) if isinstance(n, Index))
+    last = old.outer[-1:]
+    return tuple(sorted((v for v in read if v in order.kept), key=lambda v: v in last))
+
+
+def _shaped(statement: Statement, old: ShapedStatement) -> ShapedStatement:
+    """A new statement with the ranges of the old one, and a text of its own to be shown."""
+    subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
+    target = f"{statement.target}({subscripts})" if subscripts else statement.target
+    op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
+    # a "#" would begin a comment
+    text = f"{target} {op} {to_text(statement.rhs)}".replace("#", "_")
+    source = Source(text, f"factored from {old.statement.span}")
+    variables = statement.variables
+    return ShapedStatement(
+        replace(
+            statement,
+            span=Span(source, 0, len(text)),
+            variable_spans={v: s for v, s in statement.variable_spans.items() if v in variables},
+        ),
+        {v: old.ranges[v] for v in variables},
+        frozenset(),
+    )

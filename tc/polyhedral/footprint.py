@@ -1,0 +1,149 @@
+"""Where the walk over a schedule tree stands, and what is touched below that point.
+
+`Digits` is what the loops around fix of one variable of one statement; the box around the
+elements that accesses can touch below follows by plain arithmetic, as domains are boxes and
+subscripts linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tc.errors import InternalError
+from tc.polyhedral.forms import add, constant_form, substitute
+from tc.polyhedral.schedule import (
+    UNROLL,
+    VECTOR,
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+)
+from tc.polyhedral.scop import Access, Interval, ScopStatement
+from tc.semantics.affine import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """A variable takes the values base, base + 1, ..., base + span - 1 below, those of them in
+    `limits` (half-open). `exact`: all of them are. `lane`: the last digit is a vector's lanes.
+    `tile` is the base of the tile of unrolled iterations and lanes around, if there is one."""
+
+    base: Linear
+    span: int
+    limits: Interval
+    exact: bool
+    lane: bool = False
+    tile: Linear | None = None
+
+
+Position = Mapping[str, Digits]
+"""What is fixed of each variable of a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """offset, ..., offset + size - 1 in each dimension of a tensor."""
+
+    offsets: tuple[Linear, ...]
+    sizes: tuple[int, ...]
+
+
+def start(statement: ScopStatement) -> dict[str, Digits]:
+    """The position of a statement outside of all loops."""
+    return {
+        v: Digits(constant_form(begin), end - begin, (begin, end), exact=True)
+        for v, (begin, end) in statement.ranges.items()
+    }
+
+
+def box(accesses: Iterable[tuple[Access, Position]]) -> Box | None:
+    """The box around what accesses of one tensor touch; None if it has no fixed size or place.
+
+    The accesses must move together: their offsets differ by constants.
+    """
+    found: Box | None = None
+    for access, position in accesses:
+        own = _box(access, position)
+        if own is None:
+            return None
+        found = own if found is None else _hull(found, own)
+        if found is None:
+            return None
+    return found
+
+
+def _box(access: Access, position: Position) -> Box | None:
+    offsets, sizes = [], []
+    for subscript in access.subscripts:
+        if subscript is None:
+            return None
+        offset = substitute(subscript, {v: digits.base for v, digits in position.items()})
+        size = 1
+        for name, coefficient in subscript.terms.items():
+            reach = coefficient * (position[name].span - 1)
+            size += abs(reach)
+            offset = add(offset, constant_form(min(reach, 0)))
+        offsets.append(offset)
+        sizes.append(size)
+    return Box(tuple(offsets), tuple(sizes))
+
+
+def _hull(left: Box, right: Box) -> Box | None:
+    offsets, sizes = [], []
+    for a, n, b, m in zip(left.offsets, left.sizes, right.offsets, right.sizes, strict=True):
+        apart = add(b, a, -1)
+        if apart.terms:
+            return None
+        low = min(apart.constant, 0)
+        offsets.append(add(a, constant_form(low)))
+        sizes.append(max(n, apart.constant + m) - low)
+    return Box(tuple(offsets), tuple(sizes))
+
+
+def enter(
+    position: Position, member: Member, statement: str, loop: Linear, trips: int
+) -> dict[str, Digits]:
+    """The position inside one iteration of a member, which has `trips`, and digit `loop`.
+
+    Tails (a last tile that is not full) are left to the caller: `exact` stays as it was only if
+    the digit splits the span evenly.
+    """
+    value = member.values.get(statement)
+    if value is None or value.variable is None:
+        return dict(position)
+    digits = position[value.variable]
+    if member.span is None:
+        shift = member.origin - value.offset - digits.limits[0]
+        base = add(digits.base, constant_form(shift))
+        even = digits.limits[1] - digits.limits[0] == trips * member.step and shift == 0
+    else:
+        if digits.span != member.span:
+            raise InternalError(f"{member} of {statement} splits {digits.span} values")
+        base, even = digits.base, digits.span % member.step == 0
+    inside = replace(
+        digits,
+        base=add(base, loop, member.step),
+        span=member.step,
+        exact=digits.exact and even,
+        lane=member.role == VECTOR,
+        tile=(digits.tile or digits.base) if member.role in (UNROLL, VECTOR) else None,
+    )
+    return {**position, value.variable: inside}
+
+
+def below(node: Node) -> Mapping[str, tuple[Member, ...]]:
+    """The members between a node and each leaf below it, outermost first."""
+    match node:
+        case Leaf(statement=name):
+            return {name: ()}
+        case Sequence(children=children):
+            return {n: members for child in children for n, members in below(child).items()}
+        case Promotion(child=child) | Expansion(child=child):
+            return below(child)
+        case Band(members=members, child=child):
+            return {n: (*members, *inner) for n, inner in below(child).items()}

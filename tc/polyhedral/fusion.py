@@ -1,0 +1,38 @@
+"""When fusing clusters pays: the cost model of the fusion strategy "auto"."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tc.device import Device
+from tc.polyhedral.clusters import Accept, Cluster, Column
+from tc.polyhedral.scop import Access, Scop, ScopStatement
+
+
+def worthwhile(scop: Scop, device: Device) -> Accept:
+    """Accepts a merge if what each iteration of the shared loops reads again (weights, say) stays
+    in the cache from one to the next; then what one cluster gives to the other stays there too."""
+
+    def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
+        reread: dict[str, int] = {}
+        for name in (*first.statements, *second.statements):
+            statement = scop.statement(name)
+            shared = {c.values[name].variable for c in (*columns, *first.outer)}
+            for access in statement.reads:
+                used = _variables(access, statement)
+                if used and not used & shared:
+                    size = prod(e - b for b, e in (statement.ranges[v] for v in used))
+                    reread[access.tensor] = max(reread.get(access.tensor, 0), size)
+        tensors = scop.shaped.program.tensors
+        total = sum(size * tensors[name].dtype.bytes for name, size in reread.items())
+        return total <= device.l2 // 2
+
+    return accept
+
+
+def _variables(access: Access, statement: ScopStatement) -> set[str]:
+    """The variables that an access moves with; all of them if that is not known."""
+    found: set[str] = set()
+    for subscript in access.subscripts:
+        found |= set(statement.variables if subscript is None else subscript.terms)
+    return found

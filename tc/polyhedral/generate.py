@@ -1,0 +1,444 @@
+"""From a schedule tree to a kernel: loops, guards, copies; marks say what becomes of a loop.
+
+The kernel is scalar. Loops of members with a role are marked, and promoted tiles are buffers of
+role "scratch" or "register"; the passes of `tc.kernel` make vectors and locals of these.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from tc.dtypes import INT64, compute_dtype
+from tc.errors import InternalError
+from tc.kernel.folding import binary, cast, compare, integer, logical_and
+from tc.kernel.ir import (
+    Buffer,
+    Comment,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    expressions,
+    row_major,
+    statements,
+)
+from tc.kernel.verify import verify
+from tc.polyhedral.copies import fetch, write_back
+from tc.polyhedral.footprint import Box, Digits, box, enter, start
+from tc.polyhedral.forms import add, constant_form, expression, range_of
+from tc.polyhedral.identity import identity
+from tc.polyhedral.leaves import lower_leaf
+from tc.polyhedral.naming import Names
+from tc.polyhedral.schedule import (
+    PARALLEL,
+    SERIAL,
+    UNROLL,
+    VECTOR,
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    count,
+    leaves,
+    unknown_tree,
+)
+from tc.polyhedral.scop import Scop, ScopStatement
+from tc.polyhedral.state import Expanded, Placed, State, World
+from tc.semantics.affine import Linear
+from tc.semantics.program import Statement
+
+_MARKS = {UNROLL: "unroll", VECTOR: "vector"}
+
+
+def lower_schedule(
+    scop: Scop, tree: Node, strides: Mapping[str, tuple[int, ...]], *, check: bool
+) -> Kernel:
+    """The kernel that runs the statements in the order of the tree, a region for each part of
+    its outermost sequence.
+
+    `strides` gives the strides, in elements, of inputs that are not row-major; with `check`,
+    reads and divisions that are not proven safe are tested (G7).
+    """
+    program = scop.shaped.program
+    indices = (name for statement in program.statements for name in statement.variables)
+    names = Names(program.tensors, indices)
+    world = World(scop, strides, names, check)
+    world.buffers.update((b.name, b) for b in _arguments(scop, strides))
+    positions = {s.name: start(s) for s in scop.statements}
+    regions: list[tuple[Stmt, ...]] = []
+    for part in tree.children if isinstance(tree, Sequence) else (tree,):
+        regions += _regions(part, State(world, positions))
+    roles = ("input", "output", "temporary", "scratch", "register")
+    used = _touched(regions)
+    kept = [b for b in world.buffers.values() if b.role != "temporary" or b.name in used]
+    buffers = sorted(kept, key=lambda b: roles.index(b.role))
+    initial = scop.initial & frozenset(program.outputs)
+    kernel = Kernel(
+        program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), initial
+    )
+    verify(kernel)
+    return kernel
+
+
+def _touched(regions: list[tuple[Stmt, ...]]) -> set[str]:
+    """The buffers that are read or written; temporaries may all be held by others."""
+    stmts = [stmt for region in regions for stmt in statements(region)]
+    loads = (e.buffer for s in stmts for e in expressions(s) if isinstance(e, Load))
+    return {s.buffer for s in stmts if isinstance(s, Store)} | set(loads)
+
+
+def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[Buffer]:
+    program = scop.shaped.program
+    for name in (*program.inputs, *program.outputs, *program.temporaries):
+        tensor, shape = program.tensors[name], scop.shaped.shapes[name]
+        given = strides.get(name) if tensor.role == "input" else None
+        own = row_major(shape) if given is None else given
+        yield Buffer(name, tensor.dtype, shape, own, tensor.role)
+
+
+def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
+    """The regions of one part of the program: packing what it shares, then its loops."""
+    world = state.world
+    if isinstance(node, Promotion) and all(t.kind == "temporary" for t in node.tiles):
+        for placed in _place(node, state):
+            world.names.start_region(())
+            state = state.inside(placed)
+            note = Comment(f"{placed.tile.tensor} packed")
+            copies = [_shared(s) for s in fetch(placed, state)]
+            yield from ((note, copy) for copy in copies)
+        yield from _regions(node.child, state)
+        return
+    statements = [world.scop.statement(name) for name in leaves(node)]
+    world.names.start_region(())
+    lines = dict.fromkeys(_comment(s, world.scop) for s in statements)
+    yield (*map(Comment, lines), *_lower(node, state, outermost=True))
+
+
+def _shared(stmt: Stmt) -> Stmt:
+    """A copy with its outermost loop parallel."""
+    if isinstance(stmt, For) and not stmt.mark:
+        return replace(stmt, parallel=True)
+    return stmt
+
+
+def _comment(statement: ScopStatement, scop: Scop) -> str:
+    if statement.kind == "zero":
+        return f"{statement.write.tensor} is 0 where nothing writes it"
+    source: Statement = scop.shaped.program.statements[statement.position]
+    lines = source.span.text.split("\n")
+    return " ".join(" ".join(line.split("#")[0] for line in lines).split())
+
+
+def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, ...]:
+    match node:
+        case Leaf(statement=name):
+            return lower_leaf(state.world.scop.statement(name), state)
+        case Sequence(children=children):
+            return tuple(stmt for child in children for stmt in _lower(child, state))
+        case Promotion(child=child):
+            placed = _place(node, state)
+            for p in placed:
+                state = state.inside(p)
+            before = [s for p in placed if p.tile.fetch for s in fetch(p, state)]
+            after = [s for p in placed if p.tile.write_back for s in write_back(p, state)]
+            return (*before, *_lower(child, state), *after)
+        case Expansion():
+            return _expand(node, state)
+        case Band(members=members, child=child):
+            return _band(members, child, state, outermost=outermost)
+        case _:
+            raise unknown_tree(node)
+
+
+# --- bands ------------------------------------------------------------------------------------
+
+
+def _band(
+    members: tuple[Member, ...], child: Node, state: State, *, outermost: bool
+) -> tuple[Stmt, ...]:
+    if not members:
+        return _lower(child, state)
+    names = list(leaves(child))
+    shared = 0
+    if outermost:
+        shared = next((i for i, m in enumerate(members) if m.role != PARALLEL), len(members))
+    if shared > 1:
+        return _joined(members[:shared], members[shared:], child, names, state)
+    member, rest = members[0], members[1:]
+    trip = count(member, _extent(member, names, state))
+    if trip == 1:
+        inner = _inside(member, names, constant_form(0), 1, state)
+        return _band(rest, child, inner, outermost=outermost)
+    loop = state.world.names.fresh(_loop_name(member), INT64)
+    inner = _inside(member, names, Linear(0, {loop: 1}), trip, state.bound(loop, 0, trip - 1))
+    end: Expr = integer(trip)
+    if member.role == SERIAL:
+        end, inner = _bounded(member, names, trip, state, inner)
+    body = _guarded(member, names, Linear(0, {loop: 1}), _band(rest, child, inner, outermost=False))
+    parallel = member.role == PARALLEL and outermost
+    return (For(loop, integer(0), end, body, parallel, _MARKS.get(member.role, "")),)
+
+
+def _joined(
+    shared: tuple[Member, ...],
+    rest: tuple[Member, ...],
+    child: Node,
+    names: list[str],
+    state: State,
+) -> tuple[Stmt, ...]:
+    """Several parallel members as one loop, so that threads get equal parts."""
+    trips = [count(m, _extent(m, names, state)) for m in shared]
+    total = math.prod(trips)
+    if total == 1 or sum(trip > 1 for trip in trips) == 1:
+        single = [
+            replace(m, role=SERIAL) if trip == 1 else m
+            for m, trip in zip(shared, trips, strict=True)
+        ]
+        single.sort(key=lambda m: m.role == SERIAL)
+        return (
+            _band((*single, *rest), child, state, outermost=True)
+            if total > 1
+            else _band(
+                (*(replace(m, role=SERIAL) for m in shared), *rest), child, state, outermost=False
+            )
+        )
+    whole = state.world.names.fresh("n0", INT64)
+    lets: list[Stmt] = []
+    for position, (member, trip) in enumerate(zip(shared, trips, strict=True)):
+        if trip == 1:
+            state = _inside(member, names, constant_form(0), 1, state)
+            continue
+        step = math.prod(trips[position + 1 :])
+        value: Expr = binary("/", Var(whole, INT64), integer(step))
+        if math.prod(trips[:position]) > 1:
+            value = binary("%", value, integer(trip))
+        loop = state.world.names.fresh(_loop_name(member), INT64)
+        lets.append(Let(loop, value))
+        state = _inside(member, names, Linear(0, {loop: 1}), trip, state.bound(loop, 0, trip - 1))
+    body = (*lets, *_band(rest, child, state, outermost=False))
+    return (For(whole, integer(0), integer(total), body, parallel=True),)
+
+
+def _loop_name(member: Member) -> str:
+    return member.name if member.span is None and member.step == 1 else f"{member.name}0"
+
+
+def _extent(member: Member, names: list[str], state: State) -> int:
+    """How many values the member has over the statements, from its origin."""
+    ends = []
+    for name in names:
+        value = member.values[name]
+        if value.variable is None:
+            ends.append(value.offset + 1)
+        else:
+            ends.append(state.positions[name][value.variable].limits[1] + value.offset)
+    return max(ends) - member.origin
+
+
+def _inside(member: Member, names: list[str], loop: Linear, trips: int, state: State) -> State:
+    positions = dict(state.positions)
+    for name in names:
+        positions[name] = enter(positions[name], member, name, loop, trips)
+    loops = {**state.loops, (member.name, member.step): loop}
+    return replace(state, positions=positions, loops=loops)
+
+
+def _bounded(
+    member: Member, names: list[str], trip: int, state: State, inner: State
+) -> tuple[Expr, State]:
+    """The end of a serial loop, less where a tile is not full, if all statements agree."""
+    tails = []
+    for name in names:
+        value = member.values[name]
+        if value.variable is None:
+            return integer(trip), inner
+        digits = state.positions[name][value.variable]
+        after = inner.positions[name][value.variable]
+        tails.append((add(constant_form(digits.limits[1]), digits.base, -1), digits.exact, after))
+    room, exact, _ = tails[0]
+    if exact or member.span is None or any(other != room for other, _, _ in tails):
+        if member.span is None and all(_fits(d, a, trip, member) for d, _, a in tails):
+            return integer(trip), _exact(member, names, inner)
+        return integer(trip), inner
+    if member.step > 1:
+        room = add(room, constant_form(member.step - 1))
+    low, _ = range_of(room, state.bounds)
+    if low >= trip * member.step:
+        return integer(trip), inner
+    left = expression(room)
+    if member.step > 1:
+        left = binary("/", left, integer(member.step))
+    end = binary("min", integer(trip), left)
+    return end, _exact(member, names, inner) if member.step == 1 else inner
+
+
+def _fits(room: Linear, after: Digits, trip: int, member: Member) -> bool:
+    """Whether a whole loop of step 1 runs just the values of the statement."""
+    return member.step == 1 and not room.terms and room.constant == trip and after.span == 1
+
+
+def _exact(member: Member, names: list[str], state: State) -> State:
+    positions = dict(state.positions)
+    for name in names:
+        variable = member.values[name].variable
+        if variable is not None:
+            digits = replace(positions[name][variable], exact=True)
+            positions[name] = {**positions[name], variable: digits}
+    return replace(state, positions=positions)
+
+
+def _guarded(
+    member: Member, names: list[str], loop: Linear, body: tuple[Stmt, ...]
+) -> tuple[Stmt, ...]:
+    """The body, run only where the member has the one value that its statements have in it."""
+    fixed = {member.values[n].offset for n in names if member.values[n].variable is None}
+    if not fixed or any(member.values[n].variable is not None for n in names):
+        return body
+    wanted = expression(add(loop, constant_form(min(fixed) - member.origin), -1))
+    return (If(compare("==", wanted, integer(0), {}), body),)
+
+
+# --- promoted tiles and expanded reductions -----------------------------------------------------
+
+
+def _place(node: Promotion, state: State) -> list[Placed]:
+    world, placed = state.world, []
+    inside = set(leaves(node))
+    for tile in node.tiles:
+        accesses = [
+            (access, state.positions[s.name])
+            for s in world.scop.statements
+            if s.name in inside
+            for access in (s.write, *s.reads)
+            if access.tensor == tile.tensor
+        ]
+        found = box(accesses)
+        if found is None or any(n > m for n, m in zip(found.sizes, tile.sizes, strict=True)):
+            raise unfit(tile.tensor, tile.sizes, found)
+        kind = "scratch" if tile.kind == "scratch" else tile.kind
+        dtype = compute_dtype(world.dtype(tile.tensor))
+        name = world.add_buffer(_spelt(tile.buffer), kind, dtype, tile.shape)
+        placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
+    return placed
+
+
+def _spelt(name: str) -> str:
+    return re.sub("[^A-Za-z0-9_]", "_", name)
+
+
+def unfit(tensor: str, sizes: tuple[int, ...], found: Box | None) -> Exception:
+    own = None if found is None else found.sizes
+    return InternalError(f"the tile {sizes} of {tensor} does not hold its footprint {own}")
+
+
+def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
+    """Identity in all accumulators, the reduction, and their combination with the target."""
+    world = state.world
+    statement = world.scop.statement(node.statement)
+    found = box([(statement.write, state.positions[statement.name])])
+    if found is None:
+        raise unfit(statement.write.tensor, (), None)
+    dtype = compute_dtype(world.dtype(statement.write.tensor))
+    sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
+    shape = (*found.sizes, *sizes)
+    name = world.add_buffer(_spelt(node.buffer), "register", dtype, shape)
+    expanded = Expanded(name, found, node.digits)
+    inner = replace(state, expanded={**state.expanded, statement.name: expanded})
+    cells = _Cells(name, found, sizes, statement, state)
+    return (*cells.fill(), *_lower(node.child, inner), *cells.combine())
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The accumulators of an expansion: loops over them."""
+
+    name: str
+    box: Box
+    sizes: tuple[int, ...]
+    statement: ScopStatement
+    state: State
+
+    def fill(self) -> tuple[Stmt, ...]:
+        """Each starts at the identity."""
+        state = self.state
+        names = [state.world.names.fresh("c0", INT64) for _ in (*self.box.sizes, *self.sizes)]
+        extents = (*self.box.sizes, *self.sizes)
+        indices = tuple(_index(n, e) for n, e in zip(names, extents, strict=True))
+        dtype = compute_dtype(state.world.dtype(self.statement.write.tensor))
+        store = Store(self.name, indices, identity(self.statement.op, dtype))
+        return _unrolled(names, extents, (store,))
+
+    def combine(self) -> tuple[Stmt, ...]:
+        """First those of the unrolled digits, lane by lane, then the lanes with the target."""
+        state, op, world = self.state, self.statement.op, self.state.world
+        dtype = compute_dtype(world.dtype(self.statement.write.tensor))
+        outer = [world.names.fresh("c0", INT64) for _ in self.box.sizes]
+        cell = tuple(_index(n, e) for n, e in zip(outer, self.box.sizes, strict=True))
+        for name, extent in zip(outer, self.box.sizes, strict=True):
+            state = state.bound(name, 0, extent - 1)
+        *several, lanes = self.sizes
+        lane = world.names.fresh("c0", INT64)
+        stmts: list[Stmt] = []
+        zeros = tuple(integer(0) for _ in several)
+        first = Load(self.name, (*cell, *zeros, _index(lane, lanes)), dtype)
+        for digits in _others(several):
+            other = Load(self.name, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
+            body = (Store(self.name, first.indices, binary(op, first, other)),)
+            stmts += _vector(lane, lanes, body)
+        offsets = self.box.offsets
+        element = tuple(
+            add(o, Linear(0, {n: 1}) if e > 1 else constant_form(0))
+            for o, n, e in zip(offsets, outer, self.box.sizes, strict=True)
+        )
+        target = self.statement.write.tensor
+        place = state.place(target, element)
+        own = state.element_dtype(target)
+        total = Var(world.names.fresh("acc", dtype), dtype)
+        final: tuple[Stmt, ...] = (
+            Let(total.name, cast(Load(*place, own), dtype)),
+            *_vector(lane, lanes, (Set(total.name, binary(op, total, first)),)),
+            Store(*place, cast(total, own)),
+        )
+        tests = list(state.within(element, target))
+        if tests:
+            final = (If(reduce(logical_and, tests), final),)
+        return _unrolled(outer, self.box.sizes, (*stmts, *final), last="unroll")
+
+
+def _others(sizes: list[int]) -> Iterator[tuple[int, ...]]:
+    """All digits but (0, ..., 0)."""
+    return (d for d in itertools.product(*map(range, sizes)) if any(d))
+
+
+def _index(name: str, extent: int) -> Expr:
+    return Var(name, INT64) if extent > 1 else integer(0)
+
+
+def _vector(name: str, lanes: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    if lanes == 1:
+        return body
+    return (For(name, integer(0), integer(lanes), body, mark="vector"),)
+
+
+def _unrolled(
+    names: list[str], extents: tuple[int, ...], body: tuple[Stmt, ...], last: str = "vector"
+) -> tuple[Stmt, ...]:
+    for position, (name, extent) in reversed(list(enumerate(zip(names, extents, strict=True)))):
+        if extent > 1:
+            mark = last if position == len(names) - 1 else "unroll"
+            body = (For(name, integer(0), integer(extent), body, mark=mark),)
+    return body

@@ -1,0 +1,149 @@
+"""The strategy "isl": isl's own scheduler, in a process with a time limit.
+
+isl finds the wanted tree only for some programs, skews others, and on some does not end in any
+useful time, which no quota of operations bounds. So it runs in a process that is killed, and what
+it finds is taken only if our trees can say it and it passes the same check as all others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from tc.polyhedral.dependences import Dependence, Dependences
+from tc.polyhedral.legality import annotated, respects
+from tc.polyhedral.relations import Relation, variable_text
+from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
+from tc.polyhedral.scop import ScopStatement
+
+WORKER = "tc.polyhedral.isl_worker"
+
+
+def isl_tree(dependences: Dependences, seconds: float) -> str | Node:
+    """The tree that isl's scheduler finds, its flags our own; or why there is none, in words that
+    follow "but"."""
+    scop = dependences.scop
+    if not scop.statements:
+        return Sequence(())
+    answer = _ask(_question(dependences), seconds)
+    if isinstance(answer, str):
+        return answer
+    names = [s.name for s in scop.statements]
+    tree = annotated(_tree(answer, scop.statements, names), dependences)
+    reason = respects(tree, dependences)
+    return tree if reason is None else f"its schedule is not legal: {reason}"
+
+
+def _ask(question: dict[str, Any], seconds: float) -> dict[str, Any] | str:
+    """The tree that the worker prints, or what kept it from doing so."""
+    if not sys.executable:
+        return "there is no Python to run it in a process of its own"
+    # The child must find tc and islpy where this process did, however its path was set up.
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", WORKER],
+            input=json.dumps(question),
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=seconds,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end in {seconds:g} s"
+    except OSError as error:
+        return f"its process did not start: {error}"
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        lines = done.stderr.strip().split("\n")
+        return f"its process failed with {done.returncode}: {lines[-1]}"
+    if "problem" in answer:
+        return str(answer["problem"])
+    tree: dict[str, Any] = answer["tree"]
+    return tree
+
+
+# --- to isl's notation --------------------------------------------------------------------------
+
+
+def _question(dependences: Dependences) -> dict[str, Any]:
+    """What the worker is given: statements are named s0, s1, ..., in text order."""
+    statements = dependences.scop.statements
+    number = {s.name: f"s{i}" for i, s in enumerate(statements)}
+    domain = "; ".join(f"{_tuple(s, number)} : {_box(s)}" for s in statements)
+
+    def union(some: Iterable[Dependence]) -> str:
+        return "{ " + "; ".join(_map(d, number, dependences) for d in some) + " }"
+
+    return {
+        "names": {number[s.name]: [s.name, *s.variables] for s in statements},
+        "domain": f"{{ {domain} }}",
+        "validity": union(dependences.order),
+        "proximity": union(d for d in dependences.all if d.kind == "flow"),
+    }
+
+
+def _tuple(statement: ScopStatement, number: dict[str, str], prime: str = "") -> str:
+    names = (f"v{i}{prime}" for i in range(len(statement.variables)))
+    return f"{number[statement.name]}[{', '.join(names)}]"
+
+
+def _box(statement: ScopStatement, prime: str = "") -> str:
+    ranges = (statement.ranges[v] for v in statement.variables)
+    bounds = [f"{begin} <= v{i}{prime} < {end}" for i, (begin, end) in enumerate(ranges)]
+    return " and ".join(bounds) or "true"
+
+
+def _map(dependence: Dependence, number: dict[str, str], dependences: Dependences) -> str:
+    source, sink = (
+        dependences.scop.statement(name) for name in (dependence.source, dependence.sink)
+    )
+    spelled = {variable_text((0, v)): f"v{i}" for i, v in enumerate(source.variables)}
+    spelled |= {variable_text((1, v)): f"v{i}'" for i, v in enumerate(sink.variables)}
+    conditions = [_box(source), _box(sink, "'"), *_conditions(dependence.relation, spelled)]
+    return (
+        f"{_tuple(source, number)} -> {_tuple(sink, number, chr(39))} : {' and '.join(conditions)}"
+    )
+
+
+def _conditions(relation: Relation, spelled: dict[str, str]) -> Iterable[str]:
+    for low, terms, high in relation.conditions():
+        total = " + ".join(f"{factor} {spelled[name]}" for name, factor in terms.items())
+        yield f"{low} <= {total} < {high}"
+
+
+# --- from what the worker answers ---------------------------------------------------------------
+
+
+def _tree(node: dict[str, Any], statements: tuple[ScopStatement, ...], below: list[str]) -> Node:
+    match node["kind"]:
+        case "leaf":
+            (name,) = below
+            return Leaf(name)
+        case "sequence":
+            children = ((below_, child) for below_, child in node["children"])
+            return Sequence(tuple(_tree(child, statements, names) for names, child in children))
+        case _:
+            members = tuple(
+                _member(f"c{node['depth'] + i}", row, statements)
+                for i, row in enumerate(node["members"])
+            )
+            return Band(members, False, _tree(node["child"], statements, below))
+
+
+def _member(name: str, row: dict[str, list[Any]], statements: tuple[ScopStatement, ...]) -> Member:
+    """A member with each statement's variable (or None) and offset, as the worker names them."""
+    values = {statement: Value(*value) for statement, value in row.items()}
+    ranges = {s.name: s.ranges for s in statements}
+    origin = min(
+        value.offset + (ranges[statement][value.variable][0] if value.variable else 0)
+        for statement, value in values.items()
+    )
+    return Member(name, values, False, origin)

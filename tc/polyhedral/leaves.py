@@ -1,0 +1,224 @@
+"""Lowering one instance of a statement: its guards, its reads and its store.
+
+Where the target is promoted, instances outside of the domain (the tail of a tile that is not
+full) are computed too, since their results are never written back: their reads are clamped into
+the domain, or masked along the lanes of a vector, and terms of reductions become the identity.
+Other statements are guarded as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+
+from tc.dtypes import compute_dtype
+from tc.kernel import ir
+from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
+from tc.kernel.ir import Expr, If, Load, Stmt, Store
+from tc.polyhedral.expressions import Block, Scope, lower_expression
+from tc.polyhedral.footprint import Digits
+from tc.polyhedral.forms import add, expression, range_of, substitute
+from tc.polyhedral.identity import identity
+from tc.polyhedral.scop import Access, ScopStatement
+from tc.polyhedral.state import Placed, State
+from tc.semantics import program as p
+from tc.semantics.affine import Linear
+
+
+def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
+    """The statements that run one instance, or one of the tail's (see the module)."""
+    tails = {v: d for v, d in state.positions[statement.name].items() if not d.exact}
+    element = _element(statement.write, statement, state)
+    placed = state.innermost(statement.write.tensor)
+    promoted = placed is not None and state.fits(placed, element)
+    promoted = promoted or statement.name in state.expanded
+    if not promoted:
+        inner = replace(
+            state, positions={**state.positions, statement.name: _all_exact(state, statement)}
+        )
+        stmts = _instance(statement, element, {}, inner)
+        tests = [test for v in tails for test in _tests(v, statement, state)]
+        return (If(reduce(logical_and, tests), stmts),) if tests else stmts
+    stmts = _instance(statement, element, tails, state)
+    tests = [test for d in tails.values() for test in _tile_tests(d, state)]
+    return (If(reduce(logical_and, tests), stmts),) if tests else stmts
+
+
+def _tile_tests(digits: Digits, state: State) -> Iterator[Expr]:
+    """The condition, unless it is certain, that a tile has values in the range at all."""
+    tile = digits.base if digits.tile is None else digits.tile
+    low, high = range_of(tile, state.bounds)
+    begin, end = digits.limits
+    if high >= end:
+        yield compare("<", expression(tile), integer(end), {})
+    if low < begin:
+        # a shifted member: the first tile may begin before the range
+        yield compare(">=", expression(digits.base), integer(begin), {})
+
+
+def _all_exact(state: State, statement: ScopStatement) -> dict[str, Digits]:
+    return {v: replace(d, exact=True) for v, d in state.positions[statement.name].items()}
+
+
+def _tests(variable: str, statement: ScopStatement, state: State) -> Iterator[Expr]:
+    """The conditions, those not certain, that a variable is in its range."""
+    digits = state.positions[statement.name][variable]
+    low, high = range_of(digits.base, state.bounds)
+    begin, end = digits.limits
+    if low < begin:
+        yield compare(">=", expression(digits.base), integer(begin), {})
+    if high >= end:
+        yield compare("<", expression(digits.base), integer(end), {})
+
+
+def _element(access: Access, statement: ScopStatement, state: State) -> tuple[Linear, ...]:
+    values = {v: d.base for v, d in state.positions[statement.name].items()}
+    return tuple(substitute(s, values) for s in access.subscripts if s is not None)
+
+
+def _instance(
+    statement: ScopStatement,
+    element: tuple[Linear, ...],
+    tails: dict[str, Digits],
+    state: State,
+) -> tuple[Stmt, ...]:
+    target = statement.write.tensor
+    dtype = compute_dtype(state.world.dtype(target))
+    if statement.kind != "update":
+        op = statement.op if statement.kind == "init" else "+"
+        return (_store(target, element, identity(op, dtype), state),)
+    shaped = state.world.scop.shaped
+    source = shaped.statements[statement.position]
+    reader = _Reader(statement, tails, state)
+    block = Block(reader.scope(source.checked if state.world.checks else frozenset()))
+    term = lower_expression(source.statement.rhs, block)
+    if statement.accumulates:
+        tests = [t for v in statement.reduction if v in tails for t in _tests(v, statement, state)]
+        if tests:
+            term = select(reduce(logical_and, tests), term, identity(statement.op, dtype))
+        return (*block.stmts, _accumulate(statement, element, term, state))
+    return (*block.stmts, _store(target, element, term, state))
+
+
+def _accumulate(
+    statement: ScopStatement, element: tuple[Linear, ...], term: Expr, state: State
+) -> Store:
+    target = statement.write.tensor
+    expanded = state.expanded.get(statement.name)
+    if expanded is not None:
+        inside = [add(e, o, -1) for e, o in zip(element, expanded.box.offsets, strict=True)]
+        digits = [state.loops[d.name, d.step] for d in expanded.digits]
+        indices = tuple(map(expression, (*inside, *digits)))
+        return Store(
+            expanded.buffer,
+            indices,
+            binary(statement.op, Load(expanded.buffer, indices, term.dtype), term),
+        )
+    before = cast(state.load(target, element), term.dtype)
+    return _store(target, element, binary(statement.op, before, term), state)
+
+
+def _store(target: str, element: tuple[Linear, ...], value: Expr, state: State) -> Store:
+    buffer, indices = state.place(target, element)
+    return Store(buffer, indices, cast(value, state.element_dtype(target)))
+
+
+class _Reader:
+    """Lowers the reads of an instance: from promoted buffers where there are any, else from
+    memory at clamped and masked places."""
+
+    def __init__(self, statement: ScopStatement, tails: dict[str, Digits], state: State) -> None:
+        self.state = state
+        self.statement = statement
+        self.tails = tails
+        self.accesses = {a.site: a for a in statement.reads if a.site >= 0}
+        self.values = {v: d.base for v, d in state.positions[statement.name].items()}
+        self.clamped = {v: self._clamp(v) for v in self.values}
+
+    def _clamp(self, variable: str) -> Expr:
+        digits = self.tails.get(variable)
+        value = expression(self.values[variable])
+        if digits is None or digits.lane:
+            return value
+        low, high = range_of(digits.base, self.state.bounds)
+        begin, end = digits.limits
+        if high >= end:
+            value = binary("min", value, integer(end - 1))
+        return binary("max", value, integer(begin)) if low < begin else value
+
+    def scope(self, checked: frozenset[int]) -> Scope:
+        world = self.state.world
+        return Scope(
+            world.scop.shaped,
+            self.statement.position,
+            self.clamped,
+            checked,
+            world.names,
+            bounds=dict(self.state.bounds),
+            sites=world.sites,
+            override=self.override,
+            mask=self.mask,
+        )
+
+    def mask(self, read: p.Read) -> Expr | None:
+        """The condition that the lanes of a read are in the domain, None if they all are."""
+        used = {e.name for s in read.subscripts for e in p.walk(s) if isinstance(e, p.Index)}
+        lanes = [v for v in self.tails if v in used and self.tails[v].lane]
+        tests = [t for v in lanes for t in _tests(v, self.statement, self.state)]
+        return reduce(logical_and, tests) if tests else None
+
+    def override(self, expr: p.Expr, block: Block) -> Expr | None:
+        """The value of a read (or of a pad of one) that this class lowers itself."""
+        match expr:
+            case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
+                placed = self._holder(read)
+                if placed is not None and repr(float(placed.tile.fill)) == repr(float(value)):
+                    element = _element(self.accesses[read.site], self.statement, self.state)
+                    if self.state.fits(placed, element):
+                        return self._loaded(read.tensor, element)
+                return None
+            case p.Read() if expr.site in self.accesses:
+                return self._from_memory(expr, block)
+            case _:
+                return None
+
+    def _holder(self, read: p.Read) -> Placed | None:
+        access = self.accesses.get(read.site)
+        if access is None or None in access.subscripts:
+            return None
+        return self.state.innermost(read.tensor)
+
+    def _from_memory(self, read: p.Read, block: Block) -> Expr | None:
+        """The element in memory, if its subscripts are linear and not checked."""
+        access, tensor = self.accesses[read.site], read.tensor
+        placed = self.state.innermost(tensor)
+        if placed is not None:
+            inside = _element(access, self.statement, self.state)
+            if self.state.fits(placed, inside):
+                return self._loaded(tensor, inside)
+        elif read.site in block.scope.checked or None in access.subscripts:
+            return None
+        forms = [s for s in access.subscripts if s is not None]
+        values = dict(self.values)
+        state = self.state
+        for v in {v for form in forms for v in form.terms}:
+            if v in self.tails and not self.tails[v].lane:
+                values[v], state = self._local(v, block, state)
+        element = tuple(substitute(form, values) for form in forms)
+        value = self._loaded(tensor, element, state)
+        mask = self.mask(read)
+        return value if mask is None else select(mask, value, constant(0, value.dtype))
+
+    def _loaded(self, tensor: str, element: tuple[Linear, ...], state: State | None = None) -> Expr:
+        value = (state or self.state).load(tensor, element)
+        return cast(value, compute_dtype(value.dtype))
+
+    def _local(self, variable: str, block: Block, state: State) -> tuple[Linear, State]:
+        """A clamped variable, held by a local."""
+        clamped = self.clamped[variable]
+        if isinstance(clamped, ir.Const):
+            return Linear(int(clamped.value), {}), state
+        local = clamped if isinstance(clamped, ir.Var) else block.let(clamped)
+        begin, end = self.tails[variable].limits
+        return Linear(0, {local.name: 1}), state.bound(local.name, begin, end - 1)

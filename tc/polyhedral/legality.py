@@ -1,0 +1,317 @@
+"""Whether a schedule tree runs each instance once, in an order that all dependences allow.
+
+`respects` walks each dependence down the path that its two statements share. At a member, the
+digits of sink and source are compared: mostly they are equal in all pairs, which the relation
+tells at once, and the walk goes on; otherwise isl keeps the pairs that are equal so far, and none
+may go backward. At the sequence where the paths part, the source must come first. What the tree
+claims is checked on the same walk: coincident members, permutable bands, and roles.
+
+Every tree is checked before it is used, so that a pass that breaks one is an internal error and
+never a wrong number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tc import sets
+from tc.errors import InternalError
+from tc.polyhedral.coverage import coverage_fault
+from tc.polyhedral.dependences import Dependence, Dependences
+from tc.polyhedral.relations import SINK, SOURCE, Relation
+from tc.polyhedral.schedule import (
+    PARALLEL,
+    VECTOR,
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    leaves,
+    to_text,
+    unknown_tree,
+)
+
+Path: TypeAlias = "tuple[Step, ...]"
+Pair: TypeAlias = tuple[dict[str, int], dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A place on the way to a leaf: a member of a band, or a child of a sequence.
+
+    `node` numbers the node, `place` the member in its band or the child in its sequence; two paths
+    share a step where both agree.
+    """
+
+    node: int
+    place: int
+    band: Band | None
+    member: Member | None
+
+
+def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) -> str | None:
+    """Why a tree may not be run: a reason with two instances, or None where it may.
+
+    A member with the role "parallel" or "vector" must be coincident, but the lanes of a vector may
+    also share a relaxed reduction, as may with `expanded` the iterations of a parallel loop: each
+    then needs an accumulator of its own. An unrolled loop keeps its order and needs nothing.
+    """
+    fault = coverage_fault(tree, dependences.scop)
+    if fault is not None:
+        return fault
+    paths = dict(_paths(tree))
+    for dependence in dependences.all:
+        walk = _Walk(dependence, paths, expanded=expanded)
+        try:
+            fault = walk.fault()
+        except sets.TooComplex:
+            fault = (
+                f"the dependence of {dependence.sink} on {dependence.source} through "
+                f"{dependence.tensor} is too complex to be checked"
+            )
+        if fault is not None:
+            return fault
+    return _expansion_fault(tree, dependences)
+
+
+def check_schedule(tree: Node, dependences: Dependences, *, expanded: bool = False) -> None:
+    """Raises InternalError, with the tree, where `respects` finds a reason."""
+    reason = respects(tree, dependences, expanded=expanded)
+    if reason is not None:
+        raise InternalError(f"a schedule is not legal: {reason}\n{to_text(tree, '  ')}")
+
+
+def annotated(tree: Node, dependences: Dependences) -> Node:
+    """The tree with its flags computed anew: which members are coincident, which bands
+    permutable. The order that it gives must be legal; roles are kept."""
+    differing: set[tuple[int, int]] = set()
+    backward: set[int] = set()
+    paths = dict(_paths(tree))
+    for dependence in dependences.all:
+        walk = _Walk(dependence, paths, expanded=True)
+        for step, member in walk.common:
+            differs, goes_back = walk.at(step, member)
+            if differs:
+                differing.add((step.node, step.place))
+            if goes_back and not dependence.relaxed:
+                backward.add(step.node)
+    return _flagged(tree, _Numbers(), differing, backward)
+
+
+# --- the walk ---------------------------------------------------------------------------------
+
+
+class _Numbers:
+    """0, 1, 2, ... for the nodes of a tree, in the order of a walk from the root."""
+
+    def __init__(self) -> None:
+        self._next = -1
+
+    def take(self) -> int:
+        self._next += 1
+        return self._next
+
+
+def _paths(tree: Node) -> Iterator[tuple[str, Path]]:
+    """The statements of a tree with the steps that lead to each."""
+    return _paths_below(tree, (), _Numbers())
+
+
+def _paths_below(node: Node, path: Path, numbers: _Numbers) -> Iterator[tuple[str, Path]]:
+    number = numbers.take()
+    match node:
+        case Leaf(statement=name):
+            yield name, path
+        case Band(members=members, child=child):
+            steps = tuple(Step(number, i, node, member) for i, member in enumerate(members))
+            yield from _paths_below(child, path + steps, numbers)
+        case Sequence(children=children):
+            for place, child in enumerate(children):
+                yield from _paths_below(child, (*path, Step(number, place, None, None)), numbers)
+        case Promotion(child=child) | Expansion(child=child):
+            yield from _paths_below(child, path, numbers)
+        case _:
+            raise unknown_tree(node)
+
+
+def _flagged(
+    node: Node, numbers: _Numbers, differing: Container[tuple[int, int]], backward: Container[int]
+) -> Node:
+    number = numbers.take()
+    match node:
+        case Leaf():
+            return node
+        case Band(members=members, child=child):
+            marked = tuple(
+                replace(member, coincident=(number, place) not in differing)
+                for place, member in enumerate(members)
+            )
+            below = _flagged(child, numbers, differing, backward)
+            return Band(marked, number not in backward, below)
+        case Sequence(children=children):
+            return Sequence(tuple(_flagged(c, numbers, differing, backward) for c in children))
+        case Promotion(child=child) | Expansion(child=child):
+            return replace(node, child=_flagged(child, numbers, differing, backward))
+        case _:
+            raise unknown_tree(node)
+
+
+class _Walk:
+    """One dependence on its way down the tree.
+
+    `common` are the members that its statements share, `parting` the places of the source and
+    the sink in the sequence where their paths part. `passed` are the members so far whose digits
+    are not surely equal, `outside` those of them outside of the band that was entered last.
+    """
+
+    def __init__(
+        self, dependence: Dependence, paths: Mapping[str, Path], *, expanded: bool
+    ) -> None:
+        self.dependence = dependence
+        self.relation: Relation = dependence.relation
+        self.expanded = expanded
+        self.common, self.parting = _common(paths[dependence.source], paths[dependence.sink])
+        self.passed: list[Member] = []
+        self.band = -1
+        self.outside: list[Member] = []
+
+    def fault(self) -> str | None:
+        relaxed = self.dependence.relaxed
+        claimed = [self._is_claimed(member) for _, member in self.common]
+        if relaxed and not any(claimed):
+            return None
+        for (step, member), is_claimed in zip(self.common, claimed, strict=True):
+            if self._surely_equal(member):
+                continue
+            self._enter(step)
+            if is_claimed:
+                pair = self._pairs(self.passed, member, "!=")
+                if pair is not None:
+                    what = "coincident" if member.coincident else f"fit to be {member.role}"
+                    return f"{self._shown(pair)} in two iterations of [{member}], said to be {what}"
+            if not relaxed:
+                pair = self._pairs(self.passed, member, ">")
+                if pair is not None:
+                    return f"{self._shown(pair)} in the wrong order along [{member}]"
+                pair = self._swapped(step, member)
+                if pair is not None:
+                    return (
+                        f"{self._shown(pair)} in the wrong order along [{member}] once it is the "
+                        "outermost of its band, said to be permutable"
+                    )
+            self.passed.append(member)
+        return None if relaxed else self._fault_at_parting()
+
+    def at(self, step: Step, member: Member) -> tuple[bool, bool]:
+        """Whether some pairs differ at a member, and whether some go backward in its band; the
+        members of `common` are asked for in order."""
+        if self._surely_equal(member):
+            return False, False
+        self._enter(step)
+        differs = self._pairs(self.passed, member, "!=") is not None
+        goes_back = self._pairs(self.outside, member, ">") is not None
+        self.passed.append(member)
+        return differs, goes_back
+
+    def _fault_at_parting(self) -> str | None:
+        source, sink = self.parting
+        if source < sink:
+            return None
+        pair = self.relation.example(self._equal(self.passed))
+        return None if pair is None else f"{self._shown(pair)} in the wrong order of a sequence"
+
+    def _swapped(self, step: Step, member: Member) -> Pair | None:
+        """Two instances that go backward in a member of a permutable band."""
+        is_first = len(self.outside) == len(self.passed)
+        if is_first or step.band is None or not step.band.permutable:
+            return None
+        return self._pairs(self.outside, member, ">")
+
+    def _is_claimed(self, member: Member) -> bool:
+        return member.coincident or self._needs_coincidence(member)
+
+    def _needs_coincidence(self, member: Member) -> bool:
+        if member.role == VECTOR:
+            return not self.dependence.relaxed
+        return member.role == PARALLEL and not (self.dependence.relaxed and self.expanded)
+
+    def _surely_equal(self, member: Member) -> bool:
+        source, sink = (
+            member.values[name] for name in (self.dependence.source, self.dependence.sink)
+        )
+        return self.relation.shift(source, sink) == 0
+
+    def _enter(self, step: Step) -> None:
+        if step.node != self.band:
+            self.band, self.outside = step.node, list(self.passed)
+
+    def _pairs(self, outside: list[Member], member: Member, op: str) -> Pair | None:
+        """Two instances, equal in the members outside, whose digits compare so."""
+        points = self._equal(outside)
+        with sets.bounded():
+            digits = (self._digit(side, member) for side in (SOURCE, SINK))
+            points = points.intersect(sets.compare(op, *digits))
+        return self.relation.example(points)
+
+    def _equal(self, members: Iterable[Member]) -> sets.Points:
+        points = self.relation.points
+        with sets.bounded():
+            for member in members:
+                digits = (self._digit(side, member) for side in (SOURCE, SINK))
+                points = points.intersect(sets.compare("==", *digits))
+            return points
+
+    def _digit(self, side: int, member: Member) -> sets.Function:
+        name = self.dependence.sink if side == SINK else self.dependence.source
+        space = self.relation.space
+        value = self.relation.function(side, member.values[name])
+        digit = sets.subtract(value, space.constant(member.origin))
+        if member.span is not None:
+            digit = sets.remainder(space, digit, member.span)
+        return digit if member.step == 1 else sets.floor_divide(space, digit, member.step)
+
+    def _shown(self, pair: Pair) -> str:
+        source, sink = pair
+        first = _instance(self.dependence.source, source)
+        second = _instance(self.dependence.sink, sink)
+        return f"{first} and {second}, which touch one element of {self.dependence.tensor}, run"
+
+
+def _common(first: Path, second: Path) -> tuple[tuple[tuple[Step, Member], ...], tuple[int, int]]:
+    """The members that two paths share, and the places where they part."""
+    shared: list[tuple[Step, Member]] = []
+    for a, b in zip(first, second, strict=False):
+        if (a.node, a.place) != (b.node, b.place):
+            return tuple(shared), (a.place, b.place)
+        if a.member is not None:
+            shared.append((a, a.member))
+    return tuple(shared), (0, 0)
+
+
+def _instance(statement: str, point: Mapping[str, int]) -> str:
+    return f"{statement}({', '.join(f'{name}={value}' for name, value in point.items())})"
+
+
+def _expansion_fault(node: Node, dependences: Dependences) -> str | None:
+    """Why accumulators may not stand apart from their tensor: another statement touches it."""
+    match node:
+        case Leaf():
+            return None
+        case Sequence(children=children):
+            return next(filter(None, (_expansion_fault(c, dependences) for c in children)), None)
+        case Expansion(statement=name, child=child):
+            tensor = dependences.scop.statement(name).write.tensor
+            for other in leaves(child):
+                statement = dependences.scop.statement(other)
+                if other != name and tensor in {a.tensor for a in statement.accesses}:
+                    return f"{other} touches {tensor} while {name} accumulates apart from it"
+            return _expansion_fault(child, dependences)
+        case Band(child=child) | Promotion(child=child):
+            return _expansion_fault(child, dependences)
+        case _:
+            raise unknown_tree(node)

@@ -1,0 +1,169 @@
+"""Mapping a schedule to a processor: tiles, vectors, promoted buffers, threads.
+
+Each cluster of the schedule is a part of its own: a *block* (see `blocks`), for which there is
+`block_mapping`, or a *nest* of blocks: the shared loops stay outside, temporaries become small
+buffers, and each block is mapped within.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from tc.device import Device
+from tc.options import MappingOptions
+from tc.polyhedral.block_mapping import MIN_PARTS, BlockMapper
+from tc.polyhedral.blocks import Facts, block_of, extent
+from tc.polyhedral.footprint import below
+from tc.polyhedral.promotion import Reach, local_tiles
+from tc.polyhedral.schedule import (
+    PARALLEL,
+    ArrayTile,
+    Band,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    leaves,
+    tile,
+)
+from tc.polyhedral.tiles import choose_tile
+
+NEST_ROWS, NEST_WIDTH = 16, 64
+"""Iterations of the last shared loop that are given to the blocks of a nest: rows of operands that
+they reuse, or, where other loops are shared too, the width of what they compute."""
+
+
+def map_schedule(
+    tree: Node, facts: Facts, device: Device, options: MappingOptions | None = None
+) -> Node:
+    """The tree with tiles, promotions and roles."""
+    parts = _grouped(tree, facts)
+    mapped: list[Node] = []
+    for part in parts:
+        mapper = _Mapper(facts, device, options or MappingOptions(), frozenset(leaves(part)))
+        node = mapper.cluster(part)
+        for shared in mapper.shared:
+            node = Promotion((shared,), node)
+        mapped.append(node)
+    return Sequence(tuple(mapped)) if isinstance(tree, Sequence) else mapped[0]
+
+
+@dataclass
+class _Mapper:
+    """Maps one cluster.
+
+    `inside` are its statements, `shared` tiles to be packed before it, `around` the members of
+    the loops around.
+    """
+
+    facts: Facts
+    device: Device
+    options: MappingOptions
+    inside: frozenset[str]
+    shared: list[ArrayTile] = field(default_factory=list)
+    around: tuple[Member, ...] = ()
+
+    def cluster(self, node: Node) -> Node:
+        members, child = _opened(node)
+        block = block_of(members, child, self.facts.scop)
+        if block is None:
+            return self._nest(members, child)
+        return self._block(members, child, outermost=True)
+
+    def _block(self, members: tuple[Member, ...], child: Node, *, outermost: bool = False) -> Node:
+        block = block_of(members, child, self.facts.scop)
+        assert block is not None
+        written = frozenset(self.facts.scop.statement(n).write.tensor for n in self.inside)
+        chosen = choose_tile(block, self.facts, self.device, self.options, written)
+        mapper = BlockMapper(
+            self.facts, self.device, self.options, block, chosen, written, self.around, outermost
+        )
+        node = mapper.node()
+        known = {t.tensor for t in self.shared}
+        self.shared += [t for t in mapper.shared if t.tensor not in known]
+        return node
+
+    def _nest(self, members: tuple[Member, ...], child: Node) -> Node:
+        """Loops around several blocks. The last is tiled, and its points given to the blocks,
+        where these reuse operands along it."""
+        points: tuple[Member, ...] = ()
+        if members and self._reuses(members[-1], child):
+            outer, point = tile(members[-1], self._points(members, child))
+            members, points = (*members[:-1], outer), (point,)
+        shared = self.options.parallel
+        roles = tuple(replace(m, role=PARALLEL) if shared else m for m in members)
+        inner = self._parts(members, child, points)
+        return Band(roles, True, inner) if members else inner
+
+    def _parts(self, members: tuple[Member, ...], child: Node, points: tuple[Member, ...]) -> Node:
+        """What is inside of the shared loops, with the temporaries that live there."""
+        parts = _grouped(child, self.facts)
+        before, self.around = self.around, (*self.around, *members)
+        inner: Node = Sequence(tuple(self._part(part, points) for part in parts))
+        inside = {n: (*points, *inner_members) for n, inner_members in below(child).items()}
+        reach = Reach(self.around, inside)
+        tiles = tuple(local_tiles(set(leaves(child)), reach, self.facts, self.device.l2 // 2))
+        self.around = before
+        return Promotion(tiles, inner) if tiles and members else inner
+
+    def _part(self, node: Node, points: tuple[Member, ...]) -> Node:
+        members, child = _opened(node)
+        names = list(leaves(node))
+        own = tuple(m for m in points if all(m.values[n].variable for n in names))
+        if block_of((*own, *members), child, self.facts.scop) is not None:
+            return self._block((*own, *members), child)
+        inner = self._parts(members, child, own)
+        return Band(members, True, inner) if members else inner
+
+    def _reuses(self, member: Member, child: Node) -> bool:
+        """Whether a reduction below reads what does not move with the member."""
+        found = False
+        for name in leaves(child):
+            statement = self.facts.scop.statement(name)
+            variable = member.values[name].variable
+            if self.facts.tested(statement):
+                return False
+            parallel = [v for v in statement.outer if v != variable]
+            if statement.accumulates and parallel and statement.reduction:
+                for access in statement.reads:
+                    free = not self.facts.uses(access, variable)
+                    found |= free and any(self.facts.uses(access, v) for v in statement.reduction)
+        return found
+
+    def _points(self, members: tuple[Member, ...], child: Node) -> int:
+        """How many iterations of the last shared loop are given to the blocks."""
+        statements = [self.facts.scop.statement(n) for n in leaves(child)]
+        *others, size = (max(extent(m, s) for s in statements) for m in members)
+        around = prod(others)
+        if others and around >= MIN_PARTS:
+            return min(size, NEST_WIDTH)
+        rows = NEST_ROWS
+        while rows > 4 and around * size // rows < 2 * self.device.threads:
+            rows //= 2
+        return max(1, min(rows, size))
+
+
+def _opened(node: Node) -> tuple[tuple[Member, ...], Node]:
+    """The leading parallel members of a node, and what is inside of them."""
+    if not isinstance(node, Band):
+        return (), node
+    members = node.members
+    parallel = next((i for i, m in enumerate(members) if not m.coincident), len(members))
+    rest = members[parallel:]
+    return members[:parallel], Band(rest, node.permutable, node.child) if rest else node.child
+
+
+def _grouped(node: Node, facts: Facts) -> list[Node]:
+    """The parts of a node, neighbours that only start, update and finish one tensor joined."""
+    groups: list[list[Node]] = []
+    targets: list[set[str]] = []
+    for part in node.children if isinstance(node, Sequence) else (node,):
+        own = {facts.scop.statement(n).write.tensor for n in leaves(part)}
+        joined = groups and own == targets[-1] and len(own) == 1
+        if joined and block_of((), Sequence((*groups[-1], part)), facts.scop):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+            targets.append(own)
+    return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in groups]

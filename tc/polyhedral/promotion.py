@@ -1,0 +1,186 @@
+"""Which tiles of tensors are promoted, and how their buffers are laid out.
+
+A reference group is all accesses to one tensor below a node; it is promoted if a box of fixed size
+moves with the loops around. Registers hold the targets of a block; packed panels an operand in
+the order in which vectors read it; staged tiles an output that is strided along the vector; padded
+tiles an input with its padding; local tiles a temporary that no one else sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.footprint import Box, Digits, box
+from tc.polyhedral.schedule import ArrayTile, Axis, Member
+from tc.polyhedral.scop import Access, ScopStatement
+from tc.polyhedral.tiles import RegisterTile
+from tc.semantics.affine import Linear
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`around`: members that are fixed; `inside`, by statement: those that run below the node."""
+
+    around: tuple[Member, ...]
+    inside: Mapping[str, tuple[Member, ...]]
+
+    def box(self, tensor: str, users: Iterable[ScopStatement]) -> Box | None:
+        """The box of what statements touch of a tensor; None if it has no fixed size or place."""
+        return box(
+            (access, self._position(s))
+            for s in users
+            for access in (s.write, *s.reads)
+            if access.tensor == tensor
+        )
+
+    def _position(self, statement: ScopStatement) -> dict[str, Digits]:
+        name, position = statement.name, {}
+        for v, (begin, end) in statement.ranges.items():
+            span, loop = 1, f"{name}.{v}"
+            for m in self.around:
+                if name in m.values and m.values[name].variable == v:
+                    loop = m.name
+            for m in self.inside.get(name, ()):
+                if m.values[name].variable == v:
+                    loop = m.name
+                    span = max(span, end - begin if m.span is None else m.span)
+            base = Linear(begin, {}) if span >= end - begin else Linear(0, {loop: 1})
+            position[v] = Digits(base, span, (begin, end), exact=True)
+        return position
+
+
+def touches(statement: ScopStatement, tensor: str) -> bool:
+    return any(a.tensor == tensor for a in (statement.write, *statement.reads))
+
+
+def is_written_first(tensor: str, users: list[ScopStatement]) -> bool:
+    """Whether the first statement that touches a tensor writes it without reading."""
+    first = users[0]
+    return first.write.tensor == tensor and not any(a.tensor == tensor for a in first.reads)
+
+
+def is_needed_later(tensor: str, own: Iterable[str], facts: Facts) -> bool:
+    """Whether a tensor is an output, or touched by statements other than those named."""
+    if facts.scop.shaped.program.tensors[tensor].role == "output":
+        return True
+    names = set(own)
+    return any(touches(s, tensor) for s in facts.scop.statements if s.name not in names)
+
+
+def moves_as_one(tensor: str, users: Iterable[ScopStatement], around: Iterable[Member]) -> bool:
+    """Whether all accesses of a tensor touch the same element in the same iteration."""
+    forms = set()
+    members = tuple(around)
+    for s in users:
+        names = {m.values[s.name].variable: m.name for m in members if s.name in m.values}
+        for access in (s.write, *s.reads):
+            if access.tensor != tensor:
+                continue
+            if any(x is None or not set(x.terms) <= set(names) for x in access.subscripts):
+                return False
+            forms.add(
+                tuple(
+                    (x.constant, *sorted((names[v], c) for v, c in x.terms.items()))
+                    for x in access.subscripts
+                    if x is not None
+                )
+            )
+    return len(forms) == 1
+
+
+def local_tiles(
+    names: set[str], reach: Reach, facts: Facts, most_bytes: int
+) -> Iterable[ArrayTile]:
+    """Temporaries that only the statements named touch, as small buffers."""
+    program = facts.scop.shaped.program
+    for tensor in program.temporaries:
+        users = [s for s in facts.scop.statements if touches(s, tensor)]
+        if not users or any(s.name not in names for s in users):
+            continue
+        found = reach.box(tensor, users)
+        if found is None or not is_written_first(tensor, users):
+            continue
+        if prod(found.sizes) * max(program.tensors[tensor].dtype.bytes, 4) <= most_bytes:
+            layout = tuple(Axis(d, 1, n) for d, n in enumerate(found.sizes))
+            name = f"{tensor}_local"
+            yield ArrayTile(tensor, name, "scratch", found.sizes, layout, False, False)
+
+
+def register_tile(
+    tensor: str, sizes: tuple[int, ...], last: int | None, lanes: int, *, fetch: bool, keep: bool
+) -> ArrayTile:
+    """Accumulators, the dimension `last` innermost, in vectors of `lanes`."""
+    order = [d for d in range(len(sizes)) if d != last] + ([] if last is None else [last])
+    layout = tuple(Axis(d, 1, sizes[d]) for d in order)
+    width = lanes if last is not None else 1
+    return ArrayTile(tensor, f"{tensor}_acc", "register", sizes, layout, fetch, keep, width)
+
+
+def packed_tile(access: Access, block: Block, chosen: RegisterTile, *, whole: bool) -> ArrayTile:
+    """A panel of the vector's width for each step of the reductions; with `whole`, all panels."""
+    statement = block.main.statement
+    width = chosen.lanes * chosen.vectors
+    v = block.variable(chosen.vector)
+    reductions = set(statement.reduction)
+    sizes, outer, inner, panel = [], [], [], 0
+    for d, subscript in enumerate(access.subscripts):
+        assert subscript is not None
+        size = 1
+        for name, c in subscript.terms.items():
+            begin, end = statement.ranges[name]
+            inside = whole or name in reductions
+            size += abs(c) * ((end - begin if inside else width if name == v else 1) - 1)
+        if v in subscript.terms:
+            size = -(-size // width) * width
+            panel = d
+            outer.append(Axis(d, width, size // width))
+        elif reductions & set(subscript.terms):
+            inner.append(Axis(d, 1, size))
+        else:
+            outer.append(Axis(d, 1, size))
+        sizes.append(size)
+    # the order of the reduction's loops, so that a panel is read from one end to the other
+    depth = {m.values[statement.name].variable: i for i, m in enumerate(block.main.reduction)}
+    inner.sort(key=lambda a: max(depth.get(n, -1) for n in _terms(access, a.dimension)))
+    layout = (*outer, *inner, Axis(panel, 1, width))
+    kind = "temporary" if whole else "scratch"
+    name = f"{access.tensor}_packed"
+    return ArrayTile(access.tensor, name, kind, tuple(sizes), layout, True, False, chosen.lanes)
+
+
+def _terms(access: Access, dimension: int) -> Iterable[str]:
+    subscript = access.subscripts[dimension]
+    return () if subscript is None else subscript.terms
+
+
+def blocked_tile(
+    access: Access, block: Block, chosen: RegisterTile, sizes: tuple[int, ...]
+) -> ArrayTile:
+    """A square to be transposed: the vector's dimension innermost."""
+    v = block.variable(chosen.vector)
+    last = next(d for d in range(len(sizes)) if v in set(_terms(access, d)))
+    order = [d for d in range(len(sizes)) if d != last] + [last]
+    layout = tuple(Axis(d, 1, sizes[d]) for d in order)
+    name = f"{access.tensor}_block"
+    return ArrayTile(access.tensor, name, "scratch", sizes, layout, True, False, chosen.lanes)
+
+
+def staged_tile(
+    tensor: str, sizes: tuple[int, ...], last: int, lanes: int, *, fetch: bool, keep: bool
+) -> ArrayTile:
+    """A part of an output with the vector's dimension innermost, transposed on the way out."""
+    order = [d for d in range(len(sizes)) if d != last] + [last]
+    layout = tuple(Axis(d, 1, sizes[d]) for d in order)
+    return ArrayTile(tensor, f"{tensor}_tile", "scratch", sizes, layout, fetch, keep, lanes)
+
+
+def padded_tile(
+    access: Access, sizes: tuple[int, ...], lanes: int, fill: int | float | bool
+) -> ArrayTile:
+    """A part of an input with what pad puts around it."""
+    layout = tuple(Axis(d, 1, n) for d, n in enumerate(sizes))
+    name = f"{access.tensor}_padded"
+    return ArrayTile(access.tensor, name, "scratch", sizes, layout, True, False, lanes, fill)

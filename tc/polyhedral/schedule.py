@@ -1,0 +1,240 @@
+"""Schedule trees: the order of a program's instances, as immutable values.
+
+    Node   ::= Band(Member*, Node) | Sequence(Node*) | Promotion(ArrayTile*, Node)
+             | Expansion(Node) | Leaf
+    Member ::= for each statement below: a variable of it (plus an offset), or a constant
+
+The tree says *when*: a band runs its members as nested loops, a sequence its children one after
+the other, a leaf one instance of its statement. A tiled member is a *digit* of its value (as the
+hours and minutes of a time), so tiling, at any number of levels, never changes what a member
+means. What is promoted (copied to nearby memory) stands in the tree at the place of the copy.
+
+The trees are ours; `tc.polyhedral.legality` converts them to isl's and checks each against the
+dependences before it is used. (isl's manual, "Schedule Trees"; 002, section 5.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeAlias
+
+from tc.errors import InternalError
+
+SERIAL, PARALLEL, UNROLL, VECTOR = "serial", "parallel", "unroll", "vector"
+"""Roles of a member: a loop; a loop shared among threads; straight-line code; lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """variable + offset, where `variable` is one of the statement's; None: the offset alone."""
+
+    variable: str | None
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if self.variable is None:
+            return str(self.offset)
+        return self.variable + (f"{self.offset:+d}" if self.offset else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One dimension of a band: a loop, or a digit of one.
+
+    With v the value of an instance and o = `origin`, the member orders instances by the digit
+    ((v - o) mod span) div step, `span` None meaning no modulus. A whole loop has step 1 and no
+    span; tiled by 32 it becomes the tile member (step 32) and the point member (step 1, span 32).
+    `span` is a multiple of `step`; a point member has span / step iterations.
+    `origin` is the least value of any statement of the band.
+
+    `coincident`: no dependence (but those relaxed for reductions do count) between different
+    values of it, the members outside being equal. `role` is what becomes of the loop.
+    """
+
+    name: str
+    values: Mapping[str, Value]
+    coincident: bool
+    origin: int = 0
+    step: int = 1
+    span: int | None = None
+    role: str = SERIAL
+
+    def __str__(self) -> str:
+        text = self.name
+        if self.origin:
+            text = f"({text}{-self.origin:+d})"
+        if self.span is not None:
+            text += f" mod {self.span}"
+        if self.step > 1:
+            text += f" div {self.step}"
+        marks = ("" if self.role == SERIAL else f" {self.role}") + (" *" if self.coincident else "")
+        return text + marks
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Nested loops, the first outermost. `permutable`: they may be swapped, hence tiled."""
+
+    members: tuple[Member, ...]
+    permutable: bool
+    child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Children in order; each holds statements of its own."""
+
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of a promoted buffer: ((element - offset) div step) mod size of dimension
+    `dimension` of the tensor; the outermost axis of a dimension needs no modulus."""
+
+    dimension: int
+    step: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTile:
+    """A box around what the statements below touch of a tensor: `buffer`, of role `kind`
+    ("register", "scratch", or "temporary": packed once, in a region before), holds it while they
+    run.
+
+    The box has `sizes` elements in the dimensions of the tensor; its offset in each is the least
+    element touched, a function of the loops around (`tc.polyhedral.footprint`). The axes of the
+    buffer are `layout`, outermost first. `fetch` and `write_back` say which copies are needed;
+    they run in vectors of `lanes` along the last axis. Elements of the box outside of the tensor
+    are fetched as `fill`.
+    """
+
+    tensor: str
+    buffer: str
+    kind: str
+    sizes: tuple[int, ...]
+    layout: tuple[Axis, ...]
+    fetch: bool
+    write_back: bool
+    lanes: int = 1
+    fill: int | float | bool = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the buffer."""
+        return tuple(axis.size for axis in self.layout)
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """Below this node, the tensors of the tiles are read and written in their buffers."""
+
+    tiles: tuple[ArrayTile, ...]
+    child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Below this node, `statement` accumulates into `buffer`: an accumulator for each value of
+    the point members `digits` of its reduction, so that these may be unrolled, or be the lanes of
+    a vector (the last). They are combined at the end (R5)."""
+
+    statement: str
+    buffer: str
+    digits: tuple[Member, ...]
+    child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One instance of a statement of the scop, by its name there."""
+
+    statement: str
+
+
+Node: TypeAlias = Band | Sequence | Promotion | Expansion | Leaf
+
+
+def count(member: Member, extent: int) -> int:
+    """How many iterations a member has whose values span `extent`.
+
+    >>> outer, inner = tile(Member("i", {}, True), 32)
+    >>> count(outer, 100), count(inner, 100)
+    (4, 32)
+    """
+    whole = extent if member.span is None else member.span
+    return -(-whole // member.step)
+
+
+def leaves(node: Node) -> Iterator[str]:
+    """The names of the statements below a node, in order.
+
+    >>> list(leaves(Sequence((Leaf("S0.init"), Leaf("S0")))))
+    ['S0.init', 'S0']
+    """
+    match node:
+        case Leaf(statement=name):
+            yield name
+        case Sequence(children=children):
+            for child in children:
+                yield from leaves(child)
+        case Band(child=child) | Promotion(child=child) | Expansion(child=child):
+            yield from leaves(child)
+        case _:
+            raise unknown_tree(node)
+
+
+def tile(member: Member, size: int) -> tuple[Member, Member]:
+    """The tile member and the point member of a member, by tiles of `size` of its iterations.
+
+    >>> outer, inner = tile(Member("i", {"S0": Value("i")}, True), 32)
+    >>> str(outer), str(inner)
+    ('i div 32 *', 'i mod 32 *')
+    """
+    step = member.step * size
+    return replace(member, step=step), replace(member, span=step)
+
+
+def to_text(node: Node, indent: str = "") -> str:
+    """The tree as lines, one a node, children indented.
+
+    >>> i = Member("i", {"S0": Value("i")}, True)
+    >>> print(to_text(Band((i,), True, Leaf("S0"))))
+    band [i *] permutable
+      S0
+    """
+    return "\n".join(_lines(node, indent))
+
+
+def _lines(node: Node, indent: str) -> Iterator[str]:
+    match node:
+        case Leaf(statement=name):
+            yield indent + name
+        case Sequence(children=children):
+            yield indent + "sequence"
+            for child in children:
+                yield from _lines(child, indent + "  ")
+        case Band(members=members, permutable=permutable, child=child):
+            text = ", ".join(map(str, members))
+            yield f"{indent}band [{text}]" + (" permutable" if permutable else "")
+            yield from _lines(child, indent + "  ")
+        case Promotion(tiles=tiles, child=child):
+            for t in tiles:
+                shape = "x".join(map(str, t.shape))
+                copies = [w for w, on in (("in", t.fetch), ("out", t.write_back)) if on]
+                how = f" (copied {' and '.join(copies)})" if copies else ""
+                yield f"{indent}promote {t.tensor} to {t.kind} {t.buffer}[{shape}]{how}"
+            yield from _lines(child, indent + "  ")
+        case Expansion(statement=name, buffer=buffer, digits=digits, child=child):
+            each = ", ".join(str(replace(d, role=SERIAL, coincident=False)) for d in digits)
+            yield f"{indent}accumulate {name} in {buffer} for each {each}"
+            yield from _lines(child, indent + "  ")
+        case _:
+            raise unknown_tree(node)
+
+
+def unknown_tree(node: NoReturn) -> InternalError:
+    """What to raise at the end of a `match` that mypy proves complete."""
+    return InternalError(f"unknown tree node {type(node).__name__}")

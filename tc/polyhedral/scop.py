@@ -1,0 +1,184 @@
+"""The scop: a program's statements, their domains and their accesses, for the sizes of one call.
+
+A reduction that starts afresh is two statements here, the start at the identity ("S0.init") and
+the updates ("S0"); filling a tensor with zeros (G4) is one too ("O.zero"). Domains are boxes:
+range inference gives each variable one range, and where clauses take part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tc.polyhedral.fills import starts_fresh, writes, zero_fills
+from tc.semantics.affine import Linear, linear_form
+from tc.semantics.intervals import interval_of
+from tc.semantics.preconditions import IterationSpace, is_exact, iteration_space
+from tc.semantics.program import (
+    Expr,
+    Logical,
+    Read,
+    Select,
+    ShapedProgram,
+    ShapedStatement,
+    children,
+)
+from tc.semantics.sizes import Known
+
+Interval: TypeAlias = "tuple[int, int]"
+"""Half-open."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """The elements of a tensor that an instance touches: one for each dimension.
+
+    subscripts[k] is the linear form of dimension k, None where it has none (then any element in
+    bounds[k] may be the one: a may-access). bounds[k] contains all values for all instances.
+    `guarded`: it stands in a branch of ?:, && or ||, or in a pad, so an instance may not touch it.
+    """
+
+    tensor: str
+    subscripts: tuple[Linear | None, ...]
+    bounds: tuple[Interval, ...]
+    guarded: bool = False
+    site: int = -1  # of the Read in the program; -1 for a target
+
+
+@dataclass(frozen=True)
+class ScopStatement:
+    """`kind` is "zero", "init" or "update" (also for "="). `position` is that of the program's
+    statement, for "zero" the one before which the zeros are needed.
+
+    `accumulates`: each instance combines the target's element with its value, by `op`; reductions
+    may be reordered (R2, R5).
+    """
+
+    name: str
+    kind: str
+    position: int
+    op: str
+    variables: tuple[str, ...]  # in the program's order
+    outer: tuple[str, ...]  # those of the target
+    ranges: Mapping[str, Interval]
+    write: Access
+    reads: tuple[Access, ...]
+    accumulates: bool
+
+    @property
+    def reduction(self) -> tuple[str, ...]:
+        return tuple(v for v in self.variables if v not in self.outer)
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The write, then the reads."""
+        return (self.write, *self.reads)
+
+
+@dataclass(frozen=True)
+class Scop:
+    """Statements in text order; `initial` names outputs that hold the caller's values."""
+
+    shaped: ShapedProgram
+    initial: frozenset[str]
+    statements: tuple[ScopStatement, ...]
+
+    def statement(self, name: str) -> ScopStatement:
+        return next(s for s in self.statements if s.name == name)
+
+
+def build_scop(shaped: ShapedProgram, initial: frozenset[str]) -> Scop:
+    """The scop of a shaped program; `initial` names the outputs that hold the caller's values.
+
+    Statements in text order, each after the zeros that are needed before it (G4) and after its
+    own start at the identity (R2, R3); those that write nothing are left out.
+    """
+    known = Known(shaped.sizes, shaped.shapes, shaped.scalars)
+    fills = zero_fills(shaped, initial)
+    statements: list[ScopStatement] = []
+    for position, statement in enumerate(shaped.statements):
+        statements += (_zero(t, position, known) for t, first in fills.items() if first == position)
+        if not writes(statement, initial):
+            continue
+        if starts_fresh(statement, initial):
+            statements.append(_init(statement, position, known))
+        if not statement.is_empty:
+            statements.append(_update(statement, position, known))
+    return Scop(shaped, initial, tuple(statements))
+
+
+def _zero(tensor: str, position: int, known: Known) -> ScopStatement:
+    ranges = {f"i{axis}": (0, extent) for axis, extent in enumerate(known.shapes[tensor])}
+    names = tuple(ranges)
+    place = Access(tensor, tuple(Linear(0, {n: 1}) for n in names), tuple(ranges.values()))
+    return ScopStatement(
+        f"{tensor}.zero", "zero", position, "=", names, names, ranges, place, (), False
+    )
+
+
+def _init(shaped: ShapedStatement, position: int, known: Known) -> ScopStatement:
+    statement = shaped.statement
+    outer, space = statement.outer, iteration_space(shaped.ranges, statement.outer)
+    return ScopStatement(
+        f"{statement.name}.init",
+        "init",
+        position,
+        statement.op,
+        outer,
+        outer,
+        space.ranges,
+        _access(statement.target, statement.subscripts, known, space),
+        (),
+        False,
+    )
+
+
+def _update(shaped: ShapedStatement, position: int, known: Known) -> ScopStatement:
+    statement = shaped.statement
+    space = iteration_space(shaped.ranges, statement.variables)
+    target = _access(statement.target, statement.subscripts, known, space)
+    accumulates = statement.op != "="
+    reads = [target] if accumulates else []
+    for read, guarded in _reads(statement.rhs, False):
+        if read.tensor not in known.scalars:
+            access = _access(read.tensor, read.subscripts, known, space)
+            reads.append(replace(access, guarded=guarded, site=read.site))
+    return ScopStatement(
+        statement.name,
+        "update",
+        position,
+        statement.op,
+        statement.variables,
+        statement.outer,
+        space.ranges,
+        target,
+        tuple(reads),
+        accumulates,
+    )
+
+
+def _reads(expr: Expr, guarded: bool) -> Iterator[tuple[Read, bool]]:
+    """The reads of an expression in text order, each with whether a branch guards it (Y6)."""
+    if isinstance(expr, Read):
+        yield expr, guarded
+    for place, child in enumerate(children(expr)):
+        is_branch = isinstance(expr, Select) or (isinstance(expr, Logical) and expr.op != "!")
+        yield from _reads(child, guarded or (is_branch and place > 0))
+
+
+def _access(
+    tensor: str, subscripts: tuple[Expr, ...], known: Known, space: IterationSpace
+) -> Access:
+    forms, bounds = [], []
+    for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):
+        form = linear_form(subscript, known)
+        if form is not None and is_exact(subscript, form, known, space):
+            low, high = form.rest("", space.ranges)
+        else:
+            form = None
+            interval = interval_of(subscript, known, space.intervals)
+            low, high = interval.low, interval.high
+        forms.append(form)
+        bounds.append((min(max(low, 0), extent), max(min(high + 1, extent), 0)))
+    return Access(tensor, tuple(forms), tuple(bounds))

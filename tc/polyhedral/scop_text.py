@@ -1,0 +1,153 @@
+"""Scops and dependences as text, in isl's notation of sets and relations, for `tc explain`.
+
+A variable of a dependence's sink is written as the source's where the two are equal, else primed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tc.polyhedral.dependences import Dependence, Dependences
+from tc.polyhedral.relations import SINK, SOURCE, Key, Relation
+from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.polyhedral.value_flow import value_flow
+
+KINDS = {
+    "zero": "zeros, as some elements are never written (G4)",
+    "init": "the start at the identity (R2, R3)",
+}
+
+
+def scop_text(scop: Scop) -> str:
+    """The statements of a scop in order, each with its domain and its access relations."""
+    return "\n".join(line for statement in scop.statements for line in _lines(scop, statement))
+
+
+def dependences_text(dependences: Dependences) -> str:
+    """The dependences, and which write gives each read its value."""
+    scop = dependences.scop
+    lines = ["memory-based, without those that follow from others:"]
+    for dependence in dependences.all:
+        order = ", in any order (R5)" if dependence.relaxed else ""
+        relation = _relation(dependence, scop)
+        lines.append(f"  {dependence.kind} through {dependence.tensor}{order}: {relation}")
+    if not dependences.all:
+        lines.append("  none")
+    flows = value_flow(scop)
+    lines.append("value-based, the last write before each read:")
+    for flow in flows:
+        whose = " as the caller passed it" if flow.source is None else ""
+        lines.append(f"  {flow.tensor}{whose}: {flow.relation}")
+    if not flows:
+        lines.append("  none")
+    return "\n".join(lines)
+
+
+def _lines(scop: Scop, statement: ScopStatement) -> Iterator[str]:
+    own = KINDS.get(statement.kind)
+    text = scop.shaped.statements[statement.position].statement.text
+    yield f"{statement.name}: {f'{own}, before ' if own else ''}{text}"
+    instance = _instance(statement)
+    box = [f"{begin} <= {v} < {end}" for v, (begin, end) in statement.ranges.items()]
+    yield f"  domain {_set(instance, box)}"
+    yield f"  writes {_access(instance, statement.write)}"
+    for place, access in enumerate(statement.reads):
+        if place == 0 and statement.accumulates:
+            note = f", the accumulator of {statement.op}="
+        else:
+            note = ", in a branch" if access.guarded else ""
+        is_may = access.guarded or None in access.subscripts
+        yield f"  {'may read' if is_may else 'reads'} {_access(instance, access)}{note}"
+
+
+def _instance(statement: ScopStatement) -> str:
+    return f"{statement.name}[{', '.join(statement.variables)}]"
+
+
+def _access(instance: str, access: Access) -> str:
+    """An access relation; a subscript that is not linear is any element in its bounds."""
+    subscripts, conditions = [], []
+    for axis, (form, (begin, end)) in enumerate(zip(access.subscripts, access.bounds, strict=True)):
+        if form is None:
+            subscripts.append(f"x{axis}")
+            conditions.append(f"{begin} <= x{axis} < {end}")
+        else:
+            subscripts.append(_sum(form.terms, form.constant))
+    return _set(f"{instance} -> {access.tensor}[{', '.join(subscripts)}]", conditions)
+
+
+def _relation(dependence: Dependence, scop: Scop) -> str:
+    relation = dependence.relation
+    source, sink = scop.statement(dependence.source), scop.statement(dependence.sink)
+    names = _names(relation)
+    first = f"{source.name}[{', '.join(source.variables)}]"
+    places = [_solved(relation, names, (SINK, v)) for v in sink.variables]
+    conditions = [
+        f"{v} = {text}"
+        for v in source.variables
+        if (text := _solved(relation, names, (SOURCE, v))) != v and _is_restricted(relation, v)
+    ]
+    for root, (begin, end) in relation.ranges.items():
+        if (begin, end) != relation.boxes[root]:
+            conditions.append(f"{begin} <= {_plus(*names[root])} < {end}")
+    for constraint in relation.rest:
+        form: dict[str, int] = {}
+        constant = constraint.constant
+        for root, factor in constraint.form.items():
+            name, offset = names[root]
+            form[name] = form.get(name, 0) + factor
+            constant += factor * offset
+        if constraint.high - constraint.low == 1:
+            conditions.append(f"{_sum(form, constant)} = {constraint.low}")
+        else:
+            conditions.append(f"{constraint.low} <= {_sum(form, constant)} < {constraint.high}")
+    return _set(f"{first} -> {sink.name}[{', '.join(places)}]", conditions)
+
+
+def _is_restricted(relation: Relation, variable: str) -> bool:
+    """Whether a variable of the source is not one of a single value anyway."""
+    begin, end = relation.boxes[SOURCE, variable]
+    return end - begin > 1
+
+
+def _names(relation: Relation) -> dict[Key, tuple[str, int]]:
+    """Each root as a variable to write plus a constant: one of the source where there is one."""
+    names: dict[Key, tuple[str, int]] = {}
+    for (side, name), (root, offset) in relation.solved.items():
+        if root is not None and root not in names:
+            names[root] = (name if side == SOURCE else f"{name}'", -offset)
+    return names
+
+
+def _solved(relation: Relation, names: Mapping[Key, tuple[str, int]], key: Key) -> str:
+    root, offset = relation.solved[key]
+    if root is None:
+        return str(offset)
+    name, plus = names[root]
+    return _plus(name, plus + offset)
+
+
+def _plus(name: str, offset: int) -> str:
+    return f"{name} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else name
+
+
+def _sum(terms: Mapping[str, int], constant: int) -> str:
+    """constant + sum of factor * variable.
+
+    >>> _sum({"i": 2, "j": -1, "k": 0}, 3)
+    '2*i - j + 3'
+    """
+    text = ""
+    for name, factor in (*terms.items(), ("", constant)):
+        if factor == 0:
+            continue
+        size = abs(factor)
+        term = str(size) if not name else (name if size == 1 else f"{size}*{name}")
+        sign = "-" if factor < 0 else "+"
+        text += f" {sign} {term}" if text else (f"-{term}" if factor < 0 else term)
+    return text or "0"
+
+
+def _set(what: str, conditions: Iterable[str]) -> str:
+    joined = " and ".join(conditions)
+    return f"{{ {what} : {joined} }}" if joined else f"{{ {what} }}"

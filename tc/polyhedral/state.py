@@ -1,0 +1,155 @@
+"""The state of the walk that lowers a schedule tree (`tc.polyhedral.lowering`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tc.dtypes import DType, compute_dtype
+from tc.errors import InternalError
+from tc.kernel.folding import Interval, compare, integer
+from tc.kernel.ir import Buffer, Expr, Load, Site, row_major
+from tc.polyhedral.footprint import Box, Position
+from tc.polyhedral.forms import add, divide, expression, range_of
+from tc.polyhedral.naming import Names
+from tc.polyhedral.schedule import ArrayTile, Member
+from tc.polyhedral.scop import Scop
+from tc.semantics.affine import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A promoted tile with its place: the offset of its box in the tensor."""
+
+    tile: ArrayTile
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """The accumulators of an expanded reduction: a box of the target, then one axis a digit."""
+
+    buffer: str
+    box: Box
+    digits: tuple[Member, ...]
+
+
+@dataclass
+class World:
+    """What is the same throughout a kernel; `buffers` and `sites` grow."""
+
+    scop: Scop
+    strides: Mapping[str, tuple[int, ...]]
+    names: Names
+    checks: bool
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    sites: dict[tuple[int, int], Site] = field(default_factory=dict)
+
+    def dtype(self, tensor: str) -> DType:
+        return self.scop.shaped.program.tensors[tensor].dtype
+
+    def add_buffer(self, wanted: str, kind: str, dtype: DType, shape: tuple[int, ...]) -> str:
+        """Adds a private buffer, under the wanted name or the next free one."""
+        name, number = wanted, 1
+        while name in self.buffers:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.buffers[name] = Buffer(name, dtype, shape, row_major(shape), kind)
+        return name
+
+
+@dataclass(frozen=True)
+class State:
+    """`positions`: where each statement below stands. `loops`: what digits of members (by name
+    and step) are now. `bounds`: inclusive bounds of loop variables. `tiles`: promotions around,
+    innermost last, by tensor. `expanded`: reductions with several accumulators."""
+
+    world: World
+    positions: Mapping[str, Position]
+    loops: Mapping[tuple[str, int], Linear] = field(default_factory=dict)
+    bounds: Mapping[str, Interval] = field(default_factory=dict)
+    tiles: Mapping[str, tuple[Placed, ...]] = field(default_factory=dict)
+    expanded: Mapping[str, Expanded] = field(default_factory=dict)
+
+    def bound(self, name: str, low: int, high: int) -> State:
+        return replace(self, bounds={**self.bounds, name: (low, high)})
+
+    def inside(self, placed: Placed) -> State:
+        tensor = placed.tile.tensor
+        return replace(self, tiles={**self.tiles, tensor: (*self.tiles.get(tensor, ()), placed)})
+
+    def outside(self, placed: Placed) -> State:
+        """The state in which a tile is copied: that of the promotions around it."""
+        tensor = placed.tile.tensor
+        around = self.tiles[tensor][: self.tiles[tensor].index(placed)]
+        return replace(self, tiles={**self.tiles, tensor: around})
+
+    # --- places in memory -----------------------------------------------------------------------
+
+    def innermost(self, tensor: str) -> Placed | None:
+        around = self.tiles.get(tensor, ())
+        return around[-1] if around else None
+
+    def place(self, tensor: str, element: tuple[Linear, ...]) -> tuple[str, tuple[Expr, ...]]:
+        """The buffer that holds an element of a tensor here, and the indices in it."""
+        placed = self.innermost(tensor)
+        if placed is None:
+            return tensor, tuple(map(expression, element))
+        return placed.tile.buffer, self.indices(placed, element)
+
+    def indices(self, placed: Placed, element: tuple[Linear, ...]) -> tuple[Expr, ...]:
+        inside = [add(e, o, -1) for e, o in zip(element, placed.box.offsets, strict=True)]
+        indices = []
+        opened: set[int] = set()
+        for axis in placed.tile.layout:
+            form = self._split(inside[axis.dimension], axis.step, placed)[0]
+            if axis.dimension in opened:
+                form = self._split(form, axis.size, placed)[1]
+            opened.add(axis.dimension)
+            indices.append(expression(form))
+        return tuple(indices)
+
+    def fits(self, placed: Placed, element: tuple[Linear, ...]) -> bool:
+        """Whether an element is in the box of a tile, whatever the loops around."""
+        return not list(self._beyond(placed, element))
+
+    def _beyond(self, placed: Placed, element: tuple[Linear, ...]) -> Iterator[Expr]:
+        """The conditions, those not certain, that an element is in the box of a tile."""
+        for e, o, size in zip(element, placed.box.offsets, placed.tile.sizes, strict=True):
+            form = add(e, o, -1)
+            low, high = range_of(form, self.bounds)
+            if low < 0:
+                yield compare(">=", expression(form), integer(0), {})
+            if high >= size:
+                yield compare("<", expression(form), integer(size), {})
+
+    def _split(self, form: Linear, step: int, placed: Placed) -> tuple[Linear, Linear]:
+        found = divide(form, step, self.bounds)
+        if found is None:
+            reason = f"{form} is not split by {step} ({dict(self.bounds)})"
+            raise InternalError(
+                f"the tile {placed.tile.buffer} does not fit its accesses: {reason}"
+            )
+        return found
+
+    def load(self, tensor: str, element: tuple[Linear, ...]) -> Expr:
+        """An element in the type of the buffer that holds it: the compute type where promoted."""
+        buffer, indices = self.place(tensor, element)
+        return Load(buffer, indices, self.element_dtype(tensor))
+
+    def element_dtype(self, tensor: str) -> DType:
+        dtype = self.world.dtype(tensor)
+        return dtype if self.innermost(tensor) is None else compute_dtype(dtype)
+
+    def within(self, element: tuple[Linear, ...], tensor: str) -> Iterator[Expr]:
+        """The conditions, those not certain, that an element is one that `place` finds."""
+        placed = self.innermost(tensor)
+        if placed is not None:
+            yield from self._beyond(placed, element)
+            return
+        for form, extent in zip(element, self.world.scop.shaped.shapes[tensor], strict=True):
+            low, high = range_of(form, self.bounds)
+            if low < 0:
+                yield compare(">=", expression(form), integer(0), {})
+            if high >= extent:
+                yield compare("<", expression(form), integer(extent), {})

@@ -1,0 +1,203 @@
+"""Scheduling strategies: from dependences to a schedule tree.
+
+"max", "min" and "preserve3coincident" fuse as `tc.polyhedral.clusters` says, and their trees are
+legal by construction: shared members have equal values in every dependence within them, and all
+else keeps text order. "isl" asks isl's own scheduler, and falls back to "max" with a TCWarning.
+Nothing is skewed or reversed.
+
+    band [i *, j *] permutable        the columns of a cluster, in the order of the left-hand
+      sequence                        variables of its first statement
+        S0.init
+        band [k] permutable           the reduction of a statement
+          S0
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+
+from tc.errors import BackendError, TCError, TCWarning, render
+from tc.polyhedral.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
+from tc.polyhedral.dependences import Dependences
+from tc.polyhedral.isl_strategy import isl_tree
+from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
+from tc.polyhedral.scop import Scop, ScopStatement
+
+ISL = "isl"
+STRATEGIES = (MAX, MIN, PRESERVE, ISL)
+SECONDS = 5.0
+"""How long isl's scheduler may take."""
+
+
+def schedule(
+    scop: Scop,
+    dependences: Dependences,
+    strategy: str = MAX,
+    *,
+    accept: Accept | None = None,
+    share_reductions: bool = False,
+    seconds: float = SECONDS,
+) -> Node:
+    """The schedule tree of a scop by a strategy (`STRATEGIES`).
+
+    `accept(first, second, columns)` may veto a merge of two neighbouring clusters on the columns
+    that they would share; the start, updates and epilogue of one tensor are not asked about. With
+    `share_reductions`, a reduction inside of a shared loop may run in one loop with what computes
+    its terms, and with reductions over the same elements. "isl" ignores both, and may take
+    `seconds`.
+
+    Every variable of a statement has a member, also where it has a single value.
+    """
+    if strategy not in STRATEGIES:
+        raise BackendError(
+            f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", repair=f'"{MAX}"'
+        )
+    if strategy == ISL:
+        found = isl_tree(dependences, seconds)
+        if not isinstance(found, str):
+            return found
+        _warn(f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used')
+        strategy = MAX
+    fusion = Fusion(scop, dependences, strategy, accept)
+    nodes = _Builder(scop, fusion, share_reductions=share_reductions).nodes(
+        [s.name for s in scop.statements], {s.name: () for s in scop.statements}, (), frozenset()
+    )
+    return nodes[0] if len(nodes) == 1 else Sequence(nodes)
+
+
+class _Builder:
+    """Builds the tree from the root to the leaves."""
+
+    def __init__(self, scop: Scop, fusion: Fusion, *, share_reductions: bool) -> None:
+        self.statements = {s.name: s for s in scop.statements}
+        self.fusion = fusion
+        self.share_reductions = share_reductions
+
+    def nodes(
+        self,
+        names: list[str],
+        used: Mapping[str, tuple[str, ...]],
+        outer: tuple[Column, ...],
+        taken: frozenset[str],
+    ) -> tuple[Node, ...]:
+        """The nodes that run some statements, in order, inside of the columns `outer`.
+
+        `used` are the variables of each statement that the members outside run along, `taken`
+        the names of these members.
+        """
+        shares = self.share_reductions and any(column.extent > 1 for column in outer)
+        if shares:
+            names = self._starts_first(names, used)
+        left = {}
+        for name in names:
+            statement = self.statements[name]
+            wanted = statement.variables if shares else statement.outer
+            left[name] = tuple(v for v in wanted if v not in used[name])
+        single = [Cluster((n,), tuple(_column(self.statements[n], v) for v in left[n]), outer)
+                  for n in names]  # fmt: skip
+        found = []
+        for cluster in self.fusion.clusters(single, outer):
+            if len(cluster.statements) == 1:
+                found.append(self._alone(self.statements[cluster.statements[0]], used, taken))
+            else:
+                found.append(self._band(cluster, used, taken))
+        return tuple(found)
+
+    def _alone(
+        self,
+        statement: ScopStatement,
+        used: Mapping[str, tuple[str, ...]],
+        taken: frozenset[str],
+    ) -> Node:
+        """A statement by itself: a band of its left-hand variables, one of its reduction's."""
+        node: Node = Leaf(statement.name)
+        left = [v for v in statement.variables if v not in used[statement.name]]
+        parts = [
+            [v for v in left if v in statement.outer],
+            [v for v in left if v not in statement.outer],
+        ]
+        names = _fresh(left, taken)
+        for part in reversed(parts):
+            columns = [_column(statement, v) for v in part]
+            if columns:
+                members = tuple(
+                    self._member(names[v], c) for v, c in zip(part, columns, strict=True)
+                )
+                node = Band(members, True, node)
+        return node
+
+    def _band(
+        self, cluster: Cluster, used: Mapping[str, tuple[str, ...]], taken: frozenset[str]
+    ) -> Node:
+        """A band of the columns that a cluster shares, and in it the statements."""
+        first = cluster.statements[0]
+        wanted = [c.values[first].variable or "" for c in cluster.columns]
+        names = _fresh(wanted, taken)
+        members = tuple(
+            self._member(names[v], c) for v, c in zip(wanted, cluster.columns, strict=True)
+        )
+        inside = {
+            name: used[name] + tuple(c.values[name].variable or "" for c in cluster.columns)
+            for name in cluster.statements
+        }
+        children = self.nodes(
+            list(cluster.statements),
+            inside,
+            cluster.outer + cluster.columns,
+            taken | set(names.values()),
+        )
+        return Band(members, True, children[0] if len(children) == 1 else Sequence(children))
+
+    def _member(self, name: str, column: Column) -> Member:
+        """Shared columns are equal in all dependences but those of reductions along them."""
+        reduces = any(
+            value.variable in self.statements[statement].reduction
+            for statement, value in column.values.items()
+        )
+        is_coincident = not reduces or column.extent <= 1
+        return Member(name, column.values, is_coincident, origin=column.begin)
+
+    def _starts_first(self, names: list[str], used: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """The statements with the starts of reductions, where no loop of theirs is left, moved as
+        far up as dependences allow: they do not stand between what could share a loop."""
+        order: list[str] = []
+        for name in names:
+            statement = self.statements[name]
+            if statement.kind != "init" or len(used[name]) < len(statement.outer):
+                order.append(name)
+                continue
+            sources = {d.source for d in self.fusion.dependences.into(name)}
+            place = max((i + 1 for i, other in enumerate(order) if other in sources), default=0)
+            while place < len(order) and self.statements[order[place]].kind == "init":
+                place += 1
+            order.insert(place, name)
+        return order
+
+
+def _column(statement: ScopStatement, variable: str) -> Column:
+    begin, end = statement.ranges[variable]
+    return Column({statement.name: Value(variable)}, begin, end)
+
+
+def _fresh(wanted: Iterable[str], taken: frozenset[str]) -> dict[str, str]:
+    """Names for loops: none is that of a loop around."""
+    found: dict[str, str] = {}
+    for name in wanted:
+        number, text = 1, name
+        while text in taken or text in found.values():
+            number, text = number + 1, f"{name}{number}"
+        found[name] = text
+    return found
+
+
+def _warn(text: str) -> None:
+    """A TCWarning at the line that called tc."""
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    repair = f'ScheduleOptions(fusion="{MAX}")'
+    warnings.warn(render("doubt", TCError(text, repair=repair)), TCWarning, stacklevel=level)

@@ -1,0 +1,286 @@
+"""Choosing the register tile of a block: which variable is the vector's, which are unrolled.
+
+The model counts, for one step of the main statement's reduction over a tile of `rows` x `vectors`
+vectors, the vector operations and the loads that they need; a tile is as good as its cycles per
+useful element. Strided and gathered vectors count as many loads as they take, unless the operand
+is packed, whose cost is shared by all uses of the packed elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from tc.device import Device
+from tc.options import MappingOptions
+from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.schedule import Member
+from tc.polyhedral.scop import Access
+
+MAX_VECTORS = 6
+LINE = 64
+"""Bytes of a cache line."""
+
+MASKED = 1.04
+"""What masks at the tails of vectors cost, as a factor."""
+
+FAR = 128 << 10
+"""Bytes over which the vectors of one panel may be spread before it is packed."""
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """`rows` iterations of member `row` times `vectors` vectors of `lanes` along `vector`.
+
+    `reduced`: the vector is along a reduction member. `packed` are the reads to be packed,
+    `blocked` those to be transposed block by block (a block is as high as a vector is wide).
+    """
+
+    vector: Member
+    lanes: int
+    vectors: int
+    row: Member | None
+    rows: int
+    reduced: bool
+    packed: tuple[Access, ...]
+    blocked: tuple[Access, ...]
+    cost: float
+
+
+def choose_tile(
+    block: Block,
+    facts: Facts,
+    device: Device,
+    options: MappingOptions,
+    written: frozenset[str],
+) -> RegisterTile | None:
+    """The cheapest register tile; None where nothing can be a vector.
+
+    Tensors `written` by the cluster are not packed.
+    """
+    if options.vector_bits is not None:
+        device = replace(device, vector_bits=options.vector_bits)
+    candidates = list(_candidates(block, facts, device, options, written))
+    return min(candidates, key=lambda t: t.cost, default=None)
+
+
+ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 16)
+"""How many rows are tried."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a tile needs to know of a read: how it moves along the vector and across the rows,
+    what a vector of it costs in loads, and what packing an element costs."""
+
+    along: bool
+    across: bool
+    loads: float
+    packing: float
+    blocked: bool
+    access: Access
+
+
+def _candidates(
+    block: Block, facts: Facts, device: Device, options: MappingOptions, written: frozenset[str]
+) -> Iterator[RegisterTile]:
+    statement = block.main.statement
+    widest = device.lanes(facts.bits(statement))
+    if widest == 1:
+        return
+    tested = set().union(*(facts.tested(i.statement) for i in block.items))
+    for vector in (*block.members, *block.main.reduction):
+        variable = block.variable(vector)
+        extent = _extent(vector, block)
+        if variable is None or variable in tested or extent < 2 or _needed(block, vector):
+            continue
+        rows: list[Member | None] = [None]
+        for member in block.members:
+            across = block.variable(member)
+            if member != vector and across is not None and across not in tested:
+                rows.append(member)
+        for lanes in _lane_counts(extent, widest):
+            for row in rows:
+                yield from _tiles(block, facts, device, options, written, vector, lanes, row)
+
+
+def _needed(block: Block, vector: Member) -> bool:
+    """Whether some item does not move with the vector's member."""
+    if vector not in block.members:
+        return False
+    return any(vector.values[i.statement.name].variable is None for i in block.items)
+
+
+def _lane_counts(extent: int, widest: int) -> Iterator[int]:
+    lanes = widest
+    while lanes > 4 and lanes // 2 >= extent:
+        lanes //= 2
+    yield lanes
+    if lanes > 4 and extent % lanes:
+        yield lanes // 2
+
+
+def _extent(member: Member, block: Block) -> int:
+    if member in block.members:
+        return block.extent(member)
+    variable = member.values[block.main.statement.name].variable
+    assert variable is not None
+    begin, end = block.main.statement.ranges[variable]
+    return end - begin
+
+
+def _tiles(
+    block: Block,
+    facts: Facts,
+    device: Device,
+    options: MappingOptions,
+    written: frozenset[str],
+    vector: Member,
+    lanes: int,
+    row: Member | None,
+) -> Iterator[RegisterTile]:
+    v, u = block.variable(vector), None if row is None else block.variable(row)
+    reduced = vector not in block.members
+    depth = prod(_extent(m, block) for m in block.main.reduction)
+    may_pack = not reduced and options.pack is not False
+    reads = [
+        _read(
+            a,
+            v,
+            u,
+            lanes,
+            block,
+            facts,
+            may_pack and a.tensor not in written,
+            options.pack is not False and _is_alone(a, block) and a.tensor not in written,
+        )
+        for a in block.main.statement.reads
+        if a.site >= 0
+    ]
+    packed = tuple(r.access for r in reads if r.packing and not r.blocked)
+    blocked = tuple(r.access for r in reads if r.blocked)
+    packing = sum(r.packing for r in reads)
+    store = 0.0 if reduced else _store_cost(block, v, u, lanes, facts) / max(depth, 1)
+    spans = _extent(vector, block), 1 if row is None else _extent(row, block)
+    budget = device.vector_registers - 3
+    for vectors in _choices(options.vectors, tuple(range(1, MAX_VECTORS + 1))):
+        if vectors > 1 and (vectors - 1) * lanes >= spans[0] and options.vectors is None:
+            break
+        if not _splits(vector, vectors * lanes):
+            continue
+        for rows in _choices(options.rows, ROWS) if row is not None else (1,):
+            accumulators = rows * vectors
+            if rows > spans[1] or accumulators + vectors > max(budget, 2):
+                break
+            if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
+                continue
+            loads = sum(
+                r.loads * (rows if r.across else 1) * (vectors if r.along else 1) for r in reads
+            )
+            operations = accumulators * max(1, len(reads) - 1)
+            work = max(operations / 2, 4.0, loads / 2) + 0.125 * (loads + operations)
+            work += (store + packing) * accumulators
+            if reduced:
+                work += 12.0 * rows / max(1.0, depth / (lanes * vectors))
+            useful = accumulators * lanes * _fullness(spans[0], vectors * lanes)
+            cost = work / (useful * _fullness(spans[1], rows))
+            if spans[0] % (vectors * lanes):
+                cost *= MASKED
+            yield RegisterTile(vector, lanes, vectors, row, rows, reduced, packed, blocked, cost)
+
+
+def _read(
+    access: Access,
+    v: str | None,
+    u: str | None,
+    lanes: int,
+    block: Block,
+    facts: Facts,
+    may_pack: bool,
+    unwritten: bool,
+) -> _Read:
+    step = facts.stride(access, v)
+    packing, loads, blocked = 0.0, 1.0, False
+    if may_pack and _packable(access, v, block, facts):
+        packing = 6.0 / max(1, _uses(access, block, facts))
+    elif unwritten and step not in (None, 0, 1) and facts.stride(access, u) == 1:
+        packing, blocked = 7.0, True
+    elif step is None or abs(step) > 4:
+        loads = float(lanes)
+    elif step not in (0, 1):
+        loads = 2.0 * abs(step)
+    return _Read(step != 0, facts.uses(access, u), loads, packing, blocked, access)
+
+
+def _is_alone(access: Access, block: Block) -> bool:
+    """Whether no other access of the block touches the tensor, and this one is linear."""
+    others = [
+        a
+        for item in block.items
+        for a in (item.statement.write, *item.statement.reads)
+        if a.tensor == access.tensor
+    ]
+    return len(others) == 1 and None not in access.subscripts
+
+
+def _store_cost(block: Block, v: str | None, u: str | None, lanes: int, facts: Facts) -> float:
+    """Cycles of storing a vector of each target, whose rows are staged where that is of use."""
+    total = 0.0
+    for item in block.items:
+        write, name = item.statement.write, item.statement.name
+        step = facts.stride(write, block_variable(name, v, block))
+        staged = block.main.statement.accumulates
+        staged = staged and facts.stride(write, block_variable(name, u, block)) == 1
+        total += 1.0 if step in (0, 1) else 6.0 if staged else 2.0 * lanes
+    return total / len(block.items)
+
+
+def _splits(member: Member, size: int) -> bool:
+    """Whether tiles of a size split a member: a point member evenly."""
+    return member.span is None or (member.span // member.step) % size == 0
+
+
+def _choices(wanted: int | None, most: tuple[int, ...]) -> tuple[int, ...]:
+    return most if wanted is None else (wanted,)
+
+
+def block_variable(name: str, variable: str | None, block: Block) -> str | None:
+    """What a statement calls the variable of the main statement."""
+    for member in block.members:
+        if block.variable(member) == variable:
+            return member.values[name].variable
+    return variable
+
+
+def _packable(access: Access, v: str | None, block: Block, facts: Facts) -> bool:
+    """Whether a read is worth packing: it is strided along the vector, and used again."""
+    step = facts.stride(access, v)
+    if step is None or step == 0 or None in access.subscripts:
+        return False
+    moving = [s for s in access.subscripts if s is not None and v in s.terms]
+    if len(moving) != 1 or dict(moving[0].terms) != {v: 1}:
+        return False
+    uses = _uses(access, block, facts)
+    return uses >= 4 if step != 1 else uses >= 16 and _is_scattered(access, block, facts)
+
+
+def _is_scattered(access: Access, block: Block, facts: Facts) -> bool:
+    """Whether the vectors that a reduction reads lie far apart, so that caches and the table of
+    pages hold few of them."""
+    steps = [
+        (abs(facts.stride(access, block.variable(m)) or 0), _extent(m, block))
+        for m in block.main.reduction
+    ]
+    size = facts.bits(block.main.statement) // 8
+    reach = sum(step * (extent - 1) for step, extent in steps) * size
+    return reach > FAR and any(step * size >= LINE * 2 for step, extent in steps if extent > 8)
+
+
+def _uses(access: Access, block: Block, facts: Facts) -> int:
+    """How often each element of a read is used by instances that differ in parallel members."""
+    return prod(block.extent(m) for m in block.members if not facts.uses(access, block.variable(m)))
+
+
+def _fullness(extent: int, tile: int) -> float:
+    return extent / (-(-extent // tile) * tile)

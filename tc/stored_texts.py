@@ -1,0 +1,78 @@
+"""Texts of kernels on disk: what was lowered and printed before, by any process, is read back."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from tc import cache as disk
+from tc import device
+from tc.backends.base import Backend, KernelText
+from tc.options import Options
+from tc.semantics.program import ShapedProgram
+
+
+def stored_text(
+    shaped: ShapedProgram,
+    strides: Mapping[str, tuple[int, ...]],
+    backend: Backend,
+    options: Options,
+    *,
+    initial: frozenset[str],
+    check: bool,
+    make: Callable[[], KernelText],
+) -> KernelText:
+    """What `make` gives, or gave when it was called for the same.
+
+    Texts of backends from elsewhere are not kept, as nothing tells when those backends change.
+    """
+    if not type(backend).__module__.startswith("tc."):
+        return make()
+    how = (backend.name, repr(options), str(check), repr(sorted(initial)))
+    where = (repr(sorted(strides.items())), repr(device.host()), _isl())
+    key = disk.digest("text", *how, *where, *canonical(shaped))
+    stored = disk.get(key)
+    if stored is not None:
+        kept: KernelText = pickle.loads(stored)
+        return kept
+    text = make()
+    with contextlib.suppress(RecursionError):  # nested too deeply for pickle
+        disk.put(key, pickle.dumps(text))
+    return text
+
+
+def canonical(shaped: ShapedProgram) -> Iterator[str]:
+    """All of a shaped program that its kernel depends on, without the layout of its text.
+
+    >>> from tc.pipeline import check_module, parse_source, shape_program
+    >>> from tc.sizes import CallSizes
+    >>> from tc.source import Source
+    >>> def of(text):
+    ...     program = check_module(parse_source(Source(text)), None)
+    ...     return list(canonical(shape_program(program, CallSizes({"a": (3,)}, {}))))
+    >>> one = of("def f(float(N) a) -> (o) { o(i) = 2 * (a(i)) }")
+    >>> one == of("def f(float(N) a) -> (o) {  # doubled\\n  o(i) = 2*a(i) }")
+    True
+    >>> one == of("def f(float(N) a) -> (o) { o(i) = 3 * a(i) }")
+    False
+    """
+    program = shaped.program
+    yield program.name
+    yield repr((program.inputs, program.outputs, program.temporaries, tuple(program.needs_initial)))
+    yield repr([(tensor, shaped.shapes[name]) for name, tensor in program.tensors.items()])
+    yield repr((shaped.sizes, shaped.scalars))
+    for shaped_statement in shaped.statements:
+        ranges = [(name, r.begin, r.end) for name, r in shaped_statement.ranges.items()]
+        yield repr((shaped_statement.statement, ranges, sorted(shaped_statement.checked)))
+
+
+@cache
+def _isl() -> str:
+    """The version of the library that makes the schedules."""
+    try:
+        return version("islpy")
+    except PackageNotFoundError:  # installed in some other way
+        return ""

@@ -1,0 +1,76 @@
+"""The memory of temporaries: kept from call to call, and never shared by two calls at once."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+
+import numpy as np
+
+import tc
+from tc.dtypes import FLOAT32
+from tc.kernel.ir import Buffer
+from tc.specialisation import Temporaries
+
+CHAIN = """
+def chain(float(N, M) x) -> (o) {
+    t(i, j) = x(i, j) + 1
+    u(i) +=! t(i, j)
+    o(i, j) = t(i, j) * u(i)
+}
+"""
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    t = x + 1
+    return t * t.sum(axis=1, keepdims=True)
+
+
+def test_memory_is_taken_given_back_and_bounded() -> None:
+    buffers = (
+        Buffer("a", FLOAT32, (3,), (1,), "input"),
+        Buffer("t", FLOAT32, (3, 5), (5, 1), "temporary"),
+        Buffer("u", FLOAT32, (), (), "temporary"),
+    )
+    pool = Temporaries.of(buffers)
+    taken = [pool.take() for _ in range(9)]
+    assert [a.shape for a in taken[0]] == [(3, 5), ()]
+    assert all(a.ctypes.data % 64 == 0 for arrays in taken for a in arrays)
+    assert len({a.ctypes.data for arrays in taken for a in arrays}) == 18
+    for arrays in taken:
+        pool.give_back(arrays)
+    assert 1 <= len(pool.spare) < 9
+    kept = pool.spare[-1]
+    assert pool.take() is kept
+
+
+def test_a_call_with_outputs_allocates_no_arrays() -> None:
+    f = tc.compile(CHAIN)
+    x = np.ones((100, 1000), np.float32)
+    out = np.empty_like(x)
+    f(x, outputs={"o": out})
+    tracemalloc.start()
+    f(x, outputs={"o": out})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < x.nbytes // 4
+    np.testing.assert_allclose(out, expected(x), rtol=1e-5)
+
+
+def test_calls_at_the_same_time() -> None:
+    f = tc.compile(CHAIN)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        x = np.random.default_rng(seed).standard_normal((50, 200)).astype(np.float32)
+        for _ in range(30):
+            if not np.allclose(f(x), expected(x), rtol=1e-3, atol=1e-3):
+                wrong.append(seed)
+
+    f(np.ones((50, 200), np.float32))
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong

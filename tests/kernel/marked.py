@@ -1,0 +1,159 @@
+"""Kernels with marked loops: builders, and how to compare what passes make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tc.dtypes import FLOAT32, INT64, DType
+from tc.kernel.evaluate import evaluate
+from tc.kernel.folding import binary, compare, integer, select
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    Failure,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    row_major,
+    statements,
+    walk,
+)
+from tc.kernel.printer import statement_lines
+from tc.kernel.verify import verify
+
+Array = np.ndarray[Any, Any]
+
+
+def var(name: str) -> Var:
+    return Var(name, INT64)
+
+
+def add(*exprs: Expr) -> Expr:
+    total = exprs[0]
+    for expr in exprs[1:]:
+        total = binary("+", total, expr)
+    return total
+
+
+def times(expr: Expr, factor: int) -> Expr:
+    return binary("*", expr, integer(factor))
+
+
+def less(left: Expr, right: int) -> Expr:
+    return compare("<", left, integer(right), {})
+
+
+def loop(name: str, extent: int | Expr, *body: Stmt, mark: str = "", parallel: bool = False) -> For:
+    end = integer(extent) if isinstance(extent, int) else extent
+    return For(name, integer(0), end, body, parallel, mark)
+
+
+def dense(name: str, dtype: DType, shape: tuple[int, ...], role: str) -> Buffer:
+    return Buffer(name, dtype, shape, row_major(shape), role)
+
+
+def run(kernel: Kernel, seed: int = 0) -> tuple[Failure | None, dict[str, Array]]:
+    """What a kernel makes of small whole numbers (for which sums of floats are exact)."""
+    verify(kernel)
+    random = np.random.default_rng(seed)
+    arrays: dict[str, Array] = {}
+    for buffer in kernel.arguments:
+        low = 0 if buffer.dtype.kind in ("uint", "bool") else -4
+        values = random.integers(low, 5, buffer.shape)
+        arrays[buffer.name] = values.astype(buffer.dtype.numpy)
+    failure = evaluate(kernel, arrays)
+    return failure, {b.name: arrays[b.name] for b in kernel.buffers if b.role == "output"}
+
+
+def assert_same(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
+    """The changed kernel, which does what the given one does."""
+    changed = change(kernel)
+    failure, outputs = run(kernel)
+    other_failure, others = run(changed)
+    assert failure == other_failure
+    for name, output in outputs.items():
+        np.testing.assert_array_equal(others[name], output)
+    return changed
+
+
+def all_statements(kernel: Kernel) -> Iterator[Stmt]:
+    for region in kernel.regions:
+        yield from statements(region)
+
+
+def all_expressions(kernel: Kernel) -> Iterator[Expr]:
+    for stmt in all_statements(kernel):
+        match stmt:
+            case For(begin=begin, end=end):
+                yield from (*walk(begin), *walk(end))
+            case If(condition=condition):
+                yield from walk(condition)
+            case Let(value=value) | Set(value=value):
+                yield from walk(value)
+            case Store(indices=indices, value=value, mask=mask):
+                for expr in (*indices, value, *(() if mask is None else (mask,))):
+                    yield from walk(expr)
+
+
+def lines(kernel: Kernel) -> list[str]:
+    """The statements of all regions."""
+    return [line for region in kernel.regions for stmt in region for line in statement_lines(stmt)]
+
+
+def loops(kernel: Kernel) -> list[str]:
+    """The names of the loop variables, in order."""
+    return [stmt.var for stmt in all_statements(kernel) if isinstance(stmt, For)]
+
+
+def tiled_matmul(
+    rows: int, depth: int, columns: int, *, height: int = 8, vectors: int = 2, lanes: int = 16
+) -> Kernel:
+    """C = A B by tiles of accumulators in registers, tails computed too but not stored."""
+    width = vectors * lanes
+    i, j, l, k = add(times(var("i0"), height), var("ii")), var("jj"), var("l"), var("k")  # noqa: E741
+    inside = add(times(j, lanes), l)
+    column = add(times(var("j0"), width), inside)
+    cell = (var("ii"), inside)
+    in_row, in_column = less(i, rows), less(column, columns)
+
+    def tile(stmt: Stmt) -> For:
+        vector = loop("l", lanes, stmt, mark="vector")
+        return loop("ii", height, loop("jj", vectors, vector, mark="unroll"), mark="unroll")
+
+    a = Load("A", (binary("min", i, integer(rows - 1)) if rows % height else i, k), FLOAT32)
+    b: Expr = Load("B", (k, column), FLOAT32)
+    write: Stmt = Store("C", (i, column), Load("acc", cell, FLOAT32))
+    if columns % width:
+        b = select(in_column, b, Const(0.0, FLOAT32))
+        write = If(in_column, (write,))
+    if rows % height:
+        write = If(in_row, (write,))
+    total = Binary("+", Load("acc", cell, FLOAT32), Binary("*", a, b, FLOAT32), FLOAT32)
+    body = (
+        tile(Store("acc", cell, Const(0.0, FLOAT32))),
+        loop(
+            "k",
+            depth,
+            tile(Store("acc", cell, total)),
+        ),
+        tile(write),
+    )
+    across = loop("j0", -(-columns // width), *body)
+    buffers = (
+        dense("A", FLOAT32, (rows, depth), "input"),
+        dense("B", FLOAT32, (depth, columns), "input"),
+        dense("C", FLOAT32, (rows, columns), "output"),
+        dense("acc", FLOAT32, (height, width), "register"),
+    )
+    return Kernel("mm", buffers, ((loop("i0", -(-rows // height), across, parallel=True),),))

@@ -1,0 +1,186 @@
+"""The pipeline as a whole: what must become vectors and locals does."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import pytest
+
+from tc.dtypes import BOOL, FLOAT32, INT64
+from tc.kernel.finish import finish, stages
+from tc.kernel.folding import binary
+from tc.kernel.ir import (
+    Binary,
+    Const,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Reduce,
+    Set,
+    Store,
+    Var,
+)
+from tests.kernel.marked import (
+    add,
+    all_expressions,
+    all_statements,
+    assert_same,
+    dense,
+    lines,
+    loop,
+    loops,
+    run,
+    tiled_matmul,
+    times,
+    var,
+)
+
+F32 = FLOAT32
+finish_512 = partial(finish, lanes_bits=512)
+
+
+def test_matmul_becomes_vectors_and_locals() -> None:
+    kernel = tiled_matmul(16, 3, 64)
+    finished = assert_same(kernel, finish_512)
+    assert [b.name for b in finished.buffers] == ["A", "B", "C"]
+    assert loops(finished) == ["i0", "j0", "k"]
+    accumulators = {f"acc_{row}_{vector}" for row in range(8) for vector in range(2)}
+    assert accumulators == {
+        stmt.var
+        for stmt in all_statements(finished)
+        if isinstance(stmt, Set) and stmt.value.dtype == F32.vector(16)
+    }
+    lets = [stmt for stmt in all_statements(finished) if isinstance(stmt, Let)]
+    assert accumulators == {stmt.var for stmt in lets}
+    assert all(stmt.value == Const(0.0, F32.vector(16)) for stmt in lets)
+    stores = [stmt for stmt in all_statements(finished) if isinstance(stmt, Store)]
+    assert len(stores) == 16
+    assert all(isinstance(s.value, Var) and s.mask is None for s in stores)
+
+
+def test_matmul_with_tails() -> None:
+    """Full columns of vectors are found by the bounds of the loops, rows and lanes guarded."""
+    finished = assert_same(tiled_matmul(19, 3, 50), finish_512)
+    assert loops(finished) == ["i0", "j0", "k"]
+    stores = [stmt for stmt in all_statements(finished) if isinstance(stmt, Store)]
+    assert all(isinstance(s.value, Var) for s in stores)
+    text = lines(finished)
+    first = text.index("    C[i0 * 8, j0 * 32:j0 * 32 + 16] = acc_0_0")
+    tail = "j0 * 32 + 16:j0 * 32 + 32 if int64x16.ramp(j0 * 32 + 16, 1) < int64x16(50)"
+    assert text[first + 1 : first + 3] == [
+        f"    C[i0 * 8, {tail}] = acc_0_1",
+        "    C[i0 * 8 + 1, j0 * 32:j0 * 32 + 16] = acc_1_0",
+    ]
+    assert text[-3:] == [
+        "    if i0 * 8 < 12",
+        "      C[i0 * 8 + 7, j0 * 32:j0 * 32 + 16] = acc_7_0",
+        f"      C[i0 * 8 + 7, {tail}] = acc_7_1",
+    ]
+    sums = [line for line in text if line.startswith("      acc_2_0 =")]
+    assert sums == [
+        "      acc_2_0 = acc_2_0 + float32x16(A[i0 * 8 + 2, k]) * B[k, j0 * 32:j0 * 32 + 16]"
+    ]
+
+
+def test_matmul_of_vectors_that_are_no_power_of_two() -> None:
+    """The tail of the lanes is no reason to keep the values of before: each local is set once."""
+    finished = assert_same(tiled_matmul(4, 3, 13, height=2, vectors=1, lanes=13), finish_512)
+    text = lines(finished)
+    assert "    let acc_0_0: float32x16 = float32x16(0.0)" in text
+    sets = [stmt for stmt in all_statements(finished) if isinstance(stmt, Set)]
+    assert all(isinstance(s.value, Binary) for s in sets)
+
+
+def row_sum(rows: int, columns: int) -> Kernel:
+    """Four accumulators of 16 lanes, combined at the end."""
+    u, l, k = var("u"), var("l"), var("k")  # noqa: E741
+    place = add(times(k, 64), times(u, 16), l)
+    cell = Load("acc", (u, l), F32)
+    total = Load("acc", (Const(0, INT64), l), F32)
+    for n in range(1, 4):
+        total = binary("+", total, Load("acc", (Const(n, INT64), l), F32))  # type: ignore[assignment]
+
+    def each(stmt: Store | If) -> For:
+        return loop("u", 4, loop("l", 16, stmt, mark="vector"), mark="unroll")
+
+    element = Load("x", (var("i"), place), F32)
+    body = (
+        each(Store("acc", (u, l), Const(0.0, F32))),
+        loop("k", columns // 64, each(Store("acc", (u, l), Binary("+", cell, element, F32)))),
+        Let("s", Const(0.0, F32)),
+        loop("l", 16, Set("s", Binary("+", Var("s", F32), total, F32)), mark="vector"),
+        Store("o", (var("i"),), Var("s", F32)),
+    )
+    buffers = (
+        dense("x", F32, (rows, columns), "input"),
+        dense("o", F32, (rows,), "output"),
+        dense("acc", F32, (4, 16), "register"),
+    )
+    return Kernel("sum", buffers, ((loop("i", rows, *body, parallel=True),),))
+
+
+def test_row_sum() -> None:
+    finished = assert_same(row_sum(3, 128), finish_512)
+    assert lines(finished) == [
+        "parallel for i in 0:3",
+        *(f"  let acc_{n}_0: float32x16 = float32x16(0.0)" for n in range(4)),
+        "  for k in 0:2",
+        "    acc_0_0 = acc_0_0 + x[i, k * 64:k * 64 + 16]",
+        "    acc_1_0 = acc_1_0 + x[i, k * 64 + 16:k * 64 + 32]",
+        "    acc_2_0 = acc_2_0 + x[i, k * 64 + 32:k * 64 + 48]",
+        "    acc_3_0 = acc_3_0 + x[i, k * 64 + 48:k * 64 + 64]",
+        "  let s: float32 = 0.0f",
+        "  s = s + reduce(+, acc_0_0 + acc_1_0 + acc_2_0 + acc_3_0)",
+        "  o[i] = s",
+    ]
+    assert sum(isinstance(e, Reduce) for e in all_expressions(finished)) == 1
+
+
+@pytest.mark.parametrize("bits", [0, 128, 256, 512])
+def test_any_width(bits: int) -> None:
+    for kernel in (tiled_matmul(9, 2, 37, height=4), row_sum(2, 64)):
+        finished = assert_same(kernel, partial(finish, lanes_bits=bits))
+        has_vectors = any(e.dtype.lanes > 1 for e in all_expressions(finished))
+        assert has_vectors == (bits > 0)
+
+
+def test_registers_are_scratch_where_loops_stay() -> None:
+    """Without vectors, or beyond the limit of unrolling."""
+    for change in (
+        partial(finish, lanes_bits=0),
+        partial(finish, lanes_bits=512, unroll_limit=7),
+    ):
+        finished = assert_same(tiled_matmul(8, 2, 32), change)
+        assert [b.role for b in finished.buffers if b.name == "acc"] == ["scratch"]
+
+
+def test_stages_are_named() -> None:
+    kernel = tiled_matmul(8, 2, 32)
+    found = dict(stages(kernel, lanes_bits=512))
+    assert list(found) == ["transpose", "vectorize", "unroll", "registers"]
+    assert found["registers"] == finish(kernel, lanes_bits=512)
+    for stage in found.values():
+        assert_same(kernel, lambda _, stage=stage: stage)  # type: ignore[misc]
+
+
+def test_a_kernel_without_marks_stays() -> None:
+    x = Load("x", (var("i"),), BOOL)
+    body = Store("o", (var("i"),), x)
+    buffers = (dense("x", BOOL, (3,), "input"), dense("o", BOOL, (3,), "output"))
+    kernel = Kernel("copy", buffers, ((loop("i", 3, body, parallel=True),),))
+    assert finish(kernel, lanes_bits=512) == kernel
+    run(kernel)
+
+
+def test_passes_take_milliseconds() -> None:
+    """Far above what they take (10 ms with checks), far below what a slow pass would."""
+    kernel = tiled_matmul(125, 64, 330, height=12)
+    times_taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        finish(kernel, lanes_bits=512)
+        times_taken.append(time.perf_counter() - start)
+    assert min(times_taken) < 0.5

@@ -1,0 +1,100 @@
+"""Rewritten programs beside the originals: interpreted, lowered and evaluated, compared (R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tc.kernel.evaluate import evaluate
+from tc.polyhedral.lowering import lower
+from tc.semantics.bound import error_bound
+from tc.semantics.interpreter import interpret
+from tc.semantics.program import Binary, Read, ShapedProgram, walk
+from tests.support.bounds import assert_within
+
+Arrays = Mapping[str, Any]
+NOTHING: Arrays = {}
+
+
+def assert_same_results(
+    original: ShapedProgram,
+    rewritten: ShapedProgram,
+    arrays: Arrays,
+    initial: Arrays = NOTHING,
+    *,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+) -> None:
+    """Fails unless the rewritten program, interpreted and as a kernel, stays within the bound of
+    the original. Its tensors may have other shapes with the same elements.
+
+    Two things that `factor` documents are let pass: any value where something in the rewritten
+    program may overflow, and an infinity for a NaN.
+    """
+    assert_consistent(rewritten)
+    expected = interpret(original, arrays, initial)
+    bounds = error_bound(original, arrays, initial)
+    own = reshaped(rewritten, arrays)
+    start = {n: a.copy() for n, a in reshaped(rewritten, initial).items()}
+    overflows = error_bound(rewritten, own, start)
+    for results in (
+        interpret(rewritten, own, start),
+        run_kernel(rewritten, own, start, strides or {}),
+    ):
+        for name, want in expected.items():
+            got = results[name].reshape(want.shape)
+            unknown = np.isinf(overflows[name]).reshape(want.shape)
+            if want.dtype.kind == "f":
+                got = np.where(np.isnan(want) & np.isinf(got), want, got)
+            assert_within(got, want, np.where(unknown, np.inf, bounds[name]))
+
+
+def reshaped(shaped: ShapedProgram, arrays: Arrays) -> dict[str, Any]:
+    return {name: np.reshape(array, shaped.shapes[name]) for name, array in arrays.items()}
+
+
+def run_kernel(
+    shaped: ShapedProgram,
+    arrays: Arrays,
+    initial: Arrays,
+    strides: Mapping[str, tuple[int, ...]],
+) -> dict[str, Any]:
+    """The outputs of the lowered program."""
+    kernel = lower(shaped, strides, initial=frozenset(initial), check=True)
+    buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers}
+    for name, array in (*arrays.items(), *initial.items()):
+        buffers[name] = np.array(array, buffers[name].dtype, order="C")
+    assert evaluate(kernel, buffers) is None
+    return {name: buffers[name] for name in shaped.program.outputs}
+
+
+def assert_consistent(shaped: ShapedProgram) -> None:
+    """Fails unless what the parts of a shaped program say of each other agrees."""
+    program = shaped.program
+    assert tuple(s.statement for s in shaped.statements) == program.statements
+    assert set(program.tensors) == {*program.inputs, *program.outputs, *program.temporaries}
+    assert set(program.tensors) == set(shaped.shapes)
+    for name, tensor in program.tensors.items():
+        assert tensor.name == name
+        assert tensor.rank == len(shaped.shapes[name])
+        assert tensor.rank == len(shaped.symbolic_shapes[name])
+        assert tensor.shape is None or tensor.rank == len(tensor.shape)
+    names = [s.name for s in program.statements]
+    assert len(set(names)) == len(names)
+    sites = [
+        (type(node), node.site)
+        for statement in program.statements
+        for node in walk(statement.rhs)
+        if isinstance(node, Read) or (isinstance(node, Binary) and node.site >= 0)
+    ]
+    assert len(set(sites)) == len(sites)
+    for shaped_statement in shaped.statements:
+        statement = shaped_statement.statement
+        assert set(shaped_statement.ranges) == set(statement.variables)
+        assert set(statement.variable_spans) == set(statement.variables)
+        assert not set(statement.variables) & set(program.tensors)
+        for node in walk(statement.rhs):
+            if isinstance(node, Read):
+                assert len(node.subscripts) == program.tensors[node.tensor].rank
+        assert len(statement.subscripts) == program.tensors[statement.target].rank

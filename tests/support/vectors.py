@@ -1,0 +1,78 @@
+"""Kernels with vectors, and how numba's results are compared with those of the definition."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tc.backends.numba_cpu import NumbaBackend, NumbaKernel
+from tc.backends.numba_objects import compile_regions
+from tc.backends.numba_objects import load as load_code
+from tc.backends.numba_vectors import VectorRegion
+from tc.dtypes import INT64
+from tc.kernel.evaluate import evaluate
+from tc.kernel.ir import Binary, Expr, Failure, Kernel, Ramp
+from tests.support.kernels import Array, address, integer, load
+
+BACKEND = NumbaBackend()
+
+
+def ramp(base: Expr, lanes: int, step: int = 1) -> Expr:
+    return Ramp(base, step, INT64.vector(lanes)) if lanes > 1 else base
+
+
+def times(expr: Expr, factor: int) -> Expr:
+    return Binary("*", expr, integer(factor), INT64)
+
+
+def plus(left: Expr, right: Expr | int) -> Expr:
+    return Binary("+", left, integer(right) if isinstance(right, int) else right, INT64)
+
+
+def arrays_of(kernel: Kernel, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {
+        b.name: inputs[b.name] if b.name in inputs else np.ones(b.shape, b.dtype.numpy)
+        for b in kernel.arguments
+    }
+
+
+def compile_kernel(kernel: Kernel) -> NumbaKernel:
+    compiled = load(BACKEND, kernel)
+    assert isinstance(compiled, NumbaKernel)
+    return compiled
+
+
+def run(
+    compiled: NumbaKernel, arrays: Mapping[str, Array], threads: int | None = 1
+) -> Failure | None:
+    places = [address(arrays[b.name]) for b in compiled.kernel.arguments]
+    return compiled.run(places, threads=threads)
+
+
+def results(
+    kernel: Kernel, inputs: Mapping[str, Array], threads: int | None = 1
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    found, expected = arrays_of(kernel, inputs), arrays_of(kernel, inputs)
+    failure = run(compile_kernel(kernel), found, threads)
+    assert failure == evaluate(kernel, expected)
+    return found, expected
+
+
+def check(kernel: Kernel, inputs: Mapping[str, Array], threads: int | None = 1) -> dict[str, Array]:
+    """Runs a kernel and its definition; the outputs agree to the bit."""
+    found, expected = results(kernel, inputs, threads)
+    for buffer in kernel.arguments:
+        np.testing.assert_array_equal(found[buffer.name], expected[buffer.name], buffer.name)
+    return found
+
+
+def traced(function: Callable[..., None], *arrays: Array) -> None:
+    """Runs a function `(m, arguments, failure, part, parts)` on arrays, by tracing it."""
+    code = load_code(compile_regions("traced", [VectorRegion(function)]))
+    assert code is not None
+    words = np.array([address(array) for array in arrays], np.int64)
+    signature: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+    signature(code.addresses[0])(address(words), 0, 0, 1)
