@@ -32,10 +32,9 @@ from tc.backends import registry
 from bench.compile_time import CASES
 tc.compile, registry.get("numba")
 ready = time.perf_counter()
-text, entry, shapes, rows = CASES[sys.argv[1]]
+text, entry, shapes, tables = CASES[sys.argv[1]]
 inputs = [
-    np.ones(shape, np.int32 if rows and name.startswith("I") else np.float32)
-    for name, shape in shapes.items()
+    np.ones(shape, np.int32 if name in tables else np.float32) for name, shape in shapes.items()
 ]
 start = time.perf_counter()
 tc.compile(text, entry=entry)(*inputs)
@@ -57,11 +56,11 @@ def text(name: str) -> str:
 
 
 CASES = {
-    "matmul": (MATMUL, "mm", {"A": (128, 64), "B": (64, 96)}, False),
-    "MLP3": (text("MLP3"), "MLP3", MLP3_SHAPES, False),
-    "prodModel": (text("prodModel"), "prodModel", MODEL_SHAPES, True),
+    "matmul": (MATMUL, "mm", {"A": (128, 64), "B": (64, 96)}, ()),
+    "MLP3": (text("MLP3"), "MLP3", MLP3_SHAPES, ()),
+    "prodModel": (text("prodModel"), "prodModel", MODEL_SHAPES, ("I1", "I2")),
 }
-"""Text, def, shapes of the inputs, and whether some are tables of indices."""
+"""Text, def, shapes of the inputs, and which of them hold indices."""
 
 
 def front_half() -> dict[str, float]:

@@ -76,11 +76,9 @@ def measured_limits(threads: int, step: int) -> Limits:
         text=True,
         check=True,
     )
-    return Limits(**{n: as_tuple(v) for n, v in json.loads(done.stdout).items()})
-
-
-def as_tuple(value: float | list[float]) -> float | tuple[float, ...]:
-    return tuple(value) if isinstance(value, list) else value
+    found = json.loads(done.stdout)
+    rates = (tuple(found[name]) for name in ("sizes", "read", "copy"))
+    return Limits(found["flops"], *rates)
 
 
 def measured_run(

@@ -12,7 +12,7 @@ from tabulate import tabulate
 
 from bench.cpu_kernels.kernel import Kernel
 from bench.cpu_kernels.table import group_of
-from bench.cpu_limits import Limits
+from bench.cpu_limits import Limits, interpolate
 from bench.cpu_measure import Timing
 from bench.peers.catalogue import SUBJECT
 from bench.timing import milliseconds
@@ -128,7 +128,7 @@ def table(rows: Sequence[Row], peers: Sequence[str], form: str = "simple") -> st
     shown = [name for name in peers if name != SUBJECT]
     headers = ["kernel", SUBJECT, "GFLOP/s", "GB/s", "of limit", "ratio", "fastest", "of limit"]
     lines = [cells(row, shown) for row in rows]
-    return tabulate(lines, [*headers, *shown], tablefmt=form, disable_numparse=True)
+    return str(tabulate(lines, [*headers, *shown], tablefmt=form, disable_numparse=True))
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -166,11 +166,10 @@ def padding(rows: Sequence[Row]) -> list[str]:
 
 def limits_text(limits: Limits) -> str:
     sizes = (2**16, 2**20, 2**23, 2**26, 2**28)
-    near = [min(limits.sizes, key=lambda s, wanted=wanted: abs(s - wanted)) for wanted in sizes]
     parts = [
-        f"{size / 2**20:.3g} MB {limits.read[at] / 1e9:.0f} / {limits.copy[at] / 1e9:.0f}"
-        for size in near
-        for at in [limits.sizes.index(size)]
+        f"{size / 2**20:.3g} MB {interpolate(limits.sizes, limits.read, size) / 1e9:.0f} / "
+        f"{interpolate(limits.sizes, limits.copy, size) / 1e9:.0f}"
+        for size in sizes
     ]
     return (
         f"limits: FMA peak {limits.flops / 1e9:.0f} GFLOP/s; "

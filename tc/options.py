@@ -44,21 +44,22 @@ class ScheduleOptions:
     `fusion`: "max" fuses neighbours that share any loop, "preserve3coincident" those that keep
     three parallel loops, "min" only the statements that write one tensor; "isl" leaves it to isl's
     own scheduler, for at most `seconds`. "auto" is "max" where the operands of what is fused fit
-    into the cache, else "min". `factor`: sums of products may be factored (R5).
+    into the cache, else "min". `rewrite`: sums of products may be factored, long reductions split,
+    and adjacent dimensions joined (R5).
 
     >>> ScheduleOptions(fusion="min").fusion
     'min'
     """
 
     fusion: str = "auto"
-    factor: bool = True
+    rewrite: bool = True
     seconds: float = 5.0
 
     def __post_init__(self) -> None:
         if self.fusion not in FUSIONS:
             names = ", ".join(map(repr, FUSIONS))
             _refuse(f"fusion={self.fusion!r}: there are {names}", 'ScheduleOptions(fusion="auto")')
-        _check_flag("ScheduleOptions", "factor", self.factor)
+        _check_flag("ScheduleOptions", "rewrite", self.rewrite)
         seconds: object = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
             _refuse(f"seconds={seconds!r}: it is a positive number", "ScheduleOptions(seconds=5.0)")
@@ -206,7 +207,7 @@ def check_options(options: Options, device: Device) -> None:
 
 
 _NAIVE = Options(
-    schedule=ScheduleOptions(fusion="min", factor=False),
+    schedule=ScheduleOptions(fusion="min", rewrite=False),
     mapping=MappingOptions(vector_bits=0, rows=1, vectors=1, pack=False),
 )
 PRESETS: Mapping[str, Options] = {

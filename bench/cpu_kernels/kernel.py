@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+Array = Any
+"""A numpy array: what numpy's functions return has no better type."""
 Shapes = Mapping[str, tuple[int, ...]]
 
 TEXTS = Path(__file__).parent.parent.parent / "tests" / "programs"

@@ -50,7 +50,8 @@ PEERS: Mapping[str, Entry] = {
         threaded=False,
         environment={"JAX_PLATFORMS": "cpu"},
     ),
-    "halide": Entry("halide_peer", "HalidePeer", ("halide",)),
+    "halide": Entry("halide_peer", "HalidePeer", ("halide",), {"tuned": False}),
+    "halide-tuned": Entry("halide_peer", "HalidePeer", ("halide",), {"tuned": True}),
     "numba": Entry(
         "numba_peer", "NumbaPeer", ("numba",), environment={"NUMBA_THREADING_LAYER": "omp"}
     ),
@@ -58,7 +59,7 @@ PEERS: Mapping[str, Entry] = {
     "tc-c": Entry("tc_peer", "TcPeer", ("islpy",), {"backend": "c"}, threaded=False),
 }
 
-DEFAULT = tuple(name for name in PEERS if name != "tc-c")
+DEFAULT = tuple(name for name in PEERS if name not in ("halide-tuned", "tc-c"))
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

@@ -1,4 +1,4 @@
-"""What Halide algorithms are made of; `TABLE` has the builder and the tiles of each family."""
+"""What Halide algorithms are made of, and the table of them by family."""
 
 from __future__ import annotations
 
@@ -26,12 +26,23 @@ class Algorithm:
 
 
 Builder = Callable[[Case], Algorithm]
-TABLE: dict[str, tuple[Builder, Tiles]] = {}
 
 
-def algorithm(*families: str, tiles: Tiles) -> Callable[[Builder], Builder]:
+@dataclass(frozen=True)
+class Entry:
+    """A builder, the tiles of its schedule by hand, and those for a search."""
+
+    build: Builder
+    tiles: Tiles
+    more: Tiles
+
+
+TABLE: dict[str, Entry] = {}
+
+
+def algorithm(*families: str, tiles: Tiles, more: Tiles = ()) -> Callable[[Builder], Builder]:
     def add(build: Builder) -> Builder:
-        TABLE.update(dict.fromkeys(families, (build, tiles)))
+        TABLE.update(dict.fromkeys(families, Entry(build, tiles, more)))
         return build
 
     return add
@@ -71,6 +82,10 @@ def defined(name: str, dims: list[Any], value: Any) -> Any:
     result = hl.Func(name)
     result[tuple(dims)] = value
     return result
+
+
+def element(source: Any, *at: Any) -> Any:
+    return source[at]
 
 
 def fitting(wanted: int, extent: int) -> int:

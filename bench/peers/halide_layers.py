@@ -10,9 +10,11 @@ from bench.cpu_kernels.kernel import Case
 from bench.peers.halide_language import (
     LANES,
     Algorithm,
+    Tiles,
     algorithm,
     defined,
     domain,
+    element,
     fitting,
     image,
     summed,
@@ -30,11 +32,12 @@ def convolution(case: Case, source: Any, bias: Any = None, wide: Any = None) -> 
     x, y, f, n, u, v, c = variables("x y f n u v c")
     g = variables("g") if weights.dimensions() == 5 else []
     taps = domain(3, 3, case.inputs[1].shape[-3])
-    packed = defined("packed", [f, u, v, c, *g], weights[(u, v, c, f, *g)])
-    read = source[(x + taps.x, y + taps.y, taps.z, *g, n)]
-    weight = packed[(f, taps.x, taps.y, taps.z, *g)]
+    packed = defined("packed", [f, u, v, c, *g], element(weights, u, v, c, f, *g))
+    read = element(source, x + taps.x, y + taps.y, taps.z, *g, n)
+    weight = element(packed, f, taps.x, taps.y, taps.z, *g)
     total = summed("total", [f, x, y, *g, n], read * weight)
-    value = total[(f, x, y, *g, n)] + (bias[(f, *g)] if bias is not None else hl.f32(0))
+    start = element(bias, f, *g) if bias is not None else hl.f32(0)
+    value = element(total, f, x, y, *g, n) + start
     out = defined("out", [x, y, f, *g, n], value)
     across, down, among = reversed(case.outputs[0].shape[-3:])
 
@@ -65,21 +68,21 @@ def convolution(case: Case, source: Any, bias: Any = None, wide: Any = None) -> 
     return Algorithm([out], schedule)
 
 
-CONV_TILES = (
+CONV: Tiles = ((FILTERS, 32, 8, 1),)
+MORE_CONV: Tiles = (
     (FILTERS, 64, 6, 1),
     (FILTERS, 32, 6, 2),
-    (FILTERS, 32, 8, 1),
     (FILTERS, 64, 7, 1),
     (PIXELS, 4, 32, 2),
 )
 
 
-@algorithm("conv2d", tiles=CONV_TILES)
+@algorithm("conv2d", tiles=CONV, more=MORE_CONV)
 def conv(case: Case) -> Algorithm:
     return convolution(case, image(case.inputs[0]))
 
 
-@algorithm("conv2d_pad", tiles=CONV_TILES)
+@algorithm("conv2d_pad", tiles=CONV, more=MORE_CONV)
 def conv_pad(case: Case) -> Algorithm:
     source = image(case.inputs[0])
     x, y, c, n = variables("x y c n")
@@ -90,26 +93,20 @@ def conv_pad(case: Case) -> Algorithm:
 
 @algorithm(
     "gconv",
-    tiles=(
+    tiles=((FILTERS, 16, 4, 6), (PIXELS, 8, 16, 2)),
+    more=(
         (FILTERS, 16, 12, 2),
-        (FILTERS, 16, 6, 4),
-        (FILTERS, 16, 4, 6),
-        (FILTERS, 16, 12, 1),
-        (FILTERS, 8, 12, 2),
-        (FILTERS, 8, 4, 6),
-        (FILTERS, 32, 5, 2),
         (FILTERS, 16, 5, 5),
+        (FILTERS, 32, 5, 2),
         (FILTERS, 8, 13, 2),
         (PIXELS, 4, 32, 2),
-        (PIXELS, 8, 16, 2),
-        (PIXELS, 4, 16, 4),
     ),
 )
 def grouped(case: Case) -> Algorithm:
     return convolution(case, image(case.inputs[0]), image(case.inputs[2]))
 
 
-@algorithm("maxpool", tiles=((1,), (2,)))
+@algorithm("maxpool", tiles=((1,),), more=((2,),))
 def pooled(case: Case) -> Algorithm:
     source = image(case.inputs[0])
     x, y, c, n, task = variables("x y c n task")
@@ -125,7 +122,7 @@ def pooled(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("lut1", "lut2", tiles=((4,), (16,)))
+@algorithm("lut1", "lut2", tiles=((4,),), more=((16,),))
 def rows_summed(case: Case) -> Algorithm:
     outputs, steps = [], []
     for number, (table, chosen) in enumerate(zip(case.inputs[::2], case.inputs[1::2], strict=True)):

@@ -22,9 +22,14 @@ PLUGINS = Path(hl.__file__).parent / "lib64"
 
 
 class HalidePeer:
-    """With Halide's checks on: schedules that would leave an array are found out by them."""
+    """With Halide's checks on: schedules that would leave an array are found out by them.
 
-    def __init__(self, threads: int) -> None:
+    A family has one schedule by hand, or two between which its shape decides; `tuned` tries more
+    tiles of it.
+    """
+
+    def __init__(self, threads: int, *, tuned: bool) -> None:
+        self._tuned = tuned
         os.environ["HL_NUM_THREADS"] = str(threads)
         self._target = hl.get_host_target()
         cache = {"last_level_cache_size": str(2**24), "balance": "40"}
@@ -47,9 +52,10 @@ class HalidePeer:
     def forms(self, family: str) -> Mapping[str, Form]:
         if family not in TABLE:
             return {}
-        build, tiles = TABLE[family]
-        by_hand = {f"hand {'x'.join(map(str, t))}": self._by_hand(build, t) for t in tiles}
-        automatic = {n: self._automatic(build, p) for n, p in self._schedulers.items()}
+        entry = TABLE[family]
+        tiles = (*entry.tiles, *(entry.more if self._tuned else ()))
+        by_hand = {f"hand {'x'.join(map(str, t))}": self._by_hand(entry.build, t) for t in tiles}
+        automatic = {n: self._automatic(entry.build, p) for n, p in self._schedulers.items()}
         return {**by_hand, **automatic}
 
     def _by_hand(self, build: Builder, tile: tuple[int, ...]) -> Form:

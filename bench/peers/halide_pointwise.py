@@ -13,6 +13,7 @@ from bench.peers.halide_language import (
     algorithm,
     defined,
     domain,
+    element,
     fitting,
     image,
     row_reduced,
@@ -21,7 +22,7 @@ from bench.peers.halide_language import (
 )
 
 
-@algorithm("softmax", tiles=((32,), (64,)))
+@algorithm("softmax", tiles=((64,),), more=((32,),))
 def softmax(case: Case) -> Algorithm:
     source = image(case.inputs[0])
     d, n = variables("d n")
@@ -47,11 +48,11 @@ def softmax(case: Case) -> Algorithm:
 def spread(source: Any, mean: Any, r: Any) -> Any:
     """The sum of squared distances from the mean; the last dimension is the row."""
     (n,) = mean.args()
-    element = source[(*(r[i] for i in range(r.dimensions())), n)] - mean[n]
-    return summed("spread", [n], element * element)
+    distance = element(source, *(r[i] for i in range(r.dimensions())), n) - mean[n]
+    return summed("spread", [n], distance * distance)
 
 
-@algorithm("layernorm", tiles=((32,), (64,)))
+@algorithm("layernorm", tiles=((64,),), more=((32,),))
 def layernorm(case: Case) -> Algorithm:
     source, gamma, beta = map(image, case.inputs[:3])
     count = case.inputs[0].shape[1]
@@ -74,7 +75,7 @@ def layernorm(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("groupnorm", tiles=((32,), (64,)))
+@algorithm("groupnorm", tiles=((64,),), more=((32,),))
 def groupnorm(case: Case) -> Algorithm:
     depth, plane = case.inputs[0].shape[2], case.inputs[0][0, 0, 0].size
     source = image(case.inputs[0].reshape(-1, depth, plane))
@@ -100,7 +101,7 @@ def groupnorm(case: Case) -> Algorithm:
     return Algorithm([out], schedule, (case.outputs[0].reshape(-1, depth, plane),))
 
 
-@algorithm("moments", tiles=((64,), (128,)))
+@algorithm("moments", tiles=((64,),), more=((128,),))
 def moments(case: Case) -> Algorithm:
     source = image(case.inputs[0])
     count = case.inputs[0].shape[1]
@@ -108,8 +109,8 @@ def moments(case: Case) -> Algorithm:
     r = domain(count)
     sums = hl.Func("sums")
     sums[n] = (hl.f32(0), hl.f32(0))
-    element = source[r.x, n]
-    sums[n] = (sums[n][0] + element, sums[n][1] + element * element)
+    value = source[r.x, n]
+    sums[n] = (sums[n][0] + value, sums[n][1] + value * value)
     mean = sums[n][0] / count
     out = hl.Func("out")
     out[n] = (mean, sums[n][1] / count - mean * mean)
@@ -121,7 +122,7 @@ def moments(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("transpose4d", tiles=((1,), (4,)))
+@algorithm("transpose4d", tiles=((1,),), more=((4,),))
 def swapped(case: Case) -> Algorithm:
     source = image(case.inputs[0])
     d, b, c, a, task = variables("d b c a task")
@@ -135,7 +136,7 @@ def swapped(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("to_channels_last", tiles=((16, 0), (16, 1), (8, 1)))
+@algorithm("to_channels_last", tiles=((16, 1),), more=((16, 0), (8, 1)))
 def channels_moved(case: Case) -> Algorithm:
     source = image(case.inputs[0])
     c, w, h, n, task = variables("c w h n task")
@@ -153,7 +154,7 @@ def channels_moved(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("sum_log", tiles=((0,), (1,)))
+@algorithm("sum_log", tiles=((1,),), more=((0,),))
 def sum_log(case: Case) -> Algorithm:
     x, y = map(image, case.inputs)
     m, n = case.inputs[0].shape

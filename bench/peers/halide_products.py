@@ -20,9 +20,12 @@ from bench.peers.halide_language import (
     variables,
 )
 
-PRODUCT_TILES: Tiles = ((8, 2), (12, 2), (6, 4), (4, 4))
-TURNED_TILES: Tiles = ((8, 2, 0), (8, 2, 1), (12, 2, 1), (6, 4, 0))
-"""With the last number 1, panels are copied from contiguous vectors to strided ones."""
+ROWS: Tiles = ((8, 2),)
+MORE_ROWS: Tiles = ((12, 2), (6, 4), (4, 4))
+TURNED: Tiles = ((8, 2, 1),)
+MORE_TURNED: Tiles = ((8, 2, 0), (12, 2, 1), (6, 4, 0))
+"""Rows and vectors of the register tile; with the last number 1, panels are copied from
+contiguous vectors to strided ones."""
 
 
 def tile_product(
@@ -51,25 +54,26 @@ def tile_product(
         pj, pk = packed.args()
         packed.compute_at(out, jo)
         if tile[2:] == (1,):
-            packed.split(pk, ko, ki, fitting(LANES, depth)).reorder(ki, pj, ko).vectorize(ki).unroll(pj)
+            packed.split(pk, ko, ki, fitting(LANES, depth)).reorder(ki, pj, ko)
+            packed.vectorize(ki).unroll(pj)
         else:
             packed.vectorize(pj, lanes).unroll(pj)
     return jo
 
 
-@algorithm("tmm", tiles=TURNED_TILES)
+@algorithm("tmm", tiles=TURNED, more=MORE_TURNED)
 def product(case: Case) -> Algorithm:
     a, b = map(image, case.inputs)
-    (m, k), n = case.inputs[0].shape, len(case.inputs[1])
+    (m, depth), n = case.inputs[0].shape, len(case.inputs[1])
     j, i, q = variables("j i q")
-    r = domain(k)
+    r = domain(depth)
     packed = defined("packed", [j, q], b[q, j])
     total = summed("total", [j, i], a[r.x, i] * packed[j, r.x])
     out = defined("out", [j, i], total[j, i])
     return Algorithm([out], lambda *tile: tile_product(out, total, (n, m), tile, packed, depth))
 
 
-@algorithm("tbmm", tiles=((13, 1), (13, 2), (9, 2), (26, 1)))
+@algorithm("tbmm", tiles=((13, 2),), more=((13, 1), (9, 2), (26, 1)))
 def batched(case: Case) -> Algorithm:
     x, y = map(image, case.inputs)
     (_, n, m), k = case.inputs[0].shape, case.inputs[1].shape[1]
@@ -86,7 +90,7 @@ def batched(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("bmm_rev", tiles=((8, 2), (12, 1), (8, 4)))
+@algorithm("bmm_rev", tiles=((12, 1),), more=((8, 2), (8, 4)))
 def reversed_batch(case: Case) -> Algorithm:
     x, y = map(image, case.inputs)
     (m, k, batch), n = case.inputs[0].shape, len(case.inputs[1])
@@ -107,7 +111,7 @@ def reversed_batch(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("outer_product", tiles=PRODUCT_TILES)
+@algorithm("outer_product", tiles=ROWS, more=MORE_ROWS)
 def outer(case: Case) -> Algorithm:
     a, b = map(image, case.inputs)
     (_, q_, r_), t_ = case.inputs[0].shape, case.inputs[1].shape[2]
@@ -118,7 +122,7 @@ def outer(case: Case) -> Algorithm:
     return Algorithm([out], lambda *tile: tile_product(out, total, (t_, q_), tile))
 
 
-@algorithm("mttkrp", tiles=((8, 2), (12, 2), (16, 1)))
+@algorithm("mttkrp", tiles=((8, 2),), more=((12, 2), (16, 1)))
 def mttkrp(case: Case) -> Algorithm:
     a, b, c = map(image, case.inputs)
     (_, depth, length), rank = case.inputs[0].shape, case.inputs[1].shape[1]
@@ -146,7 +150,7 @@ def mttkrp(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("l2diff", tiles=TURNED_TILES)
+@algorithm("l2diff", tiles=TURNED, more=MORE_TURNED)
 def differences(case: Case) -> Algorithm:
     a, b = map(image, case.inputs)
     (m, depth), n = case.inputs[0].shape, len(case.inputs[1])
@@ -159,7 +163,7 @@ def differences(case: Case) -> Algorithm:
     return Algorithm([out], lambda *tile: tile_product(out, total, (n, m), tile, packed, depth))
 
 
-@algorithm("l2gemm", tiles=TURNED_TILES)
+@algorithm("l2gemm", tiles=TURNED, more=MORE_TURNED)
 def expanded(case: Case) -> Algorithm:
     a, b = map(image, case.inputs)
     (m, depth), n = case.inputs[0].shape, len(case.inputs[1])
@@ -181,16 +185,16 @@ def expanded(case: Case) -> Algorithm:
     return Algorithm([out], schedule)
 
 
-@algorithm("sgemm", tiles=PRODUCT_TILES)
+@algorithm("sgemm", tiles=ROWS, more=MORE_ROWS)
 def product_added(case: Case) -> Algorithm:
     """Reads a copy of C: shifted tiles compute some elements twice."""
     alpha, beta = map(hl.f32, case.inputs[:2])
     a, b = map(image, case.inputs[2:])
     initial = copied(case.outputs[0])
     before = image(initial)
-    (m, k), n = case.inputs[2].shape, case.inputs[3].shape[1]
+    (m, depth), n = case.inputs[2].shape, case.inputs[3].shape[1]
     j, i, q = variables("j i q")
-    r = domain(k)
+    r = domain(depth)
     packed = defined("packed", [j, q], b[j, q])
     total = summed("total", [j, i], a[r.x, i] * packed[j, r.x])
     out = defined("out", [j, i], beta * before[j, i] + alpha * total[j, i])
@@ -201,7 +205,7 @@ def product_added(case: Case) -> Algorithm:
     return Algorithm([out], schedule, kept=(initial,))
 
 
-@algorithm("mlp1", "mlp3", tiles=TURNED_TILES)
+@algorithm("mlp1", "mlp3", tiles=TURNED, more=MORE_TURNED)
 def layers(case: Case) -> Algorithm:
     x, *parameters = case.inputs
     source, rows = image(x), len(x)
@@ -213,12 +217,12 @@ def layers(case: Case) -> Algorithm:
         packed = defined(f"packed{number}", [j, q], w[q, j])
         total = summed(f"total{number}", [j, i], source[r.x, i] * packed[j, r.x])
         out = defined(f"out{number}", [j, i], hl.max(total[j, i] + b[j], hl.f32(0)))
-        steps.append((out, total, (len(weights), rows), packed))
+        steps.append((out, total, (len(weights), rows), packed, weights.shape[1]))
         outputs.append(out)
         source = out
 
     def schedule(*tile: int) -> None:
-        for out, total, extents, packed in steps:
+        for out, total, extents, packed, depth in steps:
             out.compute_root()
             tile_product(out, total, extents, tile, packed, depth)
 

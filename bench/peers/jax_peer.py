@@ -7,12 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from bench.cpu_kernels.kernel import Case
 from bench.peers.peer import Form, Forms, Run
 
-Array = jax.Array
 FORMS = Forms()
 """Functions of the inputs, for `updates` with the outputs before them."""
 

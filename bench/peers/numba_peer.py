@@ -1,5 +1,7 @@
 """Plain loops under numba, as an engineer writes them: parallel outside, contiguous inside."""
 
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
 from __future__ import annotations
 
 import math

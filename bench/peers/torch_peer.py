@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from bench.cpu_kernels.kernel import Case
 from bench.peers.peer import Form, Forms, Run
 
-Tensor = torch.Tensor
 EXPRESSIONS = Forms()
 """Functions of the input tensors, for `updates` with the outputs before them."""
 IN_PLACE = Forms()

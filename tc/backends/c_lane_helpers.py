@@ -8,6 +8,7 @@ from tc.backends.c_types import C_TYPES
 from tc.dtypes import DType
 
 INLINE = "static inline __attribute__((always_inline))"
+HAS_SHUFFLES = "defined(__clang__) || __GNUC__ >= 12"
 REDUCTIONS = ("sum", "product", "least", "greatest")
 
 
@@ -48,7 +49,7 @@ def shuffle(source: DType, lanes: tuple[int, ...]) -> str:
         (
             f"{INLINE} {target} {shuffle_name(source, lanes)}({source} x, {source} y)",
             "{",
-            "#if defined(__clang__) || __GNUC__ >= 12",
+            f"#if {HAS_SHUFFLES}",
             f"    return __builtin_shufflevector(x, y, {', '.join(map(str, lanes))});",
             "#else",
             f"    return ({target}){{{picked}}};",

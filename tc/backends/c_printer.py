@@ -222,6 +222,8 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
         case Let(var=var, value=value):
             type_ = c_type(local_type(stmt, context))
             yield f"{type_} {variables[var]} = {local_value(var, value, context)};"
+        case Set(var=var, value=Var(name=name)) if name == var:  # of which compilers warn
+            pass
         case Set(var=var, value=value) if var in context.masks:
             yield f"{variables[var]} = {local_value(var, value, context)};"
         case Set(var=var, value=value):

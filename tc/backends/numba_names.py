@@ -17,16 +17,15 @@ NUMPY_NAMES = (
     "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
     "uint16", "uint32", "uint64",
 )  # fmt: skip
-_LOCAL_NAMES = (
-    "arguments", "failure", "part", "parts", "first", "last", "inf", "m", "math", "nan",
-)  # fmt: skip
+VECTOR_NAMES = ("deeper", "m", "vector_region")
+_LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
 LONGEST = 200
 """Letters of a name that are kept: LLVM merges names that agree in their first thousand or so."""
 
 _RESERVED = frozenset(
     (
         *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *RUNTIME_NAMES, *HELPER_NAMES,
-        *NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS", "deeper", "vector_region",
+        *NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS",
     )
 )  # fmt: skip
 
@@ -40,8 +39,9 @@ class Names:
     regions: tuple[str, ...]
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Names:
-        taken = set(_RESERVED)
+    def of(cls, kernel: Kernel, *, vectors: bool = False) -> Names:
+        """The names where some region is traced, for `vectors`, or none."""
+        taken = {*_RESERVED, *(VECTOR_NAMES if vectors else ())}
         buffers = {b.name: _spell(b.name, taken) for b in kernel.buffers}
         variables: dict[str, str] = {}
         for region in kernel.regions:

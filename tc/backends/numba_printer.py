@@ -59,10 +59,11 @@ _RING = ("+", "-", "*")
 
 def print_kernel(kernel: Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
-    names = Names.of(kernel)
+    traced = [is_vector_region(region, kernel) for region in kernel.regions]
+    names = Names.of(kernel, vectors=any(traced))
     functions = [
-        (vector_region_lines if is_vector_region(region, kernel) else _region)(i, kernel, names)
-        for i, region in enumerate(kernel.regions)
+        vector_region_lines(i, kernel, names) if vectors else _region(i, kernel, names)
+        for i, vectors in enumerate(traced)
     ]
     body = [line for function in functions for line in ("", "", *function)]
     regions = ", ".join(names.regions) + ("," if len(functions) == 1 else "")

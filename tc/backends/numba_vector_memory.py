@@ -93,7 +93,7 @@ def load(
     if mask is None and last - first < _WINDOWS * count:
         return _load_windows(pointer, start, places)
     if list(places) == list(range(0, -count, -1)):
-        backward = mask
+        backward = None if mask is None else _reverse(mask)
         return _reverse(_load_contiguous(pointer, start + first, count, backward))
     return gather(pointer, start, pattern(code, places, INT64), mask)
 

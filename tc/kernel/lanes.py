@@ -43,7 +43,7 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import masked_load, rebuild, unchanged, widened
+from tc.kernel.rebuild import masked_load, narrow, rebuild, unchanged, widened
 
 Supports: TypeAlias = "Callable[[Call], bool]"
 """Whether a function has a form for vectors; the call is one on vectors."""
@@ -187,7 +187,8 @@ class Lanes:
         self, expr: Load, active: Active, out: list[Stmt], cast_to: DType | None = None
     ) -> Expr:
         """A load, or the cast of one: loads of half have no constant 0."""
-        indices = tuple(self.expr(index, active, out) for index in expr.indices)
+        new = (self.expr(index, active, out) for index in expr.indices)
+        indices = tuple(map(narrow, new))
         lanes = max((index.dtype.lanes for index in indices), default=1)
         dtype = expr.dtype.vector(lanes)
         if lanes > 1:

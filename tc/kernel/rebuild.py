@@ -19,6 +19,7 @@ from tc.kernel.folding import (
     negation,
     ramp,
     select,
+    splat,
 )
 from tc.kernel.ir import (
     Binary,
@@ -161,6 +162,12 @@ def widened(expr: Expr, lanes: int) -> Expr:
     return expr if expr.dtype.lanes == lanes else broadcast(expr, lanes)
 
 
+def narrow(expr: Expr) -> Expr:
+    """The scalar in all lanes of a vector, if its form shows one; else the expression."""
+    scalar = None if expr.dtype.lanes == 1 else splat(expr)
+    return expr if scalar is None else scalar
+
+
 def _of_lanes(dtype: DType, lanes: int) -> DType:
     return dtype if dtype.lanes == lanes else dtype.vector(lanes)
 
@@ -174,14 +181,18 @@ def _load(expr: Load, operands: Sequence[Expr]) -> Expr:
 
 
 def masked_load(buffer: str, indices: tuple[Expr, ...], dtype: DType, mask: Expr | None) -> Expr:
-    """A load, with no mask where that is true, and 0 where it is false.
+    """A load, with no mask where that is true, and 0 where it is false. A load of one element for
+    all lanes is a scalar's.
 
     >>> from tc.dtypes import BOOL
     >>> masked_load("a", (), BOOL, None)
     Load(buffer='a', indices=(), dtype=DType(name='bool', kind='bool', bits=1), mask=None)
     """
     if mask is None or is_constant(mask, True):
-        return Load(buffer, indices, dtype)
+        places = tuple(map(narrow, indices))
+        if dtype.lanes == 1 or any(place.dtype.lanes > 1 for place in places):
+            return Load(buffer, indices, dtype)
+        return broadcast(Load(buffer, places, dtype.scalar), dtype.lanes)
     if is_constant(mask, False) and dtype.scalar != FLOAT16:
         return constant(0, dtype)
     return Load(buffer, indices, dtype, mask)

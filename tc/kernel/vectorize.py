@@ -13,6 +13,7 @@ from tc.builtins import identity
 from tc.kernel.folding import Bounds, Interval, interval, is_constant, logical_and, select
 from tc.kernel.ir import (
     Binary,
+    Broadcast,
     Comment,
     Const,
     Expr,
@@ -21,6 +22,7 @@ from tc.kernel.ir import (
     If,
     Kernel,
     Let,
+    Ramp,
     Reduce,
     Set,
     Stmt,
@@ -114,6 +116,19 @@ def _straight_line(loop: For, is_accumulation: bool, bounds: Bounds, world: Worl
             varying |= {found.name}
 
 
+def _first(value: Expr) -> Expr:
+    """The first lane of a value of a Fail: where all iterations fail, the first is recorded."""
+    match value:
+        case Ramp(base=base):
+            return base
+        case Broadcast(operand=operand):
+            return operand
+        case _ if value.dtype.lanes > 1:
+            raise StaysLoop
+        case _:
+            return value
+
+
 class _Varies(Exception):
     """A local of the loop, declared as a scalar, gets different values in the lanes."""
 
@@ -152,9 +167,10 @@ class _Statements:
             case For():
                 out.append(self.serial_loop(stmt, active, out))
             case Fail(site=site, values=values):
-                if active.mask is not None or any(map(self.lanes.varies, values)):
+                if active.mask is not None:
                     raise StaysLoop
-                out.append(Fail(site, tuple(self.lanes.expr(v, active, out) for v in values)))
+                lanes = (self.lanes.expr(v, active, out) for v in values)
+                out.append(Fail(site, tuple(map(_first, lanes))))
             case Comment():
                 out.append(stmt)
             case _:

@@ -152,6 +152,8 @@ class BlockMapper:
 
     def _unrolled(self, members: Several[Member], item: Item) -> tuple[Member, ...]:
         """The members, unrolled where they are short and the tile is small."""
+        if self.chosen is None:
+            return tuple(members)
         steps = [count(m, extent(replace(m, span=None, step=1), item.statement)) for m in members]
         accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
         if prod(steps) <= SHORT and accumulators * prod(steps) <= 32:

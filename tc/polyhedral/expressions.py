@@ -197,7 +197,10 @@ def _read(read: Read, block: Block) -> ir.Expr:
     indices = tuple(lower_expression(subscript, block) for subscript in read.subscripts)
     if read.site not in scope.checked:
         return _masked_load(scope, read, indices)
-    places = tuple(index if is_simple(index) else block.let(index) for index in indices)
+    places = tuple(
+        index if is_simple(index) or _is_certain(read, axis, scope) else block.let(index)
+        for axis, index in enumerate(indices)
+    )
     no_test: ir.Expr = TRUE
     tests: Iterator[ir.Expr] = (
         test

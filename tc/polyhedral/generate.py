@@ -61,6 +61,9 @@ from tc.polyhedral.state import Expanded, Placed, State, World
 from tc.semantics.affine import Linear
 from tc.semantics.program import Statement
 
+MAX_LOOPS = 8
+"""A nest has no more loops: Python nests 20 blocks at most, of two nests and what is in them."""
+
 _MARKS = {UNROLL: "unroll", VECTOR: "vector"}
 
 
@@ -176,8 +179,9 @@ def _band(
     shared = 0
     if outermost:
         shared = next((i for i, m in enumerate(members) if m.role != PARALLEL), len(members))
-    if shared > 1:
-        return _joined(members[:shared], members[shared:], child, names, state)
+    together = shared if shared > 1 else _surplus(members, names, state)
+    if together > 1:
+        return _joined(members[:together], members[together:], child, state, parallel=shared > 1)
     member, rest = members[0], members[1:]
     trip = count(member, _extent(member, names, state))
     if trip == 1:
@@ -193,44 +197,51 @@ def _band(
     return (For(loop, integer(0), end, body, parallel, _MARKS.get(member.role, "")),)
 
 
+def _surplus(members: tuple[Member, ...], names: list[str], state: State) -> int:
+    """How many leading members must become one loop, as a nest has no more than MAX_LOOPS."""
+    several = [i for i, m in enumerate(members) if count(m, _extent(m, names, state)) > 1]
+    if len(several) <= MAX_LOOPS or members[0].role != SERIAL:
+        return 0
+    return several[len(several) - MAX_LOOPS] + 1
+
+
 def _joined(
-    shared: tuple[Member, ...],
+    together: tuple[Member, ...],
     rest: tuple[Member, ...],
     child: Node,
-    names: list[str],
     state: State,
+    *,
+    parallel: bool,
 ) -> tuple[Stmt, ...]:
-    """Several parallel members as one loop, so that threads get equal parts."""
-    trips = [count(m, _extent(m, names, state)) for m in shared]
-    total = math.prod(trips)
-    if total == 1 or sum(trip > 1 for trip in trips) == 1:
-        single = [
-            replace(m, role=SERIAL) if trip == 1 else m
-            for m, trip in zip(shared, trips, strict=True)
-        ]
-        single.sort(key=lambda m: m.role == SERIAL)
-        return (
-            _band((*single, *rest), child, state, outermost=True)
-            if total > 1
-            else _band(
-                (*(replace(m, role=SERIAL) for m in shared), *rest), child, state, outermost=False
-            )
-        )
-    whole = state.world.names.fresh("n0", INT64)
-    lets: list[Stmt] = []
-    for position, (member, trip) in enumerate(zip(shared, trips, strict=True)):
+    """Several members as one loop: for threads, so that they get equal parts."""
+    names = list(leaves(child))
+    trips: list[int] = []
+    several: list[Member] = []
+    for member in together:
+        trip = count(member, _extent(member, names, state))
         if trip == 1:
             state = _inside(member, names, constant_form(0), 1, state)
-            continue
-        step = math.prod(trips[position + 1 :])
-        value: Expr = binary("/", Var(whole, INT64), integer(step))
-        if math.prod(trips[:position]) > 1:
+        else:
+            trips.append(trip)
+            several.append(member)
+    if len(several) < 2:
+        return _band((*several, *rest), child, state, outermost=parallel and bool(several))
+    whole = state.world.names.fresh("n0", INT64)
+    lets: list[Stmt] = []
+    loops: list[Linear] = []
+    for position, (member, trip) in enumerate(zip(several, trips, strict=True)):
+        value: Expr = binary("/", Var(whole, INT64), integer(math.prod(trips[position + 1 :])))
+        if position > 0:
             value = binary("%", value, integer(trip))
         loop = state.world.names.fresh(_loop_name(member), INT64)
         lets.append(Let(loop, value))
-        state = _inside(member, names, Linear(0, {loop: 1}), trip, state.bound(loop, 0, trip - 1))
-    body = (*lets, *_band(rest, child, state, outermost=False))
-    return (For(whole, integer(0), integer(total), body, parallel=True),)
+        loops.append(Linear(0, {loop: 1}))
+        state = _inside(member, names, loops[-1], trip, state.bound(loop, 0, trip - 1))
+    body = _band(rest, child, state, outermost=False)
+    for member, loop_form in zip(several, loops, strict=True):
+        body = _guarded(member, names, loop_form, body)
+    total = math.prod(trips)
+    return (For(whole, integer(0), integer(total), (*lets, *body), parallel),)
 
 
 def _loop_name(member: Member) -> str:

@@ -115,11 +115,10 @@ def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options
 ) -> tuple[ShapedProgram, Strides]:
     """The program factored, long reductions split, and adjacent dimensions joined."""
-    if options.schedule.factor:
-        shaped = factor(shaped)
-    if options.mapping.parallel:
-        shaped = split(shaped)
-    return coalesce(shaped, strides)
+    if not options.schedule.rewrite:
+        return shaped, strides
+    shaped = factor(shaped)
+    return coalesce(split(shaped) if options.mapping.parallel else shaped, strides)
 
 
 def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tc.backends import c as c_backend
 from tc.backends.c import CBackend
 from tc.builtins import BUILTINS
 from tc.dtypes import (
@@ -45,6 +46,14 @@ from tests.support.lanewise import check, first, lanewise, ramp, run, splat, tak
 
 BACKEND = CBackend()
 pytestmark = pytest.mark.skipif(BACKEND.usable() is not None, reason=str(BACKEND.usable()))
+
+
+@pytest.fixture(autouse=True)
+def _strictly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No text of these tests makes the compiler warn."""
+    strict = ("-pedantic", "-Wall", "-Wextra", "-Werror")
+    monkeypatch.setattr(c_backend, "FLAGS", (*c_backend.FLAGS, *strict))
+
 
 FLOATS = (FLOAT32, FLOAT64)
 INTEGERS = tuple(d for d in DTYPES.values() if d.is_integer)

@@ -322,14 +322,15 @@ def test_bits(lanes: int) -> None:
 # --- lanes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lanes", [4, 16, 3, 12])
+@pytest.mark.parametrize("lanes", [4, 16, 7])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_reduce(dtype: DType, lanes: int) -> None:
-    inputs = pairs(dtype)
+    inputs = {"a": np.resize(samples(dtype), 12 * lanes)}
     a = element("a", dtype, lanes)
     ops = ("min", "max") if dtype == BOOL else ("min", "max", "+", "*")
     if dtype.is_float:
-        inputs["a"] = np.resize([1.0, -2.0, 0.5, 4.0, -0.25], 48).astype(dtype.numpy)  # exact
+        exact = np.resize([1.0, -2.0, 0.5, 4.0, -0.25], 12 * lanes)
+        inputs["a"] = exact.astype(dtype.numpy)
     exprs = [Reduce(op, a, dtype) for op in ops]
     for expr, one, other in zip(exprs, *computed(exprs, inputs, lanes), strict=True):
         agree(one, other, expr)

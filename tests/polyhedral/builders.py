@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 from tc.dtypes import FLOAT32, INT64, DType
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Failure, Kernel
-from tc.polyhedral.lowering import lower
+from tc.options import PRESETS
+from tc.polyhedral import lowering
 from tc.semantics.program import (
     Binary,
     Expr,
@@ -28,6 +30,12 @@ from tc.semantics.program import (
 )
 from tc.source import Source, Span
 
+
+def lower(program: ShapedProgram, strides: Mapping[str, Any], **how: Any) -> Kernel:
+    """The kernel of plain loops in text order."""
+    return lowering.lower(program, strides, options=PRESETS["naive"], **how)
+
+
 SPAN = Span(Source("by hand"), 0, 7)
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -40,7 +48,14 @@ def index(name: str) -> Index:
     return Index(name, span=SPAN)
 
 
-def read(tensor: str, *subscripts: str | Expr, dtype: DType = FLOAT32, site: int = 0) -> Read:
+_SITES = count(1000)
+
+
+def read(
+    tensor: str, *subscripts: str | Expr, dtype: DType = FLOAT32, site: int | None = None
+) -> Read:
+    """A read with a site of its own, unless one is given."""
+    site = next(_SITES) if site is None else site
     places = tuple(index(s) if isinstance(s, str) else s for s in subscripts)
     return Read(tensor, places, dtype, site, span=SPAN)
 

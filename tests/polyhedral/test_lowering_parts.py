@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT64
-from tc.kernel.evaluate import evaluate
-from tc.kernel.folding import binary, integer
-from tc.kernel.ir import Buffer, For, Kernel, Let, Set, Stmt, Store, Var, row_major
 from tc.polyhedral.fills import subtract, zero_fills
-from tc.polyhedral.loops import MAX_LOOPS, Loop, nest
 from tc.polyhedral.naming import Names
 from tests.polyhedral.builders import literal, offset, read, shaped, statement
 
@@ -43,43 +36,6 @@ def test_names_are_no_buffers() -> None:
     names = Names(["t0", "i", "i1"], ["i"])
     assert names.start_region(["i", "i2"]) == {"i": "i3", "i2": "i2"}
     assert names.fresh("t0", FLOAT32) == "t1"
-
-
-# --- loops ------------------------------------------------------------------------------------
-
-
-def visited(loops: list[Loop]) -> list[tuple[int, ...]]:
-    """The points that a nest visits, in order: each stores how many came before it."""
-    shape = tuple(loop.extent for loop in loops)
-    place = tuple(binary("-", loop.index, integer(loop.begin)) for loop in loops)
-    count = Var("n", INT64)
-    body = (Store("o", place, count), Set("n", binary("+", count, integer(1))))
-    out = np.full(shape, -1)
-    buffer = Buffer("o", INT64, shape, row_major(shape), "output")
-    region = (Let("n", integer(0)), *nest(loops, body, Names([], [])))
-    evaluate(Kernel("k", (buffer,), (region,)), {"o": out})
-    return sorted(np.ndindex(shape), key=lambda p: int(out[p]))
-
-
-def loop_depth(stmts: tuple[Stmt, ...]) -> int:
-    return max((1 + loop_depth(s.body) for s in stmts if isinstance(s, For)), default=0)
-
-
-@pytest.mark.parametrize("count", [1, MAX_LOOPS, MAX_LOOPS + 1, 12])
-def test_nest_visits_every_point_once(count: int) -> None:
-    loops = [Loop(f"x{n}", n - 2, 2 if n else 3) for n in range(count)]
-    assert visited(loops) == list(itertools.product(*(range(loop.extent) for loop in loops)))
-    stmts = nest(loops, (), Names([], []), parallel=True)
-    assert loop_depth(stmts) == min(count, MAX_LOOPS)
-    assert isinstance(stmts[0], For)
-    assert stmts[0].parallel
-
-
-def test_nest_drops_single_iterations() -> None:
-    loops = [Loop("i", 5, 1), Loop("j", 0, 3), Loop("k", -1, 1)]
-    assert [loop.index for loop in loops] == [integer(5), Var("j", INT64), integer(-1)]
-    (loop,) = nest(loops, (), Names([], []), parallel=True)
-    assert loop == For("j", integer(0), integer(3), (), parallel=True)
 
 
 # --- zero fills: rule G4 ----------------------------------------------------------------------

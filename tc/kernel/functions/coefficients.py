@@ -172,3 +172,54 @@ LOG10: Mapping[int, Logarithm] = {
         ),
     ),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Erf:
+    """erf(x) = x + x * (c0 + c1 * x**2 + ...) for |x| below `limit`, and beyond
+    1 - exp(d0 + d1 * u + ...) with u = |x| - center, up to where it is 1."""
+
+    limit: float
+    small: tuple[float, ...]
+    center: float
+    is_one: float
+    log_of_rest: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Erfc:
+    """erfc(x) = exp(-x**2) * t * (c0 + c1 * u + ...) with t = 1 / (1 + k * x) and
+    u = t - center, for x from 0 to where it is 0, even in subnormal numbers."""
+
+    k: float
+    center: float
+    is_zero: float
+    coefficients: tuple[float, ...]
+
+
+ERF: Mapping[int, Erf] = {
+    32: Erf(
+        0.9,
+        (
+            0.12837915122509003, -0.3761250972747803, 0.11282002925872803, -0.02677392214536667,
+            0.0050046504475176334, -0.0006053242250345647,
+        ),
+        0.0, 3.93,
+        (
+            -0.00016646301082801074, -1.1277971267700195, -0.636976420879364,
+            -0.10411319881677628, 0.02231486141681671, -0.0030653628055006266,
+            0.00019820172747131437,
+        ),
+    ),
+}
+
+ERFC: Mapping[int, Erfc] = {
+    32: Erfc(
+        0.4000000059604645, 0.6000000238418579, 10.2,
+        (
+            0.4938124716281891, 0.8060791492462158, 0.9003055691719055, 0.6075316071510315,
+            0.11042243987321854, -0.17330406606197357, -0.08755099773406982, 0.07340729236602783,
+            0.03498080000281334, -0.04501909017562866,
+        ),
+    ),
+}  # fmt: skip

@@ -56,10 +56,8 @@ def expm1(x: Vector) -> Vector:
 def tanh(x: Vector) -> Vector:
     """t / (t + 2) for t = exp(2 |x|) - 1; 1 where the table ends."""
     size = abs(x)
-    doubled = size + size
-    table = EXP[x.dtype.bits]
-    rest, power = _with_one_power(doubled.at_most(2.0 * TANH_IS_ONE[x.dtype.bits]), table)
-    t = fma(rest, power, power - 1.0)
+    doubled = (size + size).at_most(2.0 * TANH_IS_ONE[x.dtype.bits])
+    t = rough_expm1(doubled)
     return (t / (t + 2.0)).copysign(x)
 
 
@@ -83,14 +81,29 @@ def _parts(x: Vector, table: Exponential, shift: int = 0) -> _Parts:
     return _Parts(rest, two_n)
 
 
-def _with_one_power(x: Vector, table: Exponential) -> tuple[Vector, Vector]:
-    """b**r - 1 and 2**n, where that is a normal number."""
-    rest, bits = _reduced(x, table, x.format.bias)
-    return rest, (bits << x.format.fraction).as_float
+def rough_expm1(x: Vector) -> Vector:
+    """expm1 to some two units in the last place, where 2**n is a normal number."""
+    table, form = EXP[x.dtype.bits], x.format
+    whole = form.whole + form.bias
+    shifted = fma(x, table.per_unit, whole)
+    rest = fma(shifted - whole, -table.unit, x)
+    grown = fma(rest * rest, horner(rest, table.coefficients), rest)
+    power = (shifted.bits << form.fraction).as_float
+    return fma(grown, power, power - 1.0)
 
 
-def _reduced(x: Vector, table: Exponential, offset: int) -> tuple[Vector, Vector]:
-    """b**r - 1, and bits whose low half is n + offset."""
+def exp_of_sum(x: Vector, low: Vector, factor: Vector) -> Vector:
+    """exp(x + low) * factor, with one rounding at the end; low is much the smaller."""
+    table = EXP[x.dtype.bits]
+    parts = _Parts(*_reduced(x, table, 2 * x.format.bias, low))
+    first, second = parts.powers
+    return fma(parts.rest, factor, factor) * first * second
+
+
+def _reduced(
+    x: Vector, table: Exponential, offset: int, low: Vector | None = None
+) -> tuple[Vector, Vector]:
+    """b**r - 1 for b**(x + low), and bits whose low half is n + offset."""
     whole = x.format.whole + offset
     if table.per_unit == 1.0:
         shifted = x + whole
@@ -100,7 +113,8 @@ def _reduced(x: Vector, table: Exponential, offset: int) -> tuple[Vector, Vector
     shifted = fma(x, table.per_unit, whole)
     n = shifted - whole
     # r is the sum of two numbers: one would have half the error of the whole result
-    high, low = fma(n, -table.unit, x), n * -table.unit_rest
+    high = fma(n, -table.unit, x)
+    low = n * -table.unit_rest if low is None else fma(n, -table.unit_rest, low)
     rest = high + low
     if table.slope == 1.0:
         small = fma(rest * rest, horner(rest, table.coefficients), low)
