@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1, help="repeat all and take medians")
     parser.add_argument("--threads", type=int, default=Settings.threads)
     parser.add_argument("--quick", action="store_true", help="3 rounds, coarser limits")
+    parser.add_argument("--least", action="store_true", help="tables from least times")
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds before a busy turn")
+    parser.add_argument("--niceness", type=int, default=0, help="of a peer in its turn")
     parser.add_argument("--out", type=Path, help="where to write .json and .md; else nowhere")
     parser.add_argument("--save", action="store_true", help="write into bench/results")
     chosen = parser.parse_args(given)
@@ -85,7 +89,7 @@ def measured_run(
     kernels: Sequence[Kernel], names: Sequence[str], settings: Settings, runs: Runs
 ) -> None:
     """Adds one run of each kernel to `runs`, in fresh processes."""
-    peers = [PeerProcess(name, settings.threads) for name in names]
+    peers = [PeerProcess(name, settings.threads, settings.niceness) for name in names]
     try:
         with tempfile.TemporaryDirectory() as folder:
             for kernel in kernels:
@@ -120,8 +124,10 @@ def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Li
 
 def main(given: Sequence[str] | None = None) -> None:
     chosen = arguments_of(given)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     kernels, names = select(words(chosen.kernels)), words(chosen.peers)
-    settings = Settings(chosen.threads, 3 if chosen.quick else chosen.rounds)
+    rounds = min(chosen.rounds, 3) if chosen.quick else chosen.rounds
+    settings = Settings(chosen.threads, rounds, patience=chosen.wait, niceness=chosen.niceness)
     packages = tuple(dict.fromkeys(p for name in names for p in PEERS[name].packages))
     described = cpu_machine.describe(packages, settings.threads)
     step = 3 if chosen.quick else 1
@@ -129,7 +135,7 @@ def main(given: Sequence[str] | None = None) -> None:
     for _ in range(chosen.runs):
         measured_run(kernels, names, settings, runs)
     limits = limits.best(measured_limits(settings.threads, step))
-    rows = [row_of(kernel, runs[kernel.name], limits) for kernel in kernels]
+    rows = [row_of(kernel, runs[kernel.name], limits, least=chosen.least) for kernel in kernels]
     heading = cpu_machine.one_line(described)
     print(f"\n{heading}\n{limits_text(limits)}\n\n{table(rows, names)}\n\n{summary(rows)}")
     if failed := failures_text(rows):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,17 +23,24 @@ SLOW = 0.5
 
 @dataclass(frozen=True)
 class Settings:
-    """How long is measured: rounds, seconds of a peer's turn, seconds to build one form."""
+    """How long is measured: rounds, seconds of a peer's turn, seconds to build one form. On a
+    machine that others use too: seconds to wait for it before a turn, and the niceness of a turn,
+    below 0 to go before others."""
 
     threads: int = 2
     rounds: int = 15
     turn: float = 0.03
-    build_limit: float = 20.0
+    build_limit: float = 30.0
+    patience: float = 0.0
+    niceness: int = 0
 
 
 @dataclass
 class Timing:
     """What one peer did with one kernel; `reason` says why there are no seconds.
+
+    `seconds` and `high` are the median and the largest of the rounds' medians, `low` the least
+    time of a batch of calls: the one to look at on a machine that others use.
 
     `error` is in units of the kernel's tolerance, the larger of those before and after timing.
     `failures` names the forms that could not be built or were wrong.
@@ -133,19 +142,42 @@ def alternate(
             slow = (timing.seconds or 0) > SLOW
             if timing.reason or (slow and number >= 2):
                 continue
+            await_quiet(settings.patience)
             try:
                 answer = peer.ask("sample", CALL_LIMIT, budget=settings.turn)
             except PeerError as error:
                 timing.reason = error.reason
                 continue
             samples[peer.name].append(statistics.median(answer["samples"]))
+            timing.low = min(timing.low or math.inf, *answer["samples"])
     for name, taken in samples.items():
         timing = timings[name]
         if timing.reason or not taken:
             timing.seconds = None
             continue
         timing.seconds, timing.samples = statistics.median(taken), len(taken)
-        timing.low, timing.high = min(taken), max(taken)
+        timing.high = max(taken)
+
+
+def processor_seconds() -> tuple[float, float]:
+    """Ticks that all cores spent, in all and at work; zeros where the system does not say."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [float(word) for word in file.readline().split()[1:]]
+    except OSError:
+        return 0.0, 0.0
+    return sum(ticks), sum(ticks) - ticks[3] - ticks[4]
+
+
+def await_quiet(patience: float) -> None:
+    """Returns once the cores were idle for a moment, or patience is at its end."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        before = processor_seconds()
+        time.sleep(0.05)
+        total, busy = (now - old for now, old in zip(processor_seconds(), before, strict=True))
+        if busy <= 0.1 * total:
+            return
 
 
 def finish(peer: PeerProcess, timing: Timing, expected: Mapping[str, Any]) -> None:

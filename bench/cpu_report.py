@@ -85,8 +85,18 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def row_of(kernel: Kernel, runs: Sequence[Run], limits: Limits) -> Row:
-    per_run = [{n: t.seconds for n, t in run.items() if t.seconds is not None} for run in runs]
+def times_of(run: Run, least: bool) -> dict[str, float]:
+    """
+    >>> times_of({"numpy": Timing(2.0, low=1.5), "jax": Timing(reason="absent")}, False)
+    {'numpy': 2.0}
+    """
+    times = {name: t.low if least else t.seconds for name, t in run.items() if not t.reason}
+    return {name: time for name, time in times.items() if time is not None}
+
+
+def row_of(kernel: Kernel, runs: Sequence[Run], limits: Limits, *, least: bool = False) -> Row:
+    """With `least`, from the least times instead of the medians of rounds."""
+    per_run = [times_of(run, least) for run in runs]
     names = {name: None for run in runs for name in run}
     seconds = {
         name: statistics.median([run[name] for run in per_run if name in run])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tc.backends.base import KernelText
     from tc.backends.registry import usable_names as backends
     from tc.compiled import Compiled, TensorInfo
+    from tc.device import Device
     from tc.errors import (
         AccessError,
         BackendError,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
         TCError,
         TCWarning,
     )
-    from tc.options import Options
+    from tc.options import MappingOptions, Options, ScheduleOptions
     from tc.source import Source
 
 __version__ = "0.1.0"
@@ -50,12 +51,15 @@ __all__ = [
     "CheckError",
     "Compiled",
     "Definitions",
+    "Device",
     "InputError",
     "InternalError",
     "KernelText",
+    "MappingOptions",
     "Options",
     "ParseError",
     "RangeError",
+    "ScheduleOptions",
     "Source",
     "TCError",
     "TCWarning",
@@ -75,7 +79,8 @@ _HOMES = {
     "tc.backends.base": ("KernelText",),
     "tc.compiled": ("Compiled", "TensorInfo"),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
-    "tc.options": ("Options",),
+    "tc.device": ("Device",),
+    "tc.options": ("MappingOptions", "Options", "ScheduleOptions"),
     "tc.source": ("Source",),
 }
 _MODULES = ("backends", "cache")  # the first can be called

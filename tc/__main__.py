@@ -24,7 +24,9 @@ from tc.api import emit, explain
 from tc.backends import registry
 from tc.dtypes import BOOL
 from tc.errors import InputError, TCError, TCWarning
+from tc.explanation import STAGES
 from tc.frontend.format import format_source
+from tc.options import PRESETS, Options
 from tc.pipeline import check_defs, check_module, parse_source
 from tc.semantics.program import Literal, Program, Size, Tensor
 from tc.source import Source
@@ -94,7 +96,14 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--check", action="store_true", help="status 1 where a file would change")
     fmt.set_defaults(command=_fmt)
 
-    explained = _program_command(commands, "explain", "show ranges, shapes and work at given sizes")
+    explained = _program_command(commands, "explain", "show what tc makes of it at given sizes")
+    explained.add_argument(
+        "--stage",
+        choices=(*STAGES, "all"),
+        help="one stage, or all, in place of the ranges and a summary",
+    )
+    explained.add_argument("--backend", default="numba", choices=registry.names())
+    _add_preset(explained)
     explained.set_defaults(command=_explain)
 
     run = _program_command(commands, "run", "run a def on arrays")
@@ -112,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
 
     emitted = _program_command(commands, "emit", "print the code made for given sizes")
     emitted.add_argument("--backend", default="c", choices=registry.names())
+    _add_preset(emitted)
     emitted.set_defaults(command=_emit)
 
     kept = commands.add_parser("cache", help="the kernels that are kept on disk")
@@ -134,6 +144,12 @@ def _program_command(commands: Any, name: str, text: str) -> argparse.ArgumentPa
     parser.add_argument("values", nargs="*", metavar="NAME=VALUE", default=[])
     parser.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
     return parser
+
+
+def _add_preset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset", choices=tuple(PRESETS), help="options by name, where tc is not to choose"
+    )
 
 
 def _seed(text: str) -> int:
@@ -204,14 +220,27 @@ def _fmt(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     source, _, values = _program_and_values(arguments)
-    print(explain(source, values, entry=arguments.entry))
+    explanation = explain(
+        source,
+        values,
+        entry=arguments.entry,
+        stage=arguments.stage,
+        backend=arguments.backend,
+        options=_options(arguments),
+    )
+    print(explanation)
     return 0
 
 
 def _emit(arguments: argparse.Namespace) -> int:
     source, _, values = _program_and_values(arguments)
-    print(emit(source, values, entry=arguments.entry, backend=arguments.backend))
+    options, backend = _options(arguments), arguments.backend
+    print(emit(source, values, entry=arguments.entry, backend=backend, options=options))
     return 0
+
+
+def _options(arguments: argparse.Namespace) -> Options | None:
+    return None if arguments.preset is None else PRESETS[arguments.preset]
 
 
 def _show_cache(_: argparse.Namespace) -> int:

@@ -11,11 +11,12 @@ from tc.arguments import bind_collection, read_inputs, signature_of
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
 from tc.compiled import Compiled, check_initial, sizes_of_arrays, warn_doubts
+from tc.device import Device
 from tc.errors import BackendError, InputError
-from tc.explanation import Explanation, explain_shaped
+from tc.explanation import Explanation, check_stage
 from tc.options import Options
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
-from tc.pipeline import check_defs, check_module, parse_source, shape_program, trace
+from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.semantics.bound import error_bound as bound_of_shaped
 from tc.semantics.program import Program
 from tc.semantics.suggest import nearest
@@ -200,13 +201,15 @@ def emit(
     backend: str = "c",
     options: Options | None = None,
     check: bool = False,
+    device: Device | None = None,
 ) -> KernelText:
     """The code for one set of sizes in a backend's language, without running a compiler.
 
     `inputs_or_sizes` is a sequence with an array, a number or a shape as a tuple per input, or a
     dict by name of such inputs and of sizes; what follows from the others may be left out, and
     without an array an input is row-major. `str` of the result is the code, for outputs that
-    start fresh; with `check` it tests what `compile` tests.
+    start fresh; with `check` it tests what `compile` tests. `device` is the processor that it is
+    for, by default this one.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> print(emit(mv, {"M": 2, "K": 3}))  # doctest: +ELLIPSIS
@@ -214,35 +217,83 @@ def emit(
     """
     found = registry.get(backend)
     if not isinstance(found, Backend):
-        raise BackendError(
-            f"the backend {backend!r} runs the text itself: it has no code to show",
-            repair='backend="c"',
-        )
-    chosen = _options(options)
-    stages = trace(
-        _source(src),
-        entry,
-        lambda program: resolve_sizes(program, inputs_or_sizes),
-        found,
-        chosen,
-        check=check,
-    )
+        raise _runs_text(backend)
+    stages = _trace(src, inputs_or_sizes, entry, found, options, check, device)
     warn_doubts((*stages.program.doubts, *stages.shaped.doubts), 2)
     return stages.text
 
 
-def explain(src: str | Source, inputs_or_sizes: object, *, entry: str | None = None) -> Explanation:
+def explain(
+    src: str | Source,
+    inputs_or_sizes: object,
+    *,
+    entry: str | None = None,
+    stage: str | None = None,
+    backend: str = "numba",
+    options: Options | None = None,
+    check: bool | None = None,
+    device: Device | None = None,
+) -> Explanation:
     """What tc makes of a program at given sizes; `str` of the result is the explanation.
 
-    `inputs_or_sizes` is as for `emit`. The text shows the kind and range of each variable and the
-    accesses that fixed it, shapes and dtypes, preconditions (G6), operations and bytes.
+    `inputs_or_sizes` and `device` are as for `emit`, `backend`, `options` and `check` as for
+    `compile`. The text shows the kind and range of each variable and the accesses that fixed it,
+    shapes and dtypes, preconditions (G6), operations and bytes; then the schedule, how it was
+    mapped to the processor, and how fast that can be. With `stage` it shows one stage of the
+    compiler, or "all"; `stages` of the result has them by name.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
-    >>> explain(mv, {"M": 2, "K": 3}).total.operations
+    >>> explanation = explain(mv, {"M": 2, "K": 3})
+    >>> explanation.total.operations
     12
+    >>> list(explanation.stages)  # doctest: +NORMALIZE_WHITESPACE
+    ['ranges', 'rewrite', 'scop', 'dependences', 'schedule', 'mapping', 'loops', 'kernel',
+     'estimate', 'source']
     """
+    check_stage(stage)
+    found = registry.get(backend)
+    if isinstance(found, Backend):
+        check = found.checks_by_default if check is None else check
+        stages = _trace(src, inputs_or_sizes, entry, found, options, check, device)
+        return Explanation(stages.shaped, stages, stage)
+    if stage not in (None, "ranges", "all"):
+        raise _runs_text(backend)
     program = _program(src, entry)
-    return explain_shaped(shape_program(program, resolve_sizes(program, inputs_or_sizes)))
+    shaped = shape_program(program, resolve_sizes(program, inputs_or_sizes))
+    return Explanation(shaped, stage=stage)
+
+
+def _runs_text(backend: str) -> BackendError:
+    return BackendError(
+        f"the backend {backend!r} runs the text itself: it has no code to show",
+        repair='backend="c"',
+    )
+
+
+def _trace(
+    src: str | Source,
+    inputs_or_sizes: object,
+    entry: str | None,
+    backend: Backend,
+    options: Options | None,
+    check: bool,
+    device: Device | None,
+) -> Trace:
+    if device is not None and not isinstance(device, Device):
+        raise BackendError(
+            f"device= is a tc.Device, and not of type {type(device).__name__}",
+            repair="tc.Device(vector_bits=256)",
+        )
+    _check_entry(entry)
+    return trace(
+        _source(src),
+        entry,
+        lambda program: resolve_sizes(program, inputs_or_sizes),
+        backend,
+        _options(options),
+        check=check,
+        device=device,
+    )
 
 
 def _source(src: object) -> Source:
@@ -257,9 +308,13 @@ def _source(src: object) -> Source:
 
 
 def _program(src: object, entry: str | None) -> Program:
+    _check_entry(entry)
+    return check_module(parse_source(_source(src)), entry)
+
+
+def _check_entry(entry: object) -> None:
     if entry is not None and not isinstance(entry, str):
         raise InputError(f"entry= is the name of a def, and not of type {type(entry).__name__}")
-    return check_module(parse_source(_source(src)), entry)
 
 
 def _function(

@@ -20,6 +20,7 @@ import shlex
 import stat
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -174,6 +175,7 @@ class Store:
 
 _store: Store | None = None
 _enabled = True
+_noted = threading.local()
 
 
 def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMIT) -> None:
@@ -214,6 +216,18 @@ def remove(key: str) -> None:
     """Removes what is kept under a key, as it proved useless."""
     if _enabled:
         store().remove(key)
+
+
+def note_chance() -> None:
+    """Says that what this thread is making depends on chance, such as a limit of time, so that it
+    must not be kept: it might be better the next time."""
+    _noted.chances = chances() + 1
+
+
+def chances() -> int:
+    """How often this thread has called `note_chance`."""
+    found: int = getattr(_noted, "chances", 0)
+    return found
 
 
 def digest(*parts: str) -> str:

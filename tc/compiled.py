@@ -18,6 +18,7 @@ from tc.arrays import NUMPY
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
 from tc.errors import BackendError, InputError, TCError, TCWarning, render
+from tc.explanation import Explanation
 from tc.kernel.ir import Kernel, row_major
 from tc.options import Options
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
@@ -28,6 +29,7 @@ from tc.pipeline import (
     lower_program,
     parse_source,
     shape_program,
+    trace,
 )
 from tc.semantics.program import Doubt, Program, ShapedProgram
 from tc.sizes import CallSizes, as_collection, resolve_sizes
@@ -187,6 +189,21 @@ class Compiled:
                 repair='backend="c"',
             )
         return special.runner.source
+
+    def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
+        """What tc makes of the program for such inputs, from ranges to code: `print` shows the
+        ranges and a summary, `.stages` has a text of every stage.
+
+        The code explained is that of a call without outputs=, unless the program needs them.
+        """
+        sizes = self._sizes(inputs_or_sizes, named)
+        if not isinstance(self._backend, Backend):
+            return Explanation(shape_program(self.program, sizes))
+        source, name = self.program.source, self.program.name
+        stages = trace(
+            source, name, lambda _: sizes, self._backend, self.options, check=self.check
+        )
+        return Explanation(stages.shaped, stages)
 
     def __repr__(self) -> str:
         inputs = ", ".join(p.text for p in self.signature.inputs)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_PROCESSORS = Path("/sys/devices/system/cpu")
+_CACHES = _PROCESSORS / "cpu0/cache"
+_MAX_CLOCK = _PROCESSORS / "cpu0/cpufreq/cpuinfo_max_freq"
+_PROCESSOR_INFO = Path("/proc/cpuinfo")
+
+FLOPS_PER_LANE = 4
+"""Of a cycle: two units for fused multiply-add, as wide as vectors are, are assumed."""
+
+GBYTES_PER_CORE = 10.0
+"""What one core is assumed to get from memory, in GB/s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A processor. `vector_bits` is 0 where there are no vectors; caches are in bytes, per core
     (`l3`: in all); `threads` is how many run at the same time. `gflops` (float32, all threads)
-    and `gbytes` (per second, from memory) are for estimates only; 0 where nothing is known.
+    and `gbytes` (per second, from memory) are for estimates only, and decide nothing, so devices
+    that differ only there are equal; 0 where nothing is known.
 
     >>> Device(vector_bits=512).lanes(32), Device(vector_bits=0).lanes(32)
     (16, 1)
@@ -26,8 +36,8 @@ class Device:
     l2: int = 512 << 10
     l3: int = 8 << 20
     threads: int = 1
-    gflops: float = 0.0
-    gbytes: float = 0.0
+    gflops: float = field(default=0.0, repr=False, compare=False)
+    gbytes: float = field(default=0.0, repr=False, compare=False)
 
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits a vector holds; 1 without vectors."""
@@ -36,22 +46,53 @@ class Device:
 
 @cache
 def host() -> Device:
-    """The processor that runs this process; what cannot be found out has its default."""
-    bits = _vector_bits()
+    """The processor that runs this process; what cannot be found out has its default.
+
+    How fast it is, is assumed from its clock and its cores, not measured.
+    """
+    bits, cores = _vector_bits(), _cores()
     return Device(
         vector_bits=bits,
         vector_registers=32 if bits == 512 else 16,
         l1=_cache_bytes(1, 32 << 10),
         l2=_cache_bytes(2, 512 << 10),
         l3=_cache_bytes(3, 8 << 20),
-        threads=_threads(),
+        threads=len(_available()),
+        gflops=_clock() / 1e9 * max(1, bits // 32) * FLOPS_PER_LANE * cores,
+        gbytes=GBYTES_PER_CORE * cores,
     )
 
 
-def _threads() -> int:
+def _available() -> set[int]:
+    """The numbers of the processors that may run this process."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _cores() -> int:
+    """How many cores they belong to: two threads of one share its units."""
+    cores = set()
+    for number in _available():
+        siblings = _PROCESSORS / f"cpu{number}/topology/thread_siblings_list"
+        try:
+            cores.add(siblings.read_text().strip())
+        except OSError:
+            return len(_available())
+    return len(cores)
+
+
+def _clock() -> float:
+    """Cycles per second, as Linux tells them; 0 where it does not."""
+    try:
+        return int(_MAX_CLOCK.read_text()) * 1e3
+    except (OSError, ValueError):
+        pass
+    try:
+        lines = _PROCESSOR_INFO.read_text(errors="replace").splitlines()
+        return max(float(x.partition(":")[2]) * 1e6 for x in lines if x.startswith("cpu MHz"))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _vector_bits() -> int:

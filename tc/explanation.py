@@ -1,33 +1,31 @@
 """What tc made of a program at given sizes, as a value whose text reads as an explanation.
 
-Per statement: the kind of each variable, its range as numbers and as an expression of the sizes,
-the accesses that fixed it, the reduction, and the work; then the shapes and dtypes of all
-tensors, and the preconditions that were checked (G6).
+Its stages are those of the compiler. The first, "ranges", tells per statement the kind of each
+variable, its range as numbers and as an expression of the sizes, the accesses that fixed it, the
+reduction, and the work; the shapes and dtypes of all tensors, and the preconditions that were
+checked (G6). Most others are told by `tc.polyhedral.narrative`; the last is the backend's code.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tabulate import tabulate
 
+from tc.errors import InputError
+from tc.pipeline import Trace
+from tc.polyhedral.narrative import Story, tell
 from tc.semantics.program import (
-    Binary,
-    Call,
     Convert,
-    Expr,
     Range,
-    Read,
     ShapedProgram,
     ShapedStatement,
     Statement,
-    Unary,
-    children,
     walk,
 )
 from tc.semantics.symbolic import to_text
+from tc.semantics.work import Work, program_work, statement_work
 
 OPERATORS = {
     "=": "assigns",
@@ -36,6 +34,22 @@ OPERATORS = {
     "min": "takes the minimum",
     "max": "takes the maximum",
 }
+TITLES = {
+    "ranges": "what was inferred",
+    "rewrite": "the same with fewer operations",
+    "scop": "statements as sets",
+    "dependences": "what must stay in order",
+    "schedule": "the order of instances",
+    "mapping": "tiles, vectors, registers, caches, threads",
+    "loops": "the tree as a loop program",
+    "kernel": "the loop program as it is printed",
+    "estimate": "how fast it can be",
+    "source": "the code",
+}
+STAGES = tuple(TITLES)
+SUMMARY = ("ranges", "rewrite", "schedule", "mapping", "estimate")
+"""What is shown where no stage is asked for."""
+
 STARTS = {
     "written": "continues from what an earlier statement wrote",
     "caller": "continues from outputs= if given, else starts at the identity (R3)",
@@ -44,30 +58,18 @@ STARTS = {
 
 
 @dataclass(frozen=True)
-class Work:
-    """Arithmetic operations (functions count as one) and compulsory traffic in bytes: each
-    element touched counted once."""
-
-    operations: int
-    bytes: int
-
-    @property
-    def intensity(self) -> float:
-        """Operations per byte."""
-        return self.operations / self.bytes if self.bytes else math.inf
-
-    def __str__(self) -> str:
-        return (
-            f"{scaled(self.operations)}flop, {scaled(self.bytes)}B, "
-            f"{self.intensity:.3g} flop per byte"
-        )
-
-
-@dataclass(frozen=True)
 class Explanation:
-    """The result of `tc.explain`; `str` is its text, `shaped` what it tells about."""
+    """The result of `tc.explain` and of `Compiled.explain`.
+
+    `stages` has the text of each stage by its name (`STAGES`); `str` is the text of `stage`: "all"
+    of them, or, without one, the ranges and a summary of what the compiler did. `shaped` and
+    `trace` are what the texts tell about; `trace` is None for a backend that runs the text itself,
+    which has no stage but the ranges.
+    """
 
     shaped: ShapedProgram
+    trace: Trace | None = None
+    stage: str | None = None
 
     def work(self, statement: ShapedStatement) -> Work:
         return statement_work(self.shaped, statement)
@@ -76,78 +78,62 @@ class Explanation:
     def total(self) -> Work:
         """Operations of all statements; bytes of inputs and outputs, each element that can be
         touched counted once."""
-        return Work(
-            sum(self.work(s).operations for s in self.shaped.statements),
-            sum(_traffic(self.shaped).values()),
-        )
+        return program_work(self.shaped)
+
+    @property
+    def stages(self) -> Mapping[str, str]:
+        """The texts by stage, in order; each is made when it is asked for."""
+        return _Stages(self)
 
     def __str__(self) -> str:
-        return "\n".join(line.rstrip() for line in _lines(self)).rstrip("\n")
+        if self.stage is None:
+            return _joined(self.stages, SUMMARY)
+        if self.stage == "all":
+            return _joined(self.stages, STAGES)
+        return self.stages[self.stage]
 
     __repr__ = __str__
 
 
-def explain_shaped(shaped: ShapedProgram) -> Explanation:
-    """The explanation of a shaped program."""
-    return Explanation(shaped)
+class _Stages(Mapping[str, str]):
+    def __init__(self, explanation: Explanation) -> None:
+        self._explanation = explanation
+        self._names = STAGES if explanation.trace else STAGES[:1]
+
+    def __getitem__(self, stage: str) -> str:
+        if stage not in self._names:
+            raise KeyError(stage)
+        trace = self._explanation.trace
+        if stage == "ranges" or trace is None:
+            lines = (line.rstrip() for line in _lines(self._explanation))
+            return "\n".join(lines).rstrip("\n")
+        if stage == "source":
+            return str(trace.text).rstrip("\n")
+        return tell(Story(trace.lowering, trace.shaped, trace.options, trace.device), stage)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
-def scaled(number: float) -> str:
-    """A count with three digits and a decimal prefix.
-
-    >>> scaled(925_000_000), scaled(12)
-    ('925 M', '12 ')
-    """
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= factor:
-            return f"{number / factor:.3g} {prefix}"
-    return f"{number:.3g} "
+def _joined(stages: Mapping[str, str], wanted: Sequence[str]) -> str:
+    parts = [stages["ranges"]]
+    for stage in wanted[1:]:
+        if stage in stages:
+            title = f"=== {stage}: {TITLES[stage]}"
+            parts.append(f"{title}\n\n{stages[stage]}")
+    return "\n\n".join(parts)
 
 
-def statement_work(shaped: ShapedProgram, statement: ShapedStatement) -> Work:
-    """Operations over all instances, and the bytes of the tensors that it touches: an element
-    read or written counts once, and no more elements than instances."""
-    instances = _instances(statement)
-    stmt = statement.statement
-    per_instance = sum(map(_is_operation, _values(stmt.rhs))) + (stmt.op != "=")
-    traffic = sum(
-        min(math.prod(shaped.shapes[name]), instances) * shaped.program.tensors[name].dtype.bytes
-        for name in _touched(stmt)
-    )
-    return Work(per_instance * instances, traffic)
-
-
-def _instances(statement: ShapedStatement) -> int:
-    return math.prod(r.extent for r in statement.ranges.values())
-
-
-def _touched(statement: Statement) -> set[str]:
-    return {statement.target, *(n.tensor for n in walk(statement.rhs) if isinstance(n, Read))}
-
-
-def _traffic(shaped: ShapedProgram) -> dict[str, int]:
-    """Bytes of each input and output that the statements touch, no more than it has."""
-    program = shaped.program
-    touched = dict.fromkeys((*program.inputs, *program.outputs), 0)
-    for statement in shaped.statements:
-        for name in touched.keys() & _touched(statement.statement):
-            touched[name] += _instances(statement)
-    return {
-        name: min(math.prod(shaped.shapes[name]), count) * program.tensors[name].dtype.bytes
-        for name, count in touched.items()
-    }
-
-
-def _values(expr: Expr) -> Iterator[Expr]:
-    """The expression without what only computes subscripts."""
-    yield expr
-    if not isinstance(expr, Read):
-        for child in children(expr):
-            yield from _values(child)
-
-
-def _is_operation(expr: Expr) -> bool:
-    return isinstance(expr, Binary | Unary | Call)
+def check_stage(stage: object) -> None:
+    """InputError for what is no stage that an explanation can show."""
+    names = (*STAGES, "all")
+    if stage is not None and stage not in names:
+        raise InputError(
+            f"stage={stage!r}: there are {', '.join(map(repr, names))}", repair='stage="schedule"'
+        )
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:

@@ -3,7 +3,8 @@
     Source --parse--> Module --check--> Program --infer_ranges--> ShapedProgram
         --lower--> Kernel --emit--> KernelText
 
-`trace` runs them all and keeps every result with the time it took.
+`trace` runs them all and keeps every result with the time it took; what `lower` consists of, and
+made, is in `tc.polyhedral.lowering`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tc.backends.base import Backend, KernelText
+from tc.device import Device, host
 from tc.frontend.ast import Module
 from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.polyhedral.lowering import lower
+from tc.polyhedral.lowering import Lowering, lower, trace_lowering
 from tc.semantics.check import check, check_all
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges import infer_ranges
@@ -30,14 +32,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Trace:
-    """What each stage made of a program, and the seconds that each took, by its name."""
+    """What each stage made of a program for `device`, and the seconds that each took, by its name;
+    `lowering` has the parts of `lower`."""
 
     module: Module
     program: Program
     shaped: ShapedProgram
-    kernel: Kernel
+    lowering: Lowering
     text: KernelText
+    options: Options
+    device: Device
     seconds: Mapping[str, float]
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.lowering.kernel
 
 
 def parse_source(source: Source) -> Module:
@@ -86,8 +95,11 @@ def trace(
     options: Options,
     *,
     check: bool,
+    device: Device | None = None,
 ) -> Trace:
-    """All stages for one set of sizes, which `resolve` finds once the program is known."""
+    """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
+    device, by default this machine."""
+    device = device or host()
     seconds: dict[str, float] = {}
 
     def timed(stage: str, run: Callable[[], T]) -> T:
@@ -100,14 +112,19 @@ def trace(
     program = timed("check", lambda: check_module(module, entry))
     sizes = resolve(program)
     shaped = timed("infer_ranges", lambda: shape_program(program, sizes))
-    kernel = timed(
+    lowering = timed(
         "lower",
-        lambda: lower_program(
-            shaped, sizes, options=options, initial=frozenset(program.needs_initial), check=check
+        lambda: trace_lowering(
+            shaped,
+            element_strides(shaped, sizes),
+            initial=frozenset(program.needs_initial),
+            check=check,
+            options=options,
+            device=device,
         ),
     )
-    text = timed("emit", lambda: emit_kernel(kernel, backend, options))
-    return Trace(module, program, shaped, kernel, text, seconds)
+    text = timed("emit", lambda: emit_kernel(lowering.kernel, backend, options))
+    return Trace(module, program, shaped, lowering, text, options, device, seconds)
 
 
 def element_strides(shaped: ShapedProgram, sizes: CallSizes) -> dict[str, tuple[int, ...]]:

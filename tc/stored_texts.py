@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -33,14 +34,19 @@ def stored_text(
         return make()
     how = (backend.name, repr(options), str(check), repr(sorted(initial)))
     where = (repr(sorted(strides.items())), repr(device.host()), _isl())
-    key = disk.digest("text", *how, *where, *canonical(shaped))
+    try:
+        key = disk.digest("text", *how, *where, *canonical(shaped))
+    except RecursionError:  # nested too deeply to be written down
+        return make()
     stored = disk.get(key)
     if stored is not None:
-        kept: KernelText = pickle.loads(stored)
+        kept: KernelText = pickle.loads(zlib.decompress(stored))
         return kept
+    chances = disk.chances()
     text = make()
-    with contextlib.suppress(RecursionError):  # nested too deeply for pickle
-        disk.put(key, pickle.dumps(text))
+    if disk.chances() == chances:
+        with contextlib.suppress(RecursionError):
+            disk.put(key, zlib.compress(pickle.dumps(text), 1))  # to a tenth
     return text
 
 

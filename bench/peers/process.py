@@ -13,12 +13,14 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bench.peers.catalogue import environment
 
 ROOT = Path(__file__).parent.parent.parent
 START_LIMIT = 120.0
+TIMED = ("choose", "sample")
+"""The questions that run at the process's own niceness; building does not hurry."""
 
 
 class PeerError(Exception):
@@ -37,13 +39,14 @@ class PeerProcess:
     disturb nobody. `missing` is why the peer cannot start at all: it is not tried again.
     """
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, niceness: int = 0) -> None:
         self.name = name
+        self._niceness = niceness
         self.version = ""
         self.missing = ""
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log: IO[bytes] | None = None
         self._unread = b""
 
     def ask(self, do: str, limit: float, **values: Any) -> Mapping[str, Any]:
@@ -53,6 +56,7 @@ class PeerProcess:
             raise PeerError(self.missing)
         if self._process is None:
             self._start()
+        self._set_niceness(self._niceness if do in TIMED else 0)
         self._signal(signal.SIGCONT)
         try:
             self._send({"do": do, **values})
@@ -70,10 +74,11 @@ class PeerProcess:
                     pipe.close()
         self._process.wait()
         self._process = None
+        if self._log is not None:
+            self._log.close()
 
     def _start(self) -> None:
-        self._log.seek(0)
-        self._log.truncate()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._unread = b""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.peers.worker", self.name, str(self._threads)],
@@ -131,11 +136,24 @@ class PeerProcess:
         return line
 
     def _dead(self, at: str) -> PeerError:
-        code = self._process.wait() if self._process is not None else None
+        code = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self._process.wait(5)
+        last: list[str] = []
+        if self._log is not None:
+            self._log.seek(0)
+            last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
         self.end()
-        self._log.seek(0)
-        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
         return PeerError(f"the process ended with {code}: {' '.join(last)}"[:400], at)
+
+    def _set_niceness(self, niceness: int) -> None:
+        if self._niceness and self._process is not None:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PGRP, self._process.pid, niceness)
+            with contextlib.suppress(OSError):
+                group = Path(f"/proc/{self._process.pid}/autogroup")
+                group.write_text(str(niceness), encoding="ascii")
 
     def _signal(self, number: int) -> None:
         if self._process is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tc.backends.c_templates import INLINE
 from tc.backends.c_types import C_TYPES
 from tc.dtypes import DType
 
-INLINE = "static inline __attribute__((always_inline))"
 HAS_SHUFFLES = "defined(__clang__) || __GNUC__ >= 12"
-REDUCTIONS = ("sum", "product", "least", "greatest")
+_OPERATORS = {"sum": "+", "product": "*", "any": "|", "all": "&"}
+REDUCTIONS = (*_OPERATORS, "least", "greatest")
 
 
 def lanes_text(lanes: tuple[int, ...]) -> str:
@@ -60,9 +61,11 @@ def shuffle(source: DType, lanes: tuple[int, ...]) -> str:
 
 
 def reduction(family: str, dtype: DType) -> str:
-    """Halves of the lanes are combined until two lanes are left."""
+    """Halves of the lanes are combined until two lanes are left. Those of masks are bool."""
     element, joined = C_TYPES[dtype.scalar], _joined(family)
-    lines = [f"{INLINE} {element} tc_{family}_{dtype}({dtype} x{dtype.lanes})", "{"]
+    of_masks = family in ("any", "all")
+    result = "bool" if of_masks else element
+    lines = [f"{INLINE} {result} tc_{family}_{dtype}({dtype} x{dtype.lanes})", "{"]
     lanes = dtype.lanes
     while lanes > 2:
         whole, part, name = dtype.vector(lanes), dtype.vector(lanes // 2), f"x{lanes}"
@@ -72,7 +75,8 @@ def reduction(family: str, dtype: DType) -> str:
         ]
         lanes //= 2
         lines.append(f"    {part} x{lanes} = {joined(part, *sides)};")
-    return "\n".join((*lines, f"    return {joined(dtype.scalar, 'x2[0]', 'x2[1]')};", "}"))
+    last = joined(dtype.scalar, "x2[0]", "x2[1]")
+    return "\n".join((*lines, f"    return {last}{' != 0' if of_masks else ''};", "}"))
 
 
 def _joined(family: str) -> Callable[[DType, str, str], str]:
@@ -82,7 +86,7 @@ def _joined(family: str) -> Callable[[DType, str, str], str]:
         return f"tc_{'min' if family == 'least' else 'max'}_{type_}({left}, {right})"
 
     def infix(type_: DType, left: str, right: str) -> str:
-        op = "+" if family == "sum" else "*"
+        op = _OPERATORS[family]
         if type_.is_float:
             return f"{left} {op} {right}"
         name = str(type_) if type_.lanes > 1 else C_TYPES[type_]
@@ -91,4 +95,4 @@ def _joined(family: str) -> Callable[[DType, str, str], str]:
             wide = f"uint{max(type_.bits, 32)}_t"
         return f"({name})(({wide}){left} {op} ({wide}){right})"
 
-    return call if family in ("least", "greatest") else infix
+    return infix if family in _OPERATORS else call

@@ -18,8 +18,8 @@ from tc.backends.c_expressions import (
     text_of,
 )
 from tc.backends.c_lane_helpers import shuffle_name
-from tc.backends.c_types import c_type, mask_type, memory_type
-from tc.backends.c_vector_helpers import COMPARISONS, WIDEST
+from tc.backends.c_types import WIDEST, c_type, mask_type, memory_type
+from tc.backends.c_vector_helpers import COMPARISONS
 from tc.backends.intervals import interval, type_interval
 from tc.backends.places import Place, place_of
 from tc.dtypes import BOOL, INT64, UINT8, DType

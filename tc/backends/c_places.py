@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tc.backends.c_expressions import ATOM, Context, Printed, element_text, text_of
 from tc.backends.c_masks import mask_text
+from tc.backends.c_memory_helpers import near_name
 from tc.backends.c_types import c_type, memory_type
 from tc.backends.places import Place, place_of
 from tc.dtypes import INT64
@@ -26,6 +27,8 @@ def load_printed(load: Load, context: Context) -> Printed:
         return f"tc_broadcast_{name}({first})", ATOM
     if step == 1:
         return f"tc_load_{name}(&{first})", ATOM
+    if (near := near_name(step, dtype)) is not None:
+        return f"{near}(&{first})", ATOM
     return f"tc_load_strided_{name}(&{first}, {step})", ATOM
 
 

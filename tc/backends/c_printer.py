@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from tc.backends.c_expressions import Context, Dialect, bare, compared, element, text_of
 from tc.backends.c_helpers import helper_texts
 from tc.backends.c_masks import bits_of_local
+from tc.backends.c_memory_helpers import INSTRUCTIONS
 from tc.backends.c_names import LIBRARY, Names
 from tc.backends.c_types import C_TYPES, VECTOR_PRAGMA, c_type, typedef_texts
 from tc.backends.c_vectors import local_type, local_value, vector_store_text, vector_text
@@ -48,6 +49,7 @@ C99 = Dialect(
         ("#include <math.h>", rf"\b(INFINITY|NAN|({'|'.join(LIBRARY)})f?\()"),
         ("#include <stdbool.h>", r"\b(bool|true|false)\b"),
         ("#include <stdint.h>", r"\w_t\b"),
+        (INSTRUCTIONS, r"\b_mm\d*_"),
     ),
     function="void",
     pointer="{type}* restrict {name}",
@@ -125,7 +127,8 @@ def _declarations(kernel: Kernel, names: Names, code: str) -> Iterator[str]:
             yield f"    {type_}* restrict {name} = ({type_}*)({place});"
         elif is_used:
             yield f"    {type_} {name}[{max(1, math.prod(buffer.shape))}];"
-            yield f"    (void){name};"
+            if not re.search(rf"\b{name}\b(?!\[[^]]*\] [-+*/]?= )", code):
+                yield f"    (void){name};"
     if starts and not any(names.buffers[name] in words for name in starts):
         yield "    (void)workspace;"
 

@@ -16,6 +16,9 @@ C_TYPES: Mapping[DType, str] = {
 }
 """Element types in C; half is kept as its bits."""
 
+WIDEST = 64
+"""The bytes up to which GCC compares vectors well; it takes larger ones apart lane by lane."""
+
 # the functions of a text pass vectors to one another only, so it does not matter by which rules
 VECTOR_PRAGMA = '#pragma GCC diagnostic ignored "-Wpsabi"'
 

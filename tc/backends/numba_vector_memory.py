@@ -31,8 +31,8 @@ from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
 ALIGNMENT = 64
 """Bytes to which scratch buffers are aligned."""
 
-_WINDOWS = 4
-"""So many loads of whole vectors at most stand for a gather."""
+_WINDOWS = 6
+"""So many loads of whole vectors at most stand for a gather, as far as they are faster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from tc.kernel.clean import clean
 from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
 from tc.kernel.registers import registers
+from tc.kernel.share import share
 from tc.kernel.transpose import transpose
 from tc.kernel.unroll import LIMIT, unroll
 from tc.kernel.vectorize import vectorize
@@ -50,6 +51,8 @@ def stages(
     yield _checked("unroll", kernel)
     kernel = clean(registers(kernel))
     yield _checked("registers", kernel)
+    kernel = share(kernel)
+    yield _checked("share", kernel)
 
 
 def _checked(name: str, kernel: Kernel) -> tuple[str, Kernel]:

@@ -3,10 +3,20 @@ their elements exchanged by shuffles, and vectors stored along the other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, FLOAT16, UINT8, DType
-from tc.kernel.folding import Bounds, Interval, cast, constant, integer, interval, logical_and
+from tc.kernel.folding import (
+    Bounds,
+    Interval,
+    cast,
+    constant,
+    integer,
+    interval,
+    is_constant,
+    logical_and,
+)
 from tc.kernel.ir import (
     Cast,
     Comment,
@@ -198,9 +208,12 @@ class _Block:
         self.bounds = bounds
         self.world = world
         self.out: list[Stmt] = []
+        self.reads = False
 
     def run(self) -> list[Stmt]:
-        rows: list[Expr | None] = [self.row(k) for k in range(self.down.extent)]
+        rows = [self.row(k) for k in range(self.down.extent)]
+        if not self.reads:
+            raise StaysLoop
         columns = self.exchanged(rows + [None] * (self.size - len(rows)))
         for k in range(self.across.extent):
             self.store(k, columns[k])
@@ -218,16 +231,22 @@ class _Block:
             active = lanes.narrowed(active, condition, test, True)
         return lanes, active
 
-    def row(self, position: int) -> Expr:
+    def row(self, position: int) -> Expr | None:
         lanes, active = self.lanes(self.across, self.down, position)
+        if active.full is not None and is_constant(active.full, False):
+            return None
         value = lanes.expr(self.copy.value, active, self.out)
-        loads = [node for node in walk(value) if isinstance(node, Load) and node.dtype.lanes > 1]
-        if not loads or not all(map(self.is_contiguous, loads)):
-            raise StaysLoop
+        for node in walk(value):
+            if isinstance(node, Load) and node.dtype.lanes > 1:
+                self.reads = True
+                if not self.is_contiguous(node):
+                    raise StaysLoop
         return self.let("row", value)
 
     def store(self, position: int, column: Expr) -> None:
         lanes, active = self.lanes(self.down, self.across, position)
+        if active.full is not None and is_constant(active.full, False):
+            return
         store = self.copy.store
         indices = tuple(lanes.expr(index, active, self.out) for index in store.indices)
         mask = active.full if active.guard is None else _both(lanes.tail, active.mask)
@@ -257,7 +276,7 @@ class _Block:
 
     # --- the network ------------------------------------------------------------------------
 
-    def exchanged(self, rows: list[Expr | None]) -> list[Expr]:
+    def exchanged(self, rows: Sequence[Expr | None]) -> list[Expr]:
         """The columns: lane l of column k is lane k of row l; None is a row of anything.
 
         First neighbours are interleaved within sections, in ever larger groups, then the sections
@@ -278,7 +297,7 @@ class _Block:
 
     def paired(
         self,
-        rows: list[Expr | None],
+        rows: Sequence[Expr | None],
         distance: int,
         first: tuple[int, ...],
         second: tuple[int, ...],

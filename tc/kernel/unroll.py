@@ -15,12 +15,14 @@ from tc.kernel.ir import (
     If,
     Kernel,
     Let,
+    Load,
     Set,
     Stmt,
     Store,
     Var,
     statements,
     unknown_node,
+    walk,
 )
 from tc.kernel.lanes import range_of
 from tc.kernel.names import LocalNames
@@ -52,9 +54,7 @@ def unroll(kernel: Kernel, *, limit: int = LIMIT) -> Kernel:
       o[1] = 1
       o[2] = 4
     """
-    assigned = frozenset(
-        stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)
-    )
+    assigned = {stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)}
     copier = _Copier(LocalNames(kernel), assigned, limit)
     substitution = Substitution()
     regions = tuple(
@@ -66,17 +66,20 @@ def unroll(kernel: Kernel, *, limit: int = LIMIT) -> Kernel:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What the copies of a block see: values for variables, and the bounds of others."""
+    """What the copies of a block see: values for variables, the bounds of others, and the locals
+    that they have in common, by id of the value."""
 
     values: Mapping[str, Expr]
     bounds: dict[str, Interval]
     substitution: Substitution
+    common: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
 
     def __call__(self, expr: Expr) -> Expr:
         return self.substitution.apply(expr, self.values, self.bounds)
 
     def having(self, var: str, value: Expr) -> _Scope:
-        return _Scope({**self.values, var: value}, self.bounds, self.substitution)
+        values = {**self.values, var: value}
+        return _Scope(values, self.bounds, self.substitution, self.common)
 
     def inside(self, limits: Mapping[str, Interval]) -> _Scope:
         """The scope of a block in this one, with the limits of its loop variable."""
@@ -86,7 +89,7 @@ class _Scope:
 @dataclass(frozen=True)
 class _Copier:
     names: LocalNames
-    assigned: frozenset[str]
+    assigned: set[str]  # the locals that a Set changes, by old and new names
     limit: int
     sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
     integers: dict[int, Const] = field(default_factory=dict)
@@ -104,14 +107,19 @@ class _Copier:
                     out += _masked_store(stmt, scope)
                 case Let(var=var, value=value):
                     new = scope(value)
-                    if isinstance(new, Const) and var not in self.assigned:
-                        scope = scope.having(var, new)
+                    known = self.known(new, scope) if var not in self.assigned else None
+                    if known is not None:
+                        scope = scope.having(var, known)
                         continue
                     name = self.names.fresh(var) if is_copy else var
                     if new.dtype.is_integer and var not in self.assigned:
                         scope.bounds[name] = interval(new, scope.bounds)
                     if name != var:
                         scope = scope.having(var, Var(name, new.dtype))
+                    if var in self.assigned:
+                        self.assigned.add(name)
+                    elif self.is_steady(new):
+                        scope.common[id(new)] = new, Var(name, new.dtype)
                     out.append(Let(name, new))
                 case Set(var=var, value=value):
                     own = scope.values.get(var)
@@ -128,6 +136,21 @@ class _Copier:
                 case _:
                     raise unknown_node(stmt)
         return out
+
+    def known(self, value: Expr, scope: _Scope) -> Expr | None:
+        """What may stand for a local with this value: the constant, or the local of another copy
+        of the same body."""
+        if isinstance(value, Const):
+            return value
+        found = scope.common.get(id(value))
+        return None if found is None else found[1]
+
+    def is_steady(self, value: Expr) -> bool:
+        """Whether the value would be the same later."""
+        return not any(
+            isinstance(node, Load) or (isinstance(node, Var) and node.name in self.assigned)
+            for node in walk(value)
+        )
 
     def loop(self, stmt: For, scope: _Scope) -> list[Stmt]:
         var = stmt.var

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tc.device import Device
+from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.polyhedral.blocks import Block, Facts, Item, extent
 from tc.polyhedral.promotion import (
@@ -73,13 +74,46 @@ class BlockMapper:
     def node(self) -> Node:
         """The mapped tree."""
         self._split()
-        registers = self._registers()
+        tiled = self._reduction_tile()
+        if tiled is not None:
+            return self._in_steps(*tiled)
+        return self._around(self._body(self.block.items))
+
+    def _body(self, items: Several[Item]) -> Node:
+        """Items one after the other, their targets in registers."""
+        registers = self._registers(items)
         held = {t.tensor for t in registers}
-        children = [self._held(item, held) for item in self.block.items]
+        children = [self._held(item, held) for item in items]
         body: Node = children[0] if len(children) == 1 else Sequence(tuple(children))
-        if registers:
-            body = Promotion(tuple(registers), body)
-        return self._around(body)
+        return Promotion(tuple(registers), body) if registers else body
+
+    def note(self) -> str:
+        """What was chosen for the block, and why, in words."""
+        names = ", ".join(item.statement.name for item in self.block.items)
+        chosen = self.chosen
+        if chosen is None:
+            return f"{names}: plain loops; nothing can be a vector, or the processor has none."
+        along = f"{chosen.vector.name}, a reduction" if chosen.reduced else chosen.vector.name
+        text = f"{names}: vectors of {chosen.lanes} along {along}"
+        if chosen.row is not None and chosen.rows > 1:
+            text += f"; a register tile of {chosen.rows} {chosen.row.name} x {chosen.vectors}"
+            text += f" vectors, {chosen.rows * chosen.vectors} accumulators."
+        else:
+            text += f", {chosen.vectors} at a time."
+        for access in self._packs() if not chosen.reduced else ():
+            text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
+        for access in chosen.blocked:
+            text += f" {access.tensor} is transposed block by block, in registers."
+        for access, fill in self._pads() if not chosen.reduced else ():
+            text += (
+                f" {access.tensor} is copied with its padding ({fill}), so no loop tests for it."
+            )
+        tiled = self._reduction_tile()
+        if tiled is not None:
+            text += (
+                f" {tiled[1]} steps of {tiled[0].name} at a time, so that panels stay in the cache."
+            )
+        return text
 
     def _split(self) -> None:
         """The point members of the register tile, and the members that are left around them."""
@@ -175,12 +209,12 @@ class BlockMapper:
 
     # --- accumulators ---------------------------------------------------------------------------
 
-    def _registers(self) -> list[ArrayTile]:
-        """The targets of the block, in registers for all of its items."""
-        if len(self.block.items) == 1 and not self.block.items[0].statement.accumulates:
+    def _registers(self, items: Several[Item]) -> list[ArrayTile]:
+        """The targets of items, in registers for all of them."""
+        if len(items) == 1 and not items[0].statement.accumulates:
             return []
         tiles = []
-        statements = [item.statement for item in self.block.items]
+        statements = [item.statement for item in items]
         names = [s.name for s in statements]
         for tensor in dict.fromkeys(s.write.tensor for s in statements):
             users = [s for s in statements if touches(s, tensor)]
@@ -216,6 +250,54 @@ class BlockMapper:
                     if subscript is not None and variable in subscript.terms:
                         return d
         return None
+
+    # --- long reductions ------------------------------------------------------------------------
+
+    def _reduction_tile(self) -> tuple[Member, int] | None:
+        """The reduction member to tile, and its steps between loads and stores of accumulators:
+        where asked for, and where a panel would not stay in the cache."""
+        chosen, main = self.chosen, self.block.main
+        if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
+            return None
+        dtype = self.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
+        if dtype != compute_dtype(dtype) or self._pads() or self._staged() is not None:
+            return None
+        member = max(main.reduction, key=lambda m: extent(m, main.statement))
+        size, wanted = extent(member, main.statement), self.options.reduction_tile
+        packs = self._packs()
+        if wanted is None and packs and self.outermost:
+            bytes_ = self._panel_bytes(packs)
+            if bytes_ > self.device.l2 // 2:
+                wanted = max(64, size * (self.device.l2 // 4) // bytes_)
+        return (member, wanted) if wanted is not None and wanted < size else None
+
+    def _in_steps(self, member: Member, size: int) -> Node:
+        """The block with part of a reduction outside of the loops over rows: what starts the
+        targets, the parts one after the other, and what follows."""
+        assert self.chosen is not None
+        main = self.block.main
+        outer, inner = tile(member, size)
+        parts = tuple(inner if m == member else m for m in main.reduction)
+        number = self.block.items.index(main)
+        members = [self.outer.get(m.name, m) for m in self.block.members]
+        v_outer = self.outer[self.chosen.vector.name]
+        packs = self._packs()
+        used = [m for m in members if m != v_outer and any(self._moves(a, m) for a in packs)]
+        rows = [m for m in members if m != v_outer and m not in used]
+        body = self._band(rows, self._held(Item(main.statement, parts), set()))
+        if packs:
+            variable = member.values[main.statement.name].variable
+            steps = {} if variable is None else {variable: size}
+            tiles = (
+                packed_tile(a, self.block, self.chosen, whole=False, steps=steps) for a in packs
+            )
+            body = Promotion(tuple(tiles), body)
+        children: list[Node] = [Band((outer,), True, body)]
+        for items, place in ((self.block.items[:number], 0), (self.block.items[number + 1 :], 2)):
+            if items:
+                children.insert(place, self._band(rows, self._body(items)))
+        whole: Node = children[0] if len(children) == 1 else Sequence(tuple(children))
+        return self._band(self._shared([*used, v_outer]), whole)
 
     # --- the loops around -----------------------------------------------------------------------
 
@@ -295,9 +377,13 @@ class BlockMapper:
             return False
         if any(not self._moves(a, m) for a in packs for m in used):
             return False
+        parts = self._parts((*used, v_outer))
+        return parts >= MIN_PARTS and self._panel_bytes(packs) <= self.device.l2 * 3 // 4
+
+    def _panel_bytes(self, packs: list[Access]) -> int:
+        assert self.chosen is not None
         tiles = [packed_tile(a, self.block, self.chosen, whole=False) for a in packs]
-        size = sum(prod(t.shape) for t in tiles) * self.facts.bits(self.block.main.statement) // 8
-        return self._parts((*used, v_outer)) >= MIN_PARTS and size <= self.device.l2 * 3 // 4
+        return sum(prod(t.shape) for t in tiles) * self.facts.bits(self.block.main.statement) // 8
 
     # --- padded reads and staged writes -----------------------------------------------------------
 

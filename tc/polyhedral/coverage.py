@@ -3,7 +3,7 @@
 Each statement has one leaf; the members on the way to it hold digits of its variables, and the
 digits of a variable must make up its value as hours and minutes make up a time: equal origins, the
 span of each the step of the one before, the last step 1, and the first without a span that its
-values pass.
+values pass. A digit of a single value (a tile as large as what it divides) does not matter.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ def _digits_fault(statement: ScopStatement, variable: str, digits: list[Member])
     if len(starts) > 1:
         return f"the digits of {variable} of {statement.name} have different origins"
     largest = end - 1 + starts.pop()
-    ordered = sorted(digits, key=lambda m: m.step, reverse=True)
-    spans = [m.span if m.span is not None else largest + 1 for m in ordered]
-    steps = [m.step for m in ordered]
-    if spans[0] > largest and spans[1:] == steps[:-1] and steps[-1] == 1:
+    moving = sorted((m for m in digits if m.span != m.step), key=lambda m: m.step, reverse=True)
+    spans = [m.span if m.span is not None else largest + 1 for m in moving]
+    steps = [m.step for m in moving]
+    if largest == 0 or (steps and spans[0] > largest and spans[1:] + [1] == steps):
         return None
     listed = ", ".join(f"[{m}]" for m in digits)
     return f"the digits {listed} do not make up {variable} of {statement.name}"

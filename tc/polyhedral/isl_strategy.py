@@ -125,11 +125,11 @@ def _conditions(relation: Relation, spelled: dict[str, str]) -> Iterable[str]:
 def _tree(node: dict[str, Any], statements: tuple[ScopStatement, ...], below: list[str]) -> Node:
     match node["kind"]:
         case "leaf":
-            (name,) = below
-            return Leaf(name)
+            found = tuple(Leaf(name) for name in below)
+            return found[0] if len(found) == 1 else Sequence(found)
         case "sequence":
-            children = ((below_, child) for below_, child in node["children"])
-            return Sequence(tuple(_tree(child, statements, names) for names, child in children))
+            parts = node["children"]
+            return Sequence(tuple(_tree(child, statements, names) for names, child in parts))
         case _:
             members = tuple(
                 _member(f"c{node['depth'] + i}", row, statements)

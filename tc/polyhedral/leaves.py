@@ -40,9 +40,33 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
         stmts = _instance(statement, element, {}, inner)
         tests = [test for v in tails for test in _tests(v, statement, state)]
         return (If(reduce(logical_and, tests), stmts),) if tests else stmts
-    stmts = _instance(statement, element, tails, state)
-    tests = [test for d in tails.values() for test in _tile_tests(d, state)]
+    beyond = {v: d for v, d in tails.items() if _is_beyond(v, statement, state)}
+    kept = {v: d for v, d in tails.items() if v not in beyond}
+    inner = replace(
+        state,
+        positions={
+            **state.positions,
+            statement.name: {
+                v: replace(d, exact=True) if v in kept else d
+                for v, d in state.positions[statement.name].items()
+            },
+        },
+    )
+    stmts = _instance(statement, element, beyond, inner)
+    tests = [test for d in beyond.values() for test in _tile_tests(d, state)]
+    tests += [test for v in kept for test in _tests(v, statement, state)]
     return (If(reduce(logical_and, tests), stmts),) if tests else stmts
+
+
+def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
+    """Whether values of a variable past its range write past the end of the tensor, if anything:
+    those are never written back. Within the tensor other statements may own the elements."""
+    shape = state.world.scop.shaped.shapes[statement.write.tensor]
+    end = statement.ranges[variable][1]
+    for subscript, extent in zip(statement.write.subscripts, shape, strict=True):
+        if subscript is not None and variable in subscript.terms:
+            return subscript.constant + subscript.terms[variable] * end >= extent
+    return True
 
 
 def _tile_tests(digits: Digits, state: State) -> Iterator[Expr]:

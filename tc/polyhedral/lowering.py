@@ -27,7 +27,7 @@ from tc.polyhedral.factoring import factor
 from tc.polyhedral.fusion import worthwhile
 from tc.polyhedral.generate import lower_schedule
 from tc.polyhedral.legality import check_schedule
-from tc.polyhedral.mapping import map_schedule
+from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop import Scop, build_scop
 from tc.polyhedral.splitting import split
@@ -50,7 +50,7 @@ class Lowering:
     scop: Scop
     dependences: Dependences
     tree: Node
-    mapped: Node
+    mapped: Mapped
     marked: Kernel
     kernel: Kernel
     seconds: Mapping[str, float]
@@ -104,8 +104,8 @@ def trace_lowering(
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
     mapped = timed("map", lambda: map_schedule(tree, facts, device, options.mapping))
-    timed("legality of the mapping", lambda: check_schedule(mapped, dependences))
-    written = timed("lower", lambda: lower_schedule(scop, mapped, strides, check=check))
+    timed("legality of the mapping", lambda: check_schedule(mapped.tree, dependences))
+    written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
     marked = _with_sites_of(written, shaped, original)
     kernel = timed("finish", lambda: finished(marked, options, device))
     return Lowering(shaped, scop, dependences, tree, mapped, marked, kernel, seconds)

@@ -34,19 +34,29 @@ NEST_ROWS, NEST_WIDTH = 16, 64
 they reuse, or, where other loops are shared too, the width of what they compute."""
 
 
+@dataclass(frozen=True)
+class Mapped:
+    """The tree with tiles, promotions and roles, and why it is so, a sentence or two a note."""
+
+    tree: Node
+    notes: tuple[str, ...]
+
+
 def map_schedule(
     tree: Node, facts: Facts, device: Device, options: MappingOptions | None = None
-) -> Node:
-    """The tree with tiles, promotions and roles."""
-    parts = _grouped(tree, facts)
+) -> Mapped:
+    """Maps each part of the outermost sequence of a tree on its own."""
     mapped: list[Node] = []
-    for part in parts:
+    notes: list[str] = []
+    for part in _grouped(tree, facts):
         mapper = _Mapper(facts, device, options or MappingOptions(), frozenset(leaves(part)))
         node = mapper.cluster(part)
         for shared in mapper.shared:
             node = Promotion((shared,), node)
         mapped.append(node)
-    return Sequence(tuple(mapped)) if isinstance(tree, Sequence) else mapped[0]
+        notes += mapper.notes
+    whole = Sequence(tuple(mapped)) if isinstance(tree, Sequence) else mapped[0]
+    return Mapped(whole, tuple(notes))
 
 
 @dataclass
@@ -62,6 +72,7 @@ class _Mapper:
     options: MappingOptions
     inside: frozenset[str]
     shared: list[ArrayTile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     around: tuple[Member, ...] = ()
 
     def cluster(self, node: Node) -> Node:
@@ -80,6 +91,7 @@ class _Mapper:
             self.facts, self.device, self.options, block, chosen, written, self.around, outermost
         )
         node = mapper.node()
+        self.notes.append(mapper.note())
         known = {t.tensor for t in self.shared}
         self.shared += [t for t in mapper.shared if t.tensor not in known]
         return node
@@ -88,9 +100,15 @@ class _Mapper:
         """Loops around several blocks. The last is tiled, and its points given to the blocks,
         where these reuse operands along it."""
         points: tuple[Member, ...] = ()
+        names = ", ".join(dict.fromkeys(leaves(child)))
+        loops = ", ".join(m.name for m in members) or "no loops"
+        note = f"{names} share {loops}; what one gives to the next stays in the cache."
         if members and self._reuses(members[-1], child):
-            outer, point = tile(members[-1], self._points(members, child))
+            size = self._points(members, child)
+            outer, point = tile(members[-1], size)
+            note += f" {size} iterations of {point.name} at a time, to use operands again."
             members, points = (*members[:-1], outer), (point,)
+        self.notes.append(note)
         shared = self.options.parallel
         roles = tuple(replace(m, role=PARALLEL) if shared else m for m in members)
         inner = self._parts(members, child, points)

@@ -119,8 +119,16 @@ def register_tile(
     return ArrayTile(tensor, f"{tensor}_acc", "register", sizes, layout, fetch, keep, width)
 
 
-def packed_tile(access: Access, block: Block, chosen: RegisterTile, *, whole: bool) -> ArrayTile:
-    """A panel of the vector's width for each step of the reductions; with `whole`, all panels."""
+def packed_tile(
+    access: Access,
+    block: Block,
+    chosen: RegisterTile,
+    *,
+    whole: bool,
+    steps: Mapping[str, int] | None = None,
+) -> ArrayTile:
+    """A panel of the vector's width for each step of the reductions, of which `steps` may limit
+    some to a part; with `whole`, all panels."""
     statement = block.main.statement
     width = chosen.lanes * chosen.vectors
     v = block.variable(chosen.vector)
@@ -131,8 +139,12 @@ def packed_tile(access: Access, block: Block, chosen: RegisterTile, *, whole: bo
         size = 1
         for name, c in subscript.terms.items():
             begin, end = statement.ranges[name]
-            inside = whole or name in reductions
-            size += abs(c) * ((end - begin if inside else width if name == v else 1) - 1)
+            reach = 1
+            if whole or name in reductions:
+                reach = end - begin if steps is None else steps.get(name, end - begin)
+            elif name == v:
+                reach = width
+            size += abs(c) * (reach - 1)
         if v in subscript.terms:
             size = -(-size // width) * width
             panel = d

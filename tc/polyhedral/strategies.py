@@ -19,6 +19,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 
+from tc import cache
 from tc.errors import BackendError, TCError, TCWarning, render
 from tc.polyhedral.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
 from tc.polyhedral.dependences import Dependences
@@ -59,6 +60,7 @@ def schedule(
         found = isl_tree(dependences, seconds)
         if not isinstance(found, str):
             return found
+        cache.note_chance()  # with more time it may succeed
         _warn(f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used')
         strategy = MAX
     fusion = Fusion(scop, dependences, strategy, accept)

@@ -18,11 +18,14 @@ from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop import Access
 
-MAX_VECTORS = 6
+MAX_VECTORS = 8
+LATENCY = 4.0
+"""Cycles of a multiply-add, in which each accumulator takes one."""
+
 LINE = 64
 """Bytes of a cache line."""
 
-MASKED = 1.04
+MASKED = 1.1
 """What masks at the tails of vectors cost, as a factor."""
 
 FAR = 128 << 10
@@ -164,6 +167,7 @@ def _tiles(
     store = 0.0 if reduced else _store_cost(block, v, u, lanes, facts) / max(depth, 1)
     spans = _extent(vector, block), 1 if row is None else _extent(row, block)
     budget = device.vector_registers - 3
+    latency = LATENCY if block.main.statement.accumulates else 0.0
     for vectors in _choices(options.vectors, tuple(range(1, MAX_VECTORS + 1))):
         if vectors > 1 and (vectors - 1) * lanes >= spans[0] and options.vectors is None:
             break
@@ -179,7 +183,7 @@ def _tiles(
                 r.loads * (rows if r.across else 1) * (vectors if r.along else 1) for r in reads
             )
             operations = accumulators * max(1, len(reads) - 1)
-            work = max(operations / 2, 4.0, loads / 2) + 0.125 * (loads + operations)
+            work = max(operations / 2, latency, loads / 2) + 0.125 * (loads + operations)
             work += (store + packing) * accumulators
             if reduced:
                 work += 12.0 * rows / max(1.0, depth / (lanes * vectors))

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, compiled, device
+from tc import cache, compiled, device, stored_texts
 from tc.backends import numba_objects, object_files
+from tc.polyhedral import strategies
 from tests.api.evaluating import EvaluateBackend
 
 ROOT = Path(__file__).parent.parent.parent
@@ -83,9 +84,10 @@ np.savez(sys.argv[2], **results)
 FORK = (
     f"MM = {MM!r}"
     """
-import os, sys
+import os, sys, warnings
 import numpy as np
 import tc
+warnings.simplefilter("ignore", tc.TCWarning)  # OpenMP's threads cannot run in a child
 from tc.backends import numba_objects
 def forbidden(*_, **__):
     raise AssertionError("this process compiles")
@@ -286,6 +288,18 @@ def test_texts_too_deep_to_be_stored_are_made(kept: Path, monkeypatch: pytest.Mo
     def too_deep(_: object) -> bytes:
         raise RecursionError
 
-    monkeypatch.setattr(pickle, "dumps", too_deep)
-    assert "mm" in tc.compile(MM, backend="c").source(A, B)
-    assert not kept.exists()
+    for module, function in ((pickle, "dumps"), (stored_texts, "canonical")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, function, too_deep)
+            assert "mm" in tc.compile(MM, backend="c").source(A, B)
+        assert not kept.exists()
+
+
+def test_what_depends_on_chance_is_not_kept(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """isl's scheduler did not answer in time; it may the next time."""
+    monkeypatch.setattr(strategies, "isl_tree", lambda *_: "it was too slow")
+    options = tc.Options(schedule=tc.ScheduleOptions(fusion="isl"))
+    for _ in range(2):
+        with pytest.warns(tc.TCWarning, match="it was too slow"):
+            assert (tc.compile(MM, options=options)(A, B) == A @ B).all()
+    assert len(list(kept.iterdir())) == 1  # the machine code of that text, which always holds

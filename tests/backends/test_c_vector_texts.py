@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from tc.kernel.ir import (
 from tc.kernel.verify import verify
 from tests.backends import test_c_vectors as shared
 from tests.support.kernels import I, address, dense, integer, load, loop
-from tests.support.lanewise import arguments, check, first, ramp, run, splat, taken
+from tests.support.lanewise import arguments, block, check, first, ramp, run, splat, taken
 
 BACKEND = CBackend()
 EXPECTED = Path(__file__).parent.parent / "expected"
@@ -163,14 +163,18 @@ LX, LN, LQ = "tc_load_float32x16(&x[0])", "tc_load_int32x16(&n[0])", "tc_load_ui
         (Select(Compare("<", X, X, BOOL.vector(16)), X, X, F16),
          f"tc_select_float32x16((int32x16)({LX} < {LX}), {LX}, {LX})"),
         (Select(Q, X, X, F16),
-         f"tc_select_float32x16(__builtin_convertvector((int8x16)({LQ} != (uint8x16){{0}}), int32x16), {LX}, {LX})"),
+         f"tc_select_float32x16(__builtin_convertvector((int8x16)({LQ} != (uint8x16){{0}}), "
+         f"int32x16), {LX}, {LX})"),
         (Cast(Compare("<", X, X, BOOL.vector(16)), INT32.vector(16)), f"-(int32x16)({LX} < {LX})"),
         (Cast(X, N.dtype), f"tc_to_int32x16_float32({LX})"),
         (Cast(N, FLOAT64.vector(16)), f"__builtin_convertvector({LN}, float64x16)"),
-        (Load("x", (ramp(I, 2, 16),), F16), "tc_load_strided_float32x16(&x[i], 2)"),
+        (Load("x", (ramp(I, 2, 16),), F16), "tc_load_every2_float32x16(&x[i])"),
+        (Load("x", (ramp(I, -1, 16),), F16), "tc_load_backward_float32x16(&x[i])"),
+        (Load("x", (ramp(I, 5, 16),), F16), "tc_load_strided_float32x16(&x[i], 5)"),
         (Load("x", (Broadcast(I, INT64.vector(16)),), F16), "tc_broadcast_float32x16(x[i])"),
         (Load("x", (ramp(I, 1, 16),), F16, first(I, 16)),
-         "tc_load_masked_float32x16(&x[i], (int32x16)(tc_ramp_int32x16(0, 1) < tc_nearest_int32x16(i)))"),
+         "tc_load_masked_float32x16(&x[i], "
+         "(int32x16)(tc_ramp_int32x16(0, 1) < tc_nearest_int32x16(i)))"),
         (Load("x", (Load("z", (ramp(0, 1, 16),), INT64.vector(16)),), F16),
          "tc_gather_float32x16(&x[0], tc_load_int64x16(&z[0]))"),
         (Broadcast(Reduce("+", X, FLOAT32), F16),
@@ -204,8 +208,8 @@ def test_masks_as_locals() -> None:
         Let("n", Compare("<", x, splat(0.0, FLOAT32, 16), bools)),
         If(Reduce("min", n, BOOL), (Set("n", splat(False, BOOL, 16)),)),
         If(Compare("<", I, integer(2)), (Set("n", Logical("!", (more,), bools)), Set("m", n))),
-        Store("o", (shared.block(16),), Select(n, x, Cast(m, F16), F16), more),
-        Store("e", (shared.block(16),), d, m),
+        Store("o", (block(16),), Select(n, x, Cast(m, F16), F16), more),
+        Store("e", (block(16),), d, m),
     )
     outputs = (dense("o", FLOAT32, (64,), "output"), dense("e", FLOAT64, (64,), "output"))
     inputs = tuple(dense(name, DTYPES[a.dtype.name], (64,), "input") for name, a in given.items())
@@ -313,18 +317,19 @@ def compiler(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts of the kernels that the tests in TEXTS would run."""
     found: list[str] = []
 
-    def keep(backend: CBackend, kernel: Kernel, given: object, **_: object) -> None:
+    def keep(backend: CBackend, kernel: Kernel, _: object, **options: object) -> None:
+        del options
         found.append(str(backend.emit(kernel)))
 
     monkeypatch.setattr(shared, "check", keep)
     monkeypatch.setattr(shared, "run", keep)
     for test, args in TEXTS:
         test(*args)
-    yield found
+    return found
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -142,6 +142,38 @@ def test_masked_lanes_touch_nothing(count: int, step: int, dtype: DType, before:
     run_at_edges(kernel, inputs, before=before)
 
 
+@pytest.mark.parametrize("count", [0, 1, 16])
+def test_one_element_for_all_lanes_that_the_mask_keeps(count: int) -> None:
+    """Where it keeps none, the element need not exist."""
+    limit, place = Load("n", (integer(0),), INT64), Load("n", (integer(1),), INT64)
+    mask = Compare("<", ramp(integer(0), 16), Broadcast(limit, L16), BOOL.vector(16))
+    loaded = Load("a", (Broadcast(place, L16),), FLOAT32.vector(16), mask)
+    kernel = Kernel(
+        "k",
+        (
+            dense("a", FLOAT32, (2,), "input"),
+            dense("n", INT64, (2,), "input"),
+            dense("o", FLOAT32, (16,), "output"),
+        ),
+        ((Store("o", (ramp(integer(0), 16),), loaded),),),
+    )
+    inputs = {"a": numbers(2, FLOAT32), "n": np.array([count, 1 if count else 1 << 40])}
+    run_at_edges(kernel, inputs, before=False)
+
+
+def test_bool_arrays_may_hold_any_byte() -> None:
+    given = np.tile(np.array([0, 1, 2, 255], np.uint8), 4)
+    place = (ramp(integer(0), 16),)
+    kernel = Kernel(
+        "k",
+        (dense("a", BOOL, (16,), "input"), dense("o", BOOL, (16,), "output")),
+        ((Store("o", place, Load("a", place, BOOL.vector(16))),),),
+    )
+    out = np.zeros(16, np.bool_)
+    assert compile_kernel(kernel).run([address(given), address(out)]) is None
+    assert out.view(np.uint8).tolist() == (given != 0).tolist()
+
+
 def below(count: int) -> Expr:
     return Compare("<", ramp(integer(0), 16), Const(count, L16), BOOL.vector(16))
 

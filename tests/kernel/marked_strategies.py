@@ -31,7 +31,6 @@ from tc.kernel.ir import (
     Store,
     Unary,
     Var,
-    row_major,
 )
 from tests.kernel.marked import add, dense, less, loop, times, var
 
@@ -284,13 +283,17 @@ def register_tile(scope: Scope, number: int) -> Nest:
     role = scope.pick(["register", "register", "scratch"])
     acc = dense(f"acc{number}", dtype, (height, vectors * lanes), role)
     i0, j0, k = (var(scope.fresh(n)) for n in "ijk")
+    is_guarded = scope.draw(st.booleans())
     lane_names: list[str] = []
 
     def tile(make: Callable[[Expr, Expr, Expr, Expr], Stmt]) -> Stmt:
         ii, jj, l = (var(scope.fresh(n)) for n in ("ii", "jj", "l"))  # noqa: E741
         lane_names.append(l.name)
         i, inside = add(times(i0, height), ii), add(times(jj, lanes), l)
-        stmt = make(i, add(times(j0, vectors * lanes), inside), ii, inside)
+        column = add(times(j0, vectors * lanes), inside)
+        stmt = make(i, column, ii, inside)
+        if is_guarded:
+            stmt = If(less(column, columns), (stmt,))
         vector = loop(l.name, lanes, stmt, mark="vector")
         across = loop(jj.name, vectors, vector, mark="unroll")
         return loop(ii.name, height, across, mark="unroll")
@@ -302,7 +305,8 @@ def register_tile(scope: Scope, number: int) -> Nest:
         fill = Const(identity("+", dtype), dtype)
         value = inner.converted(Load("a", (row, j), INT64), dtype)
         masked = Select(less(j, COLUMNS), value, fill, dtype)
-        old = Load(acc.name, (ii, inside), dtype)
+        row = scope.pick([ii, ii, Binary("%", add(ii, integer(1)), integer(height), INT64)])
+        old = Load(acc.name, (row, inside), dtype)
         return Store(
             acc.name, (ii, inside), Binary("+", old, Binary("+", masked, term, dtype), dtype)
         )
@@ -372,7 +376,3 @@ def marked_kernels(draw: Draw) -> tuple[Kernel, tuple[str, ...]]:
 
 def _is_parallel(stmt: Stmt) -> bool:
     return isinstance(stmt, For) and stmt.parallel
-
-
-def whole_strides(buffer: Buffer) -> bool:
-    return buffer.strides == row_major(buffer.shape)

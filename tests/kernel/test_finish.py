@@ -53,9 +53,8 @@ def test_matmul_becomes_vectors_and_locals() -> None:
         for stmt in all_statements(finished)
         if isinstance(stmt, Set) and stmt.value.dtype == F32.vector(16)
     }
-    lets = [stmt for stmt in all_statements(finished) if isinstance(stmt, Let)]
-    assert accumulators == {stmt.var for stmt in lets}
-    assert all(stmt.value == Const(0.0, F32.vector(16)) for stmt in lets)
+    lets = {s.var: s.value for s in all_statements(finished) if isinstance(s, Let)}
+    assert all(lets[name] == Const(0.0, F32.vector(16)) for name in accumulators)
     stores = [stmt for stmt in all_statements(finished) if isinstance(stmt, Store)]
     assert len(stores) == 16
     assert all(isinstance(s.value, Var) and s.mask is None for s in stores)
@@ -69,8 +68,10 @@ def test_matmul_with_tails() -> None:
     assert all(isinstance(s.value, Var) for s in stores)
     text = lines(finished)
     first = text.index("    C[i0 * 8, j0 * 32:j0 * 32 + 16] = acc_0_0")
-    tail = "j0 * 32 + 16:j0 * 32 + 32 if int64x16.ramp(j0 * 32 + 16, 1) < int64x16(50)"
-    assert text[first + 1 : first + 3] == [
+    tail = "j0 * 32 + 16:j0 * 32 + 32 if m16"
+    assert text[first : first + 4] == [
+        "    C[i0 * 8, j0 * 32:j0 * 32 + 16] = acc_0_0",
+        "    let m16: boolx16 = int64x16.ramp(j0 * 32 + 16, 1) < int64x16(50)",
         f"    C[i0 * 8, {tail}] = acc_0_1",
         "    C[i0 * 8 + 1, j0 * 32:j0 * 32 + 16] = acc_1_0",
     ]
@@ -79,9 +80,21 @@ def test_matmul_with_tails() -> None:
         "      C[i0 * 8 + 7, j0 * 32:j0 * 32 + 16] = acc_7_0",
         f"      C[i0 * 8 + 7, {tail}] = acc_7_1",
     ]
-    sums = [line for line in text if line.startswith("      acc_2_0 =")]
-    assert sums == [
-        "      acc_2_0 = acc_2_0 + float32x16(A[i0 * 8 + 2, k]) * B[k, j0 * 32:j0 * 32 + 16]"
+
+
+def test_what_rows_have_in_common_is_read_once() -> None:
+    finished = assert_same(tiled_matmul(4, 3, 32, height=2), finish_512)
+    text = lines(finished)
+    assert text[text.index("    for k in 0:3") :][:9] == [
+        "    for k in 0:3",
+        "      let A_1: float32x16 = float32x16(A[i0 * 2, k])",
+        "      let B_1: float32x16 = B[k, j0 * 32:j0 * 32 + 16]",
+        "      acc_0_0 = acc_0_0 + A_1 * B_1",
+        "      let B_2: float32x16 = B[k, j0 * 32 + 16:j0 * 32 + 32]",
+        "      acc_0_1 = acc_0_1 + A_1 * B_2",
+        "      let A_2: float32x16 = float32x16(A[i0 * 2 + 1, k])",
+        "      acc_1_0 = acc_1_0 + A_2 * B_1",
+        "      acc_1_1 = acc_1_1 + A_2 * B_2",
     ]
 
 
@@ -160,8 +173,8 @@ def test_registers_are_scratch_where_loops_stay() -> None:
 def test_stages_are_named() -> None:
     kernel = tiled_matmul(8, 2, 32)
     found = dict(stages(kernel, lanes_bits=512))
-    assert list(found) == ["transpose", "vectorize", "unroll", "registers"]
-    assert found["registers"] == finish(kernel, lanes_bits=512)
+    assert list(found) == ["transpose", "vectorize", "unroll", "registers", "share"]
+    assert found["share"] == finish(kernel, lanes_bits=512)
     for stage in found.values():
         assert_same(kernel, lambda _, stage=stage: stage)  # type: ignore[misc]
 

@@ -262,3 +262,37 @@ def test_vectors_of_locals() -> None:
         "let x_2: int64x4 = a[4:8]",
         "o[4:8] = x_2",
     ]
+
+
+def test_copies_have_locals_in_common() -> None:
+    """What does not depend on the loop is computed once, unless it may change."""
+    body = (
+        Let("x", add(times(K, 3), integer(5))),
+        Let("y", add(a(K), integer(5))),
+        store(add(times(J, 2), I), add(var("x"), var("y"), J)),
+    )
+    assert unrolled(loop("k", 2, copies("i", 2, *body[:2], loop("j", 2, body[2])))) == [
+        "for k in 0:2",
+        "  let x_1: int64 = k * 3 + 5",
+        "  let y_1: int64 = a[k] + 5",
+        "  for j in 0:2",
+        "    o[j * 2] = x_1 + y_1 + j",
+        "  let y_2: int64 = a[k] + 5",
+        "  for j in 0:2",
+        "    o[j * 2 + 1] = x_1 + y_2 + j",
+    ]
+
+
+def test_what_changes_is_not_in_common() -> None:
+    total = add(var("x"), K)
+    body = (
+        Let("x", a(I)),
+        Let("y", total),
+        Set("x", integer(7)),
+        Let("z", total),
+        store(I, add(times(var("y"), 10), var("z"))),
+    )
+    found = unrolled(loop("k", 2, copies("i", 2, *body)))
+    assert [line.split(":")[0].strip() for line in found if "let" in line] == [
+        f"let {name}_{number}" for number in (1, 2) for name in "xyz"
+    ]

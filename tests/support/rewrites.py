@@ -23,8 +23,6 @@ def assert_same_results(
     rewritten: ShapedProgram,
     arrays: Arrays,
     initial: Arrays = NOTHING,
-    *,
-    strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """Fails unless the rewritten program, interpreted and as a kernel, stays within the bound of
     the original. Its tensors may have other shapes with the same elements.
@@ -40,7 +38,7 @@ def assert_same_results(
     overflows = error_bound(rewritten, own, start)
     for results in (
         interpret(rewritten, own, start),
-        run_kernel(rewritten, own, start, strides or {}),
+        run_kernel(rewritten, own, start),
     ):
         for name, want in expected.items():
             got = results[name].reshape(want.shape)
@@ -54,14 +52,9 @@ def reshaped(shaped: ShapedProgram, arrays: Arrays) -> dict[str, Any]:
     return {name: np.reshape(array, shaped.shapes[name]) for name, array in arrays.items()}
 
 
-def run_kernel(
-    shaped: ShapedProgram,
-    arrays: Arrays,
-    initial: Arrays,
-    strides: Mapping[str, tuple[int, ...]],
-) -> dict[str, Any]:
+def run_kernel(shaped: ShapedProgram, arrays: Arrays, initial: Arrays) -> dict[str, Any]:
     """The outputs of the lowered program; lowering may merge more dimensions."""
-    kernel = lower(shaped, strides, initial=frozenset(initial), check=True)
+    kernel = lower(shaped, {}, initial=frozenset(initial), check=True)
     buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers}
     for name, array in (*arrays.items(), *initial.items()):
         buffers[name][...] = np.reshape(array, buffers[name].shape)

@@ -29,7 +29,9 @@ Edit = Callable[[Node], Node]
 def tiled(node: Node, size: int) -> Node:
     """Every permutable band as a band of tiles and a band of points in them."""
     match node:
-        case Band(members=members, permutable=True, child=child):
+        case Band(members=members, permutable=True, child=child) if all(
+            m.span is None or m.span % (m.step * size) == 0 for m in members
+        ):
             outer, inner = zip(*(tile(m, size) for m in members), strict=True)
             points = Band(
                 tuple(replace(m, name=f"{m.name}_") for m in inner), True, tiled(child, size)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from tc.kernel.functions.coefficients import ERF, ERFC
 from tc.kernel.functions.exponentials import exp_of_sum, rough_expm1
-from tc.kernel.functions.vector import Vector, even_odd, fma, horner, select
+from tc.kernel.functions.vector import Vector, fma, horner, polynomial, select
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_HALF_REST = {32: 1.2101617485882548e-08, 64: -4.833646656726457e-17}
 
 
 def erf(x: Vector) -> Vector:
-    """An odd polynomial near 0, and 1 - exp(p) beyond, for a polynomial p that is log(erfc)."""
+    """An odd polynomial near 0, and beyond 1 - exp(p) for p = log(erfc)."""
     table = ERF[x.dtype.bits]
     size, square = abs(x), x * x
     small = fma(horner(square, table.small), x, x)
-    shifted = size.at_most(table.is_one) - table.center
-    beyond = rough_expm1(even_odd(shifted, shifted * shifted, table.log_of_rest))
+    bounded = size.at_most(table.is_one)
+    exponent = fma(-bounded, bounded, polynomial(bounded - table.center, table.exponent))
+    beyond = rough_expm1(exponent)
     return select(size < table.limit, small, beyond.copysign(x))
 
 
@@ -39,7 +40,7 @@ def _tail(x: Vector, rest: Vector | None, factor: float) -> Vector:
     size = abs(x).at_most(table.is_zero)
     inverse = 1.0 / fma(size, table.k, 1.0)
     shifted = inverse - table.center
-    scaled = even_odd(shifted, shifted * shifted, table.coefficients) * inverse
+    scaled = polynomial(shifted, table.coefficients) * inverse
     square = size * size
     error = fma(size, size, -square)
     if rest is not None:

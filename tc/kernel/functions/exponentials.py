@@ -7,6 +7,7 @@ so that one rounding makes the result even where it is subnormal.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tc.kernel.functions.coefficients import EXP, EXP2, EXP10, SINH, TANH_IS_ONE, Exponential
@@ -100,6 +101,22 @@ def exp_of_sum(x: Vector, low: Vector, factor: Vector) -> Vector:
     return fma(parts.rest, factor, factor) * first * second
 
 
+def exp2_of_sum(x: Vector, low: Vector) -> Vector:
+    """2**(x + low), low being much the smaller."""
+    return _Parts(*_reduced(x, EXP2[x.dtype.bits], 2 * x.format.bias, low)).value
+
+
+def rough_exp2(x: Vector) -> Vector:
+    """2**x of float64 with the polynomial for float32, where it is a normal number."""
+    form, table = x.format, EXP2[32]
+    whole = form.whole + form.bias
+    shifted = x + whole
+    rest = x - (shifted - whole)
+    grown = rest * fma(rest, horner(rest, table.coefficients), math.log(2.0))
+    power = (shifted.bits << form.fraction).as_float
+    return fma(grown, power, power)
+
+
 def _reduced(
     x: Vector, table: Exponential, offset: int, low: Vector | None = None
 ) -> tuple[Vector, Vector]:
@@ -109,6 +126,8 @@ def _reduced(
         shifted = x + whole
         rest = x - (shifted - whole)
         small = rest * fma(rest, horner(rest, table.coefficients), table.slope_rest)
+        if low is not None:
+            small = fma(low, table.slope, small)
         return fma(rest, table.slope, small), shifted.bits
     shifted = fma(x, table.per_unit, whole)
     n = shifted - whole

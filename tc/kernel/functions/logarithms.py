@@ -7,9 +7,10 @@ roots of 1/2 and 2, so that the sum is never much smaller than its terms.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tc.kernel.functions.coefficients import LOG, LOG2, LOG10, Logarithm
-from tc.kernel.functions.vector import Format, Vector, even_odd, fma, horner, select
+from tc.kernel.functions.vector import Format, Vector, fma, polynomial, select
 
 
 def log(x: Vector) -> Vector:
@@ -35,15 +36,26 @@ def log1p(x: Vector) -> Vector:
     return _outside(x, result.copysign(x), -1.0)
 
 
-def _log_at(x: Vector, table: Logarithm) -> Vector:
+def split(x: Vector) -> tuple[Vector, Vector]:
+    """k and 1 + r of positive finite numbers."""
     form = x.format
     is_subnormal = x < 2.0 ** (1 - form.bias)
     up = form.fraction + 1
-    normal = select(is_subnormal, x * 2.0**up, x)
-    biased, fraction = _split(normal.bits, form)
+    biased, fraction = _split(select(is_subnormal, x * 2.0**up, x).bits, form)
     zero = select(is_subnormal, x.constant(_zero(form) + up), _zero(form))
-    result = _polynomial(_as_number(biased, form) - zero, fraction - 1.0, table)
-    return _outside(x, result, 0.0)
+    return _as_number(biased, form) - zero, fraction
+
+
+def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
+    """log2 of positive normal numbers, by a shorter polynomial."""
+    biased, fraction = _split(x.bits, x.format)
+    rest, k = fraction - 1.0, _as_number(biased, x.format) - _zero(x.format)
+    return k + fma(rest, math.log2(math.e), rest * rest * polynomial(rest, coefficients))
+
+
+def _log_at(x: Vector, table: Logarithm) -> Vector:
+    k, fraction = split(x)
+    return _outside(x, _polynomial(k, fraction - 1.0, table), 0.0)
 
 
 def _outside(x: Vector, result: Vector, pole: float) -> Vector:
@@ -70,11 +82,7 @@ def _zero(form: Format) -> float:
 
 
 def _polynomial(k: Vector, rest: Vector, table: Logarithm) -> Vector:
-    square = rest * rest
-    if rest.dtype.bits == 32:
-        series = horner(rest, table.coefficients)
-    else:
-        series = even_odd(rest, square, table.coefficients)
+    square, series = rest * rest, polynomial(rest, table.coefficients)
     if table.slope == 1.0:
         if not table.unit_rest:
             return fma(k, table.unit, fma(square, series, rest))

@@ -1,9 +1,90 @@
-"""Functions that are little more than a native operation."""
+"""Roots, lengths, and other functions of a few operations."""
 
 from __future__ import annotations
 
-from tc.kernel.functions.vector import Vector
+import functools
+import math
+
+from tc.kernel.functions.coefficients import CBRT_SHIFT, INVERSE_CBRT, LENGTH
+from tc.kernel.functions.vector import Vector, fma, horner, select
 
 
 def rsqrt(x: Vector) -> Vector:
     return 1.0 / x.sqrt()
+
+
+def cbrt(x: Vector) -> Vector:
+    form = x.format
+    size = abs(x)
+    is_subnormal = size < 2.0 ** (1 - form.bias)
+    up = 3 * (form.fraction // 3 + 1)
+    normal = select(is_subnormal, size * 2.0**up, size)
+    root = _third_of_exponent(normal)
+    # to 23 bits, then by Halley's rule to three times as many
+    ratio = (root * root) * (root / normal)
+    root = root * horner(ratio, INVERSE_CBRT)
+    cube = root * root * root
+    root = root - root * ((cube - normal) / (cube + cube + normal))
+    result = select(is_subnormal, root * 2.0 ** (-up // 3), root).copysign(x)
+    return select((size > 0.0) & (size < math.inf), result, x)
+
+
+def rcbrt(x: Vector) -> Vector:
+    return 1.0 / cbrt(x)
+
+
+def _third_of_exponent(x: Vector) -> Vector:
+    """The number with a third of the bits of x, an approximation of its cube root to 5 bits."""
+    form, unit = x.format, 2.0**x.format.fraction
+    drop = 8 if x.dtype.bits == 32 else 32  # what is left fits the fraction
+    bits = ((x.bits >> drop) | form.bits_of(unit)).as_float
+    offset = (2 * form.bias / 3 - CBRT_SHIFT) * 2.0 ** (form.fraction - drop)
+    third = fma(bits - unit, 1.0 / 3.0, unit + offset)
+    return (third.bits << drop).as_float
+
+
+def length(*components: Vector) -> Vector:
+    """hypot and its likes; infinite where a component is, NaN or not the others."""
+    root, _, inverse = _scaled_length(components)
+    return select(_has_infinity(components), math.inf, root * inverse)
+
+
+def inverse_length(*components: Vector) -> Vector:
+    root, scale, _ = _scaled_length(components)
+    return select(_has_infinity(components), 0.0, scale / root)
+
+
+def _scaled_length(components: tuple[Vector, ...]) -> tuple[Vector, Vector, Vector]:
+    """The length of the components times a power of two, that power, and its inverse."""
+    x = components[0]
+    table = LENGTH[x.dtype.bits]
+    largest = functools.reduce(lambda a, b: select(b > a, b, a), map(abs, components))
+    is_large, is_small = largest > 1.0 / table.small, largest < table.small
+    scale = select(is_large, x.constant(table.down), select(is_small, x.constant(table.up), 1.0))
+    inverse = select(
+        is_large, x.constant(1.0 / table.down), select(is_small, x.constant(1.0 / table.up), 1.0)
+    )
+    first, *others = [component * scale for component in components]
+    square = first * first
+    for other in others:
+        square = fma(other, other, square)
+    return square.sqrt(), scale, inverse
+
+
+def _has_infinity(components: tuple[Vector, ...]) -> Vector:
+    tests = [abs(component).equals(math.inf) for component in components]
+    return functools.reduce(lambda a, b: a | b, tests)
+
+
+def fdim(x: Vector, y: Vector) -> Vector:
+    return select(x <= y, 0.0, x - y)
+
+
+def fdivide(x: Vector, y: Vector) -> Vector:
+    return x / y
+
+
+def round_half_away(x: Vector) -> Vector:
+    """Adding the number just below 1/2 and not 1/2 itself leaves what is just below it."""
+    half = x.constant(0.5 - 0.5 * 2.0 ** (-x.format.fraction - 1)).copysign(x)
+    return (x + half).trunc()

@@ -42,6 +42,11 @@ class Format:
         in the low bits."""
         return 1.5 * 2.0**self.fraction
 
+    @property
+    def sign(self) -> int:
+        """The bit of the sign."""
+        return 1 << (self.dtype.bits - 1)
+
     def bits_of(self, value: float) -> int:
         return int(np.array(value, self.dtype.numpy).view(self.integer.numpy))
 
@@ -242,6 +247,13 @@ def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
     return x._number(total)
 
 
-def even_odd(x: Vector, square: Vector, coefficients: Sequence[float]) -> Vector:
-    """As `horner`, by the two polynomials in x * x: one operation more, half the waiting."""
+def polynomial(x: Vector, coefficients: Sequence[float]) -> Vector:
+    """As `horner`, but if it is long by two polynomials in x * x: one operation more, half the
+    waiting for results."""
+    if len(coefficients) < _LONG:
+        return horner(x, coefficients)
+    square = x * x
     return fma(x, horner(square, coefficients[1::2]), horner(square, coefficients[::2]))
+
+
+_LONG = 12

@@ -1,0 +1,277 @@
+"""What straight-line code reads or computes several times becomes a local: less code to print and
+to compile, and easier to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tc.dtypes import FLOAT16
+from tc.kernel.ir import (
+    Broadcast,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Ramp,
+    Select,
+    Set,
+    Shuffle,
+    Stmt,
+    Store,
+    Var,
+    children,
+    statements,
+    walk,
+)
+from tc.kernel.names import LocalNames
+from tc.kernel.rebuild import rebuild, unchanged
+
+Number: TypeAlias = int
+"""Of an expression: equal ones have the same."""
+
+Locals: TypeAlias = "dict[Number, tuple[Var, frozenset[str]]]"
+"""Those that hold an expression, with the buffers that it reads."""
+
+
+def share(kernel: Kernel) -> Kernel:
+    """The kernel with locals for loads, calls and masks that stand several times in a block.
+
+    >>> from tc.dtypes import INT64
+    >>> from tc.kernel.ir import Binary, Buffer
+    >>> from tc.kernel.printer import to_text
+    >>> two, a = Const(2, INT64), Load("a", (), INT64)
+    >>> buffers = Buffer("a", INT64, (), (), "input"), Buffer("o", INT64, (), (), "output")
+    >>> square = Store("o", (), Binary("*", a, a, INT64))
+    >>> print(to_text(share(Kernel("square", buffers, ((square,),)))))
+    kernel square
+      input a: int64[]
+      output o: int64[]
+    region
+      let a_1: int64 = a[]
+      o[] = a_1 * a_1
+    """
+    sharing = _Sharing(kernel)
+    regions = tuple(tuple(sharing.block(region, {})) for region in kernel.regions)
+    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+
+
+@dataclass(slots=True)
+class _Found:
+    """An expression that may become a local: how often it stands in the block, until memory
+    that it reads changes; and from which statement on."""
+
+    expr: Expr
+    number: Number
+    position: int
+    buffers: frozenset[str]
+    count: int = 1
+
+
+class _Sharing:
+    def __init__(self, kernel: Kernel) -> None:
+        self.names = LocalNames(kernel)
+        self.assigned = {
+            stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)
+        }
+        self.numbers: dict[int, Number] = {}  # by id of the expression
+        self.known: dict[tuple[object, ...], Number] = {}
+        self.written: dict[int, frozenset[str]] = {}  # by id of the statement
+
+    def number(self, expr: Expr) -> Number:
+        found = self.numbers.get(id(expr))
+        if found is None:
+            parts = tuple([self.number(child) for child in children(expr)])
+            key = (type(expr), expr.dtype.name, expr.dtype.lanes, *_own(expr), *parts)
+            found = self.numbers[id(expr)] = self.known.setdefault(key, len(self.known))
+        return found
+
+    # --- one block --------------------------------------------------------------------------
+
+    def block(self, stmts: tuple[Stmt, ...], outer: Locals) -> list[Stmt]:
+        starting: dict[int, list[_Found]] = {}
+        for found in self.repeated(stmts):
+            starting.setdefault(found.position, []).append(found)
+        out: list[Stmt] = []
+        locals_ = dict(outer)
+        for position, stmt in enumerate(stmts):
+            new: Locals = {}
+            for found in starting.get(position, ()):
+                if found.number in locals_:
+                    continue
+                value = self.replaced(found.expr, locals_)
+                if isinstance(stmt, Let) and self.is_all_of(stmt, found.number):
+                    new[found.number] = Var(stmt.var, stmt.dtype), found.buffers
+                    continue
+                local = Var(self.names.fresh(_name(found.expr)), value.dtype)
+                out.append(Let(local.name, value))
+                locals_[found.number] = local, found.buffers
+            out.append(self.stmt(stmt, locals_))
+            locals_ = _lasting({**locals_, **new}, self.writes(stmt))
+        return out
+
+    def is_all_of(self, let: Let, number: Number) -> bool:
+        """Whether a local holds the expression anyway."""
+        return let.var not in self.assigned and self.number(let.value) == number
+
+    def repeated(self, stmts: tuple[Stmt, ...]) -> list[_Found]:
+        """The expressions worth a local, those in others before these."""
+        every: list[_Found] = []
+        current: dict[Number, _Found] = {}
+        for position, stmt in enumerate(stmts):
+            for expr in _evaluated(stmt):
+                self.visit(expr, position, current, every)
+            written = self.writes(stmt)
+            if written:
+                current = {n: f for n, f in current.items() if not f.buffers & written}
+        return [found for found in every if found.count > 1]
+
+    def visit(
+        self, expr: Expr, position: int, current: dict[Number, _Found], every: list[_Found]
+    ) -> None:
+        if isinstance(expr, Const | Var):
+            return
+        number = self.number(expr)
+        known = current.get(number)
+        if known is not None:
+            known.count += 1
+            return
+        for child in _always(expr):
+            self.visit(child, position, current, every)
+        if _is_costly(expr):
+            nodes = list(walk(expr))
+            if not any(isinstance(n, Var) and n.name in self.assigned for n in nodes):
+                buffers = frozenset(n.buffer for n in nodes if isinstance(n, Load))
+                current[number] = _Found(expr, number, position, buffers)
+                every.append(current[number])
+
+    def writes(self, stmt: Stmt) -> frozenset[str]:
+        """The buffers that a statement, or one in it, writes."""
+        match stmt:
+            case Store(buffer=buffer):
+                return frozenset((buffer,))
+            case For() | If():
+                known = self.written.get(id(stmt))
+                if known is None:
+                    inner = (s.buffer for s in statements((stmt,)) if isinstance(s, Store))
+                    known = self.written[id(stmt)] = frozenset(inner)
+                return known
+            case _:
+                return frozenset()
+
+    # --- writing it anew --------------------------------------------------------------------
+
+    def stmt(self, stmt: Stmt, locals_: Locals) -> Stmt:
+        match stmt:
+            case Let(var=var, value=value):
+                return Let(var, self.replaced(value, locals_))
+            case Set(var=var, value=value):
+                return Set(var, self.replaced(value, locals_))
+            case Store(buffer=buffer, mask=mask):
+                indices = tuple([self.replaced(index, locals_) for index in stmt.indices])
+                value = self.replaced(stmt.value, locals_)
+                condition = None if mask is None else self.replaced(mask, locals_)
+                return Store(buffer, indices, value, condition)
+            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
+                inner = {} if parallel else _lasting(locals_, self.writes(stmt))
+                return For(var, begin, end, tuple(self.block(stmt.body, inner)), parallel, mark)
+            case If(condition=condition):
+                blocks = (tuple(self.block(b, locals_)) for b in (stmt.then, stmt.otherwise))
+                return If(self.replaced(condition, locals_), *blocks)
+            case _:
+                return stmt
+
+    def replaced(self, expr: Expr, locals_: Locals) -> Expr:
+        if not locals_ or isinstance(expr, Const | Var):
+            return expr
+        local = locals_.get(self.number(expr))
+        if local is not None:
+            return local[0]
+        old = children(expr)
+        new = [self.replaced(child, locals_) for child in old]
+        return expr if unchanged(old, new) else rebuild(expr, new, {})
+
+
+def _own(expr: Expr) -> tuple[object, ...]:
+    """What an expression is, but for its type and its operands."""
+    match expr:
+        case Const(value=value):
+            return (repr(value),)  # 0.0 is not -0.0, nor is 1 True
+        case Var(name=name):
+            return (name,)
+        case Load(buffer=buffer, mask=mask):
+            return (buffer, mask is None)
+        case Ramp(step=step):
+            return (step,)
+        case Call(function=function):
+            return (function,)
+        case Shuffle(lanes=lanes):
+            return (lanes,)
+        case Cast() | Broadcast() | Select():
+            return ()
+        case _:
+            return (getattr(expr, "op", ""),)
+
+
+def _is_costly(expr: Expr) -> bool:
+    match expr:
+        case Load(dtype=dtype):
+            return dtype.scalar != FLOAT16
+        case Broadcast(operand=operand) | Cast(operand=operand):
+            return isinstance(operand, Load) and expr.dtype.scalar != FLOAT16
+        case Call():
+            return True
+        case Compare(dtype=dtype):
+            return dtype.lanes > 1
+        case _:
+            return False
+
+
+def _evaluated(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement evaluates once, whatever the blocks in it do."""
+    match stmt:
+        case Let(value=value) | Set(value=value):
+            return (value,)
+        case Store(indices=indices, value=value, mask=mask):
+            return (*indices, value) if mask is None else (*indices, value, mask)
+        case If(condition=condition):
+            return (condition,)
+        case _:
+            return ()
+
+
+def _always(expr: Expr) -> tuple[Expr, ...]:
+    """The operands that are evaluated whenever the expression is."""
+    match expr:
+        case Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
+            return (condition,)
+        case Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
+            return (first,)
+        case _:
+            return children(expr)
+
+
+def _name(expr: Expr) -> str:
+    match expr:
+        case Load(buffer=buffer):
+            return buffer
+        case Broadcast(operand=Load(buffer=buffer)) | Cast(operand=Load(buffer=buffer)):
+            return buffer
+        case Compare(dtype=dtype):
+            return f"m{dtype.lanes}"
+        case _:
+            return "t"
+
+
+def _lasting(locals_: Locals, written: frozenset[str]) -> Locals:
+    """Those that still hold their expressions when these buffers have been written."""
+    if not written:
+        return locals_
+    return {n: known for n, known in locals_.items() if not known[1] & written}

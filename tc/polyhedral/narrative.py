@@ -1,0 +1,353 @@
+"""What the compiler did with a program, stage by stage, as text to be read from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from textwrap import fill, indent
+
+from tc.device import Device
+from tc.kernel.estimate import estimate
+from tc.kernel.ir import Kernel
+from tc.kernel.printer import to_text as kernel_text
+from tc.options import Options
+from tc.polyhedral.lowering import Lowering
+from tc.polyhedral.schedule import (
+    SERIAL,
+    ArrayTile,
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    Value,
+    unknown_tree,
+)
+from tc.polyhedral.schedule import to_text as tree_text
+from tc.polyhedral.scop import Scop
+from tc.polyhedral.scop_text import dependences_text, scop_text
+from tc.semantics.program import ShapedProgram
+from tc.semantics.symbolic_text import to_text as expression_text
+from tc.semantics.work import program_work, scaled
+
+FUSIONS = {
+    "auto": "neighbours that share a loop are fused, unless their operands together would no longer"
+    " fit into the cache",
+    "max": "neighbours that share any loop are fused",
+    "preserve3coincident": "neighbours are fused where three parallel loops are left",
+    "min": "only the statements that write one tensor are fused",
+    "isl": "isl's own scheduler decides",
+}
+KINDS = {
+    "zero": "zeros before {text}, for elements that nothing writes",
+    "init": "the start of {text} at its identity",
+    "update": "{text}",
+}
+PLACES = {
+    "register": "in registers",
+    "scratch": "in memory of each thread's own, which stays in its cache",
+    "temporary": "packed once, before these loops",
+}
+LINE = 96
+
+
+@dataclass(frozen=True)
+class Story:
+    """A lowering, and what it was made from."""
+
+    lowering: Lowering
+    original: ShapedProgram
+    options: Options
+    device: Device
+
+
+def tell(story: Story, stage: str) -> str:
+    """The text of one stage (`STAGES`)."""
+    return _TELLERS[stage](story)
+
+
+def describe(device: Device) -> str:
+    """A device in words.
+
+    >>> describe(Device(vector_bits=256, threads=2))
+    '2 threads, 16 vector registers of 256 bits, 32 KiB of L1 and 512 KiB of L2 cache'
+    """
+    threads = "1 thread" if device.threads == 1 else f"{device.threads} threads"
+    vectors = "no vectors"
+    if device.vector_bits:
+        vectors = f"{device.vector_registers} vector registers of {device.vector_bits} bits"
+    caches = f"{_memory(device.l1)} of L1 and {_memory(device.l2)} of L2 cache"
+    return f"{threads}, {vectors}, {caches}"
+
+
+# --- rewriting and analysis -----------------------------------------------------------------------
+
+
+def _rewritten(story: Story) -> str:
+    lowering, original = story.lowering, story.original
+    if lowering.shaped is original:
+        return "The program is taken as written."
+    shaped = lowering.shaped
+    lines = [_wrapped("Sums are factored, long reductions split and dimensions joined (R5):")]
+    for name, tensor in shaped.program.tensors.items():
+        shape, before = _box(shaped.shapes[name]), original.shapes.get(name)
+        if before is None:
+            lines.append(f"- {name} is new: {tensor.dtype.name}, {shape}")
+        elif before != shaped.shapes[name]:
+            lines.append(f"- {name} of {_box(before)} is walked as {shape}")
+    lines.append("")
+    for statement in shaped.statements:
+        ranges = ", ".join(f"{v} in {r}" for v, r in statement.ranges.items())
+        name = statement.statement.name
+        lines.append(f"{name}: {_statement_text(shaped, name)}")
+        if ranges:
+            lines.append(f"  where {ranges}")
+    return "\n".join(lines)
+
+
+def _statement_text(shaped: ShapedProgram, name: str) -> str:
+    statement = next(s for s in shaped.program.statements if s.name == name)
+    target = f"{statement.target}({', '.join(map(expression_text, statement.subscripts))})"
+    op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
+    return f"{target} {op} {expression_text(statement.rhs)}"
+
+
+def _scop(story: Story) -> str:
+    return _after(
+        "Each statement as the set of its instances, with what each instance reads and writes.",
+        scop_text(story.lowering.scop),
+    )
+
+
+def _dependences(story: Story) -> str:
+    return _after(
+        "Pairs of instances whose order matters, as both touch an element and one writes it. The"
+        " updates of one accumulator may run in any order (R5), though not at once.",
+        dependences_text(story.lowering.dependences),
+    )
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def _scheduled(story: Story) -> str:
+    """The tree in text order, and the one that the strategy made."""
+    scop, tree = story.lowering.scop, story.lowering.tree
+    if not scop.statements:
+        return "There is nothing to run."
+    before = text_order(scop)
+    fusion = story.options.schedule.fusion
+    parts = [
+        "A schedule tree is the order in which instances run: a band is a nest of loops, a sequence"
+        " runs its children one after the other. In text order:",
+        _tree(before),
+        "\n".join(_legend(scop)),
+        f'Fusion "{fusion}": {FUSIONS[fusion]}. The tree was checked against the dependences:',
+        _tree(tree, before),
+        "The iterations of a loop with * do not depend on each other: they may run on several"
+        " threads, or as the lanes of a vector. The loops of a permutable band may be swapped, and"
+        " so tiled.",
+    ]
+    return "\n\n".join(map(_wrapped, parts))
+
+
+def _legend(scop: Scop) -> Iterator[str]:
+    shaped = scop.shaped
+    width = max(len(s.name) for s in scop.statements)
+    for statement in scop.statements:
+        name = shaped.program.statements[statement.position].name
+        text = KINDS[statement.kind].format(text=_statement_text(shaped, name))
+        yield f"  {statement.name:{width}}  {text}"
+
+
+def text_order(scop: Scop) -> Node:
+    """The tree of the text as it stands: each statement in loops of its own, one after another."""
+    nodes: list[Node] = []
+    for s in scop.statements:
+        members = tuple(
+            Member(v, {s.name: Value(v)}, False, origin=begin) for v, (begin, _) in s.ranges.items()
+        )
+        nodes.append(Band(members, False, Leaf(s.name)) if members else Leaf(s.name))
+    return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
+
+
+def _mapped(story: Story) -> str:
+    """The tree after each step of the mapping."""
+    mapped = story.lowering.mapped
+    notes = "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes)
+    promoted = _serial(mapped.tree)
+    tiled = _without_buffers(promoted)
+    before = story.lowering.tree
+    parts = [
+        f"What is chosen for {describe(story.device)}:",
+        notes,
+        "Tiled: `i div 16` counts tiles of 16 iterations of i, `i mod 16` the points inside of one,"
+        " `i mod 16 div 8` smaller tiles there. Points are innermost, below reductions too, so that"
+        " what they update fits into registers:",
+        _tree(tiled, before),
+        "Promoted: below `promote`, a tensor is read and written in a copy nearby:",
+        _tree(promoted, tiled),
+        "\n".join(_buffers(story)),
+        "Mapped: parallel loops are shared among threads, vector loops become the lanes of a"
+        " vector, unroll loops straight-line code. Checked against the dependences again:",
+        _tree(mapped.tree, promoted),
+    ]
+    return "\n\n".join(_wrapped(part) for part in parts if part)
+
+
+def _buffers(story: Story) -> Iterator[str]:
+    """The promoted buffers, one a line."""
+    tensors = story.lowering.shaped.program.tensors
+    for t in promoted_tiles(story.lowering.mapped.tree):
+        size = prod(t.shape) * tensors[t.tensor].dtype.bytes
+        yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.kind]}"
+
+
+def promoted_tiles(node: Node) -> Iterator[ArrayTile]:
+    """The tiles that a tree promotes, outermost first."""
+    match node:
+        case Leaf():
+            return
+        case Sequence(children=children):
+            for child in children:
+                yield from promoted_tiles(child)
+        case Promotion(tiles=tiles, child=child):
+            yield from tiles
+            yield from promoted_tiles(child)
+        case Band(child=child) | Expansion(child=child):
+            yield from promoted_tiles(child)
+        case _:
+            raise unknown_tree(node)
+
+
+def _serial(node: Node) -> Node:
+    """The tree without roles."""
+
+    def plain(band: Band) -> Band:
+        return replace(band, members=tuple(replace(m, role=SERIAL) for m in band.members))
+
+    return _rebuilt(node, lambda n: plain(n) if isinstance(n, Band) else n)
+
+
+def _without_buffers(node: Node) -> Node:
+    """The tree without promotions and partial accumulators."""
+    return _rebuilt(node, lambda n: n.child if isinstance(n, Promotion | Expansion) else n)
+
+
+def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    match node:
+        case Leaf():
+            return change(node)
+        case Sequence(children=children):
+            return change(Sequence(tuple(_rebuilt(c, change) for c in children)))
+        case Band(child=child) | Promotion(child=child) | Expansion(child=child):
+            return change(replace(node, child=_rebuilt(child, change)))
+        case _:
+            raise unknown_tree(node)
+
+
+def _tree(node: Node, before: Node | None = None) -> str:
+    return "  unchanged" if node == before else tree_text(node, "  ")
+
+
+# --- kernels and estimate -------------------------------------------------------------------------
+
+
+def _loops(story: Story) -> str:
+    return _after(
+        "The tree as loops. Tails of tiles compute on elements that exist, and do not store.",
+        kernel_text(story.lowering.marked),
+    )
+
+
+def _kernel(story: Story) -> str:
+    marked, kernel = story.lowering.marked, story.lowering.kernel
+    if kernel == marked:
+        return "The loops are printed as they are."
+    return _after(
+        "Vector loops became vectors, unrolled ones straight-line code, registers variables; this"
+        " is printed by the backend.",
+        kernel_text(kernel),
+    )
+
+
+def _estimated(story: Story) -> str:
+    """Work, traffic and the roofline: the longer of computing and of moving."""
+    work, flops = program_work(story.original), estimate(story.lowering.kernel).flops
+    loops = estimate(story.lowering.marked).flops
+    code = f"{scaled(flops)}flop"
+    more = {
+        "tails of tiles and padding are computed in vain": loops > work.operations,
+        "functions are written out": flops > loops,
+    }
+    if any(more.values()):
+        code += f", as {' and '.join(reason for reason, holds in more.items() if holds)}"
+    rows = {"the program": str(work), "its code": code, "at best": _roofline(story, flops)}
+    return "\n".join(
+        fill(text, LINE, initial_indent=f"{name:13}", subsequent_indent=" " * 13)
+        for name, text in rows.items()
+    )
+
+
+def _roofline(story: Story, flops: int) -> str:
+    device, bits = story.device, _bits(story.lowering.kernel)
+    gflops = device.gflops * 32 / bits
+    if not (gflops and device.gbytes):
+        return "unknown, as is the speed of the processor"
+    compute = flops / gflops / 1e9
+    move = program_work(story.original).bytes / device.gbytes / 1e9
+    limit = "arithmetic" if compute > move else "memory"
+    return (
+        f"{scaled(max(compute, move))}s: {scaled(compute)}s to compute at {gflops:.4g} GFLOP/s"
+        f" (float{bits}), {scaled(move)}s to move the bytes at {device.gbytes:.4g} GB/s, if they"
+        f" come from memory; {limit} is the limit. Both speeds are assumed, not measured"
+    )
+
+
+def _bits(kernel: Kernel) -> int:
+    """The width of the type computed in, as far as it decides how fast that is."""
+    wide = any(b.dtype.bits == 64 for b in kernel.buffers if b.role == "output")
+    return 64 if wide else 32
+
+
+_TELLERS: Mapping[str, Callable[[Story], str]] = {
+    "rewrite": _rewritten,
+    "scop": _scop,
+    "dependences": _dependences,
+    "schedule": _scheduled,
+    "mapping": _mapped,
+    "loops": _loops,
+    "kernel": _kernel,
+    "estimate": _estimated,
+}
+STAGES = tuple(_TELLERS)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _after(words: str, text: str) -> str:
+    return f"{_wrapped(words)}\n\n{text}"
+
+
+def _wrapped(text: str) -> str:
+    """Prose in lines; what has lines already stays."""
+    return text if "\n" in text or text.startswith((" ", "-")) else fill(text, LINE)
+
+
+def _box(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "scalar"
+
+
+def _memory(size: int) -> str:
+    """
+    >>> _memory(80), _memory(64 << 10), _memory(1536 << 10)
+    ('80 B', '64 KiB', '1.5 MiB')
+    """
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} B"

@@ -1,0 +1,110 @@
+"""What a program has to do at given sizes, however it is compiled: operations and bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tc.semantics.program import (
+    Binary,
+    Call,
+    Expr,
+    Read,
+    ShapedProgram,
+    ShapedStatement,
+    Statement,
+    Unary,
+    children,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Arithmetic operations (functions count as one) and compulsory traffic in bytes: each
+    element touched counted once."""
+
+    operations: int
+    bytes: int
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.operations / self.bytes if self.bytes else math.inf
+
+    def __str__(self) -> str:
+        return (
+            f"{scaled(self.operations)}flop, {scaled(self.bytes)}B, "
+            f"{self.intensity:.3g} flop per byte"
+        )
+
+
+def scaled(number: float) -> str:
+    """A count with three digits and a decimal prefix.
+
+    >>> scaled(925_000_000), scaled(12), scaled(0.00135)
+    ('925 M', '12 ', '1.35 m')
+    """
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor:
+            return f"{number / factor:.3g} {prefix}"
+    for factor, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "u")):
+        if number >= factor:
+            return f"{number / factor:.3g} {prefix}"
+    return f"{number * 1e9:.3g} n" if number else "0 "
+
+
+def statement_work(shaped: ShapedProgram, statement: ShapedStatement) -> Work:
+    """Operations over all instances, and the bytes of the tensors that it touches: an element
+    read or written counts once, and no more elements than instances."""
+    instances = _instances(statement)
+    stmt = statement.statement
+    per_instance = sum(map(_is_operation, _values(stmt.rhs))) + (stmt.op != "=")
+    traffic = sum(
+        min(math.prod(shaped.shapes[name]), instances) * shaped.program.tensors[name].dtype.bytes
+        for name in _touched(stmt)
+    )
+    return Work(per_instance * instances, traffic)
+
+
+def program_work(shaped: ShapedProgram) -> Work:
+    """Operations of all statements; bytes of inputs and outputs, each element that can be
+    touched counted once."""
+    return Work(
+        sum(statement_work(shaped, s).operations for s in shaped.statements),
+        sum(_traffic(shaped).values()),
+    )
+
+
+def _instances(statement: ShapedStatement) -> int:
+    return math.prod(r.extent for r in statement.ranges.values())
+
+
+def _touched(statement: Statement) -> set[str]:
+    return {statement.target, *(n.tensor for n in walk(statement.rhs) if isinstance(n, Read))}
+
+
+def _traffic(shaped: ShapedProgram) -> dict[str, int]:
+    """Bytes of each input and output that the statements touch, no more than it has."""
+    program = shaped.program
+    touched = dict.fromkeys((*program.inputs, *program.outputs), 0)
+    for statement in shaped.statements:
+        for name in touched.keys() & _touched(statement.statement):
+            touched[name] += _instances(statement)
+    return {
+        name: min(math.prod(shaped.shapes[name]), count) * program.tensors[name].dtype.bytes
+        for name, count in touched.items()
+    }
+
+
+def _values(expr: Expr) -> Iterator[Expr]:
+    """The expression without what only computes subscripts."""
+    yield expr
+    if not isinstance(expr, Read):
+        for child in children(expr):
+            yield from _values(child)
+
+
+def _is_operation(expr: Expr) -> bool:
+    return isinstance(expr, Binary | Unary | Call)

@@ -1,0 +1,140 @@
+"""Object files of LLVM alone, and what numba adds: made, looked into, loaded, let go."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tc.backends import numba_objects
+from tc.backends.numba_cpu import NumbaBackend
+from tc.backends.object_files import (
+    ObjectFile,
+    all_found,
+    compile_modules,
+    load_object,
+    new_engine,
+    outside,
+    parse_module,
+)
+from tc.errors import InternalError
+from tests.support.kernels import address, load, matmul, run
+
+ROOT = Path(__file__).parent.parent.parent
+ADD = "define i64 @add(i64 %x) { %y = add i64 %x, 7 ret i64 %y }"
+EXP = "declare double @exp(double) define double @e(double %x) { %y = call double @exp(double %x) ret double %y }"  # noqa: E501
+FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+TARGET = numba_objects._target()
+
+PROCESS = """
+import sys
+import numpy as np
+import tc
+mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
+a = np.ones((128, 128), np.float32)
+assert (mm(a, a) == 128).all()
+print("numba.np.linalg" in sys.modules, "scipy.linalg" in sys.modules)
+"""
+
+
+def test_several_modules_become_one_file() -> None:
+    file = compile_modules([ADD, EXP], ["add", "e"], TARGET)
+    assert file.functions == ("add", "e")
+    code = load_object(file)
+    add, e = code.addresses
+    assert FUNCTION(add)(35) == 42
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(e)(0.0) == 1.0
+
+
+def test_what_a_file_needs_from_outside() -> None:
+    file = compile_modules([ADD, EXP], ["add", "e"], TARGET)
+    if file.content.startswith(b"\x7fELF"):
+        assert list(outside(file.content)) == ["exp"]
+        assert all_found(file) is True
+        missing = compile_modules([EXP.replace("@exp", "@tc_nowhere")], ["e"], TARGET)
+        assert all_found(missing) is False
+    assert all_found(ObjectFile(b"\xcf\xfa\xed\xfe", ("f",))) is None  # of macOS
+    assert all_found(ObjectFile(b"", ())) is True
+
+
+def test_no_functions_at_all() -> None:
+    assert load_object(compile_modules([], [], TARGET)).addresses == ()
+    empty = numba_objects.compile_regions("empty", [])
+    assert load_object(empty).addresses == ()
+
+
+def test_wrong_texts_are_errors_of_tc() -> None:
+    for text in ("define i64 @f( {", "define i64 @f() { ret void }"):
+        with pytest.raises(InternalError, match="LLVM does not take a region"):
+            parse_module(text)
+
+
+def test_files_with_the_same_symbols_live_side_by_side() -> None:
+    codes = [
+        load_object(compile_modules([ADD.replace("7", str(n))], ["add"], TARGET)) for n in range(20)
+    ]
+    assert [FUNCTION(code.addresses[0])(100) for code in codes] == list(range(100, 120))
+
+
+def test_code_goes_with_its_owner() -> None:
+    code = load_object(compile_modules([ADD], ["add"], TARGET))
+    owner = weakref.ref(code.owner)
+    del code
+    gc.collect()
+    assert owner() is None
+
+
+def test_threads_load_and_drop_at_once() -> None:
+    file = compile_modules([ADD], ["add"], TARGET)
+    wrong: list[int] = []
+
+    def work() -> None:
+        for number in range(50):
+            code = load_object(file)
+            if FUNCTION(code.addresses[0])(number) != number + 7:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_an_engine_compiles_a_module() -> None:
+    engine = new_engine(parse_module(ADD))
+    engine.finalize_object()
+    assert FUNCTION(engine.get_function_address("add"))(1) == 8
+
+
+def test_a_function_outlives_its_kernel() -> None:
+    function = load(NumbaBackend(), matmul(2, 3, 4)).regions[0].function  # type: ignore[attr-defined]
+    gc.collect()
+    a, b, c = (np.ones(shape, np.float32) for shape in ((2, 4), (4, 3), (2, 3)))
+    blocks = np.array([address(a), address(b), address(c), 0])
+    function(address(blocks), 0, 0, 1)
+    assert c.tolist() == [[4.0] * 3] * 2
+
+
+def test_kernels_of_one_text_are_apart() -> None:
+    """Their symbols are made in one process, or come from several."""
+    given = {"A": np.ones((2, 4), np.float32), "B": np.ones((4, 3), np.float32)}
+    for _ in range(3):
+        _, arrays = run(load(NumbaBackend(), matmul(2, 3, 4)), given)
+        assert arrays["C"].tolist() == [[4.0] * 3] * 2
+
+
+def test_traced_regions_do_not_set_up_numbas_compiler() -> None:
+    """That alone would take some 0.3 s of a first call."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "False"]

@@ -1,0 +1,107 @@
+"""What the mapping makes of well-known programs at real sizes, for one fixed processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tc.device import Device
+from tc.kernel.ir import Load, Store, expressions, statements
+from tc.options import MappingOptions, Options
+from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.schedule import Node, to_text
+from tc.semantics.ranges import infer_ranges
+from tests.support.pipeline import checked
+
+DEVICE = Device(vector_bits=512, vector_registers=32, l2=1 << 20, threads=2)
+EXPECTED = Path(__file__).parent.parent / "expected" / "mapping"
+
+SIZES: dict[str, dict[str, tuple[int, ...]]] = {
+    "tmm": {"A": (128, 1024), "B": (1024, 1024)},
+    "mm": {"A": (512, 4096), "B": (4096, 512)},
+    "tbmm": {"X": (500, 26, 72), "Y": (500, 26, 72)},
+    "conv2d": {"in": (8, 64, 56, 56), "weight": (64, 64, 3, 3)},
+    "gconv": {"I": (32, 32, 16, 14, 14), "W": (32, 16, 16, 3, 3), "B": (32, 16)},
+    "maxpool2x2": {"in": (32, 64, 112, 112)},
+    "stable_softmax": {"I": (512, 4096)},
+    "1LUT": {"LUT1": (1000000, 64), "I1": (128, 50)},
+}
+TRANSPOSE = "def transpose(float(A,B,C) x) -> (y) { y(c,b,a) = x(a,b,c) }"
+PADDED = """
+def padded(float(N,C,H,W) x, float(M,C,3,3) w) -> (y) {
+  y(n,m,h,v) +=! pad(x(n,c,h+i-1,v+j-1), 0) * w(m,c,i,j) where h in 0:H, v in 0:W
+}"""
+DOT = "def dot(float(M,K) x, float(M,K) y) -> (s) { s +=! x(i,j) * y(i,j) }"
+
+
+def trace(text: str, options: Options | None = None, **shapes: tuple[int, ...]) -> Lowering:
+    program = checked(text)
+    by_name = {n: shapes[n] for n in program.inputs}
+    shaped = infer_ranges(program, by_name, {})
+    return trace_lowering(
+        shaped, {}, initial=frozenset(), check=True, options=options, device=DEVICE
+    )
+
+
+def text_of(name: str) -> str:
+    folder = Path(__file__).parent.parent / "programs"
+    return (folder / f"{name}.tc").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_whole_tree(name: str, golden: Callable[[Path, str], None]) -> None:
+    mapped = trace(text_of(name), **SIZES[name]).mapped
+    golden(EXPECTED / f"{name}.txt", "\n".join((*mapped.notes, to_text(mapped.tree))) + "\n")
+
+
+def left(lowering: Lowering) -> set[str]:
+    """The buffers that the kernel reads or writes."""
+    stmts = [s for region in lowering.kernel.regions for s in statements(region)]
+    loads = {e.buffer for s in stmts for e in expressions(s) if isinstance(e, Load)}
+    return loads | {s.buffer for s in stmts if isinstance(s, Store)}
+
+
+@pytest.mark.parametrize("name", ["tmm", "mm", "tbmm", "conv2d", "gconv", "maxpool2x2", "1LUT"])
+def test_accumulators_are_locals(name: str) -> None:
+    assert not any("_acc" in buffer for buffer in left(trace(text_of(name), **SIZES[name])))
+
+
+def test_temporaries_of_a_row_are_small() -> None:
+    kernel = trace(text_of("stable_softmax"), I=(512, 4096)).kernel
+    assert [b.name for b in kernel.buffers if b.role == "temporary"] == []
+    assert {b.shape for b in kernel.buffers if b.role == "scratch"} <= {(1,), (1, 4096)}
+
+
+def test_transposes_go_through_blocks() -> None:
+    text = tree_of(TRANSPOSE, x=(64, 64, 64))
+    assert "promote x to scratch x_block[1x16x16] (copied in)" in text
+
+
+def test_padding_is_copied_once_a_row() -> None:
+    text = tree_of(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3))
+    assert "promote x to scratch x_padded" in text
+    kernel = trace(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3)).kernel
+    (copy,) = (b for b in kernel.buffers if b.name == "x_padded")
+    assert copy.shape[1] == 64
+
+
+def test_long_reductions_to_one_element_are_split() -> None:
+    lowering = trace(DOT, x=(1000, 1000), y=(1000, 1000))
+    assert [s.name for s in lowering.shaped.program.statements] == ["S0.part", "S0"]
+    assert "parallel" in to_text(lowering.mapped.tree)
+
+
+def test_options_decide() -> None:
+    mapping = MappingOptions(rows=5, vectors=2, pack=False, reduction_tile=100)
+    options = Options(mapping=mapping)
+    text = to_text(trace(text_of("mm"), options, **SIZES["mm"]).mapped.tree)
+    assert "n mod 5 unroll" in text or "i mod 5 unroll" in text
+    assert "div 100" in text
+    assert "packed" not in text
+
+
+def tree_of(text: str, **shapes: tuple[int, ...]) -> str:
+    node: Node = trace(text, **shapes).mapped.tree
+    return to_text(node)
