@@ -68,13 +68,15 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     return chosen
 
 
-def measured_limits(threads: int, step: int) -> Limits:
+def measured_limits(settings: Settings, step: int) -> Limits:
     """In a process of its own, which is gone before the peers start."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench.cpu_limits"),
-            *("--threads", str(threads), "--step", str(step)),
+            *("--threads", str(settings.threads), "--step", str(step)),
+            *("--niceness", str(settings.niceness)),
         ],
+        start_new_session=True,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -124,17 +126,16 @@ def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Li
 
 def main(given: Sequence[str] | None = None) -> None:
     chosen = arguments_of(given)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     kernels, names = select(words(chosen.kernels)), words(chosen.peers)
     rounds = min(chosen.rounds, 3) if chosen.quick else chosen.rounds
     settings = Settings(chosen.threads, rounds, patience=chosen.wait, niceness=chosen.niceness)
     packages = tuple(dict.fromkeys(p for name in names for p in PEERS[name].packages))
     described = cpu_machine.describe(packages, settings.threads)
     step = 3 if chosen.quick else 1
-    limits, runs = measured_limits(settings.threads, step), Runs()
+    limits, runs = measured_limits(settings, step), Runs()
     for _ in range(chosen.runs):
         measured_run(kernels, names, settings, runs)
-    limits = limits.best(measured_limits(settings.threads, step))
+    limits = limits.best(measured_limits(settings, step))
     rows = [row_of(kernel, runs[kernel.name], limits, least=chosen.least) for kernel in kernels]
     heading = cpu_machine.one_line(described)
     print(f"\n{heading}\n{limits_text(limits)}\n\n{table(rows, names)}\n\n{summary(rows)}")
@@ -154,4 +155,5 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     main()

@@ -51,7 +51,7 @@ def show(title: str, name: str, entry: str, shapes: dict[str, tuple[int, ...]]) 
     text = (TEXTS / f"{name}.tc").read_text(encoding="utf-8")
     arguments = inputs(shapes)
     print(f"\n=== {title}\n\n{text}")
-    print(tc.explain(text, arguments, entry=entry))
+    print(tc.explain(text, arguments, entry=entry, stage="ranges"))
 
     compiled = tc.compile(text, entry=entry)
     reference, reference_time = timed(lambda: tc.interpret(text, arguments, entry=entry))

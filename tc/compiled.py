@@ -200,9 +200,7 @@ class Compiled:
         if not isinstance(self._backend, Backend):
             return Explanation(shape_program(self.program, sizes))
         source, name = self.program.source, self.program.name
-        stages = trace(
-            source, name, lambda _: sizes, self._backend, self.options, check=self.check
-        )
+        stages = trace(source, name, lambda _: sizes, self._backend, self.options, check=self.check)
         return Explanation(stages.shaped, stages)
 
     def __repr__(self) -> str:

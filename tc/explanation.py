@@ -87,7 +87,9 @@ class Explanation:
 
     def __str__(self) -> str:
         if self.stage is None:
-            return _joined(self.stages, SUMMARY)
+            text = _joined(self.stages, SUMMARY)
+            more = [repr(name) for name in self.stages if name not in SUMMARY]
+            return f"{text}\n\nOther stages: {', '.join(more)}." if more else text
         if self.stage == "all":
             return _joined(self.stages, STAGES)
         return self.stages[self.stage]

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from bench.cpu_limits import hurry
 from bench.peers.catalogue import environment
 
 ROOT = Path(__file__).parent.parent.parent
@@ -56,7 +57,8 @@ class PeerProcess:
             raise PeerError(self.missing)
         if self._process is None:
             self._start()
-        self._set_niceness(self._niceness if do in TIMED else 0)
+        if self._niceness and self._process is not None:
+            hurry(self._process.pid, self._niceness if do in TIMED else 0)
         self._signal(signal.SIGCONT)
         try:
             self._send({"do": do, **values})
@@ -146,14 +148,6 @@ class PeerProcess:
             last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
         self.end()
         return PeerError(f"the process ended with {code}: {' '.join(last)}"[:400], at)
-
-    def _set_niceness(self, niceness: int) -> None:
-        if self._niceness and self._process is not None:
-            with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PGRP, self._process.pid, niceness)
-            with contextlib.suppress(OSError):
-                group = Path(f"/proc/{self._process.pid}/autogroup")
-                group.write_text(str(niceness), encoding="ascii")
 
     def _signal(self, number: int) -> None:
         if self._process is not None:

@@ -196,7 +196,11 @@ def _block(stmts: tuple[Stmt, ...], context: Context) -> Iterator[str]:
         lines += _statement(stmt, context)
         if isinstance(stmt, Let) and _is_bounded(stmt, context):
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
-        if isinstance(stmt, Let) and remembered(stmt.value, context.assigned):
+        if (
+            isinstance(stmt, Let)
+            and stmt.var not in context.assigned
+            and remembered(stmt.value, context.assigned)
+        ):
             context = context.remembering(stmt.var, stmt.value)
     code = "\n".join(map(_code, lines))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, Let)):

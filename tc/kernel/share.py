@@ -29,7 +29,6 @@ from tc.kernel.ir import (
     Var,
     children,
     statements,
-    walk,
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import rebuild, unchanged
@@ -38,7 +37,7 @@ Number: TypeAlias = int
 """Of an expression: equal ones have the same."""
 
 Locals: TypeAlias = "dict[Number, tuple[Var, frozenset[str]]]"
-"""Those that hold an expression, with the buffers that it reads."""
+"""Those that hold an expression, with the variables and buffers in it."""
 
 
 def share(kernel: Kernel) -> Kernel:
@@ -71,7 +70,7 @@ class _Found:
     expr: Expr
     number: Number
     position: int
-    buffers: frozenset[str]
+    reads: frozenset[str]
     count: int = 1
 
 
@@ -83,6 +82,7 @@ class _Sharing:
         }
         self.numbers: dict[int, Number] = {}  # by id of the expression
         self.known: dict[tuple[object, ...], Number] = {}
+        self.read: dict[int, frozenset[str]] = {}  # by id of the expression
         self.written: dict[int, frozenset[str]] = {}  # by id of the statement
 
     def number(self, expr: Expr) -> Number:
@@ -108,11 +108,11 @@ class _Sharing:
                     continue
                 value = self.replaced(found.expr, locals_)
                 if isinstance(stmt, Let) and self.is_all_of(stmt, found.number):
-                    new[found.number] = Var(stmt.var, stmt.dtype), found.buffers
+                    new[found.number] = Var(stmt.var, stmt.dtype), found.reads
                     continue
                 local = Var(self.names.fresh(_name(found.expr)), value.dtype)
                 out.append(Let(local.name, value))
-                locals_[found.number] = local, found.buffers
+                locals_[found.number] = local, found.reads
             out.append(self.stmt(stmt, locals_))
             locals_ = _lasting({**locals_, **new}, self.writes(stmt))
         return out
@@ -130,7 +130,7 @@ class _Sharing:
                 self.visit(expr, position, current, every)
             written = self.writes(stmt)
             if written:
-                current = {n: f for n, f in current.items() if not f.buffers & written}
+                current = {n: f for n, f in current.items() if not f.reads & written}
         return [found for found in every if found.count > 1]
 
     def visit(
@@ -146,11 +146,25 @@ class _Sharing:
         for child in _always(expr):
             self.visit(child, position, current, every)
         if _is_costly(expr):
-            nodes = list(walk(expr))
-            if not any(isinstance(n, Var) and n.name in self.assigned for n in nodes):
-                buffers = frozenset(n.buffer for n in nodes if isinstance(n, Load))
-                current[number] = _Found(expr, number, position, buffers)
+            reads = self.reads(expr)
+            if reads.isdisjoint(self.assigned):
+                current[number] = _Found(expr, number, position, reads)
                 every.append(current[number])
+
+    def reads(self, expr: Expr) -> frozenset[str]:
+        """The variables and buffers in an expression."""
+        match expr:
+            case Var(name=name):
+                return frozenset((name,))
+            case Const():
+                return frozenset()
+        known = self.read.get(id(expr))
+        if known is None:
+            known = frozenset().union(*map(self.reads, children(expr)))
+            if isinstance(expr, Load):
+                known |= {expr.buffer}
+            self.read[id(expr)] = known
+        return known
 
     def writes(self, stmt: Stmt) -> frozenset[str]:
         """The buffers that a statement, or one in it, writes."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import prod
-from textwrap import fill, indent
+from textwrap import fill
 
 from tc.device import Device
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text as kernel_text
-from tc.options import Options
+from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import (
     SERIAL,
@@ -41,16 +41,15 @@ FUSIONS = {
     "min": "only the statements that write one tensor are fused",
     "isl": "isl's own scheduler decides",
 }
-KINDS = {
-    "zero": "zeros before {text}, for elements that nothing writes",
-    "init": "the start of {text} at its identity",
-    "update": "{text}",
-}
 PLACES = {
     "register": "in registers",
-    "scratch": "in memory of each thread's own, which stays in its cache",
+    "scratch": "for each thread, small enough to stay in its cache",
     "temporary": "packed once, before these loops",
 }
+DIGITS = """\
+  i div 16         counts tiles of 16 iterations of i
+  i mod 16         counts the iterations inside of a tile
+  i mod 16 div 8   counts tiles of 8 inside of it"""
 LINE = 96
 
 
@@ -110,7 +109,8 @@ def _rewritten(story: Story) -> str:
 
 def _statement_text(shaped: ShapedProgram, name: str) -> str:
     statement = next(s for s in shaped.program.statements if s.name == name)
-    target = f"{statement.target}({', '.join(map(expression_text, statement.subscripts))})"
+    subscripts = ", ".join(map(expression_text, statement.subscripts))
+    target = f"{statement.target}({subscripts})" if subscripts else statement.target
     op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
     return f"{target} {op} {expression_text(statement.rhs)}"
 
@@ -147,19 +147,50 @@ def _scheduled(story: Story) -> str:
         "\n".join(_legend(scop)),
         f'Fusion "{fusion}": {FUSIONS[fusion]}. The tree was checked against the dependences:',
         _tree(tree, before),
+        "\n".join(_other_names(tree)),
         "The iterations of a loop with * do not depend on each other: they may run on several"
         " threads, or as the lanes of a vector. The loops of a permutable band may be swapped, and"
         " so tiled.",
     ]
-    return "\n\n".join(map(_wrapped, parts))
+    return "\n\n".join(_wrapped(part) for part in parts if part)
+
+
+def _other_names(tree: Node) -> Iterator[str]:
+    """What members are in statements that have other names for them."""
+    for member in _members(tree):
+        for statement, value in member.values.items():
+            if str(value) != member.name:
+                yield f"  {member.name} is {value} in {statement}"
+
+
+def _members(node: Node) -> Iterator[Member]:
+    match node:
+        case Leaf():
+            return
+        case Sequence(children=children):
+            for child in children:
+                yield from _members(child)
+        case Band(members=members, child=child):
+            yield from members
+            yield from _members(child)
+        case Promotion(child=child) | Expansion(child=child):
+            yield from _members(child)
+        case _:
+            raise unknown_tree(node)
 
 
 def _legend(scop: Scop) -> Iterator[str]:
-    shaped = scop.shaped
-    width = max(len(s.name) for s in scop.statements)
+    shaped, names = scop.shaped, [s.name for s in scop.statements]
+    width = max(map(len, names))
     for statement in scop.statements:
         name = shaped.program.statements[statement.position].name
-        text = KINDS[statement.kind].format(text=_statement_text(shaped, name))
+        text = _statement_text(shaped, name)
+        whole = name if name in names else text
+        match statement.kind:
+            case "init":
+                text = f"the start of {whole} at its identity (R2)"
+            case "zero":
+                text = f"zeros, before {whole}: some elements are never written (G4)"
         yield f"  {statement.name:{width}}  {text}"
 
 
@@ -167,35 +198,54 @@ def text_order(scop: Scop) -> Node:
     """The tree of the text as it stands: each statement in loops of its own, one after another."""
     nodes: list[Node] = []
     for s in scop.statements:
-        members = tuple(
-            Member(v, {s.name: Value(v)}, False, origin=begin) for v, (begin, _) in s.ranges.items()
-        )
+        members = tuple(Member(v, {s.name: Value(v)}, False) for v in s.variables)
         nodes.append(Band(members, False, Leaf(s.name)) if members else Leaf(s.name))
     return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
 
 
 def _mapped(story: Story) -> str:
     """The tree after each step of the mapping."""
-    mapped = story.lowering.mapped
-    notes = "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes)
+    before, mapped = story.lowering.tree, story.lowering.mapped
     promoted = _serial(mapped.tree)
     tiled = _without_buffers(promoted)
-    before = story.lowering.tree
     parts = [
-        f"What is chosen for {describe(story.device)}:",
-        notes,
-        "Tiled: `i div 16` counts tiles of 16 iterations of i, `i mod 16` the points inside of one,"
-        " `i mod 16 div 8` smaller tiles there. Points are innermost, below reductions too, so that"
-        " what they update fits into registers:",
-        _tree(tiled, before),
-        "Promoted: below `promote`, a tensor is read and written in a copy nearby:",
-        _tree(promoted, tiled),
-        "\n".join(_buffers(story)),
-        "Mapped: parallel loops are shared among threads, vector loops become the lanes of a"
+        f"What is chosen for {describe(story.device)}{_asked(story.options.mapping)}:",
+        "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
+    ]
+    if tiled == before:
+        parts.append("Nothing is tiled.")
+    else:
+        parts += [
+            "Tiled. The loops inside of tiles come last, below reductions too, so that what they"
+            " update fits into registers:",
+            DIGITS,
+            _tree(tiled),
+        ]
+    if promoted == tiled:
+        parts.append("Nothing is promoted to memory nearby.")
+    else:
+        parts += [
+            "Promoted. Below `promote`, a tensor is read and written in a copy nearby:",
+            _tree(promoted),
+            "\n".join(_buffers(story)),
+        ]
+    parts += [
+        "Mapped. Parallel loops are shared among threads, vector loops become the lanes of a"
         " vector, unroll loops straight-line code. Checked against the dependences again:",
         _tree(mapped.tree, promoted),
     ]
     return "\n\n".join(_wrapped(part) for part in parts if part)
+
+
+def _asked(options: MappingOptions) -> str:
+    """The options that are not left to tc."""
+    default = MappingOptions()
+    given = [
+        f"{f.name}={value!r}"
+        for f in fields(options)
+        if (value := getattr(options, f.name)) != getattr(default, f.name)
+    ]
+    return f", with MappingOptions({', '.join(given)})" if given else ""
 
 
 def _buffers(story: Story) -> Iterator[str]:
@@ -280,7 +330,7 @@ def _estimated(story: Story) -> str:
     loops = estimate(story.lowering.marked).flops
     code = f"{scaled(flops)}flop"
     more = {
-        "tails of tiles and padding are computed in vain": loops > work.operations,
+        "tails of tiles and padding are computed in vain": loops > 1.005 * work.operations,
         "functions are written out": flops > loops,
     }
     if any(more.values()):

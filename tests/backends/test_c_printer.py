@@ -26,6 +26,7 @@ from tc.dtypes import (
 )
 from tc.kernel.ir import (
     Binary,
+    Bits,
     Buffer,
     Call,
     Cast,
@@ -115,6 +116,21 @@ def const(value: float, dtype: DType) -> Const:
         (Unary("-", U, UINT32), "(uint32_t)(0 - (uint32_t)u[0])"),
         (both("/", N, const(2, INT32)), "tc_div_int32(n, 2)"),
         (both("%", U, const(2, UINT32)), "u[0] % 2u"),
+        # bits, whose operators compilers want brackets around
+        (both("&", both("+", I, J), integer(7)), "(i + j) & 7"),
+        (both("|", N, both("^", N, const(1, INT32))), "n | (n ^ 1)"),
+        (both("<<", L, integer(3)), "(int64_t)((uint64_t)l << 3)"),
+        (both("<<", B, B), "(int8_t)((uint32_t)b << b)"),
+        (both("<<", integer(1), L), "(int64_t)(UINT64_C(1) << l)"),
+        (both("<<", U, const(3, UINT32)), "u[0] << 3u"),
+        (both(">>", both("+", I, J), J), "(i + j) >> j"),
+        (both(">>", const(8, INT64), L), "INT64_C(8) >> l"),
+        (Compare("==", both("&", I, J), integer(0)), "(i & j) == 0"),
+        (both("+", both(">>", I, integer(1)), J), "(i >> 1) + j"),
+        (Bits(F, INT32), "tc_bits_int32_of_float32(f)"),
+        (Bits(both("+", N, const(1, INT32)), FLOAT32),
+         "tc_bits_float32_of_int32((int32_t)((uint32_t)n + 1u))"),
+        (Bits(N, UINT32), "(uint32_t)n"),
         # floats
         (Unary("-", Unary("-", F, FLOAT32), FLOAT32), "-(-f)"),
         (both("-", F, const(-1.0, FLOAT32)), "f - -1.0f"),

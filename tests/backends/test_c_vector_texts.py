@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from tc.backends import c_lane_helpers
 from tc.backends.c import CBackend
 from tc.backends.c_names import Names
 from tc.backends.c_printer import print_kernel
+from tc.backends.host import vector_bits
 from tc.dtypes import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import (
@@ -345,10 +347,13 @@ def test_texts_compile_without_warnings(
     assert "warning" not in done.stderr
 
 
-@pytest.mark.parametrize("native", ["-march=native", "-O3"])
+@pytest.mark.parametrize("native", ["-march=native", "-march=haswell", "-O3"])
 def test_results_on_each_compiler(
     compiler: str, native: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With the widest vectors of this machine, with those of many others, and without."""
+    if native == "-march=haswell" and not (platform.machine() == "x86_64" and vector_bits() > 128):
+        pytest.skip("this machine runs no code for haswell")
     monkeypatch.setattr(c_backend, "COMPILERS", (compiler,))
     monkeypatch.setattr(c_backend, "NATIVE", native)
     for test, args in TEXTS:

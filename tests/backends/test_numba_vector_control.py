@@ -253,6 +253,16 @@ def test_small_scratch_against_the_definition() -> None:
     check(transposing(3), {"a": a})
 
 
+def test_scratch_buffers_lie_apart() -> None:
+    row = (ramp(integer(0), 16),)
+    names = [f"s{n}" for n in range(3)]
+    fill = [Store(name, row, Const(float(n), F16)) for n, name in enumerate(names)]
+    copy = [Store(f"o{n}", row, Load(name, row, F16)) for n, name in enumerate(names)]
+    scratch = (dense(name, FLOAT32, (17,), "scratch") for name in names)
+    outputs = (dense(f"o{n}", FLOAT32, (16,), "output") for n in range(3))
+    check(Kernel("k", (*outputs, *scratch), ((*fill, *copy),)), {})
+
+
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 20])
 def test_parts_together_are_the_loop(parts: int) -> None:
     """Each iteration once, whatever the number of parts."""

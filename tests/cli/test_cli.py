@@ -128,9 +128,30 @@ def test_explain_and_emit(mm: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", mm, "M=2", "K=3", "N=4"]) == 0
     assert "0:3" in capsys.readouterr().out
     assert main(["emit", mm, "M=2", "K=3", "N=4"]) == 0
-    assert "for (" in capsys.readouterr().out
+    assert "void mm(" in capsys.readouterr().out
+    assert main(["emit", mm, "M=2", "K=3", "N=4", "--preset", "naive"]) == 0
+    assert "for (int64_t k = 0; k < 3; k++)" in capsys.readouterr().out
     assert main(["emit", mm, "M=2", "K=3", "N=4", "--backend", "numba"]) == 0
-    assert "for " in capsys.readouterr().out
+    assert "def mm_0(" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stage", [*tc.explain(MM, {"M": 1, "K": 1, "N": 1}).stages, "all"])
+def test_explain_a_stage(mm: str, stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [mm, "M=2", "K=3", "N=4", "--stage", stage, "--backend", "c"]
+    assert main(["explain", *arguments]) == 0
+    wanted = tc.explain(tc.Source(MM, mm), {"M": 2, "K": 3, "N": 4}, stage=stage, backend="c")
+    assert capsys.readouterr().out == f"{wanted}\n"
+
+
+def test_explain_with_a_preset(mm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", mm, "M=2", "K=3", "N=4", "--preset", "naive"]) == 0
+    assert "Nothing is tiled." in capsys.readouterr().out
+    assert main(["explain", mm, "M=2", "--backend", "interpret", "--stage", "loops"]) == 1
+    assert 'repair: backend="c"' in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main(["explain", mm, "M=2", "--stage", "magic"])
+    assert stopped.value.code == 2
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize(

@@ -476,15 +476,24 @@ def stays(*body: Stmt, before: tuple[Stmt, ...] = ()) -> bool:
 
 def test_what_stays_a_loop() -> None:
     zero = integer(0)
-    fail = Fail(0, (L,))
     store = Store("o", (L,), L)
-    assert stays(store, fail)
+    assert stays(store, Fail(0, (Binary("*", L, L, INT64),)))
     assert stays(store, If(Compare("<", a(L), integer(-100)), (Fail(0, (zero,)),)))
     assert not stays(store, If(less(a(zero), 100), (Fail(0, (zero,)),)))
     assert stays(For("k", zero, L, (Store("o", (L,), K),)))
     assert stays(For("k", L, integer(9), (Store("o", (L,), K),)))
     assert stays(If(less(L, 1), (Store("o", (zero,), integer(3)),)))
     assert not stays(store)
+
+
+def test_of_failures_of_all_lanes_the_first_counts() -> None:
+    store = Store("o", (L,), L)
+    assert vectors(vector(store, Fail(0, (add(times(L, 2), integer(3)),)))) == [
+        "o[0:4] = int64x4.ramp(0, 1)",
+        "fail 0 (3)",
+    ]
+    inside = loop("k", 2, store, If(less(K, 1), (Fail(0, (K,)),)))
+    assert vectors(vector(inside))[-1] == "    fail 0 (k)"
 
 
 def test_functions_without_vectors_stay_loops() -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QuarterTurn:
-    """pi / 2 as the sum of three positive numbers, and up to which |x| its multiples come off x exactly."""
+    """pi / 2 as the sum of three positive numbers, whose multiples come off x exactly up to the
+    limit of |x|."""
 
     per_quarter: float
     parts: tuple[float, float, float]

@@ -124,19 +124,19 @@ def _reduced(
     whole = x.format.whole + offset
     if table.per_unit == 1.0:
         shifted = x + whole
-        rest = x - (shifted - whole)
-        small = rest * fma(rest, horner(rest, table.coefficients), table.slope_rest)
-        if low is not None:
-            small = fma(low, table.slope, small)
-        return fma(rest, table.slope, small), shifted.bits
-    shifted = fma(x, table.per_unit, whole)
-    n = shifted - whole
-    # r is the sum of two numbers: one would have half the error of the whole result
-    high = fma(n, -table.unit, x)
-    low = n * -table.unit_rest if low is None else fma(n, -table.unit_rest, low)
-    rest = high + low
+        high = x - (shifted - whole)
+    else:
+        shifted = fma(x, table.per_unit, whole)
+        n = shifted - whole
+        # r is the sum of two numbers: one would have half the error of the whole result
+        high = fma(n, -table.unit, x)
+        low = n * -table.unit_rest if low is None else fma(n, -table.unit_rest, low)
+    rest = high if low is None else high + low
+    series = horner(rest, table.coefficients)
     if table.slope == 1.0:
-        small = fma(rest * rest, horner(rest, table.coefficients), low)
-        return high + small, shifted.bits
-    small = rest * fma(rest, horner(rest, table.coefficients), table.slope_rest)
-    return fma(high, table.slope, fma(low, table.slope, small)), shifted.bits
+        assert low is not None
+        return high + fma(rest * rest, series, low), shifted.bits
+    small = rest * fma(rest, series, table.slope_rest)
+    if low is not None:
+        small = fma(low, table.slope, small)
+    return fma(high, table.slope, small), shifted.bits

@@ -20,13 +20,15 @@ def asinh(x: Vector) -> Vector:
 
 def acosh(x: Vector) -> Vector:
     above = x - 1.0
-    return _log_of_sum(x, above + fma(above, above, above + above).sqrt())
+    near = above + fma(above, above, above + above).sqrt()
+    return select(x < 1.0, math.nan, _log_of_sum(x, near))
 
 
 def atanh(x: Vector) -> Vector:
     size = abs(x)
     doubled = size + size
-    return (0.5 * log1p(fma(doubled, size / (1.0 - size), doubled))).copysign(x)
+    half = 0.5 * log1p(fma(doubled, size / (1.0 - size), doubled))
+    return select(size > 1.0, math.nan, half.copysign(x))
 
 
 def _log_of_sum(x: Vector, near: Vector) -> Vector:

@@ -36,6 +36,12 @@ def log1p(x: Vector) -> Vector:
     return _outside(x, result.copysign(x), -1.0)
 
 
+def logb(x: Vector) -> Vector:
+    size = abs(x)
+    result = _as_number(*_biased(size))
+    return select(size.equals(0.0), -math.inf, select(size < math.inf, result, size))
+
+
 def split(x: Vector) -> tuple[Vector, Vector]:
     """k and 1 + r of positive finite numbers."""
     form = x.format

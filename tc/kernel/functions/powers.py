@@ -45,7 +45,7 @@ def _special(x: Vector, y: Vector, value: Vector) -> Vector:
     is_odd = is_whole & half.trunc().differs(half)
     value = select(is_odd, value.copysign(x), value)
     has_none = (x < 0.0) & ~is_infinite & ~is_whole
-    value = select(has_none | x.is_nan, math.nan, value)
+    value = select(has_none | x.is_nan | y.is_nan, math.nan, value)
     return select(y.equals(0.0) | x.equals(1.0), 1.0, value)
 
 
@@ -69,10 +69,10 @@ def _precise_log2(x: Vector) -> tuple[Vector, Vector]:
     first two coefficients and all that they meet being such sums."""
     table = LOG2_OF_RATIO
     k, fraction = split(x)
-    rest, above = fraction - 1.0, fraction + 1.0
-    inverse = 1.0 / above
-    s = rest * inverse
-    error = fma(fraction - (above - 1.0), -s, fma(-s, above, rest))
+    over, under = fraction - 1.0, fraction + 1.0
+    inverse = 1.0 / under
+    s = over * inverse
+    error = fma(fraction - (under - 1.0), -s, fma(-s, under, over))
     s_low = error * inverse
     z = s * s
     z_low = fma(s + s, s_low, fma(s, s, -z))
@@ -83,5 +83,7 @@ def _precise_log2(x: Vector) -> tuple[Vector, Vector]:
     total_low = term - (total - table.first) + tail
     product = s * total
     product_low = fma(s, total_low, fma(s_low, total, fma(s, total, -product)))
-    result = k + product
-    return result, product - (result - k) + product_low
+    near = k + product
+    rest = product - (near - k) + product_low  # small, but not below the last bit
+    result = near + rest
+    return result, rest - (result - near)

@@ -14,19 +14,18 @@ def rsqrt(x: Vector) -> Vector:
 
 
 def cbrt(x: Vector) -> Vector:
-    form = x.format
     size = abs(x)
-    is_subnormal = size < 2.0 ** (1 - form.bias)
-    up = 3 * (form.fraction // 3 + 1)
-    normal = select(is_subnormal, size * 2.0**up, size)
+    is_small = size < 2.0 ** (4 - x.format.bias)
+    # the sum of three such numbers does not overflow, and none is subnormal
+    normal = size * select(is_small, x.constant(2.0**60), 2.0**-3)
     root = _third_of_exponent(normal)
     # to 23 bits, then by Halley's rule to three times as many
     ratio = (root * root) * (root / normal)
     root = root * horner(ratio, INVERSE_CBRT)
     cube = root * root * root
     root = root - root * ((cube - normal) / (cube + cube + normal))
-    result = select(is_subnormal, root * 2.0 ** (-up // 3), root).copysign(x)
-    return select((size > 0.0) & (size < math.inf), result, x)
+    result = root * select(is_small, x.constant(2.0**-20), 2.0)
+    return select((size > 0.0) & (size < math.inf), result.copysign(x), x)
 
 
 def rcbrt(x: Vector) -> Vector:

@@ -1,0 +1,65 @@
+"""tc.Device, and what is found out about the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tc
+from tc import device
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine of four processors, two a core, described by files."""
+    for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        topology = tmp_path / f"cpu{number}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(siblings + "\n")
+    (tmp_path / "clock").write_text("3000000\n")
+    (tmp_path / "info").write_text("processor\t: 0\ncpu MHz\t\t: 2500.5\ncpu MHz\t\t: 2000.0\n")
+    monkeypatch.setattr(device, "_PROCESSORS", tmp_path)
+    monkeypatch.setattr(device, "_MAX_CLOCK", tmp_path / "clock")
+    monkeypatch.setattr(device, "_PROCESSOR_INFO", tmp_path / "info")
+    monkeypatch.setattr(device, "_available", lambda: {0, 1, 2, 3})
+    monkeypatch.setattr(device, "_vector_bits", lambda: 256)
+    device.host.cache_clear()
+    yield tmp_path
+    device.host.cache_clear()
+
+
+def test_speeds_are_assumed_from_clock_and_cores(machine: Path) -> None:
+    host = device.host()
+    assert (host.threads, host.vector_bits) == (4, 256)
+    assert host.gflops == pytest.approx(3.0 * 8 * 2 * 2 * 2)  # lanes, units, fma, cores
+    assert host.gbytes == 20.0
+
+
+def test_the_fastest_clock_that_can_be_read(machine: Path) -> None:
+    (machine / "clock").unlink()
+    assert device.host().gflops == pytest.approx(2.5005 * 8 * 4 * 2)
+
+
+@pytest.mark.parametrize("text", ["", "cpu MHz : unknown\n"])
+def test_an_unknown_clock(machine: Path, text: str) -> None:
+    (machine / "clock").write_text("?")
+    (machine / "info").write_text(text)
+    assert device.host().gflops == 0
+    (machine / "info").unlink()
+    device.host.cache_clear()
+    assert device.host().gflops == 0
+
+
+def test_unknown_cores_are_threads(machine: Path) -> None:
+    (machine / "cpu1" / "topology" / "thread_siblings_list").unlink()
+    assert device.host().gbytes == 40.0
+
+
+def test_speeds_decide_nothing() -> None:
+    """So that what is kept for a machine does not depend on its clock of the moment."""
+    fast = tc.Device(vector_bits=256, gflops=200.0, gbytes=20.0)
+    assert fast == tc.Device(vector_bits=256)
+    assert repr(fast) == repr(tc.Device(vector_bits=256))
+    assert fast != tc.Device(vector_bits=512)
