@@ -68,6 +68,9 @@ THREAD_VARIABLES = (
     "NUMBA_NUM_THREADS",
     "HL_NUM_THREADS",
 )
+PLACES = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+"""OpenMP's threads spin while they wait: two on one core take a time slice per barrier."""
+
 ALLOCATION = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
@@ -87,6 +90,7 @@ def environment(name: str, threads: int) -> dict[str, str]:
     return {
         **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, str(threads)),
+        **PLACES,
         **ALLOCATION,
         "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={threads}",
         **PEERS[name].environment,

@@ -112,5 +112,11 @@ def _exact(expr: Expr, known: Known) -> Interval | None:
         case Binary(op="/", left=left, right=Const(value=value)) if value > 0:
             least, greatest = interval(left, known)
             return least // int(value), greatest // int(value)
+        case Binary(op=">>", left=left, right=Const(value=value)):
+            least, greatest = interval(left, known)
+            return least >> int(value), greatest >> int(value)
+        case Binary(op="&", left=left, right=right):
+            ends = [high for low, high in (interval(s, known) for s in (left, right)) if low >= 0]
+            return (0, min(ends)) if ends else None
         case _:
             return None

@@ -173,7 +173,9 @@ def _copy_of(loop: For) -> _Copy | None:
         if len(inner) != 1:
             return None
         stmt = inner[0]
-    if not isinstance(stmt, Store) or len(axes) != 2 or _reads(stmt.value, stmt.buffer):
+    if not isinstance(stmt, Store) or len(axes) != 2:
+        return None
+    if any(_reads(expr, stmt.buffer) for expr in (stmt.value, *stmt.indices, *conditions)):
         return None
     value = stmt.value
     if isinstance(value, Cast) and value.dtype == FLOAT16:

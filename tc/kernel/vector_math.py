@@ -1,17 +1,17 @@
 """Built-in functions on vectors as arithmetic, so that no backend needs vector versions of them.
 
 `expand_calls` replaces each call on a vector, but for those in `NATIVE`, by the operations of its
-formula (`tc.kernel.functions`). `ULPS` says how exact these are.
+formula. `tc.kernel.functions.forms` is the table of these, and says how exact they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tc.dtypes import BOOL, INT64, DType
-from tc.kernel.functions import exponentials, logarithms, roots
+from tc.kernel.functions.forms import FORMS
 from tc.kernel.functions.vector import FORMATS, Rare, Vector
 from tc.kernel.ir import (
     Buffer,
@@ -44,24 +44,6 @@ NATIVE = frozenset(
 )
 """The functions that backends print on vectors as they are."""
 
-FORMULAS: Mapping[str, Callable[..., Vector]] = {
-    "cosh": exponentials.cosh,
-    "exp": exponentials.exp,
-    "exp10": exponentials.exp10,
-    "exp2": exponentials.exp2,
-    "expm1": exponentials.expm1,
-    "log": logarithms.log,
-    "log10": logarithms.log10,
-    "log1p": logarithms.log1p,
-    "log2": logarithms.log2,
-    "rsqrt": roots.rsqrt,
-    "sinh": exponentials.sinh,
-    "tanh": exponentials.tanh,
-}
-
-COMMON_FORMULAS: Mapping[str, Callable[..., Rare]] = {}
-"""Formulas that leave some arguments to the function itself."""
-
 
 def has_vector_form(function: str, dtype: DType) -> bool:
     """Whether a call of the function on vectors of such elements becomes vector code.
@@ -74,8 +56,7 @@ def has_vector_form(function: str, dtype: DType) -> bool:
     """
     if function == "abs":
         return True
-    known = function in NATIVE or function in FORMULAS or function in COMMON_FORMULAS
-    return known and dtype.scalar in FORMATS
+    return dtype.scalar in FORMATS and (function in NATIVE or function in FORMS)
 
 
 def expand_calls(kernel: Kernel) -> Kernel:
@@ -152,24 +133,23 @@ class _Expander:
         new = [self.expression(child, before) for child in old]
         if not unchanged(old, new):
             expr = rebuild(expr, new, {})
-        if isinstance(expr, Call) and expr.dtype.lanes > 1 and expr.function not in NATIVE:
+        if isinstance(expr, Call) and expr.dtype.lanes > 1 and expr.function in FORMS:
             return self.call(expr, before)
         return expr
 
     def call(self, call: Call, before: list[Stmt]) -> Expr:
-        if call.function in FORMULAS:
-            found = FORMULAS[call.function](*map(Vector, call.args))
-            return self.shared(call, found.expr, before)
-        args = tuple(self.local(call.function, arg, before) for arg in call.args)
-        common = COMMON_FORMULAS[call.function](*map(Vector, args))
-        return self.with_rare_lanes(replace(call, args=args), common, before)
+        found = FORMS[call.function].formula(*map(Vector, call.args))
+        if isinstance(found, Rare):
+            return self.with_rare_lanes(call, found, before)
+        return self.shared(call, (found.expr,), before)[0]
 
-    def shared(self, call: Call, expr: Expr, before: list[Stmt]) -> Expr:
-        """The expression, a formula of the call's arguments, with locals for those and for the
-        parts that stand in it more than once (as the same object)."""
-        uses = Counter[int]()
+    def shared(self, call: Call, parts: Sequence[Expr], before: list[Stmt]) -> list[Expr]:
+        """The parts of a formula, with locals for what stands in them more than once (as the
+        same object); the arguments of the call are not looked into."""
         leaves = {id(arg) for arg in call.args}
-        _count_uses(expr, leaves, uses)
+        uses = Counter[int]()
+        for part in parts:
+            _count_uses(part, leaves, uses)
         done: dict[int, Expr] = {}
 
         def visit(node: Expr) -> Expr:
@@ -181,7 +161,7 @@ class _Expander:
                 done[id(node)] = self.local(call.function, made, before) if is_shared else made
             return done[id(node)]
 
-        return visit(expr)
+        return [visit(part) for part in parts]
 
     def local(self, name: str, expr: Expr, before: list[Stmt]) -> Expr:
         """The expression as a local, where it is more than a name."""
@@ -194,22 +174,24 @@ class _Expander:
     def with_rare_lanes(self, call: Call, found: Rare, before: list[Stmt]) -> Expr:
         """The common formula, and where some lanes need it the function itself, one by one."""
         dtype, lanes = call.dtype, call.dtype.lanes
-        rare = self.local(call.function, self.shared(call, found.is_rare.expr, before), before)
-        value = self.names.fresh(f"{call.function}_v")
-        before.append(Let(value, self.shared(call, found.value.expr, before)))
-        lane, memory = self.names.fresh("lane"), self.memory(dtype)
-        every = Ramp(_ZERO, 1, INT64.vector(lanes))
-        rows = [Const(row, INT64) for row in range(len(call.args))]
-        index = Var(lane, INT64)
-        loads = tuple(Load(memory, (row, index), dtype.scalar) for row in rows)
-        one = Store(memory, (_ZERO, index), Call(call.function, loads, dtype.scalar))
+        parts = (found.is_rare.expr, found.value.expr, *call.args)
+        test, common, *args = self.shared(call, parts, before)
+        rare = self.local(call.function, test, before)
+        value, lane = self.names.fresh(f"{call.function}_v"), self.names.fresh("lane")
+        memory, every = self.memory(dtype), Ramp(_ZERO, 1, INT64.vector(lanes))
+        rows, index = [Const(row, INT64) for row in range(len(args))], Var(lane, INT64)
+        one = Call(
+            call.function,
+            tuple(Load(memory, (row, index), dtype.scalar) for row in rows),
+            dtype.scalar,
+        )
         exact = Load(memory, (_ZERO, every), dtype)
         slow: tuple[Stmt, ...] = (
-            *(Store(memory, (row, every), arg) for row, arg in zip(rows, call.args, strict=True)),
-            For(lane, _ZERO, Const(lanes, INT64), (one,)),
+            *(Store(memory, (row, every), arg) for row, arg in zip(rows, args, strict=True)),
+            For(lane, _ZERO, Const(lanes, INT64), (Store(memory, (_ZERO, index), one),)),
             Set(value, Select(rare, exact, Var(value, dtype), dtype)),
         )
-        before.append(If(Reduce("max", rare, BOOL), slow))
+        before += [Let(value, common), If(Reduce("max", rare, BOOL), slow)]
         return Var(value, dtype)
 
     def memory(self, dtype: DType) -> str:

@@ -304,7 +304,12 @@ class BlockMapper:
     def _around(self, body: Node) -> Node:
         """Loops over tiles, outermost first, with packing, padding and staging between them."""
         members = [self.outer.get(m.name, m) for m in self.block.members]
-        if self.chosen is None or self.chosen.reduced:
+        if self.chosen is None or self.chosen.reduced or not self.block.main.reduction:
+            if self.chosen is not None and self.chosen.blocked:
+                # blocks next to each other in the target come one after the other
+                ends = (self.chosen.row, self.chosen.vector)
+                last = [self.outer.get(m.name, m) for m in ends if m is not None]
+                members = [*(m for m in members if m not in last), *last]
             return self._band(self._shared(members), body)
         v_outer = self.outer[self.chosen.vector.name]
         row = self.chosen.row

@@ -212,6 +212,11 @@ def _mapped(story: Story) -> str:
         f"What is chosen for {describe(story.device)}{_asked(story.options.mapping)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
     ]
+    if any("register tile" in note for note in mapped.notes):
+        parts.append(
+            "A vector that is read serves all rows of a register tile, and an element all of its"
+            " vectors: fewer reads for as many operations."
+        )
     if tiled == before:
         parts.append("Nothing is tiled.")
     else:

@@ -30,7 +30,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     device.host.cache_clear()
 
 
-def test_speeds_are_assumed_from_clock_and_cores(machine: Path) -> None:
+@pytest.mark.usefixtures("machine")
+def test_speeds_are_assumed_from_clock_and_cores() -> None:
     host = device.host()
     assert (host.threads, host.vector_bits) == (4, 256)
     assert host.gflops == pytest.approx(3.0 * 8 * 2 * 2 * 2)  # lanes, units, fma, cores

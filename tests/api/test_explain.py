@@ -75,7 +75,7 @@ def test_str_is_the_stage_asked_for() -> None:
     for stage in STAGES:
         assert every.stages[stage] in whole
         assert (every.stages[stage] in summary) == (stage in SUMMARY)
-    with pytest.raises(tc.InputError, match="stage='magic': there are 'ranges', .*, 'all'"):
+    with pytest.raises(tc.InputError, match=r"stage='magic': there are 'ranges', .*, 'all'"):
         tc.explain(MM, SMALL, stage="magic")
     with pytest.raises(KeyError):
         every.stages["magic"]

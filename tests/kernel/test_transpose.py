@@ -15,6 +15,7 @@ from tc.kernel.ir import (
     Buffer,
     Cast,
     Comment,
+    Compare,
     Const,
     Expr,
     For,
@@ -269,13 +270,17 @@ def test_begins_and_offsets() -> None:
     "stmt",
     [
         Store("o", (J, I), Load("o", (I, J), FLOAT32)),
+        If(
+            Compare("<", Load("o", (J, I), FLOAT32), Const(1.0, FLOAT32)),
+            (Store("o", (J, I), Load("a", (I, J), FLOAT32)),),
+        ),
         Store("o", (J, I), Const(1.0, FLOAT32)),
         Store("o", (J, I), Load("a", (I, times(J, 2)), FLOAT32)),
         Store("o", (J, I), Load("a", (J, J), FLOAT32)),
         Store("o", (J, I), Load("a", (I, Binary("%", J, integer(3), INT64)), FLOAT32)),
     ],
 )
-def test_what_stays_loops(stmt: Store) -> None:
+def test_what_stays_loops(stmt: Stmt) -> None:
     nest = loop("i", 4, loop("j", 4, stmt), mark="transpose")
     buffers = (dense("a", FLOAT32, (8, 8), "input"), dense("o", FLOAT32, (4, 4), "output"))
     changed = transpose(Kernel("k", buffers, ((nest,),), (), frozenset("o")), lanes_bits=512)

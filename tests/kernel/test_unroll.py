@@ -212,6 +212,12 @@ def test_the_limit_is_of_one_nest() -> None:
     assert len(unrolled(*nests, limit=4)) == 12
 
 
+def test_the_limit_counts_iterations() -> None:
+    for last, kept in ((6, 4), (7, 2)):
+        nest = For("i", integer(2), integer(last), (store(I, integer(1)),), mark="unroll")
+        assert len(unrolled(nest, limit=4)) == kept
+
+
 def test_loops_inside_count_once() -> None:
     nest = copies("i", 4, loop("k", 50, store(I, K)))
     assert len(unrolled(nest, limit=8)) == 8

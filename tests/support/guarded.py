@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,20 +17,24 @@ Array = np.ndarray[Any, Any]
 @contextmanager
 def guarded(array: Array, *, before: bool = False) -> Iterator[Array]:
     """A copy of a one-dimensional array that ends at a forbidden page, or begins after one."""
-    page = mmap.PAGESIZE
-    size = -(-array.nbytes // page) * page
+    copy = at_edge(array.shape, array.dtype, before=before)
+    copy[...] = array
+    yield copy
+
+
+def at_edge(
+    shape: tuple[int, ...], dtype: np.dtype[Any], *, before: bool = False, alignment: int = 1
+) -> Array:
+    """A row-major array that ends at a forbidden page, as nearly as its alignment allows, or
+    begins after one; the pages go with it."""
+    page, length = mmap.PAGESIZE, math.prod(shape) * dtype.itemsize
+    size = -(-length // page) * page
     memory = mmap.mmap(-1, size + 2 * page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     protect(start, page, 0)
     protect(start + page + size, page, 0)
-    offset = page if before else page + size - array.nbytes
-    copy = np.frombuffer(memory, array.dtype, array.size, offset)
-    copy[...] = array
-    try:
-        yield copy
-    finally:
-        protect(start, page, mmap.PROT_READ | mmap.PROT_WRITE)
-        protect(start + page + size, page, mmap.PROT_READ | mmap.PROT_WRITE)
+    offset = page if before else (page + size - length) // alignment * alignment
+    return np.frombuffer(memory, dtype, math.prod(shape), offset).reshape(shape)
 
 
 def protect(start: int, size: int, rights: int) -> None:

@@ -79,7 +79,11 @@ def vector_kernels(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Generated:
     """Kernels of one loop over rows, with locals, a branch and masked stores."""
     scope = _Scope(draw, draw(st.sampled_from((2, 4, 8, 16, 32))))
     scope.arrays["p"] = np.random.default_rng(0).integers(0, EXTENT, (ROWS, EXTENT))
-    body: list[Stmt] = []
+    at = f"at{scope.lanes}"
+    body: list[Stmt] = [Let(at, _indices(scope))]
+    if scope.number(0, 1):
+        change = Set(at, _indices(scope))
+        body.append(scope.choose(change, If(Compare("<", I, integer(1)), (change,))))
     for _ in range(scope.number(0, 3)):
         value = _vector(scope, scope.choose(*_TYPES), 2)
         body.append(Let(scope.fresh(value.dtype), value))
@@ -149,18 +153,26 @@ def _load(scope: _Scope, dtype: DType, _: int) -> Expr:
         numbers = _numbers(stored)
         scope.arrays[name] = np.asfortranarray(numbers) if name.endswith("t") else numbers
     lanes = scope.lanes
-    place = Load("p", (I, ramp(0, 1, lanes)), INT64.vector(lanes))
+    index = scope.choose(_indices(scope), Var(f"at{lanes}", INT64.vector(lanes)))
     shift = Binary("+", I, integer(scope.number(0, 3)), INT64)
-    index = scope.choose(
-        ramp(shift, scope.choose(1, 1, 1, 2, 3), lanes),
-        ramp(EXTENT - 1, -1, lanes),
-        place,
-        Broadcast(shift, INT64.vector(lanes)),
-        Binary("/", place, splat(3, INT64, lanes), INT64.vector(lanes)),
-    )
     mask = scope.choose(None, None, first(shift, lanes), first(scope.number(0, lanes), lanes))
     load = Load(name, (I, index), stored.vector(lanes), mask)
     return Cast(load, FLOAT32.vector(lanes)) if stored == FLOAT16 else load
+
+
+def _indices(scope: _Scope) -> Expr:
+    """Any that are in bounds."""
+    lanes, vector = scope.lanes, INT64.vector(scope.lanes)
+    place = Load("p", (I, ramp(0, 1, lanes)), vector)
+    shift = Binary("+", I, integer(scope.number(0, 3)), INT64)
+    choice: Expr = scope.choose(
+        ramp(shift, scope.choose(1, 1, 1, 2, 3), lanes),
+        ramp(EXTENT - 1, -1, lanes),
+        place,
+        Broadcast(shift, vector),
+        Binary("/", place, splat(3, INT64, lanes), vector),
+    )
+    return choice
 
 
 def _numbers(dtype: DType) -> Array:

@@ -38,18 +38,16 @@ def log1p(x: Vector) -> Vector:
 
 def logb(x: Vector) -> Vector:
     size = abs(x)
-    result = _as_number(*_biased(size))
+    normal, zero = _normal(size)
+    result = _as_number(normal.bits >> x.format.fraction, x.format) - zero
     return select(size.equals(0.0), -math.inf, select(size < math.inf, result, size))
 
 
 def split(x: Vector) -> tuple[Vector, Vector]:
     """k and 1 + r of positive finite numbers."""
-    form = x.format
-    is_subnormal = x < 2.0 ** (1 - form.bias)
-    up = form.fraction + 1
-    biased, fraction = _split(select(is_subnormal, x * 2.0**up, x).bits, form)
-    zero = select(is_subnormal, x.constant(_zero(form) + up), _zero(form))
-    return _as_number(biased, form) - zero, fraction
+    normal, zero = _normal(x)
+    biased, fraction = _split(normal.bits, x.format)
+    return _as_number(biased, x.format) - zero, fraction
 
 
 def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
@@ -68,6 +66,14 @@ def _outside(x: Vector, result: Vector, pole: float) -> Vector:
     """The result, but at the pole, below it, at infinity and for NaN."""
     result = select(x < math.inf, result, x)
     return select(x > pole, result, select(x.equals(pole), x.constant(-math.inf), math.nan))
+
+
+def _normal(x: Vector) -> tuple[Vector, Vector]:
+    """A positive number, times a power of two where it is subnormal, and `_zero` for that."""
+    form, up = x.format, x.format.fraction + 1
+    is_subnormal = x < 2.0 ** (1 - form.bias)
+    zero = select(is_subnormal, x.constant(_zero(form) + up), _zero(form))
+    return select(is_subnormal, x * 2.0**up, x), zero
 
 
 def _split(bits: Vector, form: Format) -> tuple[Vector, Vector]:

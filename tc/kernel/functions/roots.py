@@ -6,7 +6,7 @@ import functools
 import math
 
 from tc.kernel.functions.coefficients import CBRT_SHIFT, INVERSE_CBRT, LENGTH
-from tc.kernel.functions.vector import Vector, fma, horner, select
+from tc.kernel.functions.vector import Rare, Vector, fma, horner, select
 
 
 def rsqrt(x: Vector) -> Vector:
@@ -77,6 +77,16 @@ def _has_infinity(components: tuple[Vector, ...]) -> Vector:
 
 def fdim(x: Vector, y: Vector) -> Vector:
     return select(x <= y, 0.0, x - y)
+
+
+def fmod(x: Vector, y: Vector) -> Rare:
+    """By the quotient, where its whole part is exact or 1 too large."""
+    over, under = abs(x), abs(y)
+    quotient = over / under
+    rest = fma(-quotient.trunc(), under, over)
+    result = select(rest < 0.0, rest + under, rest).copysign(x)
+    is_short = (quotient < 2.0**x.format.fraction) & (under < math.inf)
+    return Rare(result, ~is_short)
 
 
 def fdivide(x: Vector, y: Vector) -> Vector:

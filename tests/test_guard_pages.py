@@ -1,0 +1,162 @@
+"""Compiled programs touch nothing beyond their arrays: each array ends at a page that nobody may
+touch, and then begins after one. A touch ends the process, so programs run in others.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc import specialisation
+from tc.backends import numba_cpu, registry
+from tests.support.guarded import Array, at_edge
+from tests.support.programs import CASES, Case, normal
+
+ROOT = Path(__file__).parent.parent
+BACKENDS = ("numba", "c")
+COMMAND = "from tests.test_guard_pages import run_in_child; run_in_child({})"
+
+
+def _lut(rng: np.random.Generator) -> dict[str, Any]:
+    table = rng.standard_normal((13, 70)).astype(np.float32)
+    return {"LUT1": table, "I1": rng.integers(0, 13, (5, 7)).astype(np.int32)}
+
+
+# the table's arrays are smaller than a tile of most kernels; these have whole tiles, and parts
+LARGER: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
+    "mv": normal(A=(37, 133), x=(133,)),
+    "mm": normal(A=(37, 70), B=(70, 83)),
+    "tmm": normal(A=(37, 70), B=(83, 70)),
+    "tbmm": normal(X=(3, 26, 72), Y=(3, 29, 72)),
+    "conv1d": normal(I=(211,), K=(4,)),
+    "conv2d": normal(**{"in": (2, 5, 12, 37), "weight": (19, 5, 3, 3)}),
+    "conv_pad": normal(I=(2, 5, 9, 37), F=(19, 5, 3, 3)),
+    "gconv": normal(I=(2, 3, 5, 9, 23), W=(3, 19, 5, 3, 3), B=(3, 19)),
+    "maxpool2x2": normal(**{"in": (2, 3, 14, 75)}),
+    "downsample": normal(I=(14, 75)),
+    "softmax": normal(I=(5, 203)),
+    "stable_softmax": normal(I=(5, 203)),
+    "layernorm": lambda rng: {**normal(I=(5, 203), gamma=(203,), beta=(203,))(rng), "eps": 1e-5},
+    "outerProductMM": normal(A=(3, 5, 37), B=(7, 37, 21)),
+    "MLP1": normal(I=(37, 70), W1=(83, 70), B1=(83,)),
+    "1LUT": _lut,
+    "stencil": normal(A=(3, 77)),
+}
+
+
+def cases() -> dict[str, Case]:
+    found = {case.name: case for case in CASES}
+    larger = {f"{name}, larger": replace(found[name], inputs=LARGER[name]) for name in LARGER}
+    return {**found, **larger}
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["ends", "begins"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_programs_touch_only_their_arrays(backend: str, before: bool) -> None:
+    if backend not in registry.usable_names():
+        pytest.skip(f"backend {backend} is not usable here")
+    failures, names = [], list(cases())
+    while names:
+        done, reason = _run(backend, before, names)
+        if reason is None:
+            break
+        failures.append(f"{done[-1] if done else 'at the start'}: {reason}")
+        names = names[max(1, len(done)) :]
+    assert not failures, "\n".join(failures)
+
+
+def test_a_touch_is_noticed() -> None:
+    """The process ends at the page behind an array, and at that before one."""
+    for before, place in ((False, 3), (True, -1)):
+        code = (
+            "import ctypes, numpy; from tests.support.guarded import at_edge; "
+            f"a = at_edge((3,), numpy.dtype('f4'), before={before}); print(a.sum(), flush=True); "
+            f"ctypes.string_at(a.ctypes.data + 4 * {place}, 1)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode < 0
+        assert done.stdout == "0.0\n"
+
+
+def _run(backend: str, before: bool, names: Sequence[str]) -> tuple[list[str], str | None]:
+    """The programs begun, and why the last of them failed, if it did."""
+    task = json.dumps([backend, before, list(names)])
+    command = [sys.executable, "-c", COMMAND.format(repr(task))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    begun = done.stdout.splitlines()
+    if done.returncode == 0:
+        assert begun == list(names)
+        return begun, None
+    if done.returncode < 0:
+        return begun, f"ended by signal {-done.returncode}"
+    return begun, done.stderr[-2000:]
+
+
+# --- in the other process ---------------------------------------------------------------------
+
+
+def run_in_child(task: str) -> None:
+    backend, before, names = json.loads(task)
+    warnings.simplefilter("ignore", tc.TCWarning)
+    for name in names:
+        print(name, flush=True)
+        check(cases()[name], backend, before)
+
+
+def check(case: Case, backend: str, before: bool) -> None:
+    """Rows and columns of the inputs in turn lie next to each other; the results are those of
+    ordinary arrays."""
+    compiled = tc.compile(case.text, entry=case.def_name, backend=backend)
+    for order in ("C", "F"):
+        rng = np.random.default_rng(0)
+        inputs = case.inputs(rng)
+        outputs = case.outputs(rng) if case.outputs else None
+        inputs = {n: ordered(a, order) for n, a in inputs.items()}
+        expected = compiled(**inputs, outputs=outputs and {n: a.copy() for n, a in outputs.items()})
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        given = {n: guard(a, before, order) for n, a in inputs.items()}
+        targets = [at_edge(a.shape, a.dtype, before=before) for a in map(np.asarray, expected)]
+        for target, start in zip(targets, (outputs or {}).values(), strict=False):
+            target[...] = start
+        found = on_guarded_memory(lambda: compiled(**given, outputs=targets), before)  # noqa: B023
+        found = found if isinstance(found, tuple) else (found,)
+        for result, value in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(result), np.asarray(value))
+
+
+def ordered(value: Any, order: Any) -> Any:
+    return np.array(value, order=order) if isinstance(value, np.ndarray) else value
+
+
+def guard(value: Any, before: bool, order: Any) -> Any:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return value
+    flat = at_edge((value.size,), value.dtype, before=before)
+    flat[...] = value.ravel(order)
+    return flat.reshape(value.shape, order=order)
+
+
+def on_guarded_memory(call: Callable[[], Any], before: bool) -> Any:
+    """Calls it with what tc itself allocates at the edges too."""
+
+    def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
+        return at_edge(shape, dtype, before=before, alignment=max(alignment, dtype.itemsize))
+
+    kept = specialisation.empty, numba_cpu.empty
+    specialisation.empty = numba_cpu.empty = empty
+    try:
+        return call()
+    finally:
+        specialisation.empty, numba_cpu.empty = kept
