@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import tc
+from tc.device import Device
+from tc.options import PRESETS
 from tests.support.bounds import assert_within
 from tests.support.pipeline import evaluate_kernel
 from tests.support.programs import CASES, TEXTS, Case, exact
 
+ISL = tc.Options(schedule=tc.ScheduleOptions(fusion="isl", seconds=2.0))
 BACKENDS = ("interpret", "numba", "c")
 
 
@@ -56,6 +59,26 @@ def test_kernel_evaluated(case: Case) -> None:
     expected, bounds = expected_and_bounds(case)
     inputs, outputs = fresh(case)
     results = evaluate_kernel(case.text, inputs, entry=case.def_name, outputs=copies(outputs))
+    for result, value, bound in zip(results.values(), expected, bounds, strict=True):
+        assert_within(result, np.asarray(value).astype(result.dtype), bound)
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("preset", [*PRESETS, "isl"])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_presets(case: Case, preset: str) -> None:
+    """Every preset, and isl's own scheduler; the evaluated kernel, for narrow vectors."""
+    options = PRESETS.get(preset, ISL)
+    expected, bounds = expected_and_bounds(case)
+    inputs, outputs = fresh(case)
+    results = evaluate_kernel(
+        case.text,
+        inputs,
+        entry=case.def_name,
+        outputs=copies(outputs),
+        options=options,
+        device=Device(vector_bits=128),
+    )
     for result, value, bound in zip(results.values(), expected, bounds, strict=True):
         assert_within(result, np.asarray(value).astype(result.dtype), bound)
 

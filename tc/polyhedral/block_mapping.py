@@ -218,7 +218,8 @@ class BlockMapper:
         names = [s.name for s in statements]
         for tensor in dict.fromkeys(s.write.tensor for s in statements):
             users = [s for s in statements if touches(s, tensor)]
-            if moves_as_one(tensor, users, self._all_around):
+            whole = all(self._is_whole(item) for item in items if item.statement in users)
+            if whole and moves_as_one(tensor, users, self._all_around):
                 found = self._accumulators(
                     tensor,
                     users,
@@ -227,6 +228,13 @@ class BlockMapper:
                 )
                 tiles += [] if found is None else [found]
         return tiles
+
+    def _is_whole(self, item: Item) -> bool:
+        """Whether a reduction runs inside of the block, all of it: none of its members, and no
+        loop in which the statement has but one value, is outside."""
+        own = {m.values[item.statement.name].variable for m in item.reduction}
+        fixed = (m.values[item.statement.name] for m in self._all_around)
+        return own >= set(item.statement.reduction) and all(v.variable for v in fixed)
 
     def _accumulators(
         self, tensor: str, users: list[ScopStatement], *, fetch: bool, keep: bool

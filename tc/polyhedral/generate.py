@@ -149,7 +149,9 @@ def _comment(statement: ScopStatement, scop: Scop) -> str:
 def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, ...]:
     match node:
         case Leaf(statement=name):
-            return lower_leaf(state.world.scop.statement(name), state)
+            stmts = lower_leaf(state.world.scop.statement(name), state)
+            pins = state.pins.get(name, ())
+            return (If(reduce(logical_and, pins), stmts),) if pins else stmts
         case Sequence(children=children):
             return tuple(stmt for child in children for stmt in _lower(child, state))
         case Promotion(child=child):
@@ -192,7 +194,7 @@ def _band(
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, inner = _bounded(member, names, trip, state, inner)
-    body = _guarded(member, names, Linear(0, {loop: 1}), _band(rest, child, inner, outermost=False))
+    body = _band(rest, child, inner, outermost=False)
     parallel = member.role == PARALLEL and outermost
     return (For(loop, integer(0), end, body, parallel, _MARKS.get(member.role, "")),)
 
@@ -238,8 +240,6 @@ def _joined(
         loops.append(Linear(0, {loop: 1}))
         state = _inside(member, names, loops[-1], trip, state.bound(loop, 0, trip - 1))
     body = _band(rest, child, state, outermost=False)
-    for member, loop_form in zip(several, loops, strict=True):
-        body = _guarded(member, names, loop_form, body)
     total = math.prod(trips)
     return (For(whole, integer(0), integer(total), (*lets, *body), parallel),)
 
@@ -265,7 +265,15 @@ def _inside(member: Member, names: list[str], loop: Linear, trips: int, state: S
     for name in names:
         positions[name] = enter(positions[name], member, name, loop, trips)
     loops = {**state.loops, (member.name, member.step): loop}
-    return replace(state, positions=positions, loops=loops)
+    pins = dict(state.pins)
+    for name in names if trips > 1 else ():
+        value = member.values[name]
+        if value.variable is None:
+            digit = value.offset - member.origin
+            digit = (digit if member.span is None else digit % member.span) // member.step
+            test = compare("==", expression(loop), integer(digit), {})
+            pins[name] = (*pins.get(name, ()), test)
+    return replace(state, positions=positions, loops=loops, pins=pins)
 
 
 def _bounded(
@@ -310,17 +318,6 @@ def _exact(member: Member, names: list[str], state: State) -> State:
             digits = replace(positions[name][variable], exact=True)
             positions[name] = {**positions[name], variable: digits}
     return replace(state, positions=positions)
-
-
-def _guarded(
-    member: Member, names: list[str], loop: Linear, body: tuple[Stmt, ...]
-) -> tuple[Stmt, ...]:
-    """The body, run only where the member has the one value that its statements have in it."""
-    fixed = {member.values[n].offset for n in names if member.values[n].variable is None}
-    if not fixed or any(member.values[n].variable is not None for n in names):
-        return body
-    wanted = expression(add(loop, constant_form(min(fixed) - member.origin), -1))
-    return (If(compare("==", wanted, integer(0), {}), body),)
 
 
 # --- promoted tiles and expanded reductions -----------------------------------------------------

@@ -109,6 +109,9 @@ class _Mapper:
             note += f" {size} iterations of {point.name} at a time, to use operands again."
             members, points = (*members[:-1], outer), (point,)
         self.notes.append(note)
+        if not members and isinstance(child, Band):
+            inner = self._parts(child.members, child.child, ())
+            return Band(child.members, child.permutable, inner)
         shared = self.options.parallel
         roles = tuple(replace(m, role=PARALLEL) if shared else m for m in members)
         inner = self._parts(members, child, points)
@@ -131,6 +134,8 @@ class _Mapper:
         own = tuple(m for m in points if all(m.values[n].variable for n in names))
         if block_of((*own, *members), child, self.facts.scop) is not None:
             return self._block((*own, *members), child)
+        if not members and isinstance(node, Band):  # loops whose iterations depend on each other
+            return Band(node.members, node.permutable, self._parts(node.members, node.child, own))
         inner = self._parts(members, child, own)
         return Band(members, True, inner) if members else inner
 

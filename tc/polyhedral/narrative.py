@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import prod
 from textwrap import fill
 
@@ -13,22 +13,11 @@ from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text as kernel_text
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
-from tc.polyhedral.schedule import (
-    SERIAL,
-    ArrayTile,
-    Band,
-    Expansion,
-    Leaf,
-    Member,
-    Node,
-    Promotion,
-    Sequence,
-    Value,
-    unknown_tree,
-)
+from tc.polyhedral.schedule import Node
 from tc.polyhedral.schedule import to_text as tree_text
 from tc.polyhedral.scop import Scop
 from tc.polyhedral.scop_text import dependences_text, scop_text
+from tc.polyhedral.views import members, promoted_tiles, serial, text_order, without_buffers
 from tc.semantics.program import ShapedProgram
 from tc.semantics.symbolic_text import to_text as expression_text
 from tc.semantics.work import program_work, scaled
@@ -157,26 +146,10 @@ def _scheduled(story: Story) -> str:
 
 def _other_names(tree: Node) -> Iterator[str]:
     """What members are in statements that have other names for them."""
-    for member in _members(tree):
+    for member in members(tree):
         for statement, value in member.values.items():
             if str(value) != member.name:
                 yield f"  {member.name} is {value} in {statement}"
-
-
-def _members(node: Node) -> Iterator[Member]:
-    match node:
-        case Leaf():
-            return
-        case Sequence(children=children):
-            for child in children:
-                yield from _members(child)
-        case Band(members=members, child=child):
-            yield from members
-            yield from _members(child)
-        case Promotion(child=child) | Expansion(child=child):
-            yield from _members(child)
-        case _:
-            raise unknown_tree(node)
 
 
 def _legend(scop: Scop) -> Iterator[str]:
@@ -194,20 +167,11 @@ def _legend(scop: Scop) -> Iterator[str]:
         yield f"  {statement.name:{width}}  {text}"
 
 
-def text_order(scop: Scop) -> Node:
-    """The tree of the text as it stands: each statement in loops of its own, one after another."""
-    nodes: list[Node] = []
-    for s in scop.statements:
-        members = tuple(Member(v, {s.name: Value(v)}, False) for v in s.variables)
-        nodes.append(Band(members, False, Leaf(s.name)) if members else Leaf(s.name))
-    return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
-
-
 def _mapped(story: Story) -> str:
     """The tree after each step of the mapping."""
     before, mapped = story.lowering.tree, story.lowering.mapped
-    promoted = _serial(mapped.tree)
-    tiled = _without_buffers(promoted)
+    promoted = serial(mapped.tree)
+    tiled = without_buffers(promoted)
     parts = [
         f"What is chosen for {describe(story.device)}{_asked(story.options.mapping)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
@@ -259,49 +223,6 @@ def _buffers(story: Story) -> Iterator[str]:
     for t in promoted_tiles(story.lowering.mapped.tree):
         size = prod(t.shape) * tensors[t.tensor].dtype.bytes
         yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.kind]}"
-
-
-def promoted_tiles(node: Node) -> Iterator[ArrayTile]:
-    """The tiles that a tree promotes, outermost first."""
-    match node:
-        case Leaf():
-            return
-        case Sequence(children=children):
-            for child in children:
-                yield from promoted_tiles(child)
-        case Promotion(tiles=tiles, child=child):
-            yield from tiles
-            yield from promoted_tiles(child)
-        case Band(child=child) | Expansion(child=child):
-            yield from promoted_tiles(child)
-        case _:
-            raise unknown_tree(node)
-
-
-def _serial(node: Node) -> Node:
-    """The tree without roles."""
-
-    def plain(band: Band) -> Band:
-        return replace(band, members=tuple(replace(m, role=SERIAL) for m in band.members))
-
-    return _rebuilt(node, lambda n: plain(n) if isinstance(n, Band) else n)
-
-
-def _without_buffers(node: Node) -> Node:
-    """The tree without promotions and partial accumulators."""
-    return _rebuilt(node, lambda n: n.child if isinstance(n, Promotion | Expansion) else n)
-
-
-def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    match node:
-        case Leaf():
-            return change(node)
-        case Sequence(children=children):
-            return change(Sequence(tuple(_rebuilt(c, change) for c in children)))
-        case Band(child=child) | Promotion(child=child) | Expansion(child=child):
-            return change(replace(node, child=_rebuilt(child, change)))
-        case _:
-            raise unknown_tree(node)
 
 
 def _tree(node: Node, before: Node | None = None) -> str:

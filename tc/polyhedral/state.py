@@ -62,7 +62,8 @@ class World:
 class State:
     """`positions`: where each statement below stands. `loops`: what digits of members (by name
     and step) are now. `bounds`: inclusive bounds of loop variables. `tiles`: promotions around,
-    innermost last, by tensor. `expanded`: reductions with several accumulators."""
+    innermost last, by tensor. `expanded`: reductions with several accumulators. `pins`: under
+    which conditions a statement runs at all, as it has one value in a loop that runs several."""
 
     world: World
     positions: Mapping[str, Position]
@@ -70,6 +71,7 @@ class State:
     bounds: Mapping[str, Interval] = field(default_factory=dict)
     tiles: Mapping[str, tuple[Placed, ...]] = field(default_factory=dict)
     expanded: Mapping[str, Expanded] = field(default_factory=dict)
+    pins: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
 
     def bound(self, name: str, low: int, high: int) -> State:
         return replace(self, bounds={**self.bounds, name: (low, high)})

@@ -23,7 +23,9 @@ from tc import cache
 from tc.errors import BackendError, TCError, TCWarning, render
 from tc.polyhedral.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
 from tc.polyhedral.dependences import Dependences
+from tc.polyhedral.hoisting import hoist
 from tc.polyhedral.isl_strategy import isl_tree
+from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop import Scop, ScopStatement
 
@@ -59,7 +61,9 @@ def schedule(
     if strategy == ISL:
         found = isl_tree(dependences, seconds)
         if not isinstance(found, str):
-            return found
+            hoisted = hoist(found)
+            is_legal = respects(hoisted, dependences) is None
+            return annotated(hoisted, dependences) if is_legal else found
         cache.note_chance()  # with more time it may succeed
         _warn(f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used')
         strategy = MAX

@@ -16,7 +16,7 @@ from tc.explanation import STAGES, SUMMARY, Explanation
 from tc.kernel.estimate import estimate
 from tc.polyhedral import lowering
 from tc.polyhedral.legality import check_schedule
-from tc.polyhedral.narrative import promoted_tiles, text_order
+from tc.polyhedral.views import promoted_tiles, text_order
 from tests.support.programs import CASES, TEXTS, Case
 
 EXPECTED = Path(__file__).parent.parent / "expected"

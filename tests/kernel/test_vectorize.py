@@ -138,9 +138,10 @@ def test_lanes_that_are_no_power_of_two_have_a_tail() -> None:
 
 
 @pytest.mark.parametrize("role", ["local", "element"])
+@pytest.mark.parametrize("lanes", [2, 7])
 @pytest.mark.parametrize("op", ["+", "*", "min", "max"])
 @pytest.mark.parametrize("dtype", [INT64, INT8, UINT8, F32, BOOL], ids=str)
-def test_the_tail_of_a_reduction_is_neutral(op: str, dtype: DType, role: str) -> None:
+def test_the_tail_of_a_reduction_is_neutral(op: str, dtype: DType, lanes: int, role: str) -> None:
     if dtype == BOOL and op not in ("min", "max"):
         return
     x, place = Var("x", dtype), (integer(0),)
@@ -148,10 +149,10 @@ def test_the_tail_of_a_reduction_is_neutral(op: str, dtype: DType, role: str) ->
     buffers = (dense("i", dtype, (8,), "input"), dense("o", dtype, (1,), "output"))
     if role == "local":
         fold: Stmt = Set("x", Binary(op, x, term, dtype))
-        stmts: tuple[Stmt, ...] = (Let("x", first), vector(fold, lanes=7), Store("o", place, x))
+        stmts: tuple[Stmt, ...] = (Let("x", first), vector(fold, lanes=lanes), Store("o", place, x))
     else:
         fold = Store("o", place, Binary(op, Load("o", place, dtype), term, dtype))
-        stmts = (Store("o", place, first), vector(fold, lanes=7))
+        stmts = (Store("o", place, first), vector(fold, lanes=lanes))
     changed = assert_same(Kernel("k", buffers, (stmts,)), vectorize)
     assert "reduce" in "\n".join(lines(changed))
     assert not loops(changed)
@@ -339,6 +340,8 @@ def test_inputs_are_read_anyway_where_they_are_in_bounds() -> None:
     test = Compare("<", a(L), integer(-100))
     found = vectors(vector(If(test, (Store("o", (L,), a(integer(63))),))))
     assert found[-1] == "o[0:4 if m4] = int64x4(a[63])"
+    found = vectors(vector(If(test, (Store("o", (L,), a(integer(0))),))))
+    assert found[-1] == "o[0:4 if m4] = int64x4(a[0])"
     unwritten = Load("t", (integer(63),), INT64)
     found = vectors(vector(If(test, (Store("o", (L,), unwritten),))))
     assert found[-1] == "o[0:4 if m4] = int64x4(reduce(max, m4) ? t[63] : 0)"

@@ -35,8 +35,9 @@ def shaped(program: Program, arrays: Mapping[str, Any]) -> ShapedProgram:
     return infer_ranges(program, shapes, scalars)
 
 
-def lowered(shape: ShapedProgram, initial: frozenset[str] = frozenset()) -> Kernel:
-    return lower(shape, {}, initial=initial, check=True)
+def lowered(shape: ShapedProgram, initial: frozenset[str] = frozenset(), **how: Any) -> Kernel:
+    """The kernel; `how` are the options and the device."""
+    return lower(shape, {}, initial=initial, check=True, **how)
 
 
 def as_buffers(kernel: Kernel, arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,6 +52,7 @@ def evaluate_kernel(
     *,
     entry: str | None = None,
     outputs: Mapping[str, Any] | None = None,
+    **how: Any,
 ) -> dict[str, Any]:
     """The outputs of the kernel run by `tc.kernel.evaluate`, in return order."""
     program = checked(text, entry)
@@ -60,7 +62,7 @@ def evaluate_kernel(
     for name in program.outputs:
         dtype = program.tensors[name].dtype.numpy
         arrays[name] = given.get(name, np.empty(shape.shapes[name], dtype))
-    kernel = lowered(shape, frozenset(given))
+    kernel = lowered(shape, frozenset(given), **how)
     failure = evaluate(kernel, as_buffers(kernel, arrays))
     assert failure is None
     return {name: arrays[name] for name in program.outputs}
