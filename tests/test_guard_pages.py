@@ -93,8 +93,7 @@ def test_a_touch_is_noticed() -> None:
 def _run(backend: str, before: bool, names: Sequence[str]) -> tuple[list[str], str | None]:
     """The programs begun, and why the last of them failed, if it did."""
     task = json.dumps([backend, before, list(names)])
-    command = [sys.executable, "-c", COMMAND.format(repr(task))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = _python(COMMAND.format(repr(task)))
     begun = done.stdout.splitlines()
     if done.returncode == 0:
         assert begun == list(names)
@@ -102,6 +101,11 @@ def _run(backend: str, before: bool, names: Sequence[str]) -> tuple[list[str], s
     if done.returncode < 0:
         return begun, f"ended by signal {-done.returncode}"
     return begun, done.stderr[-2000:]
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 # --- in the other process ---------------------------------------------------------------------

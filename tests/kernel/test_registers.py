@@ -255,14 +255,16 @@ def moving_mask(variable: Expr, limit: int = 6) -> Expr:
     return Compare("<", lanes, Const(limit, I4), B4)
 
 
-def test_a_mask_of_an_outer_loop_does_not_matter() -> None:
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_mask_of_an_outer_loop_does_not_matter(parallel: bool) -> None:
     mask = moving_mask(I)
     at = ramp(times(I, 4), 1, 4)
     body = (
         lanes_to_r(Load("a", (at,), I4, mask), mask=mask),
         Store("o", (at,), lanes_of_r(0, 0, mask), mask),
     )
-    assert locals_of(loop("i", 2, *body))[1].startswith("  let r_0_0: int64x4 = a[")
+    found = locals_of(loop("i", 2, *body, parallel=parallel))
+    assert found[1].startswith("  let r_0_0: int64x4 = a[")
 
 
 def test_a_mask_that_changes_keeps_other_lanes() -> None:
