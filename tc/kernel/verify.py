@@ -100,6 +100,7 @@ class _Scope:
     settable: frozenset[str] = frozenset()
     in_parallel: bool = False
     in_vector: bool = False
+    checked: set[int] = field(default_factory=set)  # ids of the block's sound expressions
 
     def declare(self, name: str, dtype: DType, *, settable: bool) -> _Scope:
         self.shared.dtypes.setdefault(name, dtype)
@@ -123,7 +124,7 @@ def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
         match stmt:
             case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
                 _check_all((begin, end), scope)
-                inner = scope.declare(var, INT64, settable=False)
+                inner = replace(scope.declare(var, INT64, settable=False), checked=set())
                 if parallel:
                     inner = replace(inner, in_parallel=True, settable=frozenset())
                 if mark == "vector":
@@ -132,8 +133,8 @@ def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
                 _check_block(body, inner)
             case If(condition=condition, then=then, otherwise=otherwise):
                 _check_expr(condition, scope)
-                _check_block(then, scope)
-                _check_block(otherwise, scope)
+                _check_block(then, replace(scope, checked=set()))
+                _check_block(otherwise, replace(scope, checked=set()))
             case Let(var=var, value=value):
                 _check_expr(value, scope)
                 scope = scope.declare(var, value.dtype, settable=True)
@@ -156,7 +157,12 @@ def _check_all(exprs: tuple[Expr, ...], scope: _Scope) -> None:
 
 
 def _check_expr(expr: Expr, scope: _Scope, *, half: bool = False) -> None:
-    """`half`: the expression stands where a FLOAT16 is allowed."""
+    """`half`: the expression stands where a FLOAT16 is allowed. Passes make expressions that share
+    their parts; each is checked once in a block."""
+    if id(expr) in scope.checked:
+        return
+    if not half:
+        scope.checked.add(id(expr))
     _check(scope.shared.kernel, expr, _expression_rules(expr, scope))
     allowed = half or expr.dtype.scalar != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
