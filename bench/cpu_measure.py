@@ -30,7 +30,7 @@ class Settings:
     threads: int = 2
     rounds: int = 15
     turn: float = 0.03
-    build_limit: float = 30.0
+    build_limit: float = 20.0
     patience: float = 0.0
     niceness: int = 0
 

@@ -23,6 +23,7 @@ from tc.backends.numba_objects import machine_code
 from tc.backends.numba_printer import print_kernel
 from tc.backends.numba_regions import shared_loop
 from tc.backends.numba_threads import LAUNCHER
+from tc.backends.numba_vector_printer import is_vector_region
 from tc.backends.object_files import LoadedCode
 from tc.backends.scratch import ALIGNMENT, scratch_layout
 from tc.errors import BackendError, InternalError
@@ -31,6 +32,9 @@ from tc.kernel.ir import Fail, Failure, Kernel, statements
 
 PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
+
+PARALLEL_VECTORS = 1 << 19
+"""The same where they are done by vectors."""
 
 _WORD = 8
 _BYTE = np.dtype(np.uint8)
@@ -192,4 +196,5 @@ def _pays(kernel: Kernel, number: int) -> bool:
     if shared_loop(region) is None:
         return False
     cost = estimate(replace(kernel, regions=(region,)))
-    return cost.flops + cost.bytes // 4 >= PARALLEL_WORK
+    work = cost.flops + cost.bytes // 4
+    return work >= (PARALLEL_VECTORS if is_vector_region(region, kernel) else PARALLEL_WORK)

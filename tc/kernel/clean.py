@@ -122,14 +122,48 @@ def _joined(before: Stmt, stmt: If, assigned: frozenset[str]) -> If | None:
         return None
     blocks = before.then, stmt.then, before.otherwise, stmt.otherwise
     has_locals = any(isinstance(each, Let) for block in blocks for each in block)
-    changes = any(
-        isinstance(node, Load) or (isinstance(node, Var) and node.name in assigned)
-        for node in walk(stmt.condition)
-    )
-    if has_locals or changes:
+    if has_locals or _changes(stmt.condition, assigned):
         return None
     return If(stmt.condition, before.then + stmt.then, before.otherwise + stmt.otherwise)
 
 
 def _acts(stmts: tuple[Stmt, ...]) -> bool:
     return any(not isinstance(stmt, Comment) for stmt in stmts)
+
+
+def once(kernel: Kernel) -> Kernel:
+    """The kernel without checks that repeat an earlier one of the same block: the first failure
+    is recorded, and a later one on the same condition is not."""
+    assigned = frozenset(
+        stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)
+    )
+    regions = tuple(tuple(_once(region, assigned)) for region in kernel.regions)
+    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+
+
+def _once(stmts: tuple[Stmt, ...], assigned: frozenset[str]) -> Iterator[Stmt]:
+    seen: list[Expr] = []
+    for stmt in stmts:
+        match stmt:
+            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
+                yield For(var, begin, end, tuple(_once(stmt.body, assigned)), parallel, mark)
+            case If(condition=condition, then=then, otherwise=()) if all(
+                isinstance(each, Fail) for each in then
+            ):
+                if condition not in seen:
+                    yield stmt
+                    if not _changes(condition, assigned):
+                        seen.append(condition)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yes, no = (tuple(_once(block, assigned)) for block in (then, otherwise))
+                yield If(condition, yes, no)
+            case _:
+                yield stmt
+
+
+def _changes(condition: Expr, assigned: frozenset[str]) -> bool:
+    """Whether a condition may have another value later in its block."""
+    return any(
+        isinstance(node, Load) or (isinstance(node, Var) and node.name in assigned)
+        for node in walk(condition)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tc.kernel.clean import clean
+from tc.kernel.clean import clean, once
 from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
 from tc.kernel.registers import registers
@@ -51,7 +51,7 @@ def stages(
     yield _checked("unroll", kernel)
     kernel = clean(registers(kernel))
     yield _checked("registers", kernel)
-    kernel = share(kernel)
+    kernel = once(share(kernel))
     yield _checked("share", kernel)
 
 

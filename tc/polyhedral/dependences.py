@@ -127,9 +127,7 @@ def _on(earlier: Iterable[_Touch], touch: _Touch) -> list[Dependence]:
 
 def _reduction(statement: ScopStatement) -> Iterator[Dependence]:
     """The pairs of instances that share an accumulator, in both orders."""
-    if statement.accumulates and any(
-        end - begin > 1 for begin, end in map(statement.ranges.__getitem__, statement.reduction)
-    ):
+    if any(end - begin > 1 for begin, end in (statement.ranges[v] for v in statement.reduction)):
         relation = relate(statement, statement.write, statement, statement.write)
         if relation is not None:
             name = statement.name

@@ -7,7 +7,7 @@ Statements that belong to a branch of `?:`, `&&` or `||` run only if the branch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias
@@ -201,24 +201,27 @@ def _read(read: Read, block: Block) -> ir.Expr:
         index if is_simple(index) or _is_certain(read, axis, scope) else block.let(index)
         for axis, index in enumerate(indices)
     )
-    no_test: ir.Expr = TRUE
-    tests: Iterator[ir.Expr] = (
-        test
-        for axis, (place, extent) in enumerate(
-            zip(places, scope.shaped.shapes[read.tensor], strict=True)
-        )
-        if not _is_certain(read, axis, scope)
-        for test in (
+    shape = scope.shaped.shapes[read.tensor]
+    tests: dict[int, ir.Expr] = {
+        axis: logical_and(
             compare(">=", place, integer(0), scope.bounds),
             compare("<", place, integer(extent), scope.bounds),
         )
-    )
-    return _choose(
-        reduce(logical_and, tests, no_test),
-        lambda _: _masked_load(scope, read, places),
-        _failure("read", read.site, places, compute_dtype(read.dtype)),
-        block,
-    )
+        for axis, (place, extent) in enumerate(zip(places, shape, strict=True))
+        if not _is_certain(read, axis, scope)
+    }
+    no_test: ir.Expr = TRUE
+    is_inside = reduce(logical_and, tests.values(), no_test)
+    fail = _failure("read", read.site, places, compute_dtype(read.dtype))
+    if 0 in shape or isinstance(is_inside, Const):
+        return _choose(is_inside, lambda _: _masked_load(scope, read, places), fail, block)
+    # what a call that fails computes does not matter: any element will do, without a branch
+    is_inside = is_inside if is_simple(is_inside) else block.let(is_inside)
+    failing = Block(scope, block.level + 1)
+    fail(failing)
+    block.add(If(logical_not(is_inside), tuple(failing.stmts)))
+    safe = (select(is_inside, p, integer(0)) if a in tests else p for a, p in enumerate(places))
+    return _masked_load(scope, read, tuple(safe))
 
 
 def _is_certain(read: Read, axis: int, scope: Scope) -> bool:

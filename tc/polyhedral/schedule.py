@@ -9,8 +9,8 @@ the other, a leaf one instance of its statement. A tiled member is a *digit* of 
 hours and minutes of a time), so tiling, at any number of levels, never changes what a member
 means. What is promoted (copied to nearby memory) stands in the tree at the place of the copy.
 
-The trees are ours; `tc.polyhedral.legality` converts them to isl's and checks each against the
-dependences before it is used. (isl's manual, "Schedule Trees"; 002, section 5.)
+The trees are ours; `tc.polyhedral.legality` checks each against the dependences before it is used.
+(isl's manual, "Schedule Trees"; 002, section 5.)
 """
 
 from __future__ import annotations

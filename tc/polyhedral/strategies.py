@@ -169,16 +169,20 @@ class _Builder:
     def _starts_first(self, names: list[str], used: Mapping[str, tuple[str, ...]]) -> list[str]:
         """The statements with the starts of reductions, where no loop of theirs is left, moved as
         far up as dependences allow: they do not stand between what could share a loop."""
+        starts = {
+            name
+            for name in names
+            if self.statements[name].kind == "init"
+            and len(used[name]) == len(self.statements[name].outer)
+        }
         order: list[str] = []
         for name in names:
-            statement = self.statements[name]
-            if statement.kind != "init" or len(used[name]) < len(statement.outer):
-                order.append(name)
-                continue
-            sources = {d.source for d in self.fusion.dependences.into(name)}
-            place = max((i + 1 for i, other in enumerate(order) if other in sources), default=0)
-            while place < len(order) and self.statements[order[place]].kind == "init":
-                place += 1
+            place = len(order)
+            if name in starts:
+                sources = {d.source for d in self.fusion.dependences.into(name)}
+                place = max((i + 1 for i, other in enumerate(order) if other in sources), default=0)
+                while place < len(order) and order[place] in starts:
+                    place += 1
             order.insert(place, name)
         return order
 

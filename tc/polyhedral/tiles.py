@@ -28,6 +28,12 @@ LINE = 64
 MASKED = 1.1
 """What masks at the tails of vectors cost, as a factor."""
 
+NEAR_BYTES, FAR_BYTES = 24.0, 6.0
+"""Bytes in a cycle from a shared cache, and from memory."""
+
+SPILLED = 2.0
+"""What panels cost that do not stay in the cache, as a factor."""
+
 FAR = 128 << 10
 """Bytes over which the vectors of one panel may be spread before it is packed."""
 
@@ -165,6 +171,8 @@ def _tiles(
     blocked = tuple(r.access for r in reads if r.blocked)
     packing = sum(r.packing for r in reads)
     store = 0.0 if reduced else _store_cost(block, v, u, lanes, facts) / max(depth, 1)
+    staged = facts.stride(block.main.statement.write, v) not in (0, 1)
+    size = facts.bits(block.main.statement) // 8
     spans = _extent(vector, block), 1 if row is None else _extent(row, block)
     budget = device.vector_registers - 3
     latency = LATENCY if block.main.statement.accumulates else 0.0
@@ -189,8 +197,15 @@ def _tiles(
                 work += 12.0 * rows / max(1.0, depth / (lanes * vectors))
             useful = accumulators * lanes * _fullness(spans[0], vectors * lanes)
             cost = work / (useful * _fullness(spans[1], rows))
+            # a long reduction is cut into steps, unless its output is staged
+            panel = depth * vectors * lanes * size
+            part = 1.0 if staged or not packed else min(1.0, device.l2 / 4 / panel)
+            far = _streamed(block, v, facts, device, packed, part) / block.main.instances
+            cost += far * -(-spans[0] // (vectors * lanes))
             if spans[0] % (vectors * lanes):
                 cost *= MASKED
+            if staged and packed and depth * vectors * lanes * size > device.l2 // 2:
+                cost *= SPILLED  # a reduction whose output is staged is not cut into steps
             yield RegisterTile(vector, lanes, vectors, row, rows, reduced, packed, blocked, cost)
 
 
@@ -215,6 +230,27 @@ def _read(
     elif step not in (0, 1):
         loads = 2.0 * abs(step)
     return _Read(step != 0, facts.uses(access, u), loads, packing, blocked, access)
+
+
+def _streamed(
+    block: Block,
+    v: str | None,
+    facts: Facts,
+    device: Device,
+    packed: tuple[Access, ...],
+    part: float,
+) -> float:
+    """Cycles to read once more what no cache of a core holds: this happens for each panel of the
+    vector's member, unless the read moves with it. `part` of it is read at a time."""
+    total = 0.0
+    for access in block.main.statement.reads:
+        if access in packed or facts.uses(access, v) or access.site < 0:
+            continue
+        shape = facts.scop.shaped.shapes[access.tensor]
+        size = prod(shape) * facts.scop.shaped.program.tensors[access.tensor].dtype.bytes
+        if size * part > device.l2:
+            total += size / (NEAR_BYTES if size <= device.l3 else FAR_BYTES)
+    return total
 
 
 def _is_alone(access: Access, block: Block) -> bool:

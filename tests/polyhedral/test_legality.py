@@ -249,6 +249,7 @@ def copies(**changes: object) -> Node:
         (copies(origin=1), "[(i-1) *] begins after S0 does, at 0"),
         (copies(step=2), "the digits [i div 2 *] do not make up i of S0"),
         (copies(span=8), "the digits [i mod 8 *] do not make up i of S0"),
+        (copies(span=9), "the digits [i mod 9 *] do not make up i of S0"),
         (copies(span=3, step=2), f"[i mod 3 div 2 *] {NO_DIGIT}"),
         (copies(step=0), f"[i *] {NO_DIGIT}"),
         (copies(role="threads"), f"[i threads *] {NO_DIGIT}"),

@@ -81,12 +81,27 @@ def test_isl_finds_what_substitution_does_not() -> None:
     assert relation.shift(Value("j"), Value("b")) == 0
 
 
+def test_bounds_narrow() -> None:
+    """5 - 2i is 2 or 3 where i is 1."""
+    falling = simple({"i": (0, 8)}, (5, {"i": -2}))
+    some = Access("T", (None,), ((2, 4),))
+    relation = relate(*falling, statement({"a": (0, 3)}, some), some)
+    assert relation is not None
+    assert relation.ranges == {(SINK, "a"): (0, 3)}
+    assert relation.shift(Value("i"), Value(None, 1)) == 0
+    wider = Access("T", (None,), ((0, 4),))
+    relation = relate(*falling, statement({}, wider), wider)
+    assert relation is not None
+    assert relation.ranges == {(SOURCE, "i"): (1, 3)}
+
+
 def test_empty() -> None:
     first = simple({"i": (0, 4)}, (0, {"i": 1}))
     assert relate(*first, *simple({"a": (0, 4)}, (4, {"a": 1}))) is None
     assert relate(*first, *simple({"a": (0, 4)}, (-1, {}))) is None
     even, odd = simple({"i": (0, 4)}, (0, {"i": 2})), simple({"a": (0, 4)}, (1, {"a": 2}))
     assert relate(*even, *odd) is None
+    assert relate(*even, *simple({"a": (0, 4)}, (3, {}))) is None
     three = simple({"i": (0, 4), "j": (0, 4)}, (0, {"i": 4, "j": 2}))
     assert relate(*three, *odd) is None
 

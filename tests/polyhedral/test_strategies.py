@@ -218,6 +218,9 @@ def test_loops_of_one_iteration() -> None:
     )
     assert text.startswith("sequence\n  band [a *, b *] permutable")
     assert text.count("band [a *, b *]") == 2
+    apart = "def f(float(N) a) -> (b, c) { b(i) = a(i) c(i) = a(i) }"
+    assert tree_text(apart, N=1).startswith("sequence")
+    assert tree_text(apart, N=2).startswith("band")
 
 
 def test_preserve_keeps_three() -> None:
@@ -233,6 +236,17 @@ def test_preserve_keeps_three() -> None:
     )
     assert tree_text(two, "preserve3coincident", A=2, B=3, C=2, D=3).startswith("sequence")
     assert tree_text(two, "max", A=2, B=3, C=2, D=3).startswith("band [a *, b *] permutable")
+
+
+def test_a_column_is_shared_once() -> None:
+    text = "def f(float(N,N) a) -> (b, c) { b(i,j) = a(i,j) c(i) = b(i,i) }"
+    assert tree_text(text, N=4) == lines("""
+        band [i *] permutable
+          sequence
+            band [j *] permutable
+              S0
+            S1
+    """)
 
 
 def test_names_of_nested_loops_differ() -> None:
@@ -272,7 +286,7 @@ def test_accept_is_told_what_is_outside() -> None:
     scop = program("attention").scop()
     outer = []
 
-    def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
+    def accept(first: Cluster, second: Cluster, _: tuple[Column, ...]) -> bool:
         assert first.outer == second.outer
         outer.append(tuple(c.values[first.statements[0]].variable for c in first.outer))
         return True
@@ -280,6 +294,40 @@ def test_accept_is_told_what_is_outside() -> None:
     tree = schedule(scop, compute_dependences(scop), "max", accept=accept, share_reductions=True)
     assert to_text(tree) == tree_text("attention", share=True)
     assert set(outer) == {(), ("b", "t")}
+
+
+def test_starts_and_updates_are_never_asked_about() -> None:
+    """Also where reductions could be shared: one that stays inside is no column lost."""
+    scop = program("attention").scop()
+    tree = schedule(
+        scop,
+        compute_dependences(scop),
+        "max",
+        accept=lambda first, *_: not first.outer,
+        share_reductions=True,
+    )
+    assert to_text(tree) == lines("""
+        band [b *, t *] permutable
+          sequence
+            S1.init
+            S3.init
+            band [u *] permutable
+              sequence
+                S0.init
+                band [d] permutable
+                  S0
+            band [u] permutable
+              S1
+            band [u *] permutable
+              S2
+            band [u] permutable
+              S3
+            band [e *] permutable
+              sequence
+                S4.init
+                band [u] permutable
+                  S4
+    """)
 
 
 def test_unknown_strategies() -> None:

@@ -28,8 +28,8 @@ from tc.kernel.functions.vector import Rare, Vector
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A formula; the largest errors found in it, in units in the last place, for float32 (of all
-    arguments where there is one) and for float64."""
+    """A formula, and bounds on the errors found in it, in units in the last place: of float32 at
+    all its numbers (exp, log, tanh) or at least every fifth, of float64 at a million."""
 
     formula: Callable[..., Vector | Rare]
     ulps32: float
@@ -64,7 +64,7 @@ FORMS: Mapping[str, Form] = {
     "log": Form(log, 0.95, 1.0),
     "log10": Form(log10, 1.0, 1.0),
     "log1p": Form(log1p, 1.6, 1.5),
-    "log2": Form(log2, 1.0, 1.0),
+    "log2": Form(log2, 1.0, 1.1),
     "logb": Form(logb, 0.0, 0.0),
     "norm3d": Form(length, 1.5, 1.5),
     "norm4d": Form(length, 1.8, 1.8),
