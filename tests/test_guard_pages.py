@@ -85,9 +85,7 @@ def test_a_touch_is_noticed() -> None:
             f"a = at_edge((3,), numpy.dtype('f4'), before={before}); print(a.sum(), flush=True); "
             f"ctypes.string_at(a.ctypes.data + 4 * {place}, 1)"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
-        )
+        done = _python(code)
         assert done.returncode < 0
         assert done.stdout == "0.0\n"
 

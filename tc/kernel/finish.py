@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tc.kernel.clean import clean, once
 from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
+from tc.kernel.merge import merge
 from tc.kernel.registers import registers
 from tc.kernel.share import share
 from tc.kernel.transpose import transpose
@@ -51,7 +52,7 @@ def stages(
     yield _checked("unroll", kernel)
     kernel = clean(registers(kernel))
     yield _checked("registers", kernel)
-    kernel = once(share(kernel))
+    kernel = once(share(merge(kernel)))
     yield _checked("share", kernel)
 
 
