@@ -28,8 +28,8 @@ Run = Mapping[str, Timing]
 class Row:
     """A kernel over all runs: seconds and the ratio are medians over them.
 
-    `ratio` is the time of the run's fastest peer over tc's; `limit` the least time that the
-    machine allows over tc's.
+    `ratio` is the time of the run's fastest peer over tc's, `least` the least time that the
+    machine allows.
     """
 
     kernel: Kernel
@@ -104,12 +104,14 @@ def row_of(kernel: Kernel, runs: Sequence[Run], limits: Limits, *, least: bool =
         if any(name in run for run in per_run)
     }
     ratios = [ratio for run in per_run if (ratio := ratio_of(run)) is not None]
-    least = limits.seconds(flops=kernel.flops, read=kernel.bytes_read, written=kernel.bytes_written)
+    allowed = limits.seconds(
+        flops=kernel.flops, read=kernel.bytes_read, written=kernel.bytes_written
+    )
     return Row(
         kernel,
         seconds,
         statistics.median(ratios) if ratios else None,
-        least,
+        allowed,
         {n: t.reason for run in runs for n, t in run.items() if t.reason},
         {n: t.form for n, t in runs[-1].items() if t.form},
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
+from tc.backends.c_instructions import with_instructions
 from tc.backends.c_lane_helpers import shuffle_name
 from tc.backends.c_templates import INLINE, instance
-from tc.backends.c_types import C_TYPES
+from tc.backends.c_types import C_TYPES, mask_type
 from tc.dtypes import DType
 
 _NEAR = {
@@ -17,12 +17,7 @@ _NEAR = {
 }
 """The steps at which elements are best loaded together with those between them."""
 
-_AVX512 = "defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)"
-_AVX2 = "defined(__AVX2__)"
-INSTRUCTIONS = f"#if {_AVX2}\n#include <immintrin.h>\n#endif"
-"""The header for a text in which "_mm" occurs."""
-
-_PLAIN: Mapping[str, str] = {
+_TEMPLATES: Mapping[str, str] = {
     "load": """
 T tc_load_T(const E* p)
 {
@@ -72,10 +67,6 @@ void tc_scatter_masked_T(E* p, INDEX at, M mask, T x)
         if (mask[l])
             p[at[l]] = x[l];
 }""",
-}
-
-# INSTRUCTION is what machines have for a mask, before OTHERWISE
-_MASKED: Mapping[str, str] = {
     "load_masked": """
 // reads only where the mask is true, and gives 0 elsewhere
 T tc_load_masked_T(const E* p, M mask)
@@ -98,59 +89,23 @@ void tc_store_masked_T(E* p, M mask, T x)
 
 def memory_text(family: str, dtype: DType) -> str | None:
     """The helper of a family, None where there is no such family here."""
-    if family in _PLAIN:
-        return instance(_PLAIN[family], dtype)
-    if family in _MASKED:
-        return instance(_with_instructions(family, dtype), dtype)
-    if family in _NEAR:
-        return _load_near(family, dtype, _NEAR[family])
+    if family in _TEMPLATES:
+        return instance(with_instructions(_TEMPLATES[family], family, dtype), dtype)
+    plain = family.removesuffix("_masked")
+    if plain in _NEAR:
+        return _load_near(family, dtype, _NEAR[plain])
     return None
-
-
-# --- masks ------------------------------------------------------------------------------------
-
-
-def _with_instructions(family: str, dtype: DType) -> str:
-    """The template of a masked access, preceded by what machines have for it."""
-    head, _, body = _MASKED[family].strip().removesuffix("\n}").partition("{\n")
-    texts = _instructions(family, dtype)
-    if not texts:
-        return f"{head}{{\n{body}\n}}"
-    words = itertools.chain(["#if"], itertools.repeat("#elif"))
-    lines = [
-        line
-        for (condition, text), word in zip(texts, words, strict=False)
-        for line in (f"{word} {condition}", f"    {text}")
-    ]
-    return "\n".join((f"{head}{{", *lines, "#else", body, "#endif", "}"))
-
-
-def _instructions(family: str, dtype: DType) -> list[tuple[str, str]]:
-    """What to do with the pointer p, the mask and the value x, and on which machines."""
-    size, bits = dtype.bytes * dtype.lanes, dtype.bits
-    if size not in (16, 32, 64):
-        return []
-    prefix, all_bits = f"_mm{'' if size == 16 else size * 8}", f"__m{size * 8}i"
-    lanes, mask = f"{prefix}_movepi{bits}_mask(({all_bits})mask)", f"({all_bits})mask"
-    word = "int" if bits == 32 else "long long"
-    if family == "load_masked":
-        wide = f"return (T){prefix}_maskz_loadu_epi{bits}({lanes}, p);"
-        short = f"return (T){prefix}_maskload_epi{bits}((const {word}*)p, {mask});"
-    else:
-        wide = f"{prefix}_mask_storeu_epi{bits}(p, {lanes}, ({all_bits})x);"
-        short = f"{prefix}_maskstore_epi{bits}(({word}*)p, {mask}, ({all_bits})x);"
-    has_short = bits >= 32 and size <= 32
-    return [(_AVX512, wide), *([(_AVX2, short)] if has_short else [])]
 
 
 # --- elements apart ---------------------------------------------------------------------------
 
 
-def near_name(step: int, dtype: DType) -> str | None:
+def near_name(step: int, dtype: DType, *, masked: bool) -> str | None:
     """The helper that loads elements so many apart, given a pointer to that of lane 0, without
-    touching others than those between them; None where each is loaded alone."""
+    touching others than those between them (and if masked, not even those); None where each is
+    loaded alone."""
     found = next((f for f, known in _NEAR.items() if known == step), None)
-    return None if found is None else f"tc_{found}_{dtype}"
+    return None if found is None else f"tc_{found}{'_masked' if masked else ''}_{dtype}"
 
 
 def _load_near(family: str, dtype: DType, step: int) -> str:
@@ -161,21 +116,30 @@ def _load_near(family: str, dtype: DType, step: int) -> str:
     wanted = [reach * lane for lane in range(count)]
     if step < 0:
         wanted.reverse()
-    places = [place if place < count else 0 for place in wanted]
     first = f" - {span - 1}" if step < 0 else ""
-    lines = [
-        f"{INLINE} {dtype} tc_{family}_{dtype}(const {C_TYPES[dtype.scalar]}* p)",
-        "{",
-        f"    {dtype} x = tc_load_{dtype}(p{first});",
-    ]
+    masked = family.endswith("_masked")
+    mask = mask_type(dtype.bits, count)
+
+    def load(start: int) -> str:
+        pointer = f"p + {start}{first}" if start else f"p{first}"
+        if not masked:
+            return f"tc_load_{dtype}({pointer})"
+        lanes = {place - start: lane for lane, place in enumerate(wanted)}
+        name = shuffle_name(mask, tuple(lanes.get(k, count) for k in range(count)))
+        return f"tc_load_masked_{dtype}({pointer}, {name}(mask, none))"
+
+    lines = [f"    {dtype} x = {load(0)};"]
     have = [place < count for place in wanted]
+    places = [place if place < count else 0 for place in wanted]
     if reach == 1:
         lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, x);")
     for start in (min(count * n, span - count) for n in range(1, reach)):
         for lane, place in enumerate(wanted):
             if not have[lane] and start <= place < start + count:
                 places[lane], have[lane] = count + place - start, True
-        load = f"tc_load_{dtype}(p + {start}{first})"
-        lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, {load});")
+        lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, {load(start)});")
         places = list(range(count))
-    return "\n".join((*lines, "    return x;", "}"))
+    parameters = f"const {C_TYPES[dtype.scalar]}* p{f', {mask} mask' if masked else ''}"
+    head = [f"{INLINE} {dtype} tc_{family}_{dtype}({parameters})", "{"]
+    none = [f"    {mask} none = {{0}};"] if masked else []
+    return "\n".join((*head, *none, *lines, "    return x;", "}"))

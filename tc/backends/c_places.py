@@ -15,21 +15,24 @@ def load_printed(load: Load, context: Context) -> Printed:
     """The elements as they are in memory."""
     dtype = memory_type(load.dtype)
     place, name = _place(load, dtype.lanes, context), c_type(dtype)
-    first, step = _first(load, place, context), _step(place)
+    first, step = f"&{_first(load, place, context)}", _step(place)
+    near = None if step is None else near_name(step, dtype, masked=load.mask is not None)
     if load.mask is not None:
         mask = mask_text(load.mask, dtype.bits, context)
+        if near is not None:
+            return f"{near}({first}, {mask})", ATOM
         if step == 1:
-            return f"tc_load_masked_{name}(&{first}, {mask})", ATOM
-        return f"tc_gather_masked_{name}(&{first}, {_distances(place, context)}, {mask})", ATOM
+            return f"tc_load_masked_{name}({first}, {mask})", ATOM
+        return f"tc_gather_masked_{name}({first}, {_distances(place, context)}, {mask})", ATOM
+    if near is not None:
+        return f"{near}({first})", ATOM
     if step is None:
-        return f"tc_gather_{name}(&{first}, {_distances(place, context)})", ATOM
+        return f"tc_gather_{name}({first}, {_distances(place, context)})", ATOM
     if step == 0:
-        return f"tc_broadcast_{name}({first})", ATOM
+        return f"tc_broadcast_{name}({first.removeprefix('&')})", ATOM
     if step == 1:
-        return f"tc_load_{name}(&{first})", ATOM
-    if (near := near_name(step, dtype)) is not None:
-        return f"{near}(&{first})", ATOM
-    return f"tc_load_strided_{name}(&{first}, {step})", ATOM
+        return f"tc_load_{name}({first})", ATOM
+    return f"tc_load_strided_{name}({first}, {step})", ATOM
 
 
 def store_text(store: Store, value: str, context: Context) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from tc.backends.c_expressions import Context, Dialect, bare, compared, element, text_of
 from tc.backends.c_helpers import helper_texts
+from tc.backends.c_instructions import HEADER
 from tc.backends.c_masks import bits_of_local
-from tc.backends.c_memory_helpers import INSTRUCTIONS
 from tc.backends.c_names import LIBRARY, Names
 from tc.backends.c_types import C_TYPES, VECTOR_PRAGMA, c_type, typedef_texts
 from tc.backends.c_vectors import local_type, local_value, vector_store_text, vector_text
@@ -49,7 +49,7 @@ C99 = Dialect(
         ("#include <math.h>", rf"\b(INFINITY|NAN|({'|'.join(LIBRARY)})f?\()"),
         ("#include <stdbool.h>", r"\b(bool|true|false)\b"),
         ("#include <stdint.h>", r"\w_t\b"),
-        (INSTRUCTIONS, r"\b_mm\d*_"),
+        (HEADER, r"\b_mm\d*_"),
     ),
     function="void",
     pointer="{type}* restrict {name}",

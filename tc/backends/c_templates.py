@@ -18,7 +18,7 @@ INLINE = "static inline __attribute__((always_inline))"
 """How vectors' functions begin: GCC tires of inlining where kernels are large."""
 
 
-def instance(template: str, dtype: DType) -> str:
+def instance(template: str, dtype: DType, inline: str = INLINE) -> str:
     """The function for one type of vector.
 
     >>> from tc.dtypes import FLOAT32
@@ -44,7 +44,7 @@ def instance(template: str, dtype: DType) -> str:
     text = re.sub(r"EACH\[(.*?)\](?=})", lambda m: each(m[1], lanes), template.strip())
     word = r"(?<![a-zA-Z0-9])[A-Z]+(?![a-zA-Z0-9_])"
     text = re.sub(word, lambda m: words.get(m[0], m[0]), text)
-    return re.sub(r"^(?=\w+ tc_)", f"{INLINE} ", text, count=1, flags=re.MULTILINE)
+    return re.sub(r"^(?=\w+ tc_)", f"{inline} ", text, count=1, flags=re.MULTILINE)
 
 
 def each(text: str, lanes: Iterable[int]) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tc.backends.c_instructions import with_instructions
 from tc.backends.c_lane_helpers import REDUCTIONS, lanes_of, reduction, shuffle
 from tc.backends.c_memory_helpers import memory_text
-from tc.backends.c_templates import INLINE, each, instance
+from tc.backends.c_templates import INLINE, instance
 from tc.backends.c_types import C_TYPES, WIDEST, mask_type, vector_type
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, FLOAT64, DType
@@ -146,8 +147,8 @@ def vector_helper_text(name: str) -> str | None:
     if is_wide and (family in COMPARISONS or family in ("min", "max")):
         return _in_parts(family, dtype)
     if (template := _templates(dtype).get(family)) is not None:
-        return instance(template, dtype)
-    return memory_text(family, dtype) or _lane_by_lane(name, family, dtype)
+        return instance(with_instructions(template, family, dtype), dtype)
+    return memory_text(family, dtype) or _lane_by_lane(family, dtype)
 
 
 def _templates(dtype: DType) -> Mapping[str, str]:
@@ -166,7 +167,7 @@ def _detailed(name: str, family: str, dtype: DType, detail: str) -> str | None:
     return _conversion(name, dtype, detail) if family == "to" else None
 
 
-def _lane_by_lane(name: str, family: str, dtype: DType) -> str | None:
+def _lane_by_lane(family: str, dtype: DType) -> str | None:
     """A function of the table, or an operation that C has on scalars only."""
     if family in ("div", "mod"):
         function, count = f"tc_{family}_{dtype.name}", 2
@@ -174,17 +175,13 @@ def _lane_by_lane(name: str, family: str, dtype: DType) -> str | None:
         function, count = c + ("f" if dtype.scalar == FLOAT32 else ""), BUILTINS[family].arity
     else:
         return None
-    inline = "static inline" if family in BUILTINS and family not in _INSTRUCTIONS else INLINE
     names = "xyzw"[:count]
-    call = f"{function}({', '.join(f'{n}[$]' for n in names)})"
-    return "\n".join(
-        (
-            f"{inline} {dtype} {name}({', '.join(f'{dtype} {n}' for n in names)})",
-            "{",
-            f"    return ({dtype}){{{each(call, range(dtype.lanes))}}};",
-            "}",
-        )
-    )
+    parameters = ", ".join(f"T {name}" for name in names)
+    call = f"{function}({', '.join(f'{name}[$]' for name in names)})"
+    text = f"T tc_{family}_T({parameters})\n{{\n    return (T){{EACH[{call}]}};\n}}"
+    is_called = family in BUILTINS and family not in _INSTRUCTIONS
+    inline = "static inline" if is_called else INLINE
+    return instance(with_instructions(text, family, dtype), dtype, inline)
 
 
 def _in_parts(family: str, dtype: DType) -> str:

@@ -1,4 +1,4 @@
-"""Numba's threads, where they can be used safely: one launcher runs the parts of any region.
+"""Threads for the parts of a region: those of our `thread_team`, elsewhere numba's.
 
 numba has one threading layer per process, chosen at the first parallel run: TBB, OpenMP or its
 own workqueue. Two of them end the process when used in ways that Python allows: the workqueue by
@@ -24,6 +24,7 @@ from llvmlite import ir
 from numba.core.errors import NumbaWarning
 
 from tc.backends.object_files import new_engine, parse_module
+from tc.backends.thread_team import Team, new_team
 from tc.errors import TCWarning
 
 _LAYERS_FUNCTIONS = ("numba_parallel_for", "get_num_threads")
@@ -37,12 +38,13 @@ _TBB_FILES = ("lib/libtbb.so.12", "Library/bin/tbb12.dll")
 
 @dataclass
 class Launcher:
-    """What is known of numba's threads in this process; `LAUNCHER` is the only one.
+    """What is known of the threads in this process; `LAUNCHER` is the only one.
 
-    `starter` is the thread that started them, None where that was not tc. `unsafe` says why this
-    process has to do without.
+    With a `team`, the rest is not used: that is about numba's threads. `starter` is the thread that
+    started them, None where that was not tc. `unsafe` says why this process has to do without.
     """
 
+    team: Team | None = field(default_factory=new_team)
     kernel: Any = None
     owner: Any = None
     layer: str | None = None
@@ -54,8 +56,10 @@ class Launcher:
 
     def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
         """Runs all parts of the region at address `region`, part p with its record of a failure
-        at `failures` + p * `width`; False where that would not be safe: then nothing has run, and
-        a warning says why."""
+        at `failures` + p * `width`. False where nothing has run: the team is in use already, or
+        numba's threads would not be safe, and a warning says why."""
+        if self.team is not None:
+            return self.team.launch(region, arguments, failures, width, parts)
         if self.kernel is None and self.unsafe is None:
             self._start()
         if self.unsafe is not None:
@@ -97,7 +101,9 @@ class Launcher:
 
     def after_fork_in_child(self) -> None:
         """TBB stops its threads before a fork by the thread that started them, and only if they
-        rest; GNU OpenMP never does; the workqueue starts anew in the child."""
+        rest; GNU OpenMP never does; the workqueue and the team start anew in the child."""
+        if self.team is not None:
+            self.team.after_fork_in_child()
         layer = _layer()
         rest = not self.running and self.starter == threading.get_ident()
         if layer == "omp":

@@ -313,7 +313,7 @@ class BlockMapper:
         """Loops over tiles, outermost first, with packing, padding and staging between them."""
         members = [self.outer.get(m.name, m) for m in self.block.members]
         if self.chosen is None or self.chosen.reduced or not self.block.main.reduction:
-            if self.chosen is not None and self.chosen.blocked:
+            if self.chosen is not None and self.chosen.blocked and not self.chosen.reduced:
                 # blocks next to each other in the target come one after the other
                 ends = (self.chosen.row, self.chosen.vector)
                 last = [self.outer.get(m.name, m) for m in ends if m is not None]

@@ -23,6 +23,7 @@ from tc.options import Options, check_options
 from tc.polyhedral.blocks import Facts
 from tc.polyhedral.coalescing import coalesce
 from tc.polyhedral.dependences import Dependences, compute_dependences
+from tc.polyhedral.dividing import divide_last
 from tc.polyhedral.factoring import factor
 from tc.polyhedral.fusion import worthwhile
 from tc.polyhedral.generate import lower_schedule
@@ -117,7 +118,7 @@ def _rewrite(
     """The program factored, long reductions split, and adjacent dimensions joined."""
     if not options.schedule.rewrite:
         return shaped, strides
-    shaped = factor(shaped)
+    shaped = divide_last(factor(shaped))
     return coalesce(split(shaped) if options.mapping.parallel else shaped, strides)
 
 

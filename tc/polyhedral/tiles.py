@@ -28,6 +28,9 @@ LINE = 64
 MASKED = 1.1
 """What masks at the tails of vectors cost, as a factor."""
 
+GATHERED = 3.0
+"""The same for strided reads, which masks make gathers of."""
+
 NEAR_BYTES, FAR_BYTES = 24.0, 6.0
 """Bytes in a cycle from a shared cache, and from memory."""
 
@@ -187,6 +190,8 @@ def _tiles(
                 break
             if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
                 continue
+            if rows > 1 and not (blocked or block.main.statement.accumulates):
+                continue  # nothing is used again
             loads = sum(
                 r.loads * (rows if r.across else 1) * (vectors if r.along else 1) for r in reads
             )
@@ -203,7 +208,7 @@ def _tiles(
             far = _streamed(block, v, facts, device, packed, part) / block.main.instances
             cost += far * -(-spans[0] // (vectors * lanes))
             if spans[0] % (vectors * lanes):
-                cost *= MASKED
+                cost *= GATHERED if any(r.loads > 1 for r in reads) else MASKED
             if staged and packed and depth * vectors * lanes * size > device.l2 // 2:
                 cost *= SPILLED  # a reduction whose output is staged is not cut into steps
             yield RegisterTile(vector, lanes, vectors, row, rows, reduced, packed, blocked, cost)

@@ -69,6 +69,22 @@ def test_zeros_come_before_what_needs_them() -> None:
     assert second.name == "S1"
 
 
+def test_zeros_for_a_read_before_the_last_write() -> None:
+    """rule G4: b is whole at the end, but c reads it before"""
+    names = [
+        s.name
+        for s in scop_of(
+            "def f(float(N) a) -> (b, c) { b(i) = a(i) where i in 1:N c(i) = b(i) b(i) = a(i) }",
+            N=5,
+        ).statements
+    ]
+    assert names == ["b.zero", "S0", "S1", "S2"]
+    later = scop_of(
+        "def f(float(N) a) -> (b, c) { b(i) = a(i) where i in 1:N b(i) = a(i) c(i) = b(i) }", N=5
+    )
+    assert [s.name for s in later.statements] == ["S0", "S1", "S2"]
+
+
 def test_static_scalars_are_no_accesses() -> None:
     """rule G2"""
     (statement,) = scop_of(

@@ -124,6 +124,23 @@ def test_a_shared_reduction() -> None:
     """)
 
 
+def test_a_start_waits_for_what_reads_the_tensor_before() -> None:
+    assert tree_text("reuse", share=True) == lines("""
+        band [n *] permutable
+          sequence
+            S0.init
+            band [d] permutable
+              S0
+            band [d *] permutable
+              S1
+            S2.init
+            band [d] permutable
+              S2
+            band [d *] permutable
+              S3
+    """)
+
+
 def test_reductions_over_the_same_elements_share_a_loop() -> None:
     assert "band [d] permutable\n      sequence\n        S0\n        S1" in tree_text(
         "moments", share=True
@@ -209,6 +226,13 @@ def test_ranges_may_differ() -> None:
     )
     tree = schedule(alone, compute_dependences(alone), "max")
     assert to_text(tree).startswith("band [(i-2) *]")
+    moved = scop_of(
+        "def f(float(N) a) -> (float(N) b, c) { b(i) = a(i) where i in 2:6 c(i) = b(i+2) }",
+        frozenset({"b"}),
+        N=6,
+    )
+    tree = schedule(moved, compute_dependences(moved), "max")
+    assert to_text(tree).startswith("band [(i-2) *] permutable\n  sequence")
 
 
 def test_loops_of_one_iteration() -> None:

@@ -58,6 +58,14 @@ MOMENTS = """def moments(float(N,D) x) -> (s, q) {
   q(n) +=! x(n,d) * x(n,d)
 }"""
 
+REUSE = """def reuse(float(N,D) x) -> (m, e, f) {
+  m(n) max=! x(n,d)
+  e(n,d) = x(n,d) - m(n)
+  m(n) +=! e(n,d)
+  f(n,d) = e(n,d) / m(n)
+}"""
+"""m starts twice, the second time after e has read it."""
+
 PROGRAMS: tuple[Small, ...] = (
     _file("mm", X=3, Y=4, Z=2),
     _file("sgemm", frozenset({"C"}), N=3, M=4, K=2),
@@ -80,6 +88,7 @@ PROGRAMS: tuple[Small, ...] = (
     Small("chain", CHAIN, {"N": 4, "M": 6}),
     Small("shifted", SHIFTED, {"N": 6}),
     Small("moments", MOMENTS, {"N": 3, "D": 4}),
+    Small("reuse", REUSE, {"N": 3, "D": 4}),
 )
 
 

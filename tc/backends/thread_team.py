@@ -1,0 +1,165 @@
+"""A team of threads that shares the parts of a region within a microsecond or two.
+
+The layers of numba let their threads sleep soon after a region, and waking one takes as long as a
+small kernel. Here a worker spins for some 50 to 100 us after its last part before it sleeps. The
+team is written in LLVM's language, for Linux on x86-64.
+
+A launch takes one of a few slots, puts there what is to run and counts `left` down with the
+workers, one part after another; whoever meets a slot with parts left helps. So the launching
+thread runs all parts that no worker takes, and a launch never waits for a worker that sleeps, is
+not scheduled or, after a fork, not there. A thread reads what is to run only after it has taken a
+part: the slot can then not change before that part is done. Where all slots are in use, nothing
+runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+
+from tc.backends.object_files import new_engine, parse_module
+from tc.backends.thread_team_code import CODE
+
+PATIENCE = 200_000
+"""Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
+
+SLOTS = 4
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+_FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach")
+_FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
+
+
+class _Slot(ctypes.Structure):
+    """A slot as in `CODE`."""
+
+    _fields_ = (
+        ("left", ctypes.c_int64),
+        ("what", ctypes.c_int64 * 5),
+        ("modes", ctypes.c_int32),
+        ("processor", ctypes.c_int32),
+        ("_", ctypes.c_int8 * 72),
+        ("done", ctypes.c_int32),
+        ("waiting", ctypes.c_int32),
+        ("taken", ctypes.c_int32),
+        ("__", ctypes.c_int8 * 116),
+    )
+
+
+class _Memory(ctypes.Structure):
+    """The team as in `CODE`."""
+
+    _fields_ = (
+        ("slots", _Slot * SLOTS),
+        ("asleep", ctypes.c_int32),
+        ("signal", ctypes.c_int32),
+        ("_", ctypes.c_int8 * 120),
+        ("patience", ctypes.c_int64),
+        ("workers", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    launch: Any
+    work: int
+    memory: _Memory
+
+
+@dataclass
+class Team:
+    """As many threads as numba may have, counting the one that launches; they start with the first
+    launch. `ready` is the code while they run."""
+
+    code: _Code | None = None
+    ready: _Code | None = None
+    starting: threading.Lock = field(default_factory=threading.Lock)
+
+    def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
+        """Runs all parts, at least one, of the region at address `region`, part p with its record
+        of a failure at `failures` + p * `width`; False where too many launches are under way: then
+        nothing has run."""
+        code = self.ready or self._start()
+        return bool(code.launch(region, arguments, failures, width, parts))
+
+    def _start(self) -> _Code:
+        with self.starting:
+            if self.ready is None:
+                code = self.code = self.code or _compile()
+                threads = int(numba.config.NUMBA_NUM_THREADS)
+                spin = len(os.sched_getaffinity(0)) >= threads
+                code.memory.patience = PATIENCE if spin else 0
+                code.memory.workers = _start_threads(code.work, threads - 1)
+                self.ready = code
+            return self.ready
+
+    def after_fork_in_child(self) -> None:
+        """No thread of the team is here, nor one that was launching."""
+        if self.code is not None:
+            ctypes.memset(ctypes.addressof(self.code.memory), 0, ctypes.sizeof(_Memory))
+        self.ready = None
+        self.starting = threading.Lock()
+
+
+def new_team() -> Team | None:
+    """A team, or None where there can be none."""
+    here = sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32
+    return Team() if here and all(hasattr(_library(), name) for name in _FUNCTIONS) else None
+
+
+def _compile() -> _Code:
+    """The team's code and memory, which stay for ever: its threads use them to the very end."""
+    text = CODE.replace("SLOTS", str(SLOTS))
+    for name in ("syscall", "sched_getcpu"):
+        address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
+        text = text.replace(name.upper(), str(address))
+    engine = new_engine(parse_module(text))
+    engine.finalize_object()
+    launch, work = (engine.get_function_address(name) for name in ("launch", "work"))
+    memory = _Memory.from_address(engine.get_global_value_address("team"))
+    engine.detach()
+    return _Code(_LAUNCH(launch), work, memory)
+
+
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+def _start_threads(function: int, number: int) -> int:
+    """Starts as many threads as can be had up to a number, and says how many.
+
+    They are not Python's, so that neither `threading` nor the end of the process knows of them.
+    """
+    library = _library()
+    thread = ctypes.c_size_t()
+    with _without_signals():
+        for i in range(number):
+            if library.pthread_create(ctypes.byref(thread), None, ctypes.c_void_p(function), None):
+                return i
+            library.pthread_detach(thread)
+    return number
+
+
+@contextlib.contextmanager
+def _without_signals() -> Iterator[None]:
+    """Threads started here get no signals but those of their own faults: the others are for
+    Python's threads, which they interrupt."""
+    faults = {number for number in signal.valid_signals() if _name(number) in _FAULTS}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _name(number: int) -> str:
+    return number.name if isinstance(number, signal.Signals) else ""

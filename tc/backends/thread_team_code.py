@@ -1,0 +1,260 @@
+"""The code of `thread_team` in LLVM's language. SLOTS is a number, SYSCALL and SCHED_GETCPU are
+the addresses of functions of the C library."""
+
+CODE = """
+; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
+; taken
+; the two halves are written by different threads: each has a pair of cache lines of its own
+%slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
+; slots | asleep, signal | patience, workers
+%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64 }
+@team = global %team zeroinitializer, align 128
+
+declare i64 @llvm.readcyclecounter()
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+
+define internal void @futex(ptr %word, i64 %operation, i32 %number) {
+  %value = zext i32 %number to i64
+  %function = inttoptr i64 SYSCALL to ptr
+  call i64 (i64, ...) %function(i64 202, ptr %word, i64 %operation, i64 %value, ptr null)
+  ret void
+}
+
+define internal void @sleep(ptr %word, i32 %expected) {
+  call void @futex(ptr %word, i64 128, i32 %expected)
+  ret void
+}
+
+define internal void @wake(ptr %word, i32 %most) {
+  call void @futex(ptr %word, i64 129, i32 %most)
+  ret void
+}
+
+define internal i1 @impatient(i64 %began) {
+  call void @llvm.x86.sse2.pause()
+  %now = call i64 @llvm.readcyclecounter()
+  %passed = sub i64 %now, %began
+  %patience = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 4)
+  %over = icmp uge i64 %passed, %patience
+  ret i1 %over
+}
+
+define internal ptr @slot(i64 %index) {
+  %slot = getelementptr %team, ptr @team, i64 0, i32 0, i64 %index
+  ret ptr %slot
+}
+
+define internal void @run(ptr %slot, i64 %number) {
+  %region_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 0
+  %arguments_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 1
+  %failures_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 2
+  %width_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 3
+  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 4
+  %region = load ptr, ptr %region_at
+  %arguments = load i64, ptr %arguments_at
+  %failures = load i64, ptr %failures_at
+  %width = load i64, ptr %width_at
+  %parts = load i64, ptr %parts_at
+  %offset = mul i64 %width, %number
+  %record = add i64 %failures, %offset
+  call void %region(i64 %arguments, i64 %record, i64 %number, i64 %parts)
+  ret void
+}
+
+define internal i32 @processor() {
+  %function = inttoptr i64 SCHED_GETCPU to ptr
+  %number = call i32 %function()
+  ret i32 %number
+}
+
+; runs parts as long as there are any left, and says whether there were
+define internal i1 @help(ptr %slot) {
+start:
+  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 4
+  %modes = getelementptr %slot, ptr %slot, i64 0, i32 2
+  %done = getelementptr %slot, ptr %slot, i64 0, i32 5
+  %waiting_at = getelementptr %slot, ptr %slot, i64 0, i32 6
+  br label %look
+look:
+  %helped = phi i1 [ false, %start ], [ %helped, %take ], [ true, %part ], [ true, %call ]
+  %left = load atomic i64, ptr %slot seq_cst, align 8
+  %none = icmp eq i64 %left, 0
+  br i1 %none, label %end, label %take
+take:
+  %fewer = sub i64 %left, 1
+  %exchange = cmpxchg ptr %slot, i64 %left, i64 %fewer seq_cst seq_cst
+  %taken = extractvalue { i64, i1 } %exchange, 1
+  br i1 %taken, label %part, label %look
+part:
+  call void @llvm.x86.sse.ldmxcsr(ptr %modes)
+  %parts = load i64, ptr %parts_at
+  %number = sub i64 %parts, %left
+  call void @run(ptr %slot, i64 %number)
+  %before = atomicrmw add ptr %done, i32 1 seq_cst
+  %waiting = load atomic i32, ptr %waiting_at seq_cst, align 4
+  %awake = icmp eq i32 %waiting, 0
+  br i1 %awake, label %look, label %call
+call:
+  call void @wake(ptr %done, i32 1)
+  br label %look
+end:
+  ret i1 %helped
+}
+
+define internal i1 @help_all() {
+start:
+  br label %next
+next:
+  %index = phi i64 [ 0, %start ], [ %following, %next ]
+  %before = phi i1 [ false, %start ], [ %helped, %next ]
+  %slot = call ptr @slot(i64 %index)
+  %now = call i1 @help(ptr %slot)
+  %helped = or i1 %before, %now
+  %following = add i64 %index, 1
+  %last = icmp eq i64 %following, SLOTS
+  br i1 %last, label %end, label %next
+end:
+  ret i1 %helped
+}
+
+; a thread of the team, which never ends; it does not spin where it keeps the launching thread from
+; the only processor that the system has for both
+define ptr @work(ptr %unused) {
+start:
+  %asleep = getelementptr %team, ptr @team, i64 0, i32 1
+  %signal = getelementptr %team, ptr @team, i64 0, i32 2
+  %processor_at = getelementptr %team, ptr @team, i64 0, i32 0, i64 0, i32 3
+  br label %fresh
+fresh:
+  %began = call i64 @llvm.readcyclecounter()
+  br label %look
+look:
+  %helped = call i1 @help_all()
+  br i1 %helped, label %place, label %wait
+place:
+  %here = call i32 @processor()
+  %there = load atomic i32, ptr %processor_at monotonic, align 4
+  %rival = icmp eq i32 %here, %there
+  br i1 %rival, label %tire, label %fresh
+wait:
+  %over = call i1 @impatient(i64 %began)
+  br i1 %over, label %tire, label %look
+tire:
+  %more = atomicrmw add ptr %asleep, i32 1 seq_cst
+  %seen = load atomic i32, ptr %signal seq_cst, align 4
+  %late = call i1 @help_all()
+  br i1 %late, label %rise, label %rest
+rest:
+  call void @sleep(ptr %signal, i32 %seen)
+  br label %rise
+rise:
+  %fewer = atomicrmw sub ptr %asleep, i32 1 seq_cst
+  br label %fresh
+}
+
+define internal void @wake_some(i64 %index, i64 %parts, i32 %asleep) {
+start:
+  %signal = getelementptr %team, ptr @team, i64 0, i32 2
+  %all = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 5)
+  %asleep_wide = zext i32 %asleep to i64
+  %spinning = sub i64 %all, %asleep_wide
+  %alone = icmp eq i64 %index, 0
+  %ready = select i1 %alone, i64 %spinning, i64 0
+  %others = sub i64 %parts, 1
+  %missing = sub i64 %others, %ready
+  %any = icmp sgt i64 %missing, 0
+  br i1 %any, label %call, label %end
+call:
+  %before = atomicrmw add ptr %signal, i32 1 seq_cst
+  %most = trunc i64 %missing to i32
+  call void @wake(ptr %signal, i32 %most)
+  br label %end
+end:
+  ret void
+}
+
+; returns when all parts are done
+define internal void @wait(ptr %slot, i64 %parts) {
+start:
+  %done = getelementptr %slot, ptr %slot, i64 0, i32 5
+  %waiting = getelementptr %slot, ptr %slot, i64 0, i32 6
+  %all = trunc i64 %parts to i32
+  %began = call i64 @llvm.readcyclecounter()
+  br label %look
+look:
+  %seen = load atomic i32, ptr %done seq_cst, align 4
+  %ready = icmp eq i32 %seen, %all
+  br i1 %ready, label %end, label %spin
+spin:
+  %over = call i1 @impatient(i64 %began)
+  br i1 %over, label %tire, label %look
+tire:
+  store atomic i32 1, ptr %waiting seq_cst, align 4
+  br label %check
+check:
+  %still = load atomic i32, ptr %done seq_cst, align 4
+  %late = icmp eq i32 %still, %all
+  br i1 %late, label %rise, label %rest
+rest:
+  call void @sleep(ptr %done, i32 %still)
+  br label %check
+rise:
+  store atomic i32 0, ptr %waiting seq_cst, align 4
+  br label %end
+end:
+  ret void
+}
+
+define i64 @launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts) {
+start:
+  br label %look
+look:
+  %index = phi i64 [ 0, %start ], [ %following, %next ]
+  %slot = call ptr @slot(i64 %index)
+  %taken = getelementptr %slot, ptr %slot, i64 0, i32 7
+  %exchange = cmpxchg ptr %taken, i32 0, i32 1 seq_cst seq_cst
+  %free = extractvalue { i32, i1 } %exchange, 1
+  br i1 %free, label %publish, label %next
+next:
+  %following = add i64 %index, 1
+  %last = icmp eq i64 %following, SLOTS
+  br i1 %last, label %busy, label %look
+busy:
+  ret i64 0
+publish:
+  %region_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 0
+  %arguments_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 1
+  %failures_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 2
+  %width_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 3
+  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 4
+  %modes = getelementptr %slot, ptr %slot, i64 0, i32 2
+  %done = getelementptr %slot, ptr %slot, i64 0, i32 5
+  store i64 %region, ptr %region_at
+  store i64 %arguments, ptr %arguments_at
+  store i64 %failures, ptr %failures_at
+  store i64 %width, ptr %width_at
+  store i64 %parts, ptr %parts_at
+  call void @llvm.x86.sse.stmxcsr(ptr %modes)
+  %processor = call i32 @processor()
+  %processor_at = getelementptr %slot, ptr %slot, i64 0, i32 3
+  store atomic i32 %processor, ptr %processor_at monotonic, align 4
+  store atomic i32 1, ptr %done seq_cst, align 4
+  %others = sub i64 %parts, 1
+  store atomic i64 %others, ptr %slot seq_cst, align 8
+  %asleep_at = getelementptr %team, ptr @team, i64 0, i32 1
+  %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
+  %awake = icmp eq i32 %asleep, 0
+  br i1 %awake, label %share, label %call
+call:
+  call void @wake_some(i64 %index, i64 %parts, i32 %asleep)
+  br label %share
+share:
+  call void @run(ptr %slot, i64 0)
+  %helped = call i1 @help(ptr %slot)
+  call void @wait(ptr %slot, i64 %parts)
+  store atomic i32 0, ptr %taken seq_cst, align 4
+  ret i64 1
+}
+"""
