@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tc.kernel.clean import clean, once
+from tc.kernel.invariant import hoist_calls
 from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
 from tc.kernel.merge import merge
@@ -52,7 +53,7 @@ def stages(
     yield _checked("unroll", kernel)
     kernel = clean(registers(kernel))
     yield _checked("registers", kernel)
-    kernel = once(share(merge(kernel)))
+    kernel = once(share(hoist_calls(merge(kernel))))
     yield _checked("share", kernel)
 
 

@@ -190,6 +190,8 @@ class BlockMapper:
             return tuple(members)
         steps = [count(m, extent(replace(m, span=None, step=1), item.statement)) for m in members]
         accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
+        if self.chosen.reduced:
+            accumulators *= self.chosen.vectors
         if prod(steps) <= SHORT and accumulators * prod(steps) <= 32:
             return tuple(replace(m, role=UNROLL) for m in members)
         return tuple(members)

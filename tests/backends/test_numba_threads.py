@@ -1,7 +1,7 @@
 """Threads and processes, each case in a process of its own: results right, never an abort.
 
-numba has one threading layer per process, so a process is needed for each; the layers that this
-machine lacks are skipped with numba's reason.
+The threads are those of the team, or of one of numba's layers, of which a process has one; what
+this machine lacks is skipped.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from pathlib import Path
 
 import pytest
 
+from tc.backends.thread_team import new_team
+
 ROOT = Path(__file__).parent.parent.parent
 
 SETUP = """
 import os, sys, threading, warnings
 import numba
-numba.config.THREADING_LAYER = sys.argv[1]
 import numpy as np
 from tc.backends.numba_cpu import NumbaBackend
+from tc.backends.numba_threads import LAUNCHER
 from tc.errors import TCWarning
 from tests.support.kernels import load, matmul, run
+
+if sys.argv[1] == "team":
+    assert LAUNCHER.team is not None
+else:
+    LAUNCHER.team = None
+    numba.config.THREADING_LAYER = sys.argv[1]
 
 rng = np.random.default_rng(0)
 a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
@@ -65,13 +73,28 @@ with warnings.catch_warnings(record=True) as caught:
     for t in threads: t.join()
 say(caught)
 assert len(rights) == 240 and all(rights)
-assert numba.threading_layer() == sys.argv[1]
+assert sys.argv[1] == "team" or numba.threading_layer() == sys.argv[1]
 """
 
 FORK = """
 product()
 forked()
 assert (product() == expected).all()
+"""
+
+FORK_AMID_LAUNCHES = """
+over = threading.Event()
+rights = []
+def work():
+    while not over.is_set():
+        rights.append((product() == expected).all())
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(10):
+    forked()
+over.set()
+thread.join()
+assert rights and all(rights)
 """
 
 FORK_IN_THREAD = "product()\nin_thread(forked)"
@@ -121,6 +144,8 @@ TBB = (
 
 
 def run_script(script: str, layer: str) -> str:
+    if layer == "team" and new_team() is None:
+        pytest.skip("no team on this platform")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SETUP + script, layer],
         cwd=ROOT,
@@ -135,7 +160,7 @@ def run_script(script: str, layer: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("layer", ["tbb", "omp"])
+@pytest.mark.parametrize("layer", ["team", "tbb", "omp"])
 @pytest.mark.parametrize("script", [HAMMER, SEVERAL_FIRST_CALLS], ids=["hammer", "first"])
 def test_several_python_threads(layer: str, script: str) -> None:
     assert run_script(script, layer) == "quiet"
@@ -157,6 +182,12 @@ fork = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork
 @pytest.mark.parametrize(
     ("layer", "script", "said"),
     [
+        ("team", FORK, "quiet"),
+        ("team", POOL, "quiet"),
+        ("team", FORK_IN_THREAD, "quiet"),
+        ("team", FORK_AMID_LAUNCHES, "\n".join(["quiet"] * 10)),
+        ("team", OTHERS_THREADS, "quiet"),
+        ("team", FORK_FIRST, "quiet"),
         ("tbb", FORK, "quiet"),
         ("tbb", POOL, "quiet"),
         ("tbb", FORK_IN_THREAD, TBB),

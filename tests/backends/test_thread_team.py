@@ -1,0 +1,343 @@
+"""The team of threads: each part of each launch runs once, whoever launches, forks or ends.
+
+Each case runs in a process of its own, as a process has one team.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tc.backends.thread_team import new_team
+
+ROOT = Path(__file__).parent.parent.parent
+
+pytestmark = pytest.mark.skipif(new_team() is None, reason="no team on this platform")
+
+SETUP = """
+import ctypes, os, random, sys, threading, time
+import numpy as np
+from tc.backends.object_files import new_engine, parse_module
+from tc.backends.thread_team import PATIENCE, SLOTS, Team
+
+code = '''
+declare i64 @llvm.readcyclecounter()
+define void @count(i64 %counts, i64 %record, i64 %number, i64 %parts) {
+start:
+  %base = inttoptr i64 %counts to ptr
+  %index = add i64 %number, 1
+  %place = getelementptr i64, ptr %base, i64 %index
+  %before = load i64, ptr %place
+  %now = add i64 %before, 1
+  store i64 %now, ptr %place
+  %here = inttoptr i64 %record to ptr
+  store i64 %number, ptr %here
+  %ticks = load i64, ptr %base
+  %began = call i64 @llvm.readcyclecounter()
+  br label %look
+look:
+  %clock = call i64 @llvm.readcyclecounter()
+  %passed = sub i64 %clock, %began
+  %over = icmp uge i64 %passed, %ticks
+  br i1 %over, label %end, label %look
+end:
+  ret void
+}
+
+define void @divide(i64 %numbers, i64 %record, i64 %number, i64 %parts) {
+  %base = inttoptr i64 %numbers to ptr
+  %place = getelementptr double, ptr %base, i64 %number
+  %value = load double, ptr %place
+  %less = fmul double %value, 0.25
+  store double %less, ptr %place
+  ret void
+}
+'''
+engine = new_engine(parse_module(code))
+engine.finalize_object()
+count, divide = (engine.get_function_address(name) for name in ("count", "divide"))
+team = Team()
+
+class Work:
+    '''A region that takes some ticks, counts the runs of each part and notes its record.'''
+
+    def __init__(self, parts, ticks=0):
+        self.counts = np.zeros(1 + parts, np.int64)
+        self.counts[0] = ticks
+        self.records = np.full((parts, 3), -1, np.int64)
+        self.parts = parts
+
+    def launch(self):
+        arguments, records = self.counts.ctypes.data, self.records.ctypes.data
+        return team.launch(count, arguments, records, 24, self.parts)
+
+    def check(self, launches):
+        assert (self.counts[1:] == launches).all(), (self.counts, launches)
+        assert (self.records[:, 0] == np.arange(self.parts)).all()
+        assert (self.records[:, 1:] == -1).all()
+
+def check_launches(launches, parts=3, ticks=0):
+    work = Work(parts, ticks)
+    assert all(work.launch() for _ in range(launches))
+    work.check(launches)
+
+def check_many(parts):
+    '''Launches until stopped; those that found no slot do not count.'''
+    work, launches = Work(parts, 1000), 0
+    while not stopped.is_set():
+        launches += work.launch()
+    work.check(launches)
+    finished.append(launches)
+
+stopped, finished = threading.Event(), []
+"""
+
+
+def run_script(script: str, threads: int = 2, cpus: int | None = None) -> str:
+    """Runs a script in a new process with this many threads; `cpus` limits the processors."""
+    limit = (
+        "" if cpus is None else f"os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:{cpus}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import os\n" + limit + SETUP + script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "NUMBA_NUM_THREADS": str(threads), "PYTHONFAULTHANDLER": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_each_part_of_many_launches_runs_once(threads: int) -> None:
+    """10^5 launches, the workers spinning or not; then more parts than threads, and one."""
+    run_script("check_launches(100_000)\ncheck_launches(2000, 50)\ncheck_launches(10, 1)", threads)
+
+
+def test_one_processor_for_all_threads() -> None:
+    run_script(
+        """
+check_launches(3000)
+check_launches(20, 3, 10_000_000)
+assert team.code.memory.patience == 0
+""",
+        threads=4,
+        cpus=1,
+    )
+
+
+def test_launches_at_all_distances() -> None:
+    """Around the time when the workers go to sleep, where a call might be missed."""
+    run_script(
+        """
+team.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
+team.code.memory.patience = 2000
+random.seed(0)
+work = Work(3)
+for _ in range(20_000):
+    end = time.perf_counter() + random.random() * 4e-6
+    while time.perf_counter() < end: pass
+    assert work.launch()
+work.check(20_000)
+"""
+    )
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_the_work_is_shared() -> None:
+    """Two parts of some 10 ms, from sleep: the worker takes one, unless it never gets to run."""
+    run_script(
+        """
+work = Work(2, 30_000_000)
+def passed(function):
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+single = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(count)
+arguments, records = work.counts.ctypes.data, work.records.ctypes.data
+alone = min(passed(lambda: single(arguments, records, 0, 1)) for _ in range(5))
+shared = min(passed(work.launch) for _ in range(20))
+assert shared < 1.7 * alone, (shared, alone)
+"""
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_several_python_threads(threads: int) -> None:
+    """Four at once find a slot; what eight cannot run they are told."""
+    run_script(
+        """
+for number in (SLOTS, 2 * SLOTS):
+    stopped.clear()
+    finished.clear()
+    pool = [threading.Thread(target=check_many, args=(2 + i,)) for i in range(number)]
+    for thread in pool: thread.start()
+    time.sleep(0.5)
+    stopped.set()
+    for thread in pool: thread.join()
+    assert len(finished) == number and min(finished) > 0
+assert not any(slot.taken or slot.left or slot.waiting for slot in team.code.memory.slots)
+""",
+        threads,
+    )
+
+
+def test_no_slot_is_left() -> None:
+    run_script(
+        """
+check_launches(1)
+for slot in team.code.memory.slots: slot.taken = 1
+work = Work(2)
+assert not work.launch()
+assert (work.counts == 0).all()
+team.code.memory.slots[SLOTS - 1].taken = 0
+assert work.launch()
+work.check(1)
+"""
+    )
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_fork_between_and_during_launches(threads: int) -> None:
+    """The child has a team of its own, also where a thread of the parent was launching."""
+    run_script(
+        """
+def fork(function):
+    child = os.fork()
+    if child == 0:
+        function()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+fork(lambda: check_launches(100))
+check_launches(100)
+fork(lambda: (check_launches(100), fork(lambda: check_launches(100))))
+check_launches(100)
+busy = threading.Thread(target=check_many, args=(4,))
+busy.start()
+for _ in range(30):
+    fork(lambda: check_launches(100, 5, 1000))
+stopped.set()
+busy.join()
+assert finished
+""".replace("    if child == 0:\n", "    if child == 0:\n        team.after_fork_in_child()\n"),
+        threads,
+    )
+
+
+def test_fork_that_nobody_told_the_team_of() -> None:
+    """A fork by a library: the launching thread runs all parts."""
+    run_script(
+        """
+check_launches(100)
+child = os.fork()
+if child == 0:
+    check_launches(1000)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    )
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "check_launches(50)",
+        "check_launches(50); time.sleep(0.02)",
+        "check_launches(50); sys.exit()",
+        "threading.Thread(target=check_many, args=(4,), daemon=True).start(); time.sleep(0.02)",
+    ],
+    ids=["spinning", "sleeping", "sys.exit", "launching"],
+)
+def test_the_process_ends(last: str, threads: int) -> None:
+    for _ in range(3):
+        run_script(last, threads)
+
+
+def test_no_time_is_spent_at_rest() -> None:
+    spent = run_script(
+        """
+check_launches(100)
+time.sleep(0.01)
+before = time.process_time()
+time.sleep(0.5)
+print(time.process_time() - before)
+""",
+        threads=2,
+    )
+    assert float(spent) < 0.02
+
+
+def test_the_workers_sleep_only_after_a_while() -> None:
+    """As long as launches follow each other, no worker has to be woken."""
+    run_script(
+        """
+team.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
+memory = team.code.memory
+assert memory.patience == (PATIENCE if len(os.sched_getaffinity(0)) >= 2 else 0)
+time.sleep(0.05)
+assert memory.asleep == memory.workers == 1
+if memory.patience:
+    memory.patience = 1 << 40
+    check_launches(1, 2, 1000)
+    time.sleep(0.05)
+    awake = memory.asleep == 0
+    memory.patience = PATIENCE
+    time.sleep(0.05)
+    assert memory.asleep == 1
+    print(awake)
+"""
+    )
+
+
+def test_floating_point_modes_are_those_of_the_launching_thread() -> None:
+    """Results would depend on the number of threads if only some parts flushed subnormals."""
+    run_script(
+        """
+check_launches(10)
+modes = new_engine(parse_module('''
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define void @set(ptr %modes) {
+  call void @llvm.x86.sse.ldmxcsr(ptr %modes)
+  ret void
+}
+'''))
+modes.finalize_object()
+change = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(modes.get_function_address("set"))
+flush, usual = (ctypes.c_uint32(bits) for bits in (0x9FC0, 0x1F80))
+smallest = np.finfo(np.float64).smallest_normal
+for bits, expected in ((flush, 0.0), (usual, smallest / 4)) * 20:
+    numbers = np.full(64, smallest)
+    change(ctypes.addressof(bits))
+    assert team.launch(divide, numbers.ctypes.data, 0, 0, 64)
+    change(ctypes.addressof(usual))
+    assert (numbers == expected).all()
+"""
+    )
+
+
+def test_signals_go_to_python() -> None:
+    run_script(
+        """
+import signal
+caught = []
+signal.signal(signal.SIGALRM, lambda *_: caught.append(threading.get_ident()))
+check_launches(10)
+for task in os.listdir("/proc/self/task"):
+    lines = open(f"/proc/self/task/{task}/status").read().splitlines()
+    blocked = int(next(line for line in lines if line.startswith("SigBlk")).split()[1], 16)
+    ours = int(task) == os.getpid()
+    assert ours or blocked >> (signal.SIGALRM - 1) & 1 or "OPENBLAS" in os.environ, task
+    assert not blocked >> (signal.SIGSEGV - 1) & 1
+"""
+        + "assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()\n"
+    )
