@@ -14,6 +14,7 @@ from pathlib import Path
 from tc.backends.base import KernelText
 from tc.backends.c_names import Names
 from tc.backends.c_printer import print_kernel, scratch_of, values_of_fails
+from tc.backends.c_types import VECTOR_PRAGMA
 from tc.backends.scratch import ALIGNMENT
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
@@ -25,6 +26,8 @@ FLAGS = (
     *("-std=c99", "-O3", "-fPIC", "-shared"),
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
 )
+# to save registers for addresses, GCC reads operands of multiply-adds anew for each of them
+VECTOR_FLAGS = ("-fno-ivopts",)
 NATIVE = "-march=native"  # not every compiler has it for every machine
 TIME_LIMIT = 300.0
 _TAIL = 12  # lines of a compiler's message worth showing
@@ -143,9 +146,10 @@ def _build(compiler: str, source: str) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory(prefix="tc-", ignore_cleanup_errors=True) as directory:
         path = Path(directory)
         (path / "kernel.c").write_text(source, encoding="utf-8")
-        done = _compile(compiler, path, (*FLAGS, NATIVE))
+        flags = (*FLAGS, *VECTOR_FLAGS) if VECTOR_PRAGMA in source else FLAGS
+        done = _compile(compiler, path, (*flags, NATIVE))
         if done.returncode != 0:
-            done = _compile(compiler, path, FLAGS)
+            done = _compile(compiler, path, flags)
         if done.returncode != 0:
             tail = "\n".join(done.stderr.strip().splitlines()[-_TAIL:])
             raise BackendError(

@@ -22,6 +22,7 @@ from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
 from tc.polyhedral.blocks import Facts
 from tc.polyhedral.coalescing import coalesce
+from tc.polyhedral.copying import copy_own_reads
 from tc.polyhedral.dependences import Dependences, compute_dependences
 from tc.polyhedral.dividing import divide_last
 from tc.polyhedral.factoring import factor
@@ -116,6 +117,7 @@ def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options
 ) -> tuple[ShapedProgram, Strides]:
     """The program factored, long reductions split, and adjacent dimensions joined."""
+    shaped = copy_own_reads(shaped)
     if not options.schedule.rewrite:
         return shaped, strides
     shaped = divide_last(factor(shaped))

@@ -24,7 +24,7 @@ from tc.semantics.affine import Linear
 
 SOURCE, SINK = 0, 1
 QUOTA = 2_000_000
-"""isl operations that one relation may spend: some seconds, which only huge statements need."""
+"""isl operations that one relation may spend, about half a second; most need some hundreds."""
 
 Key: TypeAlias = tuple[int, str]
 Form: TypeAlias = dict[Key, int]

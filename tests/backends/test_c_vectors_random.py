@@ -113,6 +113,8 @@ def edge_kernel(dtype: DType, lanes: int) -> Kernel:
         (ramp(size - 1, 1, lanes), first(1, lanes)),
         (ramp(size - 1, lanes, lanes), first(1, lanes)),
         (ramp(2, -1, lanes), first(3, lanes)),
+        *((ramp(size - 1 - step, step, lanes), first(2, lanes)) for step in (2, 3, 4)),
+        *((ramp(step, -step, lanes), first(2, lanes)) for step in (2, 3, 4)),
         (ramp(10**9, 1, lanes), splat(False, BOOL, lanes)),
         (
             Binary("-", at, splat(size - lanes, INT64, lanes), vector),
