@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from tc.backends.c_types import C_TYPES, mask_type
 from tc.dtypes import DType
 
-INLINE = "static inline __attribute__((always_inline))"
-"""How vectors' functions begin: GCC tires of inlining where kernels are large."""
+INLINE = "static inline __attribute__((always_inline, unused))"
+"""How vectors' functions begin: GCC tires of inlining where kernels are large, and some are used
+on some machines only."""
 
 
 def instance(template: str, dtype: DType, inline: str = INLINE) -> str:
@@ -23,7 +24,7 @@ def instance(template: str, dtype: DType, inline: str = INLINE) -> str:
 
     >>> from tc.dtypes import FLOAT32
     >>> print(instance("T tc_spread_T(E x) { return (T){EACH[x + $]}; }", FLOAT32.vector(2)))
-    static inline __attribute__((always_inline)) float32x2 tc_spread_float32x2(float x) { return \
+    static inline __attribute__((always_inline, unused)) float32x2 tc_spread_float32x2(float x) { return \
 (float32x2){x + 0, x + 1}; }
     """
     unsigned = f"uint{dtype.bits}"

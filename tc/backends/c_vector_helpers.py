@@ -129,7 +129,7 @@ def vector_helper_text(name: str) -> str | None:
     """The definition of a helper on vectors, None where there is no such name.
 
     >>> print(vector_helper_text("tc_sqrt_float64x2"))
-    static inline __attribute__((always_inline)) float64x2 tc_sqrt_float64x2(float64x2 x)
+    static inline __attribute__((always_inline, unused)) float64x2 tc_sqrt_float64x2(float64x2 x)
     {
         return (float64x2){sqrt(x[0]), sqrt(x[1])};
     }

@@ -177,7 +177,7 @@ def _tiles(
     staged = facts.stride(block.main.statement.write, v) not in (0, 1)
     size = facts.bits(block.main.statement) // 8
     spans = _extent(vector, block), 1 if row is None else _extent(row, block)
-    budget = device.vector_registers - 3
+    budget = device.vector_registers - 2
     latency = LATENCY if block.main.statement.accumulates else 0.0
     for vectors in _choices(options.vectors, tuple(range(1, MAX_VECTORS + 1))):
         if vectors > 1 and (vectors - 1) * lanes >= spans[0] and options.vectors is None:

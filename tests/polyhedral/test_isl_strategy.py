@@ -38,16 +38,29 @@ def isl_text(scop: Scop) -> str:
 
 
 def test_matmul_starts_at_the_first_step() -> None:
+    """isl puts the start into the loop of the reduction; the strategy moves it before."""
     scop = program("mm").scop()
     dependences = compute_dependences(scop)
-    tree = schedule(scop, dependences, "isl", seconds=60)
+    tree = isl_tree(dependences, 60)
+    assert isinstance(tree, Band)
     assert to_text(tree) == "\n".join(
         ["band [c0 *, c1 *, c2] permutable", "  sequence", "    S0.init", "    S0"]
     )
-    assert isinstance(tree, Band)
     assert [str(tree.members[2].values[s]) for s in ("S0.init", "S0")] == ["0", "k"]
     assert respects(tree, dependences) is None
     assert faults(tree, scop) == []
+    moved = schedule(scop, dependences, "isl", seconds=60)
+    assert to_text(moved) == "\n".join(
+        [
+            "band [c0 *, c1 *] permutable",
+            "  sequence",
+            "    S0.init",
+            "    band [c2] permutable",
+            "      S0",
+        ]
+    )
+    assert respects(moved, dependences) is None
+    assert faults(moved, scop) == []
 
 
 @pytest.mark.parametrize("name", ["fcrelu", "2LUT", "maxpool2x2", "outer_sum"])
