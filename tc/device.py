@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 _PROCESSORS = Path("/sys/devices/system/cpu")
+_WIDE = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+_ARM = ("aarch64", "arm64")
 _CACHES = _PROCESSORS / "cpu0/cache"
 _MAX_CLOCK = _PROCESSORS / "cpu0/cpufreq/cpuinfo_max_freq"
 _PROCESSOR_INFO = Path("/proc/cpuinfo")
@@ -21,7 +25,8 @@ GBYTES_PER_CORE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A processor. `vector_bits` is 0 where there are no vectors; caches are in bytes, per core
+    """A processor. `vector_bits` is 0 where there are no vectors, and `fma` says whether they have
+    a fused multiply-add; caches are in bytes, per core
     (`l3`: in all); `threads` is how many run at the same time. `gflops` (float32, all threads)
     and `gbytes` (per second, from memory) are for estimates only, and decide nothing, so devices
     that differ only there are equal; 0 where nothing is known.
@@ -32,6 +37,7 @@ class Device:
 
     vector_bits: int = 128
     vector_registers: int = 16
+    fma: bool = True
     l1: int = 32 << 10
     l2: int = 512 << 10
     l3: int = 8 << 20
@@ -50,10 +56,11 @@ def host() -> Device:
 
     How fast it is, is assumed from its clock and its cores, not measured.
     """
-    bits, cores = _vector_bits(), _cores()
+    bits, cores = vector_bits(), _cores()
     return Device(
         vector_bits=bits,
         vector_registers=32 if bits == 512 else 16,
+        fma=has_fma(),
         l1=_cache_bytes(1, 32 << 10),
         l2=_cache_bytes(2, 512 << 10),
         l3=_cache_bytes(3, 8 << 20),
@@ -95,20 +102,44 @@ def _clock() -> float:
         return 0.0
 
 
-def _vector_bits() -> int:
-    """The widest vectors of floats with masks and fused multiply-add that the host has."""
-    from llvmlite import binding
+def vector_bits() -> int:
+    """The width of the vectors to compute with, 0 where nothing is known of the machine."""
+    return vector_bits_of(platform.machine().lower(), _features())
+
+
+def has_fma() -> bool:
+    """Whether x * y + z rounded once is an instruction, and not a slow function."""
+    return platform.machine().lower() in _ARM or _features().get("fma", False)
+
+
+def converts_halves() -> bool:
+    """Whether float16 to float32 and back is an instruction."""
+    return platform.machine().lower() in _ARM or _features().get("f16c", False)
+
+
+def vector_bits_of(machine: str, features: Mapping[str, bool]) -> int:
+    """The width for a kind of machine with these features of LLVM.
+
+    >>> vector_bits_of("x86_64", {"sse2": True, "avx2": True, "fma": True})
+    256
+    >>> vector_bits_of("aarch64", {}), vector_bits_of("riscv64", {})
+    (128, 0)
+    """
+    if all(features.get(name, False) for name in _WIDE):
+        return 512
+    if features.get("avx2", False) and features.get("fma", False):
+        return 256
+    return 128 if machine in _ARM or features.get("sse2", False) else 0
+
+
+@cache
+def _features() -> Mapping[str, bool]:
+    from llvmlite import binding  # `import tc` must not load it
 
     try:
-        features = binding.get_host_cpu_features()
-    except RuntimeError:
-        features = {}
-    wide = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
-    if all(features.get(name) for name in wide):
-        return 512
-    if features.get("avx2") and features.get("fma"):
-        return 256
-    return 128 if features.get("sse2") or features.get("neon") else 0
+        return dict(binding.get_host_cpu_features())
+    except RuntimeError:  # LLVM does not tell on this kind of machine
+        return {}
 
 
 def _cache_bytes(level: int, default: int) -> int:

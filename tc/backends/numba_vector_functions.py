@@ -8,9 +8,9 @@ from typing import Any
 
 from numba import cfunc, types
 
-from tc.backends.host import converts_halves
 from tc.backends.numba_vector_code import llvm_type
 from tc.backends.numba_vector_values import Operand, Value, as_value, intrinsic, select
+from tc.device import converts_halves
 from tc.dtypes import (
     BOOL,
     FLOAT16,

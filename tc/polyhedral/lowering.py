@@ -144,10 +144,11 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
     kernel = finish(
         marked,
         lanes_bits=bits,
-        supports=lambda call: has_vector_form(call.function, call.dtype.scalar),
+        # the formulas count on a fused multiply-add
+        supports=lambda call: device.fma and has_vector_form(call.function, call.dtype.scalar),
         unroll_limit=options.mapping.unroll,
     )
-    return expand_calls(contract(kernel) if bits > 128 else kernel)
+    return expand_calls(contract(kernel) if device.fma else kernel)
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

@@ -24,7 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(device, "_MAX_CLOCK", tmp_path / "clock")
     monkeypatch.setattr(device, "_PROCESSOR_INFO", tmp_path / "info")
     monkeypatch.setattr(device, "_available", lambda: {0, 1, 2, 3})
-    monkeypatch.setattr(device, "_vector_bits", lambda: 256)
+    monkeypatch.setattr(device, "vector_bits", lambda: 256)
     device.host.cache_clear()
     yield tmp_path
     device.host.cache_clear()

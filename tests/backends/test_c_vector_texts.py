@@ -19,7 +19,7 @@ from tc.backends import c_lane_helpers
 from tc.backends.c import CBackend
 from tc.backends.c_names import Names
 from tc.backends.c_printer import print_kernel
-from tc.backends.host import vector_bits
+from tc.device import vector_bits
 from tc.dtypes import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import (

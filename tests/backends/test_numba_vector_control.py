@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tc.arrays import empty
-from tc.backends.host import vector_bits
 from tc.backends.numba_cpu import NumbaBackend
 from tc.backends.numba_objects import _target
 from tc.backends.numba_printer import print_kernel
 from tc.backends.numba_vector_printer import is_vector_region
 from tc.backends.numba_vectors import VectorRegion
 from tc.backends.object_files import parse_module
+from tc.device import vector_bits
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT16, DType
 from tc.kernel.contract import contract
 from tc.kernel.ir import (
