@@ -32,7 +32,8 @@ check: lint types layers
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m bench.compile_time
-	$(BIN)/python -m bench.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(BIN)/python -m bench.cpu --runs 3 --save
 
 accept: $(VENV)/.installed
 	$(BIN)/python -m pytest -q tests --accept

@@ -12,7 +12,7 @@ import numpy as np
 from tabulate import tabulate
 
 import tc
-from bench.programs import TEXTS
+from bench.cpu_kernels.kernel import TEXTS
 from bench.timing import machine, medians, milliseconds
 from tc.backends import registry
 from tc.frontend.parser import parse

@@ -16,7 +16,7 @@ import numpy as np
 from tabulate import tabulate
 
 import tc
-from bench.programs import TEXTS
+from bench.cpu_kernels.kernel import TEXTS
 from bench.timing import machine, medians, milliseconds
 
 CONV_SHAPES = {"I": (4, 16, 57, 61), "F": (32, 16, 3, 3), "B": (32,)}
