@@ -239,8 +239,8 @@ def transposing(rows: int, width: int = 64) -> Kernel:
 
 @pytest.mark.parametrize("threads", [1, 2, None])
 def test_each_part_has_its_own_scratch(threads: int | None) -> None:
-    a = np.random.default_rng(1).standard_normal((3000, 64)).astype(np.float32)
-    compiled = compile_kernel(transposing(3000))
+    a = np.random.default_rng(1).standard_normal((12000, 64)).astype(np.float32)
+    compiled = compile_kernel(transposing(12000))
     assert compiled.regions[0].parallel
     for _ in range(5):
         out = np.zeros_like(a)
