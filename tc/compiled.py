@@ -20,6 +20,8 @@ from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
 from tc.errors import BackendError, InputError, TCError, TCWarning, render
 from tc.explanation import Explanation
 from tc.kernel.ir import Kernel, row_major
+from tc.library import BACKENDS as LIBRARY_BACKENDS
+from tc.library import LibraryKernel, library_kernel, match_contraction
 from tc.options import Options
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import (
@@ -240,11 +242,14 @@ class Compiled:
     def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
         shaped = shape_program(self.program, sizes)
         backend = self._backend
-        runner = shaped_backend = None
+        runner: CompiledKernel | None = None
+        shaped_backend = None
         copies: tuple[int, ...] = ()
         if isinstance(backend, Backend):
-            text = self._text(backend, shaped, sizes, given)
-            runner = self._find(text.kernel) or backend.load(text)
+            runner = self._library_kernel(shaped, sizes, given)
+            if runner is None:
+                text = self._text(backend, shaped, sizes, given)
+                runner = self._find(text.kernel) or backend.load(text)
             copies = odd_strides(shaped, sizes)
         else:
             shaped_backend = backend
@@ -257,6 +262,17 @@ class Compiled:
             (*shaped.doubts, *start_doubts(shaped, given)),
             Temporaries.of(() if runner is None else runner.kernel.arguments),
         )
+
+    def _library_kernel(
+        self, shaped: ShapedProgram, sizes: CallSizes, given: frozenset[str]
+    ) -> LibraryKernel | None:
+        """The library call that does the same, where the options want one and there is one."""
+        if not self.options.match_library or self.backend not in LIBRARY_BACKENDS:
+            return None
+        found = match_contraction(shaped, given)
+        if found is None:
+            return None
+        return library_kernel(found, shaped, element_strides(shaped, sizes), given)
 
     def _text(
         self, backend: Backend, shaped: ShapedProgram, sizes: CallSizes, given: frozenset[str]

@@ -107,8 +107,10 @@ class Options:
     """Options of `tc.compile`, `tc.define` and `tc.emit`.
 
     `threads` is the largest number of threads that a call may use; None leaves it to the backend.
-    `match_library`: a plain contraction may be left to a library. Raises BackendError for values
-    that make no sense.
+    `match_library`: calls of a program that is one plain contraction of float or double tensors,
+    `C(...) +=! A(...) * B(...)` over whole dimensions, are left to numpy's matmul, with the threads
+    that its BLAS chooses; all else is compiled as ever. Raises BackendError for values that make no
+    sense.
 
     >>> Options(threads=2).threads
     2

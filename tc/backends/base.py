@@ -47,7 +47,7 @@ class CompiledKernel(Protocol):
         threads fail at once, the first of any one of them.
 
         `addresses` are the addresses in bytes of element (0, ..., 0) of the arrays, one for each
-        of `kernel.buffers` in order. The caller has checked that each array has the dtype, shape
+        of `kernel.arguments` in order. The caller has checked that each array has the dtype, shape
         and strides of its Buffer and the alignment of its element type, and keeps it alive. An
         address of a buffer without elements is never read. `threads` is the largest number of
         threads to use: None for as many as the backend sees fit; a serial backend ignores it.

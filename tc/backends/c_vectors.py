@@ -77,7 +77,7 @@ def vector_text(expr: Expr, context: Context) -> Printed:
             return vector_text(arg, context)
         case Call(function=function, args=args):
             if dtype.is_float:
-                function_name(expr, context)
+                function_name(expr, context)  # refuses those that C lacks
             return _apply(function, dtype, args, context)
         case Cast():
             return _cast(expr, context)

@@ -51,7 +51,10 @@ def steps(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         return Binary(op, left, right, INT64)
 
     positive = st.sampled_from([1, 2, 7, GREATEST]).map(lambda v: Const(v, INT64))
+    few = st.sampled_from([0, 1, 5, 63]).map(lambda v: Const(v, INT64))
     return st.one_of(
+        st.builds(binary, st.sampled_from(["&", "|", "^"]), inner, inner),
+        st.builds(binary, st.sampled_from(["<<", ">>"]), inner, few),
         st.builds(binary, st.sampled_from(["+", "-", "*", "min", "max"]), inner, inner),
         st.builds(binary, st.sampled_from(["/", "%"]), inner, positive),
         inner.map(lambda e: Unary("-", e, INT64)),

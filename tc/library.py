@@ -1,0 +1,310 @@
+"""Plain contractions computed by a library: numpy's matmul, which is its BLAS.
+
+    ShapedProgram --match_contraction--> Contraction --library_kernel--> LibraryKernel
+
+Only with `Options(match_library=True)`. What does not match is compiled as ever.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from types import CodeType, SimpleNamespace
+
+import numpy as np
+
+from tc.dtypes import FLOAT32, FLOAT64
+from tc.kernel.ir import Buffer, Comment, Failure, Kernel, row_major
+from tc.semantics.program import (
+    Binary,
+    Expr,
+    Index,
+    Read,
+    ShapedProgram,
+    ShapedStatement,
+    Statement,
+)
+
+BACKENDS = ("c", "numba")
+"""The backends whose kernels a library call may stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor and its variables, one per dimension."""
+
+    tensor: str
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """target(...) = sum of left(...) * right(...) over `reduction`, all of one float type.
+
+    `batch` variables are in all three, `rows` in left and target, `columns` in right and target,
+    `reduction` in left and right; the first three in the order of the target, the last in that of
+    left. Each dimension is walked whole.
+    """
+
+    left: Operand
+    right: Operand
+    target: Operand
+    batch: tuple[str, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    reduction: tuple[str, ...]
+    extents: Mapping[str, int]
+
+
+def match_contraction(shaped: ShapedProgram, initial: frozenset[str]) -> Contraction | None:
+    """What the program contracts, if that is all it does; `initial` are the outputs that hold the
+    caller's values on entry.
+
+    >>> from tc.pipeline import check_module, parse_source, shape_program
+    >>> from tc.sizes import CallSizes
+    >>> from tc.source import Source
+    >>> text = "def f(float(N,K) a, float(K,M) b) -> (o) { o(i,j) +=! a(i,k) * b(k,j) }"
+    >>> program = check_module(parse_source(Source(text)), None)
+    >>> shaped = shape_program(program, CallSizes({"a": (2, 3), "b": (3, 4)}, {}))
+    >>> found = match_contraction(shaped, frozenset())
+    >>> found.rows, found.columns, found.reduction
+    (('i',), ('j',), ('k',))
+    """
+    program = shaped.program
+    if len(shaped.statements) != 1 or program.temporaries:
+        return None
+    only = shaped.statements[0]
+    statement = only.statement
+    if only.checked or not _starts_fresh(statement, initial):
+        return None
+    match statement.rhs:
+        case Binary(op="*", left=Read() as first, right=Read() as second):
+            pass
+        case _:
+            return None
+    if {first.tensor, second.tensor} - set(program.inputs):
+        return None
+    if not _one_float_type(shaped, (first.tensor, second.tensor, statement.target)):
+        return None
+    left = _operand(first.tensor, first.subscripts, shaped, only)
+    right = _operand(second.tensor, second.subscripts, shaped, only)
+    target = _operand(statement.target, statement.subscripts, shaped, only)
+    if left is None or right is None or target is None:
+        return None
+    return _classified(left, right, target, only)
+
+
+def _starts_fresh(statement: Statement, initial: frozenset[str]) -> bool:
+    if statement.op != "+":
+        return False
+    return statement.init or statement.continues == "nothing" or statement.target not in initial
+
+
+def _one_float_type(shaped: ShapedProgram, names: Sequence[str]) -> bool:
+    dtypes = {shaped.program.tensors[name].dtype for name in names}
+    return len(dtypes) == 1 and dtypes <= {FLOAT32, FLOAT64}
+
+
+def _operand(
+    tensor: str, subscripts: tuple[Expr, ...], shaped: ShapedProgram, only: ShapedStatement
+) -> Operand | None:
+    """The variables that walk a tensor whole, one per dimension, each its own."""
+    variables = []
+    for subscript, extent in zip(subscripts, shaped.shapes[tensor], strict=True):
+        if not isinstance(subscript, Index):
+            return None
+        found = only.ranges[subscript.name]
+        if (found.begin, found.end) != (0, extent):
+            return None
+        variables.append(subscript.name)
+    return Operand(tensor, tuple(variables)) if len({*variables}) == len(variables) else None
+
+
+def _classified(
+    left: Operand, right: Operand, target: Operand, only: ShapedStatement
+) -> Contraction | None:
+    owners = (left, right, target)
+    classes: dict[tuple[bool, ...], list[str]] = {
+        (True, True, True): [],
+        (True, False, True): [],
+        (False, True, True): [],
+        (True, True, False): [],
+    }
+    in_order = dict.fromkeys((*target.variables, *left.variables, *only.statement.variables))
+    for variable in in_order:
+        where = tuple(variable in owner.variables for owner in owners)
+        if where not in classes:
+            return None
+        classes[where].append(variable)
+    batch, rows, columns, reduction = map(tuple, classes.values())
+    if not reduction:
+        return None
+    extents = {name: found.extent for name, found in only.ranges.items()}
+    return Contraction(left, right, target, batch, rows, columns, reduction, extents)
+
+
+# --- the call -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A tensor as a stack of matrices: its dimensions in the order `axes`, then of `shape`.
+    `is_joined`: which is another shape. `is_view`: without a copy, in strides that BLAS takes."""
+
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    is_joined: bool
+    is_view: bool
+
+    def transposed(self, name: str) -> str:
+        plain = self.axes == tuple(range(len(self.axes)))
+        return name if plain else f"{name}.transpose{_tuple(self.axes)}"
+
+    def text(self, name: str) -> str:
+        found = self.transposed(name)
+        return f"{found}.reshape{_tuple(self.shape)}" if self.is_joined else found
+
+
+def _tuple(values: Sequence[int]) -> str:
+    return f"({', '.join(map(str, values))})"
+
+
+def _form(
+    operand: Operand, buffer: Buffer, extents: Mapping[str, int], groups: Sequence[Sequence[str]]
+) -> _Form:
+    """A tensor with the variables of the first group as they are and those of each other group
+    joined to one dimension."""
+    batch, *joined = groups
+    place = {variable: axis for axis, variable in enumerate(operand.variables)}
+    axes = tuple(place[variable] for group in groups for variable in group)
+    shape = (*(extents[v] for v in batch), *(prod(extents[v] for v in g) for g in joined))
+    steps = [_joined_stride([(extents[v], buffer.strides[place[v]]) for v in g]) for g in joined]
+    is_joined = any(len(group) != 1 for group in joined)
+    return _Form(axes, shape, is_joined, _is_matrix(shape[-2:], steps))
+
+
+def _joined_stride(dimensions: Sequence[tuple[int, int]]) -> int | None:
+    """The stride of dimensions joined to one, 1 if that has one element, None if that needs a
+    copy.
+
+    >>> _joined_stride([(2, 12), (3, 4)]), _joined_stride([(2, 12), (3, 1)])
+    (4, None)
+    """
+    real = [(extent, stride) for extent, stride in dimensions if extent > 1]
+    for (_, outer), (extent, inner) in pairwise(real):
+        if outer != extent * inner:
+            return None
+    return real[-1][1] if real else 1
+
+
+def _is_matrix(shape: Sequence[int], strides: Sequence[int | None]) -> bool:
+    """Whether BLAS takes such a matrix: rows or columns are contiguous and apart."""
+    (rows, columns), (down, across) = shape, strides
+    if down is None or across is None:
+        return False
+    by_rows = across == 1 and (down >= columns or rows <= 1)
+    by_columns = down == 1 and (across >= rows or columns <= 1)
+    return by_rows or by_columns
+
+
+def library_kernel(
+    call: Contraction,
+    shaped: ShapedProgram,
+    strides: Mapping[str, tuple[int, ...]],
+    initial: frozenset[str],
+) -> LibraryKernel:
+    """The call for inputs with these strides in elements, row-major where none are given."""
+    program = shaped.program
+    buffers = []
+    for name in (*program.inputs, *program.outputs):
+        tensor, shape = program.tensors[name], shaped.shapes[name]
+        steps = strides.get(name) or row_major(shape)
+        buffers.append(Buffer(name, tensor.dtype, shape, steps, tensor.role))
+    tensors = (call.left.tensor, call.right.tensor, call.target.tensor)
+    names = tensors if all(map(_is_python_name, tensors)) else ("left", "right", "target")
+    places = {b.name: at for at, b in enumerate(buffers)}
+    own = {name: places[tensor] for name, tensor in zip(names, tensors, strict=True)}
+    source = _source(call, [buffers[places[tensor]] for tensor in tensors], names)
+    # the comment sets the kernel apart from one that does nothing
+    kernel = Kernel(program.name, tuple(buffers), ((Comment(source),),), initial=initial)
+    return LibraryKernel(kernel, source, compile(source, "<library>", "eval"), tuple(own.items()))
+
+
+def _is_python_name(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "np"
+
+
+def _source(call: Contraction, buffers: Sequence[Buffer], names: Sequence[str]) -> str:
+    extents = call.extents
+    left, right = _operand_forms(call, buffers)
+    target = _form(call.target, buffers[2], extents, (call.batch, call.rows, call.columns))
+    operands = ", ".join(
+        form.text(name) if form.is_view else f"np.ascontiguousarray({form.text(name)})"
+        for form, name in zip((left, right), names, strict=False)
+    )
+    if target.is_view:
+        return f"np.matmul({operands}, out={target.text(names[2])})"
+    apart = tuple(extents[v] for v in (*call.batch, *call.rows, *call.columns))
+    found = f"np.matmul({operands})"
+    if apart != target.shape:
+        found += f".reshape{_tuple(apart)}"
+    return f"np.copyto({target.transposed(names[2])}, {found})"
+
+
+def _operand_forms(call: Contraction, buffers: Sequence[Buffer]) -> tuple[_Form, _Form]:
+    """The operands with the reduction variables in the order that copies the fewest elements."""
+
+    def forms(order: tuple[str, ...]) -> tuple[_Form, _Form]:
+        left = _form(call.left, buffers[0], call.extents, (call.batch, call.rows, order))
+        right = _form(call.right, buffers[1], call.extents, (call.batch, order, call.columns))
+        return left, right
+
+    def copied(pair: tuple[_Form, _Form]) -> int:
+        return sum(prod(form.shape) for form in pair if not form.is_view)
+
+    other = tuple(v for v in call.right.variables if v in call.reduction)
+    return min(forms(call.reduction), forms(other), key=copied)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryKernel:
+    """Implements `CompiledKernel` by one line of numpy, `source`, over arrays of these `names`.
+
+    The library decides on its threads itself.
+    """
+
+    kernel: Kernel
+    source: str
+    code: CodeType
+    names: tuple[tuple[str, int], ...]
+    """Names of arrays in `source`, each with its place among the buffers."""
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        *,
+        threads: int | None = None,  # noqa: ARG002
+    ) -> Failure | None:
+        buffers = self.kernel.buffers
+        arrays = {name: _array(buffers[at], addresses[at]) for name, at in self.names}
+        with np.errstate(all="ignore"):
+            eval(self.code, {"np": np, **arrays})
+        return None
+
+
+def _array(buffer: Buffer, address: int) -> np.ndarray:
+    """The array at an address, which has no elements or stays alive for long enough."""
+    dtype = buffer.dtype.numpy
+    if 0 in buffer.shape:
+        return np.empty(buffer.shape, dtype)
+    interface = {
+        "version": 3,
+        "shape": buffer.shape,
+        "typestr": dtype.str,
+        "data": (address, buffer.role == "input"),
+        "strides": tuple(step * dtype.itemsize for step in buffer.strides),
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
