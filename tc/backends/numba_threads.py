@@ -99,6 +99,14 @@ class Launcher:
             self.owner = owner
             self.kernel = kernel
 
+    def before_fork(self) -> None:
+        if self.team is not None:
+            self.team.before_fork()
+
+    def after_fork_in_parent(self) -> None:
+        if self.team is not None:
+            self.team.after_fork_in_parent()
+
     def after_fork_in_child(self) -> None:
         """TBB stops its threads before a fork by the thread that started them, and only if they
         rest; GNU OpenMP never does; the workqueue and the team start anew in the child."""
@@ -213,4 +221,8 @@ def _word_at(builder: ir.IRBuilder, address: Any, index: int) -> Any:
 
 LAUNCHER = Launcher()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=LAUNCHER.after_fork_in_child)
+    os.register_at_fork(
+        before=LAUNCHER.before_fork,
+        after_in_parent=LAUNCHER.after_fork_in_parent,
+        after_in_child=LAUNCHER.after_fork_in_child,
+    )

@@ -102,6 +102,13 @@ class Team:
                 self.ready = code
             return self.ready
 
+    def before_fork(self) -> None:
+        """Lets no fork meet a thread that compiles: LLVM would stay locked in the child."""
+        self.starting.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self.starting.release()
+
     def after_fork_in_child(self) -> None:
         """No thread of the team is here, nor one that was launching."""
         if self.code is not None:

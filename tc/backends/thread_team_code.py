@@ -8,6 +8,7 @@ CODE = """
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
 ; slots | asleep, signal | patience, workers
 %team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64 }
+@short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @team = global %team zeroinitializer, align 128
 
 declare i64 @llvm.readcyclecounter()
@@ -15,20 +16,20 @@ declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 
-define internal void @futex(ptr %word, i64 %operation, i32 %number) {
+define internal void @futex(ptr %word, i64 %operation, i32 %number, ptr %time) {
   %value = zext i32 %number to i64
   %function = inttoptr i64 SYSCALL to ptr
-  call i64 (i64, ...) %function(i64 202, ptr %word, i64 %operation, i64 %value, ptr null)
+  call i64 (i64, ...) %function(i64 202, ptr %word, i64 %operation, i64 %value, ptr %time)
   ret void
 }
 
 define internal void @sleep(ptr %word, i32 %expected) {
-  call void @futex(ptr %word, i64 128, i32 %expected)
+  call void @futex(ptr %word, i64 128, i32 %expected, ptr null)
   ret void
 }
 
 define internal void @wake(ptr %word, i32 %most) {
-  call void @futex(ptr %word, i64 129, i32 %most)
+  call void @futex(ptr %word, i64 129, i32 %most, ptr null)
   ret void
 }
 
@@ -119,8 +120,8 @@ end:
   ret i1 %helped
 }
 
-; a thread of the team, which never ends; it does not spin where it keeps the launching thread from
-; the only processor that the system has for both
+; a thread of the team, which never ends; where it has been put on the processor of the launching
+; thread it does not spin but naps for 100 us, in which short launches need not wake it
 define ptr @work(ptr %unused) {
 start:
   %asleep = getelementptr %team, ptr @team, i64 0, i32 1
@@ -137,7 +138,12 @@ place:
   %here = call i32 @processor()
   %there = load atomic i32, ptr %processor_at monotonic, align 4
   %rival = icmp eq i32 %here, %there
-  br i1 %rival, label %tire, label %fresh
+  br i1 %rival, label %nap, label %fresh
+nap:
+  %current = load atomic i32, ptr %signal seq_cst, align 4
+  call void @futex(ptr %signal, i64 128, i32 %current, ptr @short)
+  %needed = call i1 @help_all()
+  br i1 %needed, label %place, label %tire
 wait:
   %over = call i1 @impatient(i64 %began)
   br i1 %over, label %tire, label %look
