@@ -229,12 +229,8 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
         case Let(var=var, value=value):
             type_ = c_type(local_type(stmt, context))
             yield f"{type_} {variables[var]} = {local_value(var, value, context)};"
-        case Set(var=var, value=Var(name=name)) if name == var:  # of which compilers warn
-            pass
-        case Set(var=var, value=value) if var in context.masks:
-            yield f"{variables[var]} = {local_value(var, value, context)};"
         case Set(var=var, value=value):
-            yield _assignment(variables[var], Var(var, value.dtype), value, context)
+            yield from _set(var, value, context)
         case Store(value=value) if value.dtype.lanes > 1:
             yield f"{vector_store_text(stmt, context)};"
         case Store(buffer=buffer, indices=indices, value=value):
@@ -250,6 +246,16 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
             yield from (f"// {_plain(line)}".rstrip() for line in text.splitlines())
         case _:
             raise unknown_node(stmt)
+
+
+def _set(var: str, value: Expr, context: Context) -> Iterator[str]:
+    name = context.names.variables[var]
+    if var in context.masks:
+        line = f"{name} = {local_value(var, value, context)};"
+    else:
+        line = _assignment(name, Var(var, value.dtype), value, context)
+    if line != f"{name} = {name};":  # of which compilers warn
+        yield line
 
 
 def _assignment(place: str, old: Expr, value: Expr, context: Context) -> str:

@@ -36,6 +36,9 @@ PARALLEL_WORK = 1 << 16
 PARALLEL_VECTORS = 1 << 19
 """The same where they are done by vectors."""
 
+BRIEF_WORK = 1 << 24
+"""Operations, or elements moved, up to which a region takes some 100 us."""
+
 _WORD = 8
 _BYTE = np.dtype(np.uint8)
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -60,7 +63,13 @@ class NumbaBackend:
     def load(self, text: KernelText) -> NumbaKernel:
         code = _compile(text)
         functions = tuple(
-            _Region(_function(address, code), address, _pays(text.kernel, i), code.owner)
+            _Region(
+                _function(address, code),
+                address,
+                _pays(text.kernel, i),
+                _work(text.kernel, i) <= BRIEF_WORK,
+                code.owner,
+            )
             for i, address in enumerate(code.addresses)
         )
         stmts = (stmt for region in text.kernel.regions for stmt in statements(region))
@@ -72,11 +81,13 @@ class NumbaBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """`parallel`: threads pay off. `owner` keeps the machine code alive."""
+    """`parallel`: threads pay off. `brief`: it takes no longer than waking threads may. `owner`
+    keeps the machine code alive."""
 
     function: Callable[[int, int, int, int], None]
     address: int
     parallel: bool
+    brief: bool
     owner: Any
 
 
@@ -120,7 +131,7 @@ class NumbaKernel:
         parts = block.parts if threads is None else min(threads, block.parts)
         record = self.width * _WORD
         return parts > 1 and LAUNCHER.launch(
-            region.address, block.arguments, block.failures, record, parts
+            region.address, block.arguments, block.failures, record, parts, brief=region.brief
         )
 
 
@@ -195,6 +206,11 @@ def _pays(kernel: Kernel, number: int) -> bool:
     region = kernel.regions[number]
     if shared_loop(region) is None:
         return False
-    cost = estimate(replace(kernel, regions=(region,)))
-    work = cost.flops + cost.bytes // 4
-    return work >= (PARALLEL_VECTORS if is_vector_region(region, kernel) else PARALLEL_WORK)
+    least = PARALLEL_VECTORS if is_vector_region(region, kernel) else PARALLEL_WORK
+    return _work(kernel, number) >= least
+
+
+def _work(kernel: Kernel, number: int) -> int:
+    """Operations of a region, or elements moved."""
+    cost = estimate(replace(kernel, regions=(kernel.regions[number],)))
+    return cost.flops + cost.bytes // 4
