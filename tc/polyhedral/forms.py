@@ -57,7 +57,7 @@ def expression(form: Linear) -> Expr:
 
     >>> from tc.kernel.printer import expression_text
     >>> expression_text(expression(Linear(-3, {"i": 2, "j": 1})))
-    'i*2 + j - 3'
+    'i * 2 + j - 3'
     """
     result: Expr | None = None
     for name, coefficient in form.terms.items():

@@ -14,7 +14,7 @@ def hoist(node: Node) -> Node:
     """The tree with statements that have one value in the last members of a band before or after
     those loops: legal or not, so the result must be checked.
 
-    >>> from tc.polyhedral.schedule import Value, to_text
+    >>> from tc.polyhedral.schedule import Leaf, Value, to_text
     >>> k = Member("k", {"S": Value("k"), "S.init": Value(None, 0)}, False)
     >>> print(to_text(hoist(Band((k,), True, Sequence((Leaf("S.init"), Leaf("S")))))))
     sequence

@@ -455,7 +455,7 @@ class Recorder:
     def __init__(self) -> None:
         self.parts: list[int] = []
 
-    def launch(self, *args: int) -> bool:
+    def launch(self, *args: int, **_: bool) -> bool:
         self.parts.append(args[-1])
         return False
 
