@@ -16,6 +16,8 @@ from tc.dtypes import BOOL, FLOAT16, DType
 ARGUMENTS = ("arguments", "failure", "part", "parts")
 """The parameters of a region, all int64; see `tc.backends.numba_runtime`."""
 
+_LOOPS = 1 << 20  # the metadata of loops has numbers from here on
+
 _FLOATS = {32: "float", 64: "double"}
 
 
@@ -98,6 +100,7 @@ class Code:
         self._scopes: dict[str, int] = {}
         self._known: list[dict[str, str]] = [{}]
         self._count = 0
+        self._loops = 0
         self.libraries: list[Any] = []
 
     # --- instructions -----------------------------------------------------------------------
@@ -145,6 +148,15 @@ class Code:
         number = self._scopes.setdefault(kind, len(self._scopes))
         return f", !alias.scope !{_lists(number)}, !noalias !{_lists(number) + 1}"
 
+    def vectors_read(self, place: int) -> int:
+        """How many vectors are read from memory in what was written since a place."""
+        return sum("load <" in line or "masked.load" in line for line in self._lines[place:])
+
+    def kept_as_loop(self) -> str:
+        """What to append to the branch back of a loop that LLVM is not to unroll."""
+        self._loops += 1
+        return f", !llvm.loop !{_LOOPS + self._loops}"
+
     # --- blocks -----------------------------------------------------------------------------
 
     def fresh(self, hint: str = "v") -> str:
@@ -190,6 +202,9 @@ class Code:
             yield f'!{scope} = distinct !{{!{scope}, !0, !"{kind}"}}'
             yield f"!{own} = !{{!{scope}}}"
             yield f"!{own + 1} = !{{{others}}}"
+        yield f'!{_LOOPS} = !{{!"llvm.loop.unroll.disable"}}'
+        for number in range(_LOOPS + 1, _LOOPS + 1 + self._loops):
+            yield f"!{number} = distinct !{{!{number}, !{_LOOPS}}}"
 
 
 def _lists(number: int) -> int:

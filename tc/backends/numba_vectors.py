@@ -27,6 +27,10 @@ from tc.dtypes import BOOL, DTYPES, INT64, DType
 from tc.errors import InternalError
 
 
+FEW = 4
+"""Iterations, and vectors that each reads, up to which LLVM may unroll a loop."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorRegion:
     """A function `(m, arguments, failure, part, parts)` of a kernel, to be traced."""
@@ -261,7 +265,10 @@ class Machine:
         more = code.define(f"icmp slt i64 {following}, {last.text}")
         edges = f"[ {first.text}, %{before} ], [ {following}, %{code.block} ]"
         code.replace(place, f"{index} = phi i64 {edges}")
-        code.emit(f"br i1 {more}, label %{body}, label %{done}")
+        # unrolled whole, two loops over the same elements would keep those in registers, and spill
+        spilling = fixed and last.addend - first.addend > FEW and code.vectors_read(place) >= FEW
+        mark = code.kept_as_loop() if spilling else ""
+        code.emit(f"br i1 {more}, label %{body}, label %{done}{mark}")
         code.start(done)
 
     def share(self, begin: Operand, end: Operand, part: Value, parts: Value) -> tuple[Value, Value]:

@@ -34,6 +34,9 @@ PATIENCE = 200_000
 """Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
 
 SLOTS = 4
+PROCESSORS = 1024
+"""How many the team knows by number."""
+
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach")
 _FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
@@ -65,6 +68,7 @@ class _Memory(ctypes.Structure):
         ("_", ctypes.c_int8 * 120),
         ("patience", ctypes.c_int64),
         ("workers", ctypes.c_int64),
+        ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
     )
 
 
@@ -96,8 +100,11 @@ class Team:
             if self.ready is None:
                 code = self.code = self.code or _compile()
                 threads = int(numba.config.NUMBA_NUM_THREADS)
-                spin = len(os.sched_getaffinity(0)) >= threads
-                code.memory.patience = PATIENCE if spin else 0
+                allowed = os.sched_getaffinity(0)
+                code.memory.patience = PATIENCE if len(allowed) >= threads else 0
+                for number in allowed:
+                    if number < PROCESSORS:
+                        code.memory.allowed[number // 8] |= 1 << number % 8
                 code.memory.workers = _start_threads(code.work, threads - 1)
                 self.ready = code
             return self.ready
@@ -125,7 +132,10 @@ def new_team() -> Team | None:
 
 def _compile() -> _Code:
     """The team's code and memory, which stay for ever: its threads use them to the very end."""
-    text = CODE.replace("SLOTS", str(SLOTS))
+    numbers = {"SLOTS": SLOTS, "BYTES": PROCESSORS // 8, "BITS": PROCESSORS}
+    text = CODE
+    for name, number in numbers.items():
+        text = text.replace(name, str(number))
     for name in ("syscall", "sched_getcpu"):
         address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
         text = text.replace(name.upper(), str(address))

@@ -1,13 +1,13 @@
-"""The code of `thread_team` in LLVM's language. SLOTS is a number, SYSCALL and SCHED_GETCPU are
-the addresses of functions of the C library."""
+"""The code of `thread_team` in LLVM's language. SLOTS, BYTES and BITS are numbers, SYSCALL and
+SCHED_GETCPU the addresses of functions of the C library."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
 ; taken
 ; the two halves are written by different threads: each has a pair of cache lines of its own
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
-; slots | asleep, signal | patience, workers
-%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64 }
+; slots | asleep, signal | patience, workers, the processors that the process may use, a bit each
+%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, [BYTES x i8] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @team = global %team zeroinitializer, align 128
 
@@ -70,6 +70,33 @@ define internal i32 @processor() {
   ret i32 %number
 }
 
+; has this thread run on any processor but one, if there is another
+define internal i1 @avoid(i32 %processor) {
+start:
+  %inside = icmp ult i32 %processor, BITS
+  br i1 %inside, label %mask, label %end
+mask:
+  %others = alloca [BYTES x i8]
+  %allowed = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 6)
+  store [BYTES x i8] %allowed, ptr %others
+  %index = lshr i32 %processor, 3
+  %byte_at = getelementptr i8, ptr %others, i32 %index
+  %byte = load i8, ptr %byte_at
+  %low = and i32 %processor, 7
+  %shift = trunc i32 %low to i8
+  %bit = shl i8 1, %shift
+  %kept = xor i8 %bit, 255
+  %fewer = and i8 %byte, %kept
+  store i8 %fewer, ptr %byte_at
+  %function = inttoptr i64 SYSCALL to ptr
+  %status = call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %others)
+  %moved = icmp eq i64 %status, 0
+  br label %end
+end:
+  %done = phi i1 [ false, %start ], [ %moved, %mask ]
+  ret i1 %done
+}
+
 ; runs parts as long as there are any left, and says whether there were
 define internal i1 @help(ptr %slot) {
 start:
@@ -121,7 +148,8 @@ end:
 }
 
 ; a thread of the team, which never ends; where it has been put on the processor of the launching
-; thread it does not spin but naps for 100 us, in which short launches need not wake it
+; thread it moves to another, or, where it may not, does not spin but naps for 100 us, in which short
+; launches need not wake it
 define ptr @work(ptr %unused) {
 start:
   %asleep = getelementptr %team, ptr @team, i64 0, i32 1
@@ -138,7 +166,10 @@ place:
   %here = call i32 @processor()
   %there = load atomic i32, ptr %processor_at monotonic, align 4
   %rival = icmp eq i32 %here, %there
-  br i1 %rival, label %nap, label %fresh
+  br i1 %rival, label %move, label %fresh
+move:
+  %moved = call i1 @avoid(i32 %there)
+  br i1 %moved, label %fresh, label %nap
 nap:
   %current = load atomic i32, ptr %signal seq_cst, align 4
   call void @futex(ptr %signal, i64 128, i32 %current, ptr @short)
