@@ -26,6 +26,7 @@ from tc.backends.numba_threads import LAUNCHER
 from tc.backends.numba_vector_printer import is_vector_region
 from tc.backends.object_files import LoadedCode
 from tc.backends.scratch import ALIGNMENT, scratch_layout
+from tc.backends.thread_team import Team
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Fail, Failure, Kernel, statements
@@ -35,9 +36,6 @@ PARALLEL_WORK = 1 << 16
 
 PARALLEL_VECTORS = 1 << 19
 """The same where they are done by vectors."""
-
-BRIEF_WORK = 1 << 24
-"""Operations, or elements moved, up to which a region takes some 100 us."""
 
 _WORD = 8
 _BYTE = np.dtype(np.uint8)
@@ -67,7 +65,6 @@ class NumbaBackend:
                 _function(address, code),
                 address,
                 _pays(text.kernel, i),
-                _work(text.kernel, i) <= BRIEF_WORK,
                 code.owner,
             )
             for i, address in enumerate(code.addresses)
@@ -76,18 +73,20 @@ class NumbaBackend:
         counts = {stmt.site: len(stmt.values) for stmt in stmts if isinstance(stmt, Fail)}
         width = 1 + max(counts.values()) if counts else 0
         private = scratch_layout(text.kernel).size
-        return NumbaKernel(text.kernel, text.source, functions, counts, width, private)
+        words = [word for region in functions for word in (region.address, region.parallel)]
+        table = (ctypes.c_int64 * len(words))(*words)
+        shared = any(region.parallel for region in functions)
+        parts = (functions, table, shared)
+        return NumbaKernel(text.kernel, text.source, *parts, counts, width, private)
 
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """`parallel`: threads pay off. `brief`: it takes no longer than waking threads may. `owner`
-    keeps the machine code alive."""
+    """`parallel`: threads pay off. `owner` keeps the machine code alive."""
 
     function: Callable[[int, int, int, int], None]
     address: int
     parallel: bool
-    brief: bool
     owner: Any
 
 
@@ -95,14 +94,18 @@ class _Region:
 class NumbaKernel:
     """Implements `CompiledKernel`.
 
-    `values` is how many values a Fail of each site records, and `width` the number of words that
-    the record of any takes, 0 where nothing can fail. `private` is how many bytes of scratch memory
-    each part of a shared loop has. `blocks` are the argument blocks that no call uses now.
+    `table` has a pair of words for each region: its address, and whether it is shared among
+    threads; `shared` says whether any is. `values` is how many values a Fail of each site records,
+    and `width` the number of words that the record of any takes, 0 where nothing can fail.
+    `private` is how many bytes of scratch memory each part of a shared loop has. `blocks` are the
+    argument blocks that no call uses now.
     """
 
     kernel: Kernel
     source: str
     regions: tuple[_Region, ...]
+    table: Any
+    shared: bool
     values: Mapping[int, int]
     width: int
     private: int = 0
@@ -119,20 +122,27 @@ class NumbaKernel:
 
     def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:
         block.pack(block.words, 0, *addresses)
+        parts = block.parts if threads is None else min(threads, block.parts)
+        if parts > 1 and self.shared and LAUNCHER.team is not None:
+            return self._run_by_team(LAUNCHER.team, block, parts)
         for region in self.regions:
-            if not (region.parallel and self._launch(region, block, threads)):
+            if not (parts > 1 and region.parallel and self._launch(region, block, parts)):
                 region.function(block.arguments, block.failures, 0, 1)
             if self.width and (failure := block.take_failure(self.values)) is not None:
                 return failure
         return None
 
-    def _launch(self, region: _Region, block: _Block, threads: int | None) -> bool:
-        """Runs a region on several threads, if there may be several and numba's can be used."""
-        parts = block.parts if threads is None else min(threads, block.parts)
+    def _run_by_team(self, team: Team, block: _Block, parts: int) -> Failure | None:
+        count, record = len(self.regions), self.width * _WORD
+        place = ctypes.addressof(self.table)
+        if team.perform(place, count, block.arguments, block.failures, record, parts):
+            return block.take_failure(self.values)
+        return None
+
+    def _launch(self, region: _Region, block: _Block, parts: int) -> bool:
+        """Whether a region has run on several threads."""
         record = self.width * _WORD
-        return parts > 1 and LAUNCHER.launch(
-            region.address, block.arguments, block.failures, record, parts, brief=region.brief
-        )
+        return LAUNCHER.launch(region.address, block.arguments, block.failures, record, parts)
 
 
 class _Block:

@@ -61,17 +61,12 @@ class Launcher:
         failures: int,
         width: int,
         parts: int,
-        *,
-        brief: bool = True,
     ) -> bool:
         """Runs all parts of the region at address `region`, part p with its record of a failure
         at `failures` + p * `width`. False where nothing has run: the team is in use already, or
         numba's threads would not be safe, and a warning says why.
-
-        Our own team is for `brief` regions: it wakes fast, but a system that is busy may leave
-        its threads out, which long regions would suffer from.
         """
-        if self.team is not None and (brief or self.unsafe is not None):
+        if self.team is not None:
             return self.team.launch(region, arguments, failures, width, parts)
         if self.kernel is None and self.unsafe is None:
             self._start()

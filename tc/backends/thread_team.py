@@ -38,6 +38,7 @@ PROCESSORS = 1024
 """How many the team knows by number."""
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+_PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach")
 _FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
 
@@ -75,6 +76,7 @@ class _Memory(ctypes.Structure):
 @dataclass(frozen=True, slots=True)
 class _Code:
     launch: Any
+    perform: Any
     work: int
     memory: _Memory
 
@@ -94,6 +96,17 @@ class Team:
         nothing has run."""
         code = self.ready or self._start()
         return bool(code.launch(region, arguments, failures, width, parts))
+
+    def perform(
+        self, regions: int, count: int, arguments: int, failures: int, width: int, parts: int
+    ) -> bool:
+        """Runs regions in their order, until one has recorded a failure, and says whether one has.
+
+        At address `regions` are pairs of words: a region's address, and whether it has parts to
+        share; where too many launches are under way, it runs as a single part.
+        """
+        code = self.ready or self._start()
+        return bool(code.perform(regions, count, arguments, failures, width, parts))
 
     def _start(self) -> _Code:
         with self.starting:
@@ -141,10 +154,10 @@ def _compile() -> _Code:
         text = text.replace(name.upper(), str(address))
     engine = new_engine(parse_module(text))
     engine.finalize_object()
-    launch, work = (engine.get_function_address(name) for name in ("launch", "work"))
+    launch, perform, work = map(engine.get_function_address, ("launch", "perform", "work"))
     memory = _Memory.from_address(engine.get_global_value_address("team"))
     engine.detach()
-    return _Code(_LAUNCH(launch), work, memory)
+    return _Code(_LAUNCH(launch), _PERFORM(perform), work, memory)
 
 
 def _library() -> ctypes.CDLL:

@@ -148,8 +148,8 @@ end:
 }
 
 ; a thread of the team, which never ends; where it has been put on the processor of the launching
-; thread it moves to another, or, where it may not, does not spin but naps for 100 us, in which short
-; launches need not wake it
+; thread it moves to another, or, where it may not, does not spin but naps for 100 us, in which
+; short launches need not wake it
 define ptr @work(ptr %unused) {
 start:
   %asleep = getelementptr %team, ptr @team, i64 0, i32 1
@@ -292,6 +292,58 @@ share:
   %helped = call i1 @help(ptr %slot)
   call void @wait(ptr %slot, i64 %parts)
   store atomic i32 0, ptr %taken seq_cst, align 4
+  ret i64 1
+}
+
+; Runs `count` regions one after the other, each a pair of its address and whether its parts are to
+; be shared. Stops after one that has recorded a failure, and says whether there was one.
+define i64 @perform(ptr %regions, i64 %count, i64 %arguments, i64 %failures, i64 %width,
+                    i64 %parts) {
+start:
+  %checked = icmp ne i64 %width, 0
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %following, %good ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %begin, label %well
+begin:
+  %twice = mul i64 %i, 2
+  %region_at = getelementptr i64, ptr %regions, i64 %twice
+  %region = load i64, ptr %region_at
+  %shared_at = getelementptr i64, ptr %region_at, i64 1
+  %shared = load i64, ptr %shared_at
+  %several = icmp ne i64 %shared, 0
+  br i1 %several, label %share, label %alone
+share:
+  %ran = call i64 @launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
+  %served = icmp ne i64 %ran, 0
+  br i1 %served, label %after, label %alone
+alone:
+  %function = inttoptr i64 %region to ptr
+  call void %function(i64 %arguments, i64 %failures, i64 0, i64 1)
+  br label %after
+after:
+  br i1 %checked, label %record, label %good
+record:
+  %part = phi i64 [ 0, %after ], [ %another, %fine ]
+  %left = icmp slt i64 %part, %parts
+  br i1 %left, label %look, label %good
+look:
+  %offset = mul i64 %part, %width
+  %place = add i64 %failures, %offset
+  %word_at = inttoptr i64 %place to ptr
+  %word = load i64, ptr %word_at
+  %fails = icmp ne i64 %word, 0
+  br i1 %fails, label %badly, label %fine
+fine:
+  %another = add i64 %part, 1
+  br label %record
+good:
+  %following = add i64 %i, 1
+  br label %next
+well:
+  ret i64 0
+badly:
   ret i64 1
 }
 """

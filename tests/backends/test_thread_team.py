@@ -54,6 +54,32 @@ end:
   ret void
 }
 
+; counts a part
+define void @first(i64 %counts, i64 %record, i64 %number, i64 %parts) {
+  %base = inttoptr i64 %counts to ptr
+  %index = add i64 %number, 1
+  %place = getelementptr i64, ptr %base, i64 %index
+  %before = load i64, ptr %place
+  %now = add i64 %before, 1
+  store i64 %now, ptr %place
+  ret void
+}
+
+; the part whose number, from 1, is the first word records a failure
+define void @fail(i64 %counts, i64 %record, i64 %number, i64 %parts) {
+  %base = inttoptr i64 %counts to ptr
+  %chosen = load i64, ptr %base
+  %here = add i64 %number, 1
+  %it = icmp eq i64 %here, %chosen
+  br i1 %it, label %write, label %end
+write:
+  %word = inttoptr i64 %record to ptr
+  store i64 1, ptr %word
+  br label %end
+end:
+  ret void
+}
+
 define void @divide(i64 %numbers, i64 %record, i64 %number, i64 %parts) {
 start:
   %began = call i64 @llvm.readcyclecounter()
@@ -74,7 +100,7 @@ end:
 '''
 engine = new_engine(parse_module(code))
 engine.finalize_object()
-count, divide = (engine.get_function_address(name) for name in ("count", "divide"))
+count, divide, first, fail = map(engine.get_function_address, ("count", "divide", "first", "fail"))
 team = Team()
 
 class Work:
@@ -138,6 +164,34 @@ def run_script(script: str, threads: int = 2, cpus: int | None = None) -> str:
 def test_each_part_of_many_launches_runs_once(threads: int) -> None:
     """10^5 launches, the workers spinning or not; then more parts than threads, and one."""
     run_script("check_launches(100_000)\ncheck_launches(2000, 50)\ncheck_launches(10, 1)", threads)
+
+
+def test_regions_run_in_order_until_one_fails() -> None:
+    """Shared and alone; a record that is not empty stops them, whichever part wrote it."""
+    run_script(
+        """
+def perform(regions, work):
+    work.records[:] = 0
+    table = np.array(regions, np.int64)
+    arguments, records = work.counts.ctypes.data, work.records.ctypes.data
+    return team.perform(table.ctypes.data, len(table), arguments, records, 24, work.parts)
+
+for kinds in ([1, 0, 1], [0, 0], [1], []):
+    work = Work(3)
+    assert not perform([(first, kind) for kind in kinds], work)
+    assert work.counts[1:].tolist() == [len(kinds), sum(kinds), sum(kinds)]
+for failing in range(3):
+    work = Work(3)
+    work.counts[0] = failing + 1
+    assert perform([(first, 1), (fail, 1), (first, 1)], work)
+    assert work.counts[1:].tolist() == [1, 1, 1]
+work = Work(3)
+work.counts[0] = 1
+assert perform([(first, 0), (fail, 0), (first, 1)], work)
+assert work.counts[1:].tolist() == [1, 0, 0]
+assert Work(1).launch()
+"""
+    )
 
 
 def test_one_processor_for_all_threads() -> None:

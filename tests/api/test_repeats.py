@@ -1,0 +1,292 @@
+"""Calls like an earlier one: what differs goes the usual way, with the usual result or message."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tc
+from tc import repeats
+from tc.compiled import Compiled
+
+ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
+TWO = "def two(float(N) A) -> (S, D) { S(i) = A(i) + A(i)  D(i) = A(i) - A(i) }"
+CHAIN = """def chain(float(N,M) A, float(M,K) B, float(K,N) C) -> (D) {
+  T(i,j) +=! A(i,k) * B(k,j)
+  D(i,j) +=! T(i,k) * C(k,j)
+}"""
+TAKE = "def take(float(N) X, int32(M) I) -> (Y) { Y(i) = X(I(i)) }"
+
+BACKENDS = ["numba", "c"]
+
+
+def floats(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).random(shape, np.float32)
+
+
+def repeating(text: str, *inputs: Any, outputs: Any = None, backend: str = "numba") -> Compiled:
+    """A function after two equal calls."""
+    function = tc.compile(text, backend=backend)
+    for _ in range(2):
+        function(*inputs, outputs=outputs)
+    assert function._repeat is not None
+    return function
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Grows by whether a repeat served a call."""
+    seen: list[bool] = []
+    call = repeats.Repeat.__call__
+
+    def noting(self: repeats.Repeat, inputs: tuple[Any, ...], outputs: Any) -> Any:
+        try:
+            result = call(self, inputs, outputs)
+        except tc.TCError:
+            seen.append(True)
+            raise
+        seen.append(result is not None)
+        return result
+
+    monkeypatch.setattr(repeats.Repeat, "__call__", noting)
+    return seen
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("passed", [False, True])
+def test_the_same_again(served: list[bool], backend: str, passed: bool) -> None:
+    a, b = floats(3, 5), floats(3, 5)
+    out = np.zeros((3, 5), np.float32) if passed else None
+    function = repeating(ADD, a, b, outputs=out, backend=backend)
+    other = floats(3, 5) + 1
+    result = function(other, b, outputs=out)
+    assert served == [True]
+    assert result is out or not passed
+    np.testing.assert_allclose(result, other + 2 * b, rtol=1e-6)
+    if not passed:
+        assert function(a, b) is not function(a, b)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_several_results_and_temporaries(served: list[bool], backend: str) -> None:
+    a = floats(7)
+    two = repeating(TWO, a, backend=backend)
+    result = two(a)
+    assert (result.S == a + a).all()
+    assert (result.D == 0).all()
+    given = [np.empty(7, np.float32), np.empty(7, np.float32)]
+    repeated = repeating(TWO, a, outputs=given, backend=backend)
+    for outputs in (given, tuple(given)):
+        result = repeated(a, outputs=outputs)
+        assert result.S is given[0]
+        assert result.D is given[1]
+    x, y, z = floats(4, 6), floats(6, 5), floats(5, 4)
+    chain = repeating(CHAIN, x, y, z, backend=backend)
+    np.testing.assert_allclose(chain(x, y, z), x @ y @ z, rtol=1e-5)
+    assert all(served)
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_the_other_way_of_outputs(served: list[bool], passed: bool) -> None:
+    a, b, out = floats(2, 3), floats(2, 3), np.zeros((2, 3), np.float32)
+    function = repeating(ADD, a, b, outputs=out if passed else None)
+    result = function(a, b, outputs=None if passed else out)
+    assert served == [False]
+    assert (result is out) != passed
+    np.testing.assert_allclose(result, a + 2 * b, rtol=1e-6)
+
+
+class Special(np.ndarray):
+    pass
+
+
+A, B = floats(4, 6), floats(4, 6)
+UNALIGNED = np.zeros(4 * 6 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(4, 6)
+READ_ONLY = np.zeros((4, 6), np.float32)
+READ_ONLY.flags.writeable = False
+OTHERS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
+    "shape": lambda: (floats(5, 6), floats(5, 6), np.zeros((5, 6), np.float32)),
+    "only one shape": lambda: (floats(5, 6), B, np.zeros((4, 6), np.float32)),
+    "only the output's shape": lambda: (A, B, np.zeros((6, 4), np.float32)),
+    "rank": lambda: (A, B.reshape(4, 6, 1), np.zeros((4, 6), np.float32)),
+    "strides": lambda: (floats(6, 4).T, B, np.zeros((4, 6), np.float32)),
+    "reversed": lambda: (A[::-1], B, np.zeros((4, 6), np.float32)),
+    "broadcast": lambda: (np.broadcast_to(A[:1], (4, 6)), B, np.zeros((4, 6), np.float32)),
+    "dtype": lambda: (A.astype(np.float64), B, np.zeros((4, 6), np.float32)),
+    "integers": lambda: (A.view(np.int32), B, np.zeros((4, 6), np.float32)),
+    "byte order": lambda: (A.astype(">f4"), B, np.zeros((4, 6), np.float32)),
+    "another dtype object": lambda: (
+        A.view(np.dtype(np.float32, metadata={"a": 1})),
+        B,
+        np.zeros((4, 6), np.float32),
+    ),
+    "subclass": lambda: (A.view(Special), B, np.zeros((4, 6), np.float32)),
+    "no array": lambda: (A.tolist(), B, np.zeros((4, 6), np.float32)),
+    "None": lambda: (None, B, np.zeros((4, 6), np.float32)),
+    "unaligned input": lambda: (UNALIGNED, B, np.zeros((4, 6), np.float32)),
+    "unaligned output": lambda: (A, B, UNALIGNED),
+    "read-only input": lambda: (READ_ONLY, B, np.zeros((4, 6), np.float32)),
+    "read-only output": lambda: (A, B, READ_ONLY),
+    "output in columns": lambda: (A, B, np.zeros((6, 4), np.float32).T),
+    "output's dtype": lambda: (A, B, np.zeros((4, 6))),
+    "output is an input": lambda: ((x := floats(4, 6)), B, x),
+    "output overlaps an input": lambda: ((x := np.zeros(48, np.float32))[8:32].reshape(4, 6), B,
+                                         x[24:].reshape(4, 6)),
+    "output beside an input": lambda: ((x := np.zeros(48, np.float32))[:24].reshape(4, 6), B,
+                                       x[24:].reshape(4, 6)),
+    "outputs as a list": lambda: (A, B, [np.zeros((4, 6), np.float32)]),
+    "outputs as a dict": lambda: (A, B, {"C": np.zeros((4, 6), np.float32)}),
+    "too many outputs": lambda: (A, B, [np.zeros((4, 6), np.float32)] * 2),
+    "no outputs": lambda: (A, B, []),
+    "outputs of one None": lambda: (A, B, [None]),
+}  # fmt: skip
+
+
+def outcome(function: Compiled, inputs: tuple[Any, ...], outputs: Any) -> Any:
+    try:
+        return np.asarray(function(*inputs, outputs=outputs)).tolist()
+    except tc.TCError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("passed", [False, True])
+def test_what_differs_ends_as_it_would_without(other: str, passed: bool) -> None:
+    """The result or the whole message; and the function serves the first arrays afterwards."""
+    out = np.zeros((4, 6), np.float32)
+    function = repeating(ADD, A, B, outputs=out if passed else None)
+    expected = outcome(tc.compile(ADD), *_split(OTHERS[other]()))
+    for _ in range(3):
+        assert outcome(function, *_split(OTHERS[other]())) == expected
+    np.testing.assert_allclose(function(A, B, outputs=out), A + 2 * B, rtol=1e-6)
+
+
+def _split(arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    return arrays[:-1], arrays[-1]
+
+
+def test_too_few_and_too_many_inputs() -> None:
+    function = repeating(ADD, A, B)
+    for inputs in ((), (A,), (A, B, B)):
+        with pytest.raises(tc.InputError, match="takes 2 inputs"):
+            function(*inputs)
+    assert (function(A, B=B) == function(A, B)).all()
+
+
+def test_a_failed_check_is_told(served: list[bool]) -> None:
+    x, rows = floats(5), np.array([0, 4, 2], np.int32)
+    function = repeating(TAKE, x, rows)
+    with pytest.raises(tc.AccessError, match="7"):
+        function(x, np.array([1, 7, 2], np.int32))
+    assert (function(x, rows) == x[rows]).all()
+    assert served == [True, True]
+
+
+def test_empty_arrays(served: list[bool]) -> None:
+    empty = np.zeros((0, 6), np.float32)
+    function = repeating(ADD, empty, empty, outputs=np.zeros((0, 6), np.float32))
+    assert function(empty, empty, outputs=np.zeros((0, 6), np.float32)).shape == (0, 6)
+    assert served == [True]
+
+
+def test_values_that_decide_about_the_code() -> None:
+    """Scalars in subscripts: a call with another value is no repetition."""
+    text = "def shifted(float(N) X, int32 k) -> (Y) { Y(i) = X(i + k) where i in 0:3 }"
+    function, x = tc.compile(text), floats(9)
+    for k in (1, 1, 1, 2, 2, 2, 1):
+        for scalar in (k, np.array(k, np.int32)):
+            assert (function(x, scalar) == x[k : k + 3]).all()
+
+
+def test_a_number_and_an_array_of_rank_0() -> None:
+    text = "def scaled(float(N) X, float s) -> (Y) { Y(i) = X(i) * s }"
+    function, x = tc.compile(text), floats(9)
+    for scale in (2.0, 2.0, 3.0, *[np.array(4, np.float32)] * 3, 5.0, 6):
+        np.testing.assert_allclose(function(x, scale), x * np.float32(scale))
+
+
+def test_from_several_threads() -> None:
+    """Each call has memory of its own, while many are under way."""
+    x, y, z = floats(40, 60), floats(60, 50), floats(50, 40)
+    function = repeating(CHAIN, x, y, z)
+    wrong: list[int] = []
+
+    def calls(number: int) -> None:
+        scaled = x * np.float32(number)
+        expected = function(scaled, y, z)
+        for _ in range(200):
+            if not (function(scaled, y, z) == expected).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=calls, args=(n,)) for n in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert function._repeat is not None
+    assert len(function._repeat.frames) <= 4
+
+
+def test_arrays_are_not_kept() -> None:
+    function = repeating(ADD, floats(3, 4), floats(3, 4))
+    a = floats(3, 4)
+    before = sys.getrefcount(a)
+    for _ in range(10):
+        function(a, a)
+    assert sys.getrefcount(a) == before
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> Any:
+    """A small array in some order, of some type, from a base that others may share."""
+    shape = draw(st.sampled_from([(2, 3), (2, 3), (3, 2), (1, 3), (0, 2), (2, 3, 1), (6,)]))
+    base = BASE[draw(st.integers(0, 8)) :]
+    size = int(np.prod(shape))
+    array = base[:size].reshape(shape)
+    if draw(st.booleans()):
+        array = array.view(draw(st.sampled_from([np.int32, np.float32])))
+    if draw(st.booleans()):
+        array = array.transpose(draw(st.permutations(range(array.ndim))))
+    for axis in range(array.ndim):
+        if draw(st.integers(0, 3)) == 0:
+            array = np.flip(array, axis)
+    return array.copy() if draw(st.booleans()) else array
+
+
+BASE = np.arange(64, dtype=np.float32)
+
+
+@given(st.lists(st.tuples(arrays(), arrays(), arrays() | st.none()), min_size=1, max_size=4))
+def test_any_arrays_in_any_order(calls: list[tuple[Any, Any, Any]]) -> None:
+    """Each call, made three times in a row, ends as with a function that is new to it."""
+    function = tc.compile(ADD)
+    for a, b, out in calls:
+        saved = BASE.copy()
+        expected = outcome(tc.compile(ADD), (a, b), None if out is None else out.copy())
+        for _ in range(3):
+            target = None if out is None else out.copy()
+            assert outcome(function, (a, b), target) == expected
+        shared = outcome(function, (a, b), out)
+        assert shared == expected or "[R4]" in shared
+        BASE[...] = saved
+
+
+def test_without_knowledge_of_numpys_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "_layout_is_known", lambda: False)
+    function = tc.compile(ADD)
+    for _ in range(3):
+        np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
+    assert function._repeat is None
+
+
+def test_numpys_records_are_known_here() -> None:
+    assert repeats._layout_is_known()
+    assert not repeats._is_laid_out(np.float32(1.5))  # type: ignore[arg-type]  # no array
