@@ -121,7 +121,10 @@ class NumbaKernel:
         return failure
 
     def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:
-        block.pack(block.words, 0, *addresses)
+        if isinstance(addresses, ctypes.Array):  # three times as fast as one by one
+            ctypes.memmove(block.arguments, addresses, ctypes.sizeof(addresses))
+        else:
+            block.pack(block.words, 0, *addresses)
         parts = block.parts if threads is None else min(threads, block.parts)
         if parts > 1 and self.shared and LAUNCHER.team is not None:
             return self._run_by_team(LAUNCHER.team, block, parts)
