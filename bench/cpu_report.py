@@ -157,6 +157,8 @@ def summary(rows: Sequence[Row]) -> str:
                 f"{group}: geometric mean {geometric_mean(list(ratios.values())):.3f} "
                 f"over {len(ratios)} kernels, least {ratios[worst]:.2f} ({worst}){asked}"
             )
+            most = [row.seconds[row.fastest] / row.least for row in members if row.fastest]
+            lines.append(f"  at the machine's limits it would be {geometric_mean(most):.2f}")
             under = [f"{name} {r:.2f}" for name, r in ratios.items() if r < FLOOR]
             lines += [f"  under {FLOOR}: {', '.join(under)}"] if under else []
         lines += [f"  no ratio: {', '.join(missing)}"] if missing else []

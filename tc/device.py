@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,8 +26,9 @@ GBYTES_PER_CORE = 10.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A processor. `vector_bits` is 0 where there are no vectors, and `fma` says whether they have
-    a fused multiply-add; caches are in bytes, per core
-    (`l3`: in all); `threads` is how many run at the same time. `gflops` (float32, all threads)
+    a fused multiply-add; caches are in bytes, `l1` and `l2` of one core, `l3` of all cores that
+    share one (0: there is none, or nothing is known of it), and there are `l3_caches` of these;
+    `threads` is how many run at the same time. `gflops` (float32, all threads)
     and `gbytes` (per second, from memory) are for estimates only, and decide nothing, so devices
     that differ only there are equal; 0 where nothing is known.
 
@@ -41,6 +42,7 @@ class Device:
     l1: int = 32 << 10
     l2: int = 512 << 10
     l3: int = 8 << 20
+    l3_caches: int = 1
     threads: int = 1
     gflops: float = field(default=0.0, repr=False, compare=False)
     gbytes: float = field(default=0.0, repr=False, compare=False)
@@ -48,6 +50,11 @@ class Device:
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits a vector holds; 1 without vectors."""
         return max(1, self.vector_bits // bits)
+
+    @property
+    def shared_cache(self) -> int:
+        """The bytes that all caches before memory hold together."""
+        return self.l3 * self.l3_caches
 
 
 @cache
@@ -63,7 +70,8 @@ def host() -> Device:
         fma=has_fma(),
         l1=_cache_bytes(1, 32 << 10),
         l2=_cache_bytes(2, 512 << 10),
-        l3=_cache_bytes(3, 8 << 20),
+        l3=_cache_bytes(3, 0),
+        l3_caches=_shared_caches(),
         threads=len(_available()),
         gflops=_clock() / 1e9 * max(1, bits // 32) * FLOPS_PER_LANE * cores,
         gbytes=GBYTES_PER_CORE * cores,
@@ -144,13 +152,35 @@ def _features() -> Mapping[str, bool]:
 
 def _cache_bytes(level: int, default: int) -> int:
     """The size of the data cache of a level, as Linux tells it."""
-    for index in sorted(_CACHES.glob("index*")) if _CACHES.is_dir() else ():
+    for index in _data_caches(_CACHES, level):
+        try:
+            size = (index / "size").read_text().strip()
+            if size.endswith("K"):
+                return int(size[:-1]) << 10
+        except (OSError, ValueError):
+            continue
+    return default
+
+
+def _shared_caches() -> int:
+    """How many third-level caches there are for the processors that may run this process."""
+    sharers = set()
+    for number in _available():
+        for index in _data_caches(_PROCESSORS / f"cpu{number}/cache", 3):
+            try:
+                sharers.add((index / "shared_cpu_list").read_text().strip())
+            except OSError:
+                continue
+    return max(1, len(sharers))
+
+
+def _data_caches(caches: Path, level: int) -> Iterator[Path]:
+    """Where Linux describes the data caches of a level."""
+    for index in sorted(caches.glob("index*")) if caches.is_dir() else ():
         try:
             kind = (index / "type").read_text().strip()
-            size = (index / "size").read_text().strip()
             found = int((index / "level").read_text())
         except (OSError, ValueError):
             continue
-        if found == level and kind != "Instruction" and size.endswith("K"):
-            return int(size[:-1]) << 10
-    return default
+        if found == level and kind != "Instruction":
+            yield index

@@ -161,6 +161,16 @@ static inline T tc_exp10@(T x)
 }""",
 }
 
+_PREFETCH = """
+static inline void tc_prefetch(uintptr_t address)
+{
+#ifdef __GNUC__
+    __builtin_prefetch((const void*)address);
+#else
+    (void)address;
+#endif
+}"""
+
 # float uses these too, and rounds
 _BUILTINS_IN_DOUBLE = {
     "tc_rcbrt": """
@@ -246,6 +256,8 @@ def helper_texts(text: str) -> list[str]:
 
 def helper_text(name: str) -> str | None:
     """The definition of a helper, None where there is no such name."""
+    if name == "tc_prefetch":
+        return _PREFETCH.strip()
     if name in _HALF:
         return _HALF[name].strip()
     if (builtin := _builtin(name)) is not None:

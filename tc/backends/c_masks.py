@@ -21,7 +21,6 @@ from tc.backends.c_lane_helpers import shuffle_name
 from tc.backends.c_types import WIDEST, c_type, mask_type, memory_type
 from tc.backends.c_vector_helpers import COMPARISONS
 from tc.backends.intervals import interval, type_interval
-from tc.backends.places import Place, place_of
 from tc.dtypes import BOOL, INT64, UINT8, DType
 from tc.kernel.ir import (
     Binary,
@@ -44,6 +43,7 @@ from tc.kernel.ir import (
     unknown_node,
     walk,
 )
+from tc.kernel.places import Place, place_of
 
 _NAMES = {op: name for name, op in COMPARISONS.items()}
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tc.backends.c_expressions import ATOM, Context, Printed, element_text, text_of
 from tc.backends.c_masks import mask_text
 from tc.backends.c_memory_helpers import near_name
 from tc.backends.c_types import c_type, memory_type
-from tc.backends.places import Place, place_of
-from tc.dtypes import INT64
-from tc.kernel.ir import Binary, Const, Expr, Load, Ramp, Store
+from tc.dtypes import INT64, UINT64
+from tc.kernel.folding import binary, cast
+from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
+from tc.kernel.places import Place, place_of
 
 
 def load_printed(load: Load, context: Context) -> Printed:
@@ -51,6 +54,35 @@ def store_text(store: Store, value: str, context: Context) -> str:
     if step == 1:
         return f"tc_store_{name}(&{first}, {value})"
     return f"tc_store_strided_{name}(&{first}, {step}, {value})"
+
+
+def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:
+    """Calls with addresses that are computed unsigned, as they may be anywhere; nothing for
+    places without a pattern."""
+    buffer = context.buffers[stmt.buffer]
+    place = place_of(stmt.indices, buffer.strides, stmt.lanes, context.lets)
+    size = memory_type(buffer.dtype).bytes
+    if place.vectors:
+        return
+    offset: Expr = _unsigned(place.constant * size)
+    for term, factor in place.scalars.items():
+        product = binary("*", cast(term, UINT64), _unsigned(factor * size), {})
+        offset = binary("+", product, offset, {})
+    base = f"(uintptr_t){context.names.buffers[stmt.buffer]}"
+    first = f"{base} + (uintptr_t)({text_of(offset, context)})"
+    if stmt.lanes == 1:
+        yield f"tc_prefetch({first});"
+        return
+    yield "{"
+    yield f"    uintptr_t tc_first = {first};"
+    for distance in place.distances:
+        sign = "-" if distance < 0 else "+"
+        yield f"    tc_prefetch(tc_first{f' {sign} {abs(distance) * size}' if distance else ''});"
+    yield "}"
+
+
+def _unsigned(value: int) -> Const:
+    return Const(value % (1 << 64), UINT64)
 
 
 def _place(access: Load | Store, lanes: int, context: Context) -> Place:

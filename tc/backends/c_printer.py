@@ -16,10 +16,10 @@ from tc.backends.c_helpers import helper_texts
 from tc.backends.c_instructions import HEADER
 from tc.backends.c_masks import bits_of_local
 from tc.backends.c_names import LIBRARY, Names
+from tc.backends.c_places import prefetch_lines
 from tc.backends.c_types import C_TYPES, VECTOR_PRAGMA, c_type, typedef_texts
 from tc.backends.c_vectors import local_type, local_value, vector_store_text, vector_text
 from tc.backends.intervals import interval, loop_interval
-from tc.backends.places import remembered
 from tc.backends.scratch import ALIGNMENT, ScratchLayout, scratch_layout
 from tc.dtypes import BOOL, INT64, UINT8
 from tc.kernel.ir import (
@@ -34,6 +34,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Set,
     Stmt,
     Store,
@@ -43,6 +44,7 @@ from tc.kernel.ir import (
     unknown_node,
     walk,
 )
+from tc.kernel.places import remembered
 
 C99 = Dialect(
     includes=(
@@ -236,6 +238,8 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
         case Store(buffer=buffer, indices=indices, value=value):
             place = element(buffer, indices, context)
             yield _assignment(place, Load(buffer, indices, value.dtype), value, context)
+        case Prefetch():
+            yield from prefetch_lines(stmt, context)
         case Fail(site=site, values=values):
             yield "if (status[0] == 0) {"
             yield f"    status[0] = {site + 1};"

@@ -38,6 +38,7 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -150,7 +151,7 @@ class _Context:
 def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
     empty = True
     for stmt in stmts:
-        empty = empty and isinstance(stmt, Comment)
+        empty = empty and isinstance(stmt, Comment | Prefetch)
         yield from (f"    {line}" for line in _statement(stmt, context))
         if isinstance(stmt, Let) and not stmt.dtype.is_float and stmt.var not in context.assigned:
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
@@ -183,6 +184,8 @@ def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
             yield f"{place} = {_text(value, context)}"
         case Fail(site=site, values=values):
             yield f"record(failure, {_list((Const(site, INT64), *values), context)})"
+        case Prefetch():
+            return  # numba has no word for it
         case Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
         case _:

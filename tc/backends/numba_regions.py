@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tc.kernel.ir import Comment, For, Let, Load, Set, Stmt, Store, expressions, statements
+from tc.kernel.ir import (
+    Comment,
+    For,
+    Let,
+    Load,
+    Prefetch,
+    Set,
+    Stmt,
+    Store,
+    expressions,
+    statements,
+)
 
 
 def shared_loop(region: tuple[Stmt, ...]) -> For | None:
@@ -20,6 +31,7 @@ def used_buffers(region: tuple[Stmt, ...]) -> Mapping[str, str]:
     """The buffers that a region uses, and whether it writes them: "writable" or "read_only"."""
     stmts = tuple(statements(region))
     read = {e.buffer: "read_only" for s in stmts for e in expressions(s) if isinstance(e, Load)}
+    read |= {s.buffer: "read_only" for s in stmts if isinstance(s, Prefetch)}
     return {**read, **{s.buffer: "writable" for s in stmts if isinstance(s, Store)}}
 
 

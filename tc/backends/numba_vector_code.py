@@ -6,6 +6,7 @@ place already, so that the text holds each of them once, however often a kernel 
 
 from __future__ import annotations
 
+import platform
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ ARGUMENTS = ("arguments", "failure", "part", "parts")
 """The parameters of a region, all int64; see `tc.backends.numba_runtime`."""
 
 _LOOPS = 1 << 20  # the metadata of loops has numbers from here on
+_STREAMS = _LOOPS - 1  # that of stores past the caches
+
+_X86 = ("x86_64", "amd64", "i386", "i686")
 
 _FLOATS = {32: "float", 64: "double"}
 
@@ -101,6 +105,7 @@ class Code:
         self._known: list[dict[str, str]] = [{}]
         self._count = 0
         self._loops = 0
+        self._end = ""
         self.libraries: list[Any] = []
 
     # --- instructions -----------------------------------------------------------------------
@@ -157,6 +162,13 @@ class Code:
         self._loops += 1
         return f", !llvm.loop !{_LOOPS + self._loops}"
 
+    def past_caches(self) -> str:
+        """What to append to a store that needs no place in the caches. The function then ends
+        with a fence: such stores are not ordered before the one that tells that it has ended."""
+        is_x86 = platform.machine().lower() in _X86
+        self._end = self.call("llvm.x86.sse.sfence", "void") if is_x86 else "fence seq_cst"
+        return f", !nontemporal !{_STREAMS}"
+
     # --- blocks -----------------------------------------------------------------------------
 
     def fresh(self, hint: str = "v") -> str:
@@ -190,7 +202,8 @@ class Code:
         parameters = ", ".join(f"i64 %{name}" for name in ARGUMENTS)
         lines = [*sorted(self._declarations.values())]
         lines += [f"define void @{self.name}({parameters}) nounwind {{", "entry:"]
-        lines += [*self._slots, *self._lines, "  ret void", "}", *self._metadata()]
+        end = (f"  {self._end}", "  ret void", "}")
+        lines += [*self._slots, *self._lines, *end, *self._metadata()]
         return "\n".join(lines) + "\n"
 
     def _metadata(self) -> Iterator[str]:
@@ -202,6 +215,7 @@ class Code:
             yield f'!{scope} = distinct !{{!{scope}, !0, !"{kind}"}}'
             yield f"!{own} = !{{!{scope}}}"
             yield f"!{own + 1} = !{{{others}}}"
+        yield f"!{_STREAMS} = !{{i32 1}}"
         yield f'!{_LOOPS} = !{{!"llvm.loop.unroll.disable"}}'
         for number in range(_LOOPS + 1, _LOOPS + 1 + self._loops):
             yield f"!{number} = distinct !{{!{number}, !{_LOOPS}}}"

@@ -162,6 +162,16 @@ def gather(pointer: Pointer, offset: Operand, distances: Value, mask: Value | No
     return _from_memory(code, code.define(instruction + code.apart(pointer.kind)), dtype)
 
 
+def prefetch(pointer: Pointer, offset: Operand, distances: Sequence[int]) -> None:
+    """Asks for the lines of elements at distances from an offset, wherever that lies: addresses
+    wrap around, and what is at none that may be read is left alone."""
+    start, code = as_value(pointer.code, offset, INT64), pointer.code
+    for distance in distances:
+        place = address(pointer, start + distance)
+        read, near, data = ("i32", "0"), ("i32", "3"), ("i32", "1")
+        code.emit(code.call("llvm.prefetch.p0", "void", ("ptr", place), read, near, data))
+
+
 # --- stores -----------------------------------------------------------------------------------
 
 
@@ -209,6 +219,27 @@ def _store_contiguous(
             mask.operand,
         )
     code.emit(instruction + code.apart(pointer.kind))
+
+
+def stream(pointer: Pointer, offset: Operand, value: Value) -> None:
+    """As `store`, but past the caches where the buffer is aligned to `ALIGNMENT`: the offset is
+    a multiple of these bytes, or of those stored if they are fewer."""
+    code, dtype = pointer.code, value.dtype
+    start = code.pure(f"ptrtoint ptr {pointer.base} to i64")
+    low = code.pure(f"and i64 {start}, {ALIGNMENT - 1}")
+    whole = code.pure(f"icmp eq i64 {low}, 0")
+    place, text = address(pointer, offset), _to_memory(value)
+    plain = f"store {memory_type(dtype)} {text}, ptr {place}, align"
+    past, usual, end = (code.label(hint) for hint in ("past", "usual", "stored"))
+    code.emit(f"br i1 {whole}, label %{past}, label %{usual}")
+    code.start(past)
+    aligned = _alignment(dtype, aligned=True)
+    code.emit(f"{plain} {aligned}{code.past_caches()}{code.apart(pointer.kind)}")
+    code.jump(end)
+    code.start(usual)
+    code.emit(f"{plain} {dtype.bytes}{code.apart(pointer.kind)}")
+    code.jump(end)
+    code.start(end)
 
 
 def scatter(

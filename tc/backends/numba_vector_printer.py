@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from tc.backends.numba_names import Names
 from tc.backends.numba_regions import assigned, shared_loop, short, used_buffers
 from tc.backends.numba_vector_functions import NATIVE
-from tc.backends.places import Lets, Place, place_of, remembered
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, DType
@@ -35,6 +34,7 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -49,6 +49,7 @@ from tc.kernel.ir import (
     unknown_node,
     walk,
 )
+from tc.kernel.places import Lets, Place, place_of, remembered
 
 # precedence of Python's operators, loosest first
 _RELATION, _OR, _XOR, _AND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
@@ -173,6 +174,8 @@ def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
             yield f"{variables[var]}.set({_number_or_text(value, context)})"
         case Store():
             yield _store(stmt, context)
+        case Prefetch():
+            yield _prefetch(stmt, context)
         case Fail(site=site, values=values):
             texts = ", ".join(_number_or_text(value, context) for value in values)
             yield f"m.record(failure, {site}{', ' if texts else ''}{texts})"
@@ -365,18 +368,33 @@ def _store(stmt: Store, context: _Context) -> str:
     mask = "" if stmt.mask is None else f", mask={_text(stmt.mask, context)}"
     if place.vectors:
         return f"m.scatter({name}, {base}, {_distances(place, context)}, {value}{mask})"
-    aligned = _aligned(stmt.buffer, place, context)
     if place.distances == list(range(lanes)):
+        if stmt.streamed and _is_multiple(stmt.buffer, place, context):
+            return f"m.stream({name}, {base}, {value})"
+        aligned = _aligned(stmt.buffer, place, context)
         return f"m.store({name}, {base}, {value}{mask}{aligned})"
     return f"m.store({name}, {base}, {value}{mask}, lanes={_sequence(place.distances)})"
 
 
+def _prefetch(stmt: Prefetch, context: _Context) -> str:
+    name, strides = context.names.buffers[stmt.buffer], context.buffers[stmt.buffer].strides
+    place = place_of(stmt.indices, strides, stmt.lanes, context.lets)
+    if place.vectors:
+        return "pass  # nothing for places without a pattern"
+    return f"m.prefetch({name}, {_base(place, context)}, {_sequence(place.distances)})"
+
+
 def _aligned(buffer: str, place: Place, context: _Context) -> str:
     """What says that an access to scratch memory is aligned, where it is sure to be."""
-    found = context.buffers[buffer]
-    size = min(ALIGNMENT, len(place.distances) * found.dtype.bytes)
-    known = is_private(found) and place.divisor(context.lets) * found.dtype.bytes % size == 0
+    known = is_private(context.buffers[buffer]) and _is_multiple(buffer, place, context)
     return ", aligned=True" if known else ""
+
+
+def _is_multiple(buffer: str, place: Place, context: _Context) -> bool:
+    """Whether the offset of a vector is sure to be a multiple of its bytes, or of `ALIGNMENT`."""
+    element = context.buffers[buffer].dtype.bytes
+    size = min(ALIGNMENT, len(place.distances) * element)
+    return place.divisor(context.lets) * element % size == 0
 
 
 def _base(place: Place, context: _Context) -> str:

@@ -26,7 +26,6 @@ from tc.backends.numba_vector_values import Operand, Value, as_value, known
 from tc.dtypes import BOOL, DTYPES, INT64, DType
 from tc.errors import InternalError
 
-
 FEW = 4
 """Iterations, and vectors that each reads, up to which LLVM may unroll a loop."""
 
@@ -140,6 +139,8 @@ class Machine:
 
     gather = staticmethod(memory.gather)
     scatter = staticmethod(memory.scatter)
+    stream = staticmethod(memory.stream)
+    prefetch = staticmethod(memory.prefetch)
 
     # --- values -----------------------------------------------------------------------------
 

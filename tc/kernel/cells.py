@@ -18,6 +18,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Ramp,
     Set,
     Stmt,
@@ -234,7 +235,7 @@ def _expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (value,)
         case Store(indices=indices, value=value, mask=mask):
             return (*indices, value) if mask is None else (*indices, value, mask)
-        case Fail(values=values):
+        case Prefetch(indices=values) | Fail(values=values):
             return values
         case _:
             return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tc.kernel.exact import Exact, exact
 from tc.kernel.ir import (
     Comment,
     Const,
@@ -14,6 +15,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Set,
     Stmt,
     Store,
@@ -52,8 +54,8 @@ def clean(kernel: Kernel) -> Kernel:
 
 
 def _collect(stmts: tuple[Stmt, ...], needed: set[str], reads: dict[str, set[str]]) -> None:
-    """Adds the names that statements with an effect read to `needed`, and those that go into
-    locals to `reads`."""
+    """Adds the names that hints and statements with an effect read to `needed`, and those that go
+    into locals to `reads`."""
     for stmt in stmts:
         match stmt:
             case Let(var=var, value=value) | Set(var=var, value=value):
@@ -69,7 +71,7 @@ def _collect(stmts: tuple[Stmt, ...], needed: set[str], reads: dict[str, set[str
                 _names(condition, needed)
                 _collect(then, needed, reads)
                 _collect(otherwise, needed, reads)
-            case Fail(values=values):
+            case Prefetch(indices=values) | Fail(values=values):
                 for value in values:
                     _names(value, needed)
             case Comment():
@@ -118,7 +120,7 @@ def _kept(stmts: tuple[Stmt, ...], needed: set[str], assigned: frozenset[str]) -
 def _joined(before: Stmt, stmt: If, assigned: frozenset[str]) -> If | None:
     """Both in one, where the first does not change the condition, and none has locals, as these
     may have the same names."""
-    if not isinstance(before, If) or before.condition != stmt.condition:
+    if not isinstance(before, If) or exact(before.condition) != exact(stmt.condition):
         return None
     blocks = before.then, stmt.then, before.otherwise, stmt.otherwise
     has_locals = any(isinstance(each, Let) for block in blocks for each in block)
@@ -142,23 +144,27 @@ def once(kernel: Kernel) -> Kernel:
 
 
 def _once(stmts: tuple[Stmt, ...], assigned: frozenset[str]) -> Iterator[Stmt]:
-    seen: list[Expr] = []
+    seen: set[Exact] = set()
     for stmt in stmts:
         match stmt:
             case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
                 yield For(var, begin, end, tuple(_once(stmt.body, assigned)), parallel, mark)
-            case If(condition=condition, then=then, otherwise=()) if all(
-                isinstance(each, Fail) for each in then
-            ):
-                if condition not in seen:
+            case If(condition=condition, then=then, otherwise=()) if _fails(then):
+                key = exact(condition)
+                if key not in seen:
                     yield stmt
                     if not _changes(condition, assigned):
-                        seen.append(condition)
+                        seen.add(key)
             case If(condition=condition, then=then, otherwise=otherwise):
                 yes, no = (tuple(_once(block, assigned)) for block in (then, otherwise))
                 yield If(condition, yes, no)
             case _:
                 yield stmt
+
+
+def _fails(stmts: tuple[Stmt, ...]) -> bool:
+    """Whether a block records a failure, and does nothing else."""
+    return bool(stmts) and all(isinstance(stmt, Fail) for stmt in stmts)
 
 
 def _changes(condition: Expr, assigned: frozenset[str]) -> bool:

@@ -13,6 +13,7 @@ from tc.kernel.ir import (
     If,
     Kernel,
     Let,
+    Prefetch,
     Set,
     Stmt,
     Store,
@@ -57,6 +58,8 @@ def _statement(stmt: Stmt) -> Stmt:
         case Store(value=value, mask=mask):
             kept = None if mask is None else _contracted(mask)
             return replace(stmt, value=_contracted(value), mask=kept)
+        case Prefetch(indices=indices):
+            return replace(stmt, indices=tuple(map(_contracted, indices)))
         case Fail(values=values):
             return replace(stmt, values=tuple(map(_contracted, values)))
         case _:

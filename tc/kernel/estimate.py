@@ -22,6 +22,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Ramp,
     Reduce,
     Set,
@@ -40,7 +41,7 @@ class Estimate:
     type, but for subscripts and comparisons of int64; a vector counts as its lanes. `loaded` and
     `stored` are the compulsory bytes: each element that a kernel touches moves once, and what it
     has written itself is not loaded. Scratch and registers stay near the processor: they do not
-    count. Both branches of a condition count, and all lanes, masked or not.
+    count. Both branches of a condition count, and all lanes, masked or not; hints do not.
     """
 
     flops: int
@@ -115,7 +116,7 @@ def _count_block(
                 _count(value, times, counts)
                 _count_subscripts(indices if mask is None else (*indices, mask), times, counts)
                 counts.stores[buffer] += times * value.dtype.lanes
-            case Fail() | Comment():
+            case Prefetch() | Fail() | Comment():
                 pass
             case _:
                 raise unknown_node(stmt)

@@ -37,6 +37,7 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -165,6 +166,9 @@ class _Machine:
                     scope[var][0] = self.value(value, scope)
                 case Store():
                     self.store(stmt, scope)
+                case Prefetch(indices=indices):
+                    for index in indices:
+                        self.value(index, scope)
                 case Fail(site=site, values=values):
                     found = tuple(int(self.value(value, scope)) for value in values)
                     self.failure = self.failure or Failure(site, found)

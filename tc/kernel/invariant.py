@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tc.kernel.exact import Exact, exact
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -86,13 +87,14 @@ def _hoisted(loop: For, names: LocalNames) -> Iterator[Stmt]:
     inside = tuple(statements(loop.body))
     changing = {loop.var, *(s.var for s in inside if isinstance(s, Let | Set | For))}
     stored = {s.buffer for s in inside if isinstance(s, Store)}
-    found: dict[Expr, Var] = {}
+    found: dict[Exact, Var] = {}
 
     def replaced(expr: Expr) -> Expr:
         if isinstance(expr, Call) and _is_same(expr, changing, stored):
-            if expr not in found:
-                found[expr] = Var(names.fresh(expr.function), expr.dtype)
-            return found[expr]
+            key = exact(expr)
+            if key not in found:
+                found[key] = Var(names.fresh(expr.function), expr.dtype)
+            return found[key]
         if not isinstance(expr, Unary | Binary | Compare | Call | Cast | Broadcast):
             return expr  # what is lazy, or memory, stays
         old = children(expr)
@@ -110,7 +112,7 @@ def _hoisted(loop: For, names: LocalNames) -> Iterator[Stmt]:
                 body.append(Store(buffer, indices, replaced(value), mask))
             case _:
                 body.append(stmt)
-    yield from (Let(var.name, expr) for expr, var in found.items())
+    yield from (Let(var.name, expr) for (expr, _), var in found.items())
     yield For(loop.var, loop.begin, loop.end, tuple(body), loop.parallel, loop.mark)
 
 

@@ -1,7 +1,7 @@
 """The kernel IR: a loop program over buffers, for concrete sizes, in no target language.
 
     Kernel ::= Buffer* Stmt*
-    Stmt   ::= For | If | Let | Set | Store | Fail | Comment
+    Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
              | Bits | Broadcast | Ramp | Reduce | Shuffle
 
@@ -249,12 +249,33 @@ class Store:
 
     As a vector, as Load: the lanes write different elements, and those where `mask` is false
     write nothing.
+
+    `streamed` is a hint, which may be ignored: the elements are not used again soon, so they need
+    no place in the caches. Only vectors without a mask, to memory that the caller passes, have it.
     """
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     mask: Expr | None = None
+    streamed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint, which may be ignored: elements of memory that the caller passes are read soon.
+
+    Indices are like those of Load, but may be out of bounds, and nothing is read there. What is
+    loaded to compute them is in bounds.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+
+    @property
+    def lanes(self) -> int:
+        """How many elements these are."""
+        return max((index.dtype.lanes for index in self.indices), default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +292,7 @@ class Comment:
     text: str
 
 
-Stmt: TypeAlias = For | If | Let | Set | Store | Fail | Comment
+Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment
 
 _REDUCTIONS = ("+", "*", "min", "max")
 
@@ -437,6 +458,8 @@ def expressions(stmt: Stmt) -> Iterator[Expr]:
             exprs = (value,)
         case Store(indices=indices, value=value, mask=mask):
             exprs = (*indices, value) if mask is None else (*indices, value, mask)
+        case Prefetch(indices=indices):
+            exprs = indices
         case Fail(values=values):
             exprs = values
         case Comment():

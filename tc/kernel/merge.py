@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tc.kernel.exact import Exact, exact
 from tc.kernel.ir import (
     Expr,
     Fail,
@@ -10,6 +11,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Set,
     Stmt,
     Store,
@@ -56,24 +58,23 @@ class _Merging:
         self.inputs = inputs
 
     def block(
-        self, stmts: tuple[Stmt, ...], known: dict[Expr, Expr], names: dict[str, Expr]
+        self, stmts: tuple[Stmt, ...], known: dict[Exact, Var], names: dict[str, Expr]
     ) -> tuple[Stmt, ...]:
-        """The block; `known` are locals by their values, `names` what stands for merged ones."""
+        """The block; `known` are locals by their values, `names` what stands for merged ones. No
+        name in either is declared again within its block."""
         known, names = dict(known), dict(names)
         out: list[Stmt] = []
         for stmt in stmts:
             match stmt:
                 case Let(var=var, value=value) if var not in self.assigned:
                     value = substitute(value, names, {})
-                    names.pop(var, None)
-                    if value in known:
-                        names[var] = known[value]
+                    key = exact(value)
+                    if key in known:
+                        names[var] = known[key]
                         continue
-                    # the name may be that of an ended block, with another value
-                    known = {v: k for v, k in known.items() if not _uses(v, k, var)}
                     out.append(Let(var, value))
                     if self.lasts(value):
-                        known[value] = Var(var, value.dtype)
+                        known[key] = Var(var, value.dtype)
                 case _:
                     out.append(self.stmt(stmt, known, names))
         return tuple(out)
@@ -85,7 +86,7 @@ class _Merging:
             for e in walk(value)
         )
 
-    def stmt(self, stmt: Stmt, known: dict[Expr, Expr], names: dict[str, Expr]) -> Stmt:
+    def stmt(self, stmt: Stmt, known: dict[Exact, Var], names: dict[str, Expr]) -> Stmt:
         def new(expr: Expr) -> Expr:
             return substitute(expr, names, {}) if names else expr
 
@@ -97,23 +98,15 @@ class _Merging:
             case Store(buffer=buffer, indices=indices, value=value, mask=mask):
                 places = tuple(map(new, indices))
                 return Store(buffer, places, new(value), None if mask is None else new(mask))
+            case Prefetch(buffer=buffer, indices=indices):
+                return Prefetch(buffer, tuple(map(new, indices)))
             case Fail(site=site, values=values):
                 return Fail(site, tuple(map(new, values)))
             case If(condition=condition, then=then, otherwise=otherwise):
                 yes, no = (self.block(b, known, names) for b in (then, otherwise))
                 return If(new(condition), yes, no)
             case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
-                inner = {v: k for v, k in known.items() if not _mentions(v, var)}
-                kept = {name: value for name, value in names.items() if name != var}
-                body = self.block(stmt.body, inner, kept)
+                body = self.block(stmt.body, known, names)
                 return For(var, new(begin), new(end), body, parallel, mark)
             case _:
                 return stmt
-
-
-def _uses(value: Expr, local: Expr, name: str) -> bool:
-    return _mentions(value, name) or _mentions(local, name)
-
-
-def _mentions(expr: Expr, name: str) -> bool:
-    return any(isinstance(e, Var) and e.name == name for e in walk(expr))

@@ -14,6 +14,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Reduce,
     Select,
     Set,
@@ -120,6 +121,8 @@ class _Rewriter:
                 return Set(var, self.expr(value, scope))
             case Store():
                 return self.store(stmt, scope)
+            case Prefetch(buffer=buffer, indices=indices):
+                return Prefetch(buffer, tuple(self.expr(index, scope) for index in indices))
             case Fail(site=site, values=values):
                 return Fail(site, tuple(self.expr(value, scope) for value in values))
             case Comment():

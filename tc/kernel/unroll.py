@@ -16,6 +16,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Set,
     Stmt,
     Store,
@@ -129,6 +130,8 @@ class _Copier:
                     out += self.loop(stmt, scope)
                 case If():
                     out += self.branch(stmt, scope)
+                case Prefetch(buffer=buffer, indices=indices):
+                    out.append(Prefetch(buffer, tuple(map(scope, indices))))
                 case Fail(site=site, values=values):
                     out.append(Fail(site, tuple(map(scope, values))))
                 case Comment():

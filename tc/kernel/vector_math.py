@@ -25,6 +25,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -119,6 +120,8 @@ class _Expander:
             case Store(buffer=buffer, indices=indices, value=value, mask=mask):
                 new_mask = None if mask is None else new(mask)
                 return Store(buffer, news(indices), new(value), new_mask)
+            case Prefetch(buffer=buffer, indices=indices):
+                return Prefetch(buffer, news(indices))
             case Fail(site=site, values=values):
                 return Fail(site, news(values))
             case Comment():

@@ -22,6 +22,7 @@ from tc.kernel.ir import (
     If,
     Kernel,
     Let,
+    Prefetch,
     Ramp,
     Reduce,
     Set,
@@ -166,6 +167,9 @@ class _Statements:
                 self.branch(stmt, active, out)
             case For():
                 out.append(self.serial_loop(stmt, active, out))
+            case Prefetch(buffer=buffer, indices=indices):
+                places = tuple(self.lanes.expr(index, active, out) for index in indices)
+                out.append(Prefetch(buffer, places))
             case Fail(site=site, values=values):
                 if active.mask is not None:
                     raise StaysLoop
@@ -226,18 +230,21 @@ class _Statements:
         lanes, condition = self.lanes, stmt.condition
         parts = conjuncts(condition)
         varying = [part for part in parts if lanes.varies(part)]
-        if not varying:
-            test = lanes.expr(condition, active, out)
-            blocks = (tuple(self.block(b, active)) for b in (stmt.then, stmt.otherwise))
-            out.append(If(test, *blocks))
-            return
-        if len(varying) < len(parts) and not stmt.otherwise and not reads(condition):
+        if varying and len(varying) < len(parts) and not (stmt.otherwise or reads(condition)):
             same = reduce(logical_and, (part for part in parts if not lanes.varies(part)))
             inner: list[Stmt] = []
             self.branch(If(reduce(logical_and, varying), stmt.then), active, inner)
             out.append(If(lanes.expr(same, active, out), tuple(inner)))
             return
-        test = lanes.bound(lanes.expr(condition, active, out), out)
+        test = lanes.expr(condition, active, out)
+        if is_constant(test, True) or is_constant(test, False):
+            out += self.block(stmt.then if is_constant(test, True) else stmt.otherwise, active)
+            return
+        if test.dtype.lanes == 1:  # whatever the condition reads, it is the same in all lanes
+            blocks = (tuple(self.block(b, active)) for b in (stmt.then, stmt.otherwise))
+            out.append(If(test, *blocks))
+            return
+        test = lanes.bound(test, out)
         for stmts, is_then in ((stmt.then, True), (stmt.otherwise, False)):
             if stmts:
                 inside = lanes.narrowed(active, condition, test, is_then)

@@ -33,6 +33,7 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -143,7 +144,7 @@ def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
             case Store(indices=indices, value=value, mask=mask):
                 _check_all(indices if mask is None else (*indices, mask), scope)
                 _check_expr(value, scope, half=isinstance(value, Cast))
-            case Fail(values=values):
+            case Prefetch(indices=values) | Fail(values=values):
                 _check_all(values, scope)
             case Comment():
                 pass
@@ -205,6 +206,13 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
             yield buffer.role != "input", f"'{name}' is an input"
             same = value.dtype.scalar == buffer.dtype
             yield same, f"'{name}' is {buffer.dtype}, not {value.dtype}"
+            if stmt.streamed:
+                yield value.dtype.lanes > 1 and mask is None, "no whole vector is streamed"
+                yield buffer.role in ("output", "temporary"), f"'{name}' is private, and streamed"
+        case Prefetch(buffer=name, indices=indices):
+            yield from _access_rules(name, indices, None, stmt.lanes, scope)
+            private = scope.shared.buffers[name].role in ("scratch", "register")
+            yield not private, f"'{name}' is private, and prefetched"
         case Fail(site=number, values=values):
             yield from _fail_rules(number, values, scope)
         case Comment(text=text):

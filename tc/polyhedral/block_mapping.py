@@ -5,14 +5,16 @@ padded inputs and staged outputs; the outermost parallel loops are shared among 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from tc.device import Device
 from tc.dtypes import compute_dtype
+from tc.errors import InternalError
 from tc.options import MappingOptions
+from tc.polyhedral.block_buffers import BlockBuffers, iterations, vector_dimension
 from tc.polyhedral.blocks import Block, Facts, Item, extent
 from tc.polyhedral.promotion import (
     Reach,
@@ -20,10 +22,7 @@ from tc.polyhedral.promotion import (
     is_needed_later,
     is_written_first,
     moves_as_one,
-    packed_tile,
-    padded_tile,
     register_tile,
-    staged_tile,
     touches,
 )
 from tc.polyhedral.schedule import (
@@ -42,11 +41,8 @@ from tc.polyhedral.schedule import (
     count,
     tile,
 )
-from tc.polyhedral.scop import Access, ScopStatement
-from tc.polyhedral.tiles import RegisterTile
-
-MIN_PARTS = 8
-"""A parallel loop of fewer iterations is shared unevenly: more loops join it."""
+from tc.polyhedral.scop import ScopStatement
+from tc.polyhedral.tiles import LINE, RegisterTile
 
 SHORT = 9
 """Reductions of so few steps are unrolled over small tiles."""
@@ -100,11 +96,11 @@ class BlockMapper:
             text += f" vectors, {chosen.rows * chosen.vectors} accumulators."
         else:
             text += f", {chosen.vectors} at a time."
-        for access in self._packs() if not chosen.reduced else ():
+        for access in self._buffers.packs if not chosen.reduced else ():
             text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
         for access in chosen.blocked:
             text += f" {access.tensor} is transposed block by block, in registers."
-        for access, fill in self._pads() if not chosen.reduced else ():
+        for access, fill in self._buffers.pads if not chosen.reduced else ():
             text += (
                 f" {access.tensor} is copied with its padding ({fill}), so no loop tests for it."
             )
@@ -128,6 +124,21 @@ class BlockMapper:
             outer, digits = _vector(chosen.vector, chosen)
             self.outer[chosen.vector.name] = outer
             self.points += digits
+
+    @cached_property
+    def _buffers(self) -> BlockBuffers:
+        """The buffers of the block; only where a register tile was chosen."""
+        if self.chosen is None:
+            raise InternalError("a block without a register tile has no buffers")
+        return BlockBuffers(
+            self.facts,
+            self.device,
+            self.block,
+            self.chosen,
+            self.written,
+            self._all_around,
+            tuple(self.points),
+        )
 
     @property
     def _all_around(self) -> tuple[Member, ...]:
@@ -153,8 +164,7 @@ class BlockMapper:
         members = list(item.reduction)
         digits: list[Member] = []
         if vector is not None:
-            assert self.chosen is not None
-            outer, digits = _vector(vector, self.chosen)
+            outer, digits = _vector(vector, self._buffers.tile)
             members = [*(m for m in members if m != vector), outer]
         leaf: Node = Leaf(name)
         if points or digits:
@@ -202,7 +212,9 @@ class BlockMapper:
             return node
         tiles = []
         statement = item.statement
-        reach = Reach((*self._all_around, *item.reduction), {statement.name: tuple(inside)})
+        reach = Reach(
+            self.facts.scop, (*self._all_around, *item.reduction), {statement.name: tuple(inside)}
+        )
         for access in self.chosen.blocked:
             found = reach.box(access.tensor, [statement])
             if found is not None:
@@ -241,25 +253,17 @@ class BlockMapper:
     def _accumulators(
         self, tensor: str, users: list[ScopStatement], *, fetch: bool, keep: bool
     ) -> ArrayTile | None:
-        reach = Reach(self._all_around, {s.name: tuple(self.points) for s in users})
+        reach = Reach(
+            self.facts.scop, self._all_around, {s.name: tuple(self.points) for s in users}
+        )
         found = reach.box(tensor, users)
         if found is None:
             return None
-        last = self._vector_dimension(tensor, users)
-        lanes = 1 if self.chosen is None else self.chosen.lanes
+        last, lanes, chosen = None, 1, self.chosen
+        if chosen is not None:
+            lanes = chosen.lanes
+            last = None if chosen.reduced else vector_dimension(chosen, tensor, users)
         return register_tile(tensor, found.sizes, last, lanes, fetch=fetch, keep=keep)
-
-    def _vector_dimension(self, tensor: str, users: Iterable[ScopStatement]) -> int | None:
-        """The dimension of a target along the vector."""
-        if self.chosen is None or self.chosen.reduced:
-            return None
-        for s in users:
-            variable = self.chosen.vector.values[s.name].variable
-            if s.write.tensor == tensor:
-                for d, subscript in enumerate(s.write.subscripts):
-                    if subscript is not None and variable in subscript.terms:
-                        return d
-        return None
 
     # --- long reductions ------------------------------------------------------------------------
 
@@ -270,38 +274,32 @@ class BlockMapper:
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
         dtype = self.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
-        if dtype != compute_dtype(dtype) or self._pads() or self._staged() is not None:
+        buffers = self._buffers
+        if dtype != compute_dtype(dtype) or buffers.pads or buffers.staged is not None:
             return None
         member = max(main.reduction, key=lambda m: extent(m, main.statement))
         size, wanted = extent(member, main.statement), self.options.reduction_tile
-        packs = self._packs()
-        if wanted is None and packs and self.outermost:
-            bytes_ = self._panel_bytes(packs)
-            if bytes_ > self.device.l2 // 2:
-                wanted = max(64, size * (self.device.l2 // 4) // bytes_)
+        room = self.device.l2 // 2
+        if wanted is None and self.outermost and buffers.panel_bytes > room:
+            wanted = max(64, size * (room // 2) // buffers.panel_bytes)
         return (member, wanted) if wanted is not None and wanted < size else None
 
     def _in_steps(self, member: Member, size: int) -> Node:
         """The block with part of a reduction outside of the loops over rows: what starts the
         targets, the parts one after the other, and what follows."""
-        assert self.chosen is not None
-        main = self.block.main
+        main, buffers = self.block.main, self._buffers
         outer, inner = tile(member, size)
         parts = tuple(inner if m == member else m for m in main.reduction)
         number = self.block.items.index(main)
         members = [self.outer.get(m.name, m) for m in self.block.members]
-        v_outer = self.outer[self.chosen.vector.name]
-        packs = self._packs()
-        used = [m for m in members if m != v_outer and any(self._moves(a, m) for a in packs)]
+        v_outer = self.outer[buffers.tile.vector.name]
+        used = [m for m in members if m != v_outer and buffers.moves_packs(m)]
         rows = [m for m in members if m != v_outer and m not in used]
         body = self._band(rows, self._held(Item(main.statement, parts), set()))
-        if packs:
+        if buffers.packs:
             variable = member.values[main.statement.name].variable
             steps = {} if variable is None else {variable: size}
-            tiles = (
-                packed_tile(a, self.block, self.chosen, whole=False, steps=steps) for a in packs
-            )
-            body = Promotion(tuple(tiles), body)
+            body = Promotion(buffers.packed(whole=False, steps=steps), body)
         children: list[Node] = [Band((outer,), True, body)]
         for items, place in ((self.block.items[:number], 0), (self.block.items[number + 1 :], 2)):
             if items:
@@ -320,33 +318,57 @@ class BlockMapper:
                 ends = (self.chosen.row, self.chosen.vector)
                 last = [self.outer.get(m.name, m) for m in ends if m is not None]
                 members = [*(m for m in members if m not in last), *last]
+            else:
+                members = self._as_read(members)
             return self._band(self._shared(members), body)
+        buffers = self._buffers
         v_outer = self.outer[self.chosen.vector.name]
         row = self.chosen.row
         u_outer = None if row is None else self.outer.get(row.name, row)
         others = [m for m in members if m not in (v_outer, u_outer)]
         inner = [] if u_outer is None else [u_outer]
-        packs = self._packs()
-        used = [m for m in others if any(self._moves(a, m) for a in packs)]
-        local = self._packs_locally(packs, used, v_outer)
-        if packs and not local:
-            self.shared += [packed_tile(a, self.block, self.chosen, whole=True) for a in packs]
-        staged = self._staged()
+        used = [m for m in others if buffers.moves_packs(m)]
+        local = (
+            buffers.packs_locally(used, v_outer)
+            if self.outermost
+            else buffers.packs_inside(self.around, used)
+        )
+        if not local:
+            self.shared += buffers.packed(whole=True)
         node = self._band(inner, body)
-        if staged is not None:
-            node = Promotion((staged,), node)
+        if buffers.staged is not None:
+            node = Promotion((buffers.staged,), node)
         if local:
-            node = self._padded(node, inner)
+            node = buffers.padded(node, inner)
             node = self._band([m for m in others if m not in used], node)
-            tiles = (packed_tile(a, self.block, self.chosen, whole=False) for a in packs)
-            node = Promotion(tuple(tiles), node)
+            node = Promotion(buffers.packed(whole=False), node)
             return self._band(self._shared([*used, v_outer]), node)
-        if self._pads():
-            node = self._padded(self._band([v_outer], node), [v_outer, *inner])
+        if buffers.pads:
+            others, window = buffers.window(others)
+            node = self._band([*window, v_outer], node)
+            node = buffers.padded(node, [v_outer, *inner], window)
             return self._band(self._shared(others), node)
-        if staged is not None:
+        if buffers.staged is not None:
             return self._band(self._shared([*others, v_outer]), node)
         return self._band(self._shared([*others, v_outer, *inner]), body)
+
+    def _as_read(self, members: list[Member]) -> list[Member]:
+        """The members of a copy in the order of what it reads, if it reads and writes whole
+        lines: these may be written in any order, but those that follow each other are read ahead
+        of time."""
+        statement, chosen = self.block.main.statement, self.chosen
+        reads = [a for a in statement.reads if a.site >= 0]
+        if chosen is None or chosen.reduced or len(self.block.items) > 1 or len(reads) != 1:
+            return members
+        v = self.block.variable(chosen.vector)
+        contiguous = all(self.facts.stride(a, v) == 1 for a in (reads[0], statement.write))
+        row = self.block.extent(chosen.vector) * self.facts.bits(statement) // 8
+        steps = [self.facts.stride(reads[0], self.block.variable(m)) for m in members]
+        known = [abs(step) for step in steps if step is not None]
+        if not contiguous or row < LINE or len(known) < len(steps):
+            return members
+        order = sorted(range(len(members)), key=lambda place: -known[place])
+        return [members[place] for place in order]
 
     def _shared(self, members: list[Member]) -> list[Member]:
         """The members, the leading ones for threads where they do not depend on each other."""
@@ -354,128 +376,13 @@ class BlockMapper:
             return members
         parallel: list[Member] = []
         for m in members:
-            if not m.coincident or self._parts(parallel) >= 64 * self.device.threads:
+            if not m.coincident or iterations(parallel, self.block) >= 64 * self.device.threads:
                 break
             parallel.append(replace(m, role=PARALLEL))
         return [*parallel, *members[len(parallel) :]]
 
-    def _parts(self, members: Iterable[Member]) -> int:
-        return prod(count(m, self.block.extent(_whole(m))) for m in members)
-
     def _band(self, members: Several[Member], child: Node) -> Node:
         return Band(tuple(members), True, child) if members else child
-
-    # --- packing --------------------------------------------------------------------------------
-
-    def _packs(self) -> list[Access]:
-        """The reads to pack, one a tensor, if all reads of the tensor in the block are alike."""
-        assert self.chosen is not None
-        found: dict[str, Access] = {}
-        for access in self.chosen.packed:
-            alike = all(
-                a.subscripts == access.subscripts
-                for item in self.block.items
-                for a in item.statement.reads
-                if a.tensor == access.tensor
-            )
-            if alike and access.tensor not in self.written:
-                found.setdefault(access.tensor, access)
-        return list(found.values())
-
-    def _moves(self, access: Access, member: Member) -> bool:
-        return self.facts.uses(access, self.block.variable(member))
-
-    def _packs_locally(self, packs: list[Access], used: list[Member], v_outer: Member) -> bool:
-        """Whether each thread packs what it needs: the loops that the panels depend on are
-        outermost, enough of them for all threads, and a panel stays in the cache."""
-        if not packs or not self.outermost or self.chosen is None:
-            return False
-        if any(not self._moves(a, m) for a in packs for m in used):
-            return False
-        parts = self._parts((*used, v_outer))
-        return parts >= MIN_PARTS and self._panel_bytes(packs) <= self.device.l2 * 3 // 4
-
-    def _panel_bytes(self, packs: list[Access]) -> int:
-        assert self.chosen is not None
-        tiles = [packed_tile(a, self.block, self.chosen, whole=False) for a in packs]
-        return sum(prod(t.shape) for t in tiles) * self.facts.bits(self.block.main.statement) // 8
-
-    # --- padded reads and staged writes -----------------------------------------------------------
-
-    def _pads(self) -> list[tuple[Access, int | float | bool]]:
-        """The padded reads of the main statement, if all others of the tensor are alike."""
-        statement = self.block.main.statement
-        return [
-            (access, fill)
-            for access, fill in self.facts.padded(statement)
-            if access.tensor not in self.written
-            and all(a == access for a in statement.reads if a.tensor == access.tensor)
-            and not any(
-                a.tensor == access.tensor
-                for item in self.block.items
-                if item is not self.block.main
-                for a in item.statement.reads
-            )
-        ]
-
-    def _padded(self, node: Node, inner: list[Member]) -> Node:
-        """Padded reads come from a buffer that holds the padding too."""
-        main = self.block.main
-        statement = main.statement
-        inside = [*map(_whole, inner), *(m for m in self.points if _whole(m) not in inner)]
-        reach = Reach(self._all_around, {statement.name: (*inside, *main.reduction)})
-        tiles = []
-        for access, fill in self._pads():
-            found = reach.box(access.tensor, [statement])
-            size = self.facts.bits(statement) // 8
-            if found is not None and prod(found.sizes) * size <= self.device.l2 // 2:
-                sizes = self._rounded(access, found.sizes)
-                lanes = self.device.lanes(self.facts.bits(statement))
-                tiles.append(padded_tile(access, sizes, lanes, fill))
-        return Promotion(tuple(tiles), node) if tiles else node
-
-    def _rounded(self, access: Access, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """The sizes of a box with what the last tiles, which may not be full, read beyond it."""
-        assert self.chosen is not None
-        result = list(sizes)
-        width = self.chosen.vectors * self.chosen.lanes
-        for member, step in ((self.chosen.vector, width), (self.chosen.row, self.chosen.rows)):
-            if member is None:
-                continue
-            whole, variable = self.block.extent(member), self.block.variable(member)
-            beyond = -(-whole // step) * step - whole
-            for d, subscript in enumerate(access.subscripts):
-                if subscript is not None and variable is not None:
-                    result[d] += beyond * abs(subscript.terms.get(variable, 0))
-        return tuple(result)
-
-    def _staged(self) -> ArrayTile | None:
-        """A tile of the target where that is strided along the vector: all rows, in which it is
-        contiguous, of one panel."""
-        assert self.chosen is not None
-        main, row = self.block.main.statement, self.chosen.row
-        v = self.block.variable(self.chosen.vector)
-        if self.facts.stride(main.write, v) == 1 or not main.accumulates or row is None:
-            return None
-        if self.facts.stride(main.write, self.block.variable(row)) != 1:
-            return None
-        tensor = main.write.tensor
-        statements = [item.statement for item in self.block.items]
-        users = [s for s in statements if touches(s, tensor)]
-        points = [p for p in self.points if p.name != row.name]
-        rows = _whole(row) if row.span is None else row
-        reach = Reach(self._all_around, {s.name: (rows, *points) for s in users})
-        found, last = reach.box(tensor, users), self._vector_dimension(tensor, users)
-        if found is None or last is None or prod(found.sizes) * 4 > self.device.l2 // 4:
-            return None
-        return staged_tile(
-            tensor,
-            found.sizes,
-            last,
-            self.chosen.lanes,
-            fetch=not is_written_first(tensor, users),
-            keep=is_needed_later(tensor, [s.name for s in statements], self.facts),
-        )
 
 
 def _vector(member: Member, chosen: RegisterTile) -> tuple[Member, list[Member]]:
@@ -485,8 +392,3 @@ def _vector(member: Member, chosen: RegisterTile) -> tuple[Member, list[Member]]
         return outer, [replace(inner, role=VECTOR)]
     several, single = tile(inner, chosen.lanes)
     return outer, [replace(several, role=UNROLL), replace(single, role=VECTOR)]
-
-
-def _whole(member: Member) -> Member:
-    """The member that a tile or point member is a digit of."""
-    return replace(member, step=1, span=None, role=SERIAL)

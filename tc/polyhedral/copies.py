@@ -15,6 +15,10 @@ from tc.polyhedral.schedule import ArrayTile, Axis
 from tc.polyhedral.state import Placed, State
 from tc.semantics.affine import Linear
 
+FEW = 5
+"""Vectors in a row of a tile up to which the row is copied without a loop: only those at its ends
+then have tests of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
@@ -95,7 +99,8 @@ def _nests(tile: ArrayTile, rows: int) -> list[list[_Loop]]:
         return [[*unrolled, *_chunks(last, tile.layout[last], tile.lanes, "unroll")[0]]]
     if rows in (-1, last) or tile.lanes == 1:
         outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]
-        return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], tile.lanes, "")]
+        few = "unroll" if tile.layout[last].size < FEW * tile.lanes else ""
+        return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], tile.lanes, few)]
     return [
         [*outer, *across[:-1], *along[:-1], *_block(across[-1], along[-1])]
         for across in _chunks(rows, tile.layout[rows], tile.lanes, "")

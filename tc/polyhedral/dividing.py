@@ -8,19 +8,16 @@ each is rounded once less. Statements with checks stay.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 from math import prod
 
-from tc.polyhedral.rewriting import add_statement, unused_sites
+from tc.polyhedral.rewriting import Rewriting
 from tc.semantics.program import (
     Binary,
     Expr,
     Index,
-    Read,
     ShapedProgram,
     ShapedStatement,
     Statement,
-    Tensor,
     walk,
 )
 
@@ -32,13 +29,23 @@ def divide_last(shaped: ShapedProgram) -> ShapedProgram:
     """The program with quotients by what does not depend on the sum taken out of sums.
 
     The temporaries are named after the target ("m.q0"); the statement that divides keeps its
-    name.
+    name. A program in which nothing is divided is returned as it is.
+
+    What R5 does not bound may differ, as it may for `factor`: the sum may overflow where the
+    quotients do not, and what was NaN only because infinite quotients of both signs met, or 0 / 0,
+    may become infinite.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check import check
+    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.source import Source
+    >>> source = Source("def f(float(N,D) x) -> (m) { m(n) +=! x(n,d) / D }")
+    >>> divided = divide_last(infer_ranges(check(parse(source)), {"x": (10, 20)}, {}))
+    >>> [statement.text for statement in divided.program.statements]
+    ['m.q0(n) +=! x(n, d)', 'm(n) = m.q0(n) / D']
     """
-    for position in reversed(range(len(shaped.statements))):
-        quotient = _quotient(shaped.statements[position])
-        if quotient is not None:
-            shaped = _divided(shaped, position, quotient)
-    return shaped
+    rewriting = Rewriting(shaped, "divided")
+    return rewriting.program(lambda old: _divided(old, rewriting))
 
 
 def _quotient(shaped_statement: ShapedStatement) -> Binary | None:
@@ -51,8 +58,7 @@ def _quotient(shaped_statement: ShapedStatement) -> Binary | None:
     match statement.rhs:
         case Binary(op="/", right=divisor, dtype=dtype) as quotient if dtype.is_float:
             same = not _depends(divisor, statement) and _depends(quotient.left, statement)
-            plain = all(isinstance(s, Index) for s in statement.subscripts)
-            return quotient if same and plain else None
+            return quotient if same else None
         case _:
             return None
 
@@ -62,38 +68,10 @@ def _depends(expr: Expr, statement: Statement) -> bool:
     return any(isinstance(e, Index) and e.name in reduction for e in walk(expr))
 
 
-def _divided(shaped: ShapedProgram, position: int, quotient: Binary) -> ShapedProgram:
-    old = shaped.statements[position]
-    statement, span = old.statement, old.statement.span
-    names = (f"{statement.target}.q{number}" for number in count())
-    target = next(name for name in names if name not in shaped.program.tensors)
-    total = replace(
-        statement,
-        name=f"{statement.name}.sum",
-        target=target,
-        init=True,
-        continues="",
-        rhs=quotient.left,
-        where=(),
-        exists=(),
-    )
-    read = Read(target, statement.subscripts, quotient.dtype, next(unused_sites(shaped)), span=span)
-    last = replace(
-        statement,
-        variables=statement.outer,
-        rhs=replace(quotient, left=read),
-        where=tuple(c for c in statement.where if c.variable in statement.outer),
-        exists=(),
-    )
-    if statement.init:
-        last = replace(last, op="=", init=False, continues="")
-    tensor = Tensor(target, quotient.dtype, len(statement.outer), "temporary", None, span=span)
-    outer = {v: old.ranges[v] for v in statement.outer}
-    return add_statement(
-        shaped,
-        position,
-        ShapedStatement(total, old.ranges, frozenset()),
-        ShapedStatement(last, outer, frozenset()),
-        tensor,
-        tuple(outer.values()),
-    )
+def _divided(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:
+    quotient = _quotient(old)
+    if quotient is None:
+        return None
+    outer, reduction = old.statement.outer, old.statement.reduction
+    total, read = rewriting.store(old, quotient.left, outer, reduction, name="sum", kind="q")
+    return [total, rewriting.remaining(old, replace(quotient, left=read), outer)]

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
-from itertools import count
 from string import ascii_lowercase
 
 from tc.polyhedral.products import MAX_FACTORS, Costs, Factor, Sum, best_order
-from tc.polyhedral.rewriting import unused_sites
+from tc.polyhedral.rewriting import Rewriting
 from tc.semantics.program import (
     Binary,
     Call,
@@ -24,18 +23,14 @@ from tc.semantics.program import (
     Extent,
     Index,
     Literal,
-    Range,
     Read,
     ShapedProgram,
     ShapedStatement,
     Size,
     Statement,
-    Tensor,
     children,
     walk,
 )
-from tc.semantics.symbolic_text import to_text
-from tc.source import Source, Span
 
 COSTS = Costs()
 
@@ -70,6 +65,7 @@ def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check import check
     >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.source import Source
     >>> head = "def f(float(N,K) A, float(K,L) B, float(L) x) -> (y)"
     >>> source = Source(head + "{ y(i) +=! A(i,k) * B(k,l) * x(l) }")
     >>> shapes = {"A": (100, 100), "B": (100, 100), "x": (100,)}
@@ -79,12 +75,13 @@ def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
     S0.a y.t0(k) +=! B(k, l) * x(l)
     S0 y(i) +=! A(i, k) * y.t0(k)
     """
-    builder = _Builder(shaped)
-    statements: list[ShapedStatement] = []
-    for statement in shaped.statements:
-        found = _find_order(statement, shaped, costs)
-        statements += (statement,) if found is None else builder.statements(statement, *found)
-    return builder.program(statements) if builder.tensors else shaped
+    rewriting = Rewriting(shaped, "factored")
+
+    def factored(old: ShapedStatement) -> list[ShapedStatement] | None:
+        found = _find_order(old, shaped, costs)
+        return None if found is None else _Factored(rewriting, old, *found).made()
+
+    return rewriting.program(factored)
 
 
 # --- what can be factored ---------------------------------------------------------------------
@@ -179,112 +176,51 @@ def _largest_temporary(
 # --- the factored program ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Rewrite:
-    """A statement, its factors, and the statements put before it so far."""
+@dataclass
+class _Factored:
+    """A statement whose sum gets an order, its factors, and the statements put before it."""
 
+    rewriting: Rewriting
     old: ShapedStatement
+    order: Sum
     groups: tuple[_Group, ...]
     before: list[ShapedStatement] = field(default_factory=list)
 
-
-class _Builder:
-    """Makes statements of orders, and collects the temporaries that they need."""
-
-    def __init__(self, shaped: ShapedProgram) -> None:
-        self.shaped = shaped
-        self.tensors: dict[str, Tensor] = {}
-        self.sizes: dict[str, tuple[Range, ...]] = {}
-        self.sites = unused_sites(shaped)
-
-    def program(self, statements: list[ShapedStatement]) -> ShapedProgram:
-        shaped, program = self.shaped, self.shaped.program
-        shapes = {name: tuple(r.end for r in sizes) for name, sizes in self.sizes.items()}
-        symbolic = {n: tuple(r.symbolic_end for r in sizes) for n, sizes in self.sizes.items()}
-        spans = {name: tensor.span for name, tensor in self.tensors.items()}
-        return replace(
-            shaped,
-            program=replace(
-                program,
-                tensors={**program.tensors, **self.tensors},
-                temporaries=(*program.temporaries, *self.tensors),
-                statements=tuple(s.statement for s in statements),
-            ),
-            shapes={**shaped.shapes, **shapes},
-            symbolic_shapes={**shaped.symbolic_shapes, **symbolic},
-            shape_fixed_by={**shaped.shape_fixed_by, **spans},
-            statements=tuple(statements),
-        )
-
-    def statements(
-        self, old: ShapedStatement, order: Sum, groups: tuple[_Group, ...]
-    ) -> list[ShapedStatement]:
+    def made(self) -> list[ShapedStatement]:
         """The statements that store smaller sums, and the last one, which has the old name."""
-        work, statement = _Rewrite(old, groups), old.statement
-        rhs = self._product(order, work)
-        last = replace(
-            statement,
-            variables=tuple(v for v in statement.variables if v in order.variables),
-            rhs=rhs,
-            where=tuple(c for c in statement.where if c.variable in order.variables),
-            exists=(),
-        )
-        if statement.init and not last.reduction:
-            last = replace(last, op="=", init=False)
-        return [*work.before, _shaped(last, old)]
+        rhs = self._product(self.order)
+        return [*self.before, self.rewriting.remaining(self.old, rhs, self.order.variables)]
 
-    def _product(self, order: Sum, work: _Rewrite) -> Expr:
+    def _product(self, order: Sum) -> Expr:
         """The product of the operands of a sum, in text order, once smaller sums are stored."""
         operands: list[tuple[int, Expr]] = []
         for operand in order.operands:
             if isinstance(operand, Sum):
-                first = min(work.groups[n].exprs[0][0] for n in operand.factors())
-                operands.append((first, self._store(operand, work)))
+                first = min(self.groups[n].exprs[0][0] for n in operand.factors())
+                operands.append((first, self._store(operand)))
             else:
-                operands += work.groups[operand].exprs
+                operands += self.groups[operand].exprs
         operands.sort(key=lambda operand: operand[0])
-        old = work.old.statement
+        statement = self.old.statement
         return reduce(
-            lambda left, right: Binary("*", left, right, old.rhs.dtype, span=old.span),
+            lambda left, right: Binary("*", left, right, statement.rhs.dtype, span=statement.span),
             (expr for _, expr in operands),
         )
 
-    def _store(self, order: Sum, work: _Rewrite) -> Read:
+    def _store(self, order: Sum) -> Read:
         """Adds a statement that stores a sum in a new temporary; a read of that."""
-        old = work.old.statement
-        rhs = self._product(order, work)
-        outer = _dimensions(order, rhs, old)
-        summed = tuple(v for v in old.variables if v in order.variables - order.kept)
-        target = self._new_name(old.target)
-        subscripts = tuple(Index(v, span=old.span) for v in outer)
-        new = _shaped(
-            Statement(
-                name=f"{old.name}.{ascii_lowercase[len(work.before)]}",
-                target=target,
-                subscripts=subscripts,
-                outer=outer,
-                variables=(*outer, *summed),
-                op="+" if summed else "=",
-                init=bool(summed),
-                continues="",
-                rhs=rhs,
-                where=(),
-                exists=(),
-                span=old.span,
-                variable_spans=old.variable_spans,
-            ),
-            work.old,
+        statement, rhs = self.old.statement, self._product(order)
+        summed = tuple(v for v in statement.variables if v in order.variables - order.kept)
+        new, read = self.rewriting.store(
+            self.old,
+            rhs,
+            _dimensions(order, rhs, statement),
+            summed,
+            name=ascii_lowercase[len(self.before)],
+            kind="t",
         )
-        work.before.append(new)
-        span = new.statement.span
-        self.tensors[target] = Tensor(target, rhs.dtype, len(outer), "temporary", None, span=span)
-        self.sizes[target] = tuple(work.old.ranges[v] for v in outer)
-        return Read(target, subscripts, rhs.dtype, next(self.sites), span=old.span)
-
-    def _new_name(self, target: str) -> str:
-        names = (f"{target}.t{number}" for number in count())
-        taken = self.shaped.program.tensors
-        return next(name for name in names if name not in taken and name not in self.tensors)
+        self.before.append(new)
+        return read
 
 
 def _dimensions(order: Sum, rhs: Expr, old: Statement) -> tuple[str, ...]:
@@ -294,23 +230,3 @@ def _dimensions(order: Sum, rhs: Expr, old: Statement) -> tuple[str, ...]:
     read = dict.fromkeys(n.name for n in walk(rhs) if isinstance(n, Index))
     last = old.outer[-1:]
     return tuple(sorted((v for v in read if v in order.kept), key=lambda v: v in last))
-
-
-def _shaped(statement: Statement, old: ShapedStatement) -> ShapedStatement:
-    """A new statement with the ranges of the old one, and a text of its own to be shown."""
-    subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
-    target = f"{statement.target}({subscripts})" if subscripts else statement.target
-    op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
-    # a "#" would begin a comment
-    text = f"{target} {op} {to_text(statement.rhs)}".replace("#", "_")
-    source = Source(text, f"factored from {old.statement.span}")
-    variables = statement.variables
-    return ShapedStatement(
-        replace(
-            statement,
-            span=Span(source, 0, len(text)),
-            variable_spans={v: s for v, s in statement.variable_spans.items() if v in variables},
-        ),
-        {v: old.ranges[v] for v in variables},
-        frozenset(),
-    )

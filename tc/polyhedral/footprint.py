@@ -105,6 +105,16 @@ def _hull(left: Box, right: Box) -> Box | None:
     return Box(tuple(offsets), tuple(sizes))
 
 
+def values_of(member: Member, statements: Iterable[ScopStatement]) -> int:
+    """How many values a member has over statements, from its origin."""
+    ends = []
+    for statement in statements:
+        value = member.values[statement.name]
+        end = 1 if value.variable is None else statement.ranges[value.variable][1]
+        ends.append(end + value.offset)
+    return max(ends) - member.origin
+
+
 def enter(
     position: Position, member: Member, statement: str, loop: Linear, trips: int
 ) -> dict[str, Digits]:

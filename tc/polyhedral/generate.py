@@ -35,7 +35,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.verify import verify
 from tc.polyhedral.copies import fetch, write_back
-from tc.polyhedral.footprint import Box, Digits, box, enter, start
+from tc.polyhedral.footprint import Box, Digits, box, enter, start, values_of
 from tc.polyhedral.forms import add, constant_form, expression, range_of
 from tc.polyhedral.identity import identity
 from tc.polyhedral.leaves import lower_leaf
@@ -249,15 +249,7 @@ def _loop_name(member: Member) -> str:
 
 
 def _extent(member: Member, names: list[str], state: State) -> int:
-    """How many values the member has over the statements, from its origin."""
-    ends = []
-    for name in names:
-        value = member.values[name]
-        if value.variable is None:
-            ends.append(value.offset + 1)
-        else:
-            ends.append(state.positions[name][value.variable].limits[1] + value.offset)
-    return max(ends) - member.origin
+    return values_of(member, map(state.world.scop.statement, names))
 
 
 def _inside(member: Member, names: list[str], loop: Linear, trips: int, state: State) -> State:
@@ -391,7 +383,8 @@ class _Cells:
         return _unrolled(names, extents, (store,))
 
     def combine(self) -> tuple[Stmt, ...]:
-        """First those of the unrolled digits, lane by lane, then the lanes with the target."""
+        """First those of the unrolled digits, lane by lane and in pairs, so that few wait for each
+        other; then the lanes with the target."""
         state, op, world = self.state, self.statement.op, self.state.world
         dtype = compute_dtype(world.dtype(self.statement.write.tensor))
         outer = [world.names.fresh("c0", INT64) for _ in self.box.sizes]
@@ -401,12 +394,17 @@ class _Cells:
         *several, lanes = self.sizes
         lane = world.names.fresh("c0", INT64)
         stmts: list[Stmt] = []
-        zeros = tuple(integer(0) for _ in several)
-        first = Load(self.name, (*cell, *zeros, _index(lane, lanes)), dtype)
-        for digits in _others(several):
-            other = Load(self.name, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
-            body = (Store(self.name, first.indices, binary(op, first, other)),)
-            stmts += _vector(lane, lanes, body)
+        parts = [
+            Load(self.name, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
+            for digits in itertools.product(*map(range, several))
+        ]
+        first = parts[0]
+        while len(parts) > 1:
+            half = (len(parts) + 1) // 2
+            for left, right in zip(parts, parts[half:], strict=False):
+                body = (Store(self.name, left.indices, binary(op, left, right)),)
+                stmts += _vector(lane, lanes, body)
+            parts = parts[:half]
         offsets = self.box.offsets
         element = tuple(
             add(o, Linear(0, {n: 1}) if e > 1 else constant_form(0))
@@ -425,11 +423,6 @@ class _Cells:
         if tests:
             final = (If(reduce(logical_and, tests), final),)
         return _unrolled(outer, self.box.sizes, (*stmts, *final), last="unroll")
-
-
-def _others(sizes: list[int]) -> Iterator[tuple[int, ...]]:
-    """All digits but (0, ..., 0)."""
-    return (d for d in itertools.product(*map(range, sizes)) if any(d))
 
 
 def _index(name: str, extent: int) -> Expr:

@@ -30,7 +30,7 @@ def hoist(node: Node) -> Node:
             first, inside, last = _parts(child, members[-1])
             if not (first or last) or not inside:
                 return Band(members, permutable, child)
-            loop = hoist(Band(members[-1:], permutable, _sequence(inside)))
+            loop = Band(members[-1:], permutable, _sequence(inside))
             parts = _sequence([*first, loop, *last])
             rest = members[:-1]
             return hoist(Band(rest, permutable, parts)) if rest else parts

@@ -18,6 +18,8 @@ from tc.device import Device, host
 from tc.kernel.contract import contract
 from tc.kernel.finish import finish
 from tc.kernel.ir import Kernel
+from tc.kernel.prefetch import prefetch
+from tc.kernel.stream import stream
 from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
 from tc.polyhedral.blocks import Facts
@@ -148,7 +150,8 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
         supports=lambda call: device.fma and has_vector_form(call.function, call.dtype.scalar),
         unroll_limit=options.mapping.unroll,
     )
-    return expand_calls(contract(kernel) if device.fma else kernel)
+    kernel = expand_calls(contract(kernel) if device.fma else kernel)
+    return prefetch(stream(kernel, device.shared_cache), device.l2)
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

@@ -12,8 +12,9 @@ from math import prod
 
 from tc.device import Device
 from tc.options import MappingOptions
-from tc.polyhedral.block_mapping import MIN_PARTS, BlockMapper
-from tc.polyhedral.blocks import Facts, block_of, extent
+from tc.polyhedral.block_buffers import MIN_PARTS
+from tc.polyhedral.block_mapping import BlockMapper
+from tc.polyhedral.blocks import Block, Facts, block_of, extent
 from tc.polyhedral.footprint import below
 from tc.polyhedral.promotion import Reach, local_tiles
 from tc.polyhedral.schedule import (
@@ -78,13 +79,9 @@ class _Mapper:
     def cluster(self, node: Node) -> Node:
         members, child = _opened(node)
         block = block_of(members, child, self.facts.scop)
-        if block is None:
-            return self._nest(members, child)
-        return self._block(members, child, outermost=True)
+        return self._nest(members, child) if block is None else self._block(block, outermost=True)
 
-    def _block(self, members: tuple[Member, ...], child: Node, *, outermost: bool = False) -> Node:
-        block = block_of(members, child, self.facts.scop)
-        assert block is not None
+    def _block(self, block: Block, *, outermost: bool = False) -> Node:
         written = frozenset(self.facts.scop.statement(n).write.tensor for n in self.inside)
         chosen = choose_tile(block, self.facts, self.device, self.options, written)
         mapper = BlockMapper(
@@ -123,7 +120,7 @@ class _Mapper:
         before, self.around = self.around, (*self.around, *members)
         inner: Node = Sequence(tuple(self._part(part, points) for part in parts))
         inside = {n: (*points, *inner_members) for n, inner_members in below(child).items()}
-        reach = Reach(self.around, inside)
+        reach = Reach(self.facts.scop, self.around, inside)
         tiles = tuple(local_tiles(set(leaves(child)), reach, self.facts, self.device.l2 // 2))
         self.around = before
         return Promotion(tiles, inner) if tiles and members else inner
@@ -132,8 +129,9 @@ class _Mapper:
         members, child = _opened(node)
         names = list(leaves(node))
         own = tuple(m for m in points if all(m.values[n].variable for n in names))
-        if block_of((*own, *members), child, self.facts.scop) is not None:
-            return self._block((*own, *members), child)
+        block = block_of((*own, *members), child, self.facts.scop)
+        if block is not None:
+            return self._block(block)
         if not members and isinstance(node, Band):  # loops whose iterations depend on each other
             return Band(node.members, node.permutable, self._parts(node.members, node.child, own))
         inner = self._parts(members, child, own)

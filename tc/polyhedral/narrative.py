@@ -10,7 +10,9 @@ from textwrap import fill
 from tc.device import Device
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Kernel
+from tc.kernel.prefetch import prefetches
 from tc.kernel.printer import to_text as kernel_text
+from tc.kernel.stream import streams
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import Node
@@ -243,11 +245,21 @@ def _kernel(story: Story) -> str:
     marked, kernel = story.lowering.marked, story.lowering.kernel
     if kernel == marked:
         return "The loops are printed as they are."
-    return _after(
+    words = (
         "Vector loops became vectors, unrolled ones straight-line code, registers variables; this"
-        " is printed by the backend.",
-        kernel_text(kernel),
+        " is printed by the backend."
     )
+    if streams(kernel):
+        words += (
+            f" Stores with `stream` go past the caches: {_memory(story.device.shared_cache)} are"
+            " too few to keep what is read and written until it is used again."
+        )
+    if prefetches(kernel):
+        words += (
+            " `prefetch` names elements that a later iteration reads: they are anywhere in tensors"
+            f" larger than {_memory(story.device.l2)}, so the processor does not foresee them."
+        )
+    return _after(words, kernel_text(kernel))
 
 
 def _estimated(story: Story) -> str:

@@ -9,21 +9,24 @@ tiles an input with its padding; local tiles a temporary that no one else sees.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tc.polyhedral.blocks import Block, Facts
-from tc.polyhedral.footprint import Box, Digits, box
-from tc.polyhedral.schedule import ArrayTile, Axis, Member
-from tc.polyhedral.scop import Access, ScopStatement
+from tc.polyhedral.footprint import Box, Position, box, enter, start, values_of
+from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
+from tc.polyhedral.scop import Access, Scop, ScopStatement
 from tc.polyhedral.tiles import RegisterTile
 from tc.semantics.affine import Linear
 
 
 @dataclass(frozen=True)
 class Reach:
-    """`around`: members that are fixed; `inside`, by statement: those that run below the node."""
+    """`around`: members outside of the node, outermost first; `inside`, by statement: those, or
+    digits of those, that run below it. A whole member there is one whose values all occur below, or
+    all of a tile around."""
 
+    scop: Scop
     around: tuple[Member, ...]
     inside: Mapping[str, tuple[Member, ...]]
 
@@ -36,20 +39,53 @@ class Reach:
             if access.tensor == tensor
         )
 
-    def _position(self, statement: ScopStatement) -> dict[str, Digits]:
-        name, position = statement.name, {}
-        for v, (begin, end) in statement.ranges.items():
-            span, loop = 1, f"{name}.{v}"
-            for m in self.around:
-                if name in m.values and m.values[name].variable == v:
-                    loop = m.name
-            for m in self.inside.get(name, ()):
-                if m.values[name].variable == v:
-                    loop = m.name
-                    span = max(span, end - begin if m.span is None else m.span)
-            base = Linear(begin, {}) if span >= end - begin else Linear(0, {loop: 1})
-            position[v] = Digits(base, span, (begin, end), exact=True)
+    def always(self, statement: ScopStatement) -> bool:
+        """Whether a statement runs in each iteration of the loops around."""
+        for member in self.around:
+            value = member.values.get(statement.name)
+            several = values_of(member, map(self.scop.statement, member.values))
+            if value is None or member.span is not None:
+                continue
+            begin, end = (0, 1) if value.variable is None else statement.ranges[value.variable]
+            first = begin + value.offset - member.origin
+            last = first + end - begin - 1
+            if first >= member.step or last // member.step < (several - 1) // member.step:
+                return False
+        return True
+
+    def _position(self, statement: ScopStatement) -> Position:
+        """Where the walk that makes the loops will stand at the node."""
+        position = start(statement)
+        for member in self.around:
+            digit = self._outer_digit(member, statement.name)
+            if digit is not None:
+                statements = map(self.scop.statement, member.values)
+                several = count(digit, values_of(member, statements)) > 1
+                loop = Linear(0, {f"{digit.name}.{digit.step}": 1} if several else {})
+                position = enter(position, digit, statement.name, loop, 1 + several)
         return position
+
+    def _outer_digit(self, member: Member, name: str) -> Member | None:
+        """What of a member around the node is fixed there; None if nothing is."""
+        value = member.values.get(name)
+        if value is None or value.variable is None:
+            return None
+        below = [m for m in self.inside.get(name, ()) if m.values[name].variable == value.variable]
+        if any(m.span is None for m in below):
+            return member if self._has_tile(member, name) else None
+        step = max((member.step, *(m.span for m in below if m.span is not None)))
+        return (
+            None if member.span is not None and step >= member.span else replace(member, step=step)
+        )
+
+    def _has_tile(self, member: Member, name: str) -> bool:
+        """Whether a member counts tiles, inside of which another runs."""
+        variable = member.values[name].variable
+        return member.span is None and any(
+            m.span == member.step and m.values[name].variable == variable
+            for m in self.around
+            if name in m.values
+        )
 
 
 def touches(statement: ScopStatement, tensor: str) -> bool:
@@ -103,6 +139,8 @@ def local_tiles(
         found = reach.box(tensor, users)
         if found is None or not is_written_first(tensor, users):
             continue
+        if not all(map(reach.always, users)):
+            continue  # the small buffer would be read in iterations that write nothing to it
         if prod(found.sizes) * max(program.tensors[tensor].dtype.bytes, 4) <= most_bytes:
             layout = tuple(Axis(d, 1, n) for d, n in enumerate(found.sizes))
             name = f"{tensor}_local"

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, count
 
+from tc.dtypes import DType
 from tc.semantics.program import (
     Binary,
     Call,
     Compare,
     Convert,
     Expr,
+    Index,
     Logical,
     Range,
     Read,
     Select,
     ShapedProgram,
     ShapedStatement,
+    Statement,
     Tensor,
     Unary,
     walk,
 )
+from tc.semantics.symbolic_text import to_text
+from tc.source import Source, Span
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
@@ -81,38 +86,134 @@ def unused_name(name: str, taken: Container[str]) -> str:
     return next(free for free in chain((name,), numbered) if free not in taken)
 
 
-def unused_sites(shaped: ShapedProgram) -> Iterator[int]:
+class Rewriting:
+    """A program of which some statements are replaced, and the temporaries that this takes.
+
+    `how` tells, in the sources of the statements made, what was done: "split". `sites` are
+    numbers for new reads.
+    """
+
+    def __init__(self, shaped: ShapedProgram, how: str) -> None:
+        self.shaped = shaped
+        self._how = how
+        self._tensors: dict[str, Tensor] = {}
+        self._sizes: dict[str, tuple[Range, ...]] = {}
+        self.sites = _unused_sites(shaped)
+
+    def store(
+        self,
+        old: ShapedStatement,
+        rhs: Expr,
+        outer: tuple[str, ...],
+        reduced: tuple[str, ...] = (),
+        *,
+        name: str,
+        kind: str,
+        dtype: DType | None = None,
+    ) -> tuple[ShapedStatement, Read]:
+        """A statement that stores part of what an old one computes in a new temporary, for all
+        values of `outer`, reduced over `reduced` by the operator of the old one; and a read of it.
+
+        The statement is named after the old one ("S0.name"), the temporary after its target
+        ("O.kind0"). The temporary has the type that its value is computed in, unless another is
+        given, so that `half` is still rounded once (Y8).
+        """
+        statement, span = old.statement, old.statement.span
+        target, dtype = self._new_name(f"{statement.target}.{kind}"), dtype or rhs.dtype
+        subscripts = tuple(Index(v, span=span) for v in outer)
+        new = Statement(
+            name=f"{statement.name}.{name}",
+            target=target,
+            subscripts=subscripts,
+            outer=outer,
+            variables=(*outer, *reduced),
+            op=statement.op if reduced else "=",
+            init=bool(reduced),
+            continues="",
+            rhs=rhs,
+            where=(),
+            exists=(),
+            span=span,
+            variable_spans=statement.variable_spans,
+        )
+        made = self._shaped(new, old)
+        own = made.statement.span
+        self._tensors[target] = Tensor(target, dtype, len(outer), "temporary", None, span=own)
+        self._sizes[target] = tuple(old.ranges[v] for v in outer)
+        return made, Read(target, subscripts, dtype, next(self.sites), span=span)
+
+    def remaining(
+        self, old: ShapedStatement, rhs: Expr, variables: Collection[str]
+    ) -> ShapedStatement:
+        """An old statement with another right-hand side, over some of its variables: it still
+        starts from what it started from (R2, R3)."""
+        last = replace(
+            old.statement,
+            variables=tuple(v for v in old.statement.variables if v in variables),
+            rhs=rhs,
+            where=tuple(c for c in old.statement.where if c.variable in variables),
+            exists=(),
+        )
+        if last.init and not last.reduction:
+            last = replace(last, op="=", init=False)
+        return self._shaped(last, old)
+
+    def program(
+        self, change: Callable[[ShapedStatement], Iterable[ShapedStatement] | None]
+    ) -> ShapedProgram:
+        """The program with each statement replaced by what `change` makes of it, None where it
+        stays; the very same where no temporary was made."""
+        made: list[ShapedStatement] = []
+        for old in self.shaped.statements:
+            new = change(old)
+            made += (old,) if new is None else new
+        if not self._tensors:
+            return self.shaped
+        shaped, program, statements = self.shaped, self.shaped.program, tuple(made)
+        shapes = {name: tuple(r.end for r in sizes) for name, sizes in self._sizes.items()}
+        symbolic = {n: tuple(r.symbolic_end for r in sizes) for n, sizes in self._sizes.items()}
+        spans = {name: tensor.span for name, tensor in self._tensors.items()}
+        return replace(
+            shaped,
+            program=replace(
+                program,
+                tensors={**program.tensors, **self._tensors},
+                temporaries=(*program.temporaries, *self._tensors),
+                statements=tuple(s.statement for s in statements),
+            ),
+            shapes={**shaped.shapes, **shapes},
+            symbolic_shapes={**shaped.symbolic_shapes, **symbolic},
+            shape_fixed_by={**shaped.shape_fixed_by, **spans},
+            statements=statements,
+        )
+
+    def _new_name(self, prefix: str) -> str:
+        names = (f"{prefix}{number}" for number in count())
+        taken = self.shaped.program.tensors
+        return next(name for name in names if name not in taken and name not in self._tensors)
+
+    def _shaped(self, statement: Statement, old: ShapedStatement) -> ShapedStatement:
+        """A new statement with the ranges of the old one, and a text of its own to be shown."""
+        subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
+        target = f"{statement.target}({subscripts})" if subscripts else statement.target
+        op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
+        # a "#" would begin a comment
+        text = f"{target} {op} {to_text(statement.rhs)}".replace("#", "_")
+        source = Source(text, f"{self._how} from {old.statement.span}")
+        variables, spans = statement.variables, statement.variable_spans
+        return ShapedStatement(
+            replace(
+                statement,
+                span=Span(source, 0, len(text)),
+                variable_spans={v: s for v, s in spans.items() if v in variables},
+            ),
+            {v: old.ranges[v] for v in variables},
+            frozenset(),
+        )
+
+
+def _unused_sites(shaped: ShapedProgram) -> Iterator[int]:
     """Numbers that identify no read or division of a program yet."""
     exprs = (e for s in shaped.program.statements for e in (s.rhs, *s.exists))
     sites = (n.site for e in exprs for n in walk(e) if isinstance(n, (Read, Binary)))
     yield from count(max(sites, default=-1) + 1)
-
-
-def add_statement(
-    shaped: ShapedProgram,
-    position: int,
-    new: ShapedStatement,
-    changed: ShapedStatement,
-    tensor: Tensor,
-    sizes: tuple[Range, ...],
-) -> ShapedProgram:
-    """The program with `new`, which writes the new temporary `tensor`, before the statement at a
-    position, which becomes `changed`."""
-    statements = (*shaped.statements[:position], new, changed, *shaped.statements[position + 1 :])
-    program = replace(
-        shaped.program,
-        tensors={**shaped.program.tensors, tensor.name: tensor},
-        temporaries=(*shaped.program.temporaries, tensor.name),
-        statements=tuple(s.statement for s in statements),
-    )
-    return replace(
-        shaped,
-        program=program,
-        shapes={**shaped.shapes, tensor.name: tuple(r.end for r in sizes)},
-        symbolic_shapes={
-            **shaped.symbolic_shapes,
-            tensor.name: tuple(r.symbolic_end for r in sizes),
-        },
-        shape_fixed_by={**shaped.shape_fixed_by, tensor.name: tensor.span},
-        statements=statements,
-    )

@@ -7,25 +7,19 @@ R5 allows the order, as it allows any. Statements with checks keep theirs.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import count
 from math import prod
 
-from tc.polyhedral.rewriting import add_statement, unused_sites
-from tc.semantics.program import (
-    Index,
-    Read,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-    Tensor,
-)
+from tc.polyhedral.rewriting import Rewriting
+from tc.semantics.program import ShapedProgram, ShapedStatement
 
 FEW = 8
 """Elements of a target up to which there is nothing parallel in it."""
 
 PARTS = 16
-"""Partial reductions that must be gained."""
+"""Partial reductions that must be gained for each element."""
+
+LEFT = 32
+"""Steps that must be left in each of them: with fewer, storing the parts costs more."""
 
 LONG = 1 << 15
 """Steps of a reduction from which it is worth splitting."""
@@ -35,66 +29,44 @@ def split(shaped: ShapedProgram) -> ShapedProgram:
     """The program with long reductions to few elements split along one variable.
 
     The temporaries are new, named after the target ("s.p0"); the statement that combines them
-    keeps its name.
+    keeps its name. A program in which nothing is split is returned as it is.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check import check
+    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.source import Source
+    >>> source = Source("def f(float(I,J) X) -> (s) { s +=! X(i,j) }")
+    >>> parts = split(infer_ranges(check(parse(source)), {"X": (1000, 1000)}, {}))
+    >>> [statement.text for statement in parts.program.statements]
+    ['s.p0(i) +=! X(i, j)', 's +=! s.p0(i)']
     """
-    for position in reversed(range(len(shaped.statements))):
-        variable = _variable(shaped.statements[position])
-        if variable is not None:
-            shaped = _split(shaped, position, variable)
-    return shaped
+    rewriting = Rewriting(shaped, "split")
+    return rewriting.program(lambda old: _split(old, rewriting))
 
 
 def _variable(shaped_statement: ShapedStatement) -> str | None:
-    """The variable to split along: the first of at least PARTS values, if it is worthwhile."""
+    """The variable to split along, if that is worthwhile: the first of as many values as give
+    enough parts, and parts long enough."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
     if statement.op == "=" or shaped_statement.checked or shaped_statement.is_empty:
         return None
     elements = prod(ranges[v].extent for v in statement.outer)
     steps = prod(ranges[v].extent for v in statement.reduction)
-    if elements > FEW or steps < LONG or len(statement.reduction) < 2:
+    if elements > FEW or steps < LONG:
         return None
-    if any(isinstance(s, Index) is False for s in statement.subscripts):
-        return None
-    fitting = (v for v in statement.reduction if ranges[v].extent >= PARTS and not ranges[v].begin)
-    return next(fitting, None)
+    for variable in statement.reduction:
+        parts = ranges[variable].extent
+        # a temporary has its elements from 0, and all must be written
+        if parts >= PARTS and steps >= LEFT * parts and ranges[variable].begin == 0:
+            return variable
+    return None
 
 
-def _split(shaped: ShapedProgram, position: int, variable: str) -> ShapedProgram:
-    old = shaped.statements[position]
-    statement, span = old.statement, old.statement.span
-    names = (f"{statement.target}.p{number}" for number in count())
-    target = next(name for name in names if name not in shaped.program.tensors)
+def _split(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:
+    variable, statement = _variable(old), old.statement
+    if variable is None:
+        return None
     outer = (*statement.outer, variable)
     rest = tuple(v for v in statement.reduction if v != variable)
-    partial = Statement(
-        name=f"{statement.name}.part",
-        target=target,
-        subscripts=tuple(Index(v, span=span) for v in outer),
-        outer=outer,
-        variables=(*outer, *rest),
-        op=statement.op,
-        init=True,
-        continues="",
-        rhs=statement.rhs,
-        where=(),
-        exists=(),
-        span=span,
-        variable_spans=statement.variable_spans,
-    )
-    read = Read(
-        target,
-        tuple(Index(v, span=span) for v in outer),
-        statement.rhs.dtype,
-        next(unused_sites(shaped)),
-        span=span,
-    )
-    combined = replace(statement, variables=outer, rhs=read, where=(), exists=())
-    tensor = Tensor(target, statement.rhs.dtype, len(outer), "temporary", None, span=span)
-    return add_statement(
-        shaped,
-        position,
-        ShapedStatement(partial, old.ranges, frozenset()),
-        ShapedStatement(combined, {v: old.ranges[v] for v in outer}, frozenset()),
-        tensor,
-        tuple(old.ranges[v] for v in outer),
-    )
+    partial, read = rewriting.store(old, statement.rhs, outer, rest, name="part", kind="p")
+    return [partial, rewriting.remaining(old, read, outer)]

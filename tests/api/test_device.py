@@ -64,3 +64,49 @@ def test_speeds_decide_nothing() -> None:
     assert fast == tc.Device(vector_bits=256)
     assert repr(fast) == repr(tc.Device(vector_bits=256))
     assert fast != tc.Device(vector_bits=512)
+
+
+def describe_caches(machine: Path, number: int, *caches: tuple[int, str, str, str]) -> None:
+    """The caches of a processor: level, type, size, and who shares it."""
+    for index, (level, kind, size, sharers) in enumerate(caches):
+        folder = machine / f"cpu{number}" / "cache" / f"index{index}"
+        folder.mkdir(parents=True)
+        (folder / "level").write_text(f"{level}\n")
+        (folder / "type").write_text(f"{kind}\n")
+        (folder / "size").write_text(f"{size}\n")
+        (folder / "shared_cpu_list").write_text(f"{sharers}\n")
+
+
+def test_caches_of_all_processors(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_CACHES", machine / "cpu0" / "cache")
+    for number, own, all_ in ((0, "0,2", "0,2"), (1, "1,3", "1,3"), (2, "0,2", "0,2")):
+        describe_caches(
+            machine,
+            number,
+            (1, "Instruction", "16K", own),
+            (1, "Data", "48K", own),
+            (2, "Unified", "1024K", own),
+            (3, "Unified", "4096K", all_),
+        )
+    host = device.host()
+    assert (host.l1, host.l2, host.l3, host.l3_caches) == (48 << 10, 1 << 20, 4 << 20, 2)
+    assert host.shared_cache == 8 << 20
+    (machine / "cpu1" / "cache" / "index3" / "shared_cpu_list").unlink()
+    device.host.cache_clear()
+    assert device.host().l3_caches == 1
+
+
+@pytest.mark.parametrize("size", ["", "4M", "?K"])
+def test_an_unknown_last_cache(machine: Path, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    """It holds nothing, as far as anybody knows, so nothing depends on it."""
+    monkeypatch.setattr(device, "_CACHES", machine / "cpu0" / "cache")
+    assert (device.host().l3, device.host().shared_cache) == (0, 0)
+    describe_caches(machine, 0, (3, "Unified", size, "0-3"))
+    device.host.cache_clear()
+    assert device.host().l3 == 0
+    assert device.host().l1 == 32 << 10
+
+
+def test_the_last_caches_decide() -> None:
+    assert tc.Device(l3_caches=2) != tc.Device()
+    assert "l3_caches=2" in repr(tc.Device(l3_caches=2))

@@ -79,7 +79,7 @@ def test_several_results_and_temporaries(served: list[bool], backend: str) -> No
     a = floats(7)
     two = repeating(TWO, a, backend=backend)
     result = two(a)
-    assert (result.S == a + a).all()
+    assert (a + a == result.S).all()
     assert (result.D == 0).all()
     given = [np.empty(7, np.float32), np.empty(7, np.float32)]
     repeated = repeating(TWO, a, outputs=given, backend=backend)

@@ -20,8 +20,26 @@ from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from tc.errors import BackendError
 from tc.kernel.evaluate import evaluate
-from tc.kernel.ir import Call, Const, Failure, For, If, Kernel, Let, Load, Set, Store, Var
+from tc.kernel.ir import (
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Failure,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Select,
+    Set,
+    Store,
+    Var,
+)
 from tests.backends import test_numba as shared
+from tests.backends import test_numba_arithmetic as operations
 from tests.support.kernels import (
     I,
     address,
@@ -41,17 +59,17 @@ EXPECTED = Path(__file__).parent.parent / "expected"
 needs_compiler = pytest.mark.skipif(BACKEND.usable() is not None, reason=str(BACKEND.usable()))
 TYPES = [d for d in DTYPES.values() if d != FLOAT16]
 OPERATIONS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
-    *((shared.test_integers_wrap_and_divide_downward, (d,)) for d in shared.INTEGERS),
-    *((shared.test_comparisons, (d,)) for d in TYPES),
-    (shared.test_comparison_of_what_wraps, ()),
-    *((shared.test_float_arithmetic_is_ieee, (d,)) for d in shared.FLOATS),
-    (shared.test_nothing_is_contracted_or_reordered, ()),
-    (shared.test_bool_operations, ()),
-    (shared.test_bool_arrays_may_hold_any_byte, ()),
-    *((shared.test_casts, (d,)) for d in TYPES),
-    (shared.test_large_integers_round_once_to_float32, ()),
-    *((shared.test_to_half_rounds_to_nearest_even, (d,)) for d in (FLOAT32, FLOAT64, INT32)),
-    (shared.test_all_halves_to_float32_and_back, ()),
+    *((operations.test_integers_wrap_and_divide_downward, (d,)) for d in operations.INTEGERS),
+    *((operations.test_comparisons, (d,)) for d in TYPES),
+    (operations.test_comparison_of_what_wraps, ()),
+    *((operations.test_float_arithmetic_is_ieee, (d,)) for d in operations.FLOATS),
+    (operations.test_nothing_is_contracted_or_reordered, ()),
+    (operations.test_bool_operations, ()),
+    (operations.test_bool_arrays_may_hold_any_byte, ()),
+    *((operations.test_casts, (d,)) for d in TYPES),
+    (operations.test_large_integers_round_once_to_float32, ()),
+    *((operations.test_to_half_rounds_to_nearest_even, (d,)) for d in (FLOAT32, FLOAT64, INT32)),
+    (operations.test_all_halves_to_float32_and_back, ()),
     (shared.test_only_the_branch_taken_is_evaluated, ()),
     (shared.test_layouts_of_inputs, (5,)),
     (shared.test_locals_regions_and_temporaries, ()),
@@ -62,6 +80,7 @@ OPERATIONS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
 @pytest.fixture
 def on_c(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(shared, "BACKEND", BACKEND)
+    monkeypatch.setattr(operations, "BACKEND", BACKEND)
     return
 
 
@@ -91,11 +110,11 @@ def test_scipy_functions_are_refused_y7(name: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", shared.INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", operations.INTEGERS, ids=str)
 def test_abs_of_integers(dtype: Any) -> None:
-    x = shared.samples(dtype)
+    x = operations.samples(dtype)
     (found,) = _compute([Call("abs", (Load("a", (I,), dtype),), dtype)], a=x)
-    shared.check(found, shared.wrapped([abs(int(v)) for v in x], dtype), "abs")
+    operations.check(found, operations.wrapped([abs(int(v)) for v in x], dtype), "abs")
 
 
 def _compute(exprs: list[Any], **inputs: Any) -> list[Any]:
@@ -134,7 +153,7 @@ def test_the_end_of_a_loop_is_evaluated_once() -> None:
 
 
 def tc_sum(left: Any, right: int) -> Any:
-    return shared.Binary("+", left, integer(right), INT64)
+    return Binary("+", left, integer(right), INT64)
 
 
 @needs_compiler
@@ -194,21 +213,21 @@ def test_operations_compile_without_warnings(dtype: Any, tmp_path: Path) -> None
     a, b = Load("a", (I,), dtype), Load("b", (I,), dtype)
     zero, one = (Const(dtype.numpy.type(v).item(), dtype) for v in (0, 1))
     compare = [
-        shared.Compare(op, left, right)
-        for op in shared.RELATIONS
+        Compare(op, left, right)
+        for op in operations.RELATIONS
         for left, right in ((a, zero), (zero, a), (a, a), (a, b), (a, one))
     ]
-    casts = [shared.Cast(a, t) for t in DTYPES.values() if t not in (dtype, FLOAT16)]
+    casts = [Cast(a, t) for t in DTYPES.values() if t not in (dtype, FLOAT16)]
     arithmetic = [
-        shared.Binary(op, left, right, dtype)
+        Binary(op, left, right, dtype)
         for op in (("min", "max") if dtype == BOOL else ("+", "-", "*", "/", "%", "min", "max"))
         for left, right in ((a, b), (a, one), (one, one))
     ]
     nested = [
-        shared.Compare("==", compare[3], compare[-1]),
-        shared.Logical("||", (shared.Logical("&&", (compare[3], compare[4])), compare[-1])),
-        shared.Compare("!=", shared.Logical("!", (compare[3],)), compare[-1]),
-        shared.Select(compare[3], shared.Select(compare[4], a, b, dtype), one, dtype),
+        Compare("==", compare[3], compare[-1]),
+        Logical("||", (Logical("&&", (compare[3], compare[4])), compare[-1])),
+        Compare("!=", Logical("!", (compare[3],)), compare[-1]),
+        Select(compare[3], Select(compare[4], a, b, dtype), one, dtype),
     ]
     exprs = [*compare, *casts, *arithmetic, *nested]
     given = {"a": np.ones(9, dtype.numpy), "b": np.ones(9, dtype.numpy)}

@@ -25,6 +25,7 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -35,7 +36,7 @@ from tc.kernel.ir import (
     Unary,
     Var,
 )
-from tc.kernel.printer import expression_text, to_text
+from tc.kernel.printer import expression_text, statement_lines, to_text
 
 A, B, C = (Var(name, INT64) for name in "abc")
 P, Q = (Var(name, BOOL) for name in "pq")
@@ -128,6 +129,16 @@ def test_marks_and_vector_statements() -> None:
         "    let v: float32x4 = float32x4(0.0)",
         "    r[k, a:a + 4 if int64x4.ramp(a, 1) < int64x4(7)] = v",
     ]
+
+
+def test_streamed_store() -> None:
+    store = Store("o", (A, Ramp(A, 1, I4)), Var("v", F4), streamed=True)
+    assert list(statement_lines(store)) == ["stream o[a, a:a + 4] = v"]
+
+
+def test_prefetch() -> None:
+    stmt = Prefetch("o", (A, Ramp(A, 16, I4)))
+    assert list(statement_lines(stmt)) == ["prefetch o[a, a:a + 64:16]"]
 
 
 def test_kernel() -> None:

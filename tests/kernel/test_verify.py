@@ -105,6 +105,7 @@ def test_well_formed_vectors() -> None:
             Set("v", Select(TRUE, Var("v", F4), Bits(doubled, F4), F4)),
             Store("t", (ZERO, R), Unary("-", Var("v", F4), F4), Logical("!", (M,), B4)),
             Store("s", (R,), Cast(Var("v", F4), FLOAT16.vector(4))),
+            Store("o", (R,), V, streamed=True),
             Store("r", (I,), Reduce("max", Shuffle(V, V, (0, 7), FLOAT32.vector(2)), FLOAT32)),
             Let("any", Reduce("max", M, BOOL)),
             Let("j", Binary("&", Cast(M, I4), Ramp(I, -3, I4), I4)),
@@ -239,6 +240,18 @@ WRONG: dict[str, tuple[Stmt, str]] = {
     "store a scalar at a vector": (Store("o", (R,), A), "an index is not int64"),
     "store mask": (Store("o", (R,), V, TRUE), "the mask is bool"),
     "store mask content": (Store("o", (R,), V, Var("q", B4)), "'q' is not declared here"),
+    "stream a scalar": (
+        Store("o", (I,), A, streamed=True),
+        "no whole vector is streamed",
+    ),
+    "stream lanes of a mask": (
+        Store("o", (R,), V, M, streamed=True),
+        "no whole vector is streamed",
+    ),
+    "stream to a register": (
+        Store("r", (R,), V, streamed=True),
+        "'r' is private, and streamed",
+    ),
     "if a vector": (If(M, ()), "the condition is boolx4, not bool"),
     "mark unknown": (For("k", ZERO, FOUR, (), mark="simd"), "unknown mark 'simd'"),
     "mark bounds": (

@@ -33,6 +33,13 @@ PADDED = """
 def padded(float(N,C,H,W) x, float(M,C,3,3) w) -> (y) {
   y(n,m,h,v) +=! pad(x(n,c,h+i-1,v+j-1), 0) * w(m,c,i,j) where h in 0:H, v in 0:W
 }"""
+ROWS = "def rows(float(N,K) x, float(M,K) w) -> (y) { y(n,m) +=! x(n,k) * w(m,k) }"
+LAYERS = """
+def layers(float(B,N) x, float(O,N) v, float(P,O) w) -> (h, y) {
+  h(b,o) +=! x(b,n) * v(o,n)
+  h(b,o) = fmaxf(h(b,o), 0)
+  y(b,p) +=! h(b,o) * w(p,o)
+}"""
 DOT = "def dot(float(M,K) x, float(M,K) y) -> (s) { s +=! x(i,j) * y(i,j) }"
 
 
@@ -79,12 +86,43 @@ def test_transposes_go_through_blocks() -> None:
     assert "promote x to scratch x_block[1x16x16] (copied in)" in text
 
 
-def test_padding_is_copied_once_a_row() -> None:
+def test_padding_is_copied_once_for_several_rows() -> None:
     text = tree_of(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3))
-    assert "promote x to scratch x_padded" in text
+    assert "promote x to scratch x_padded[1x64x6x58]" in text  # 4 rows of windows of 3
+    assert "h mod 4 *" in text
+    small = tree_of(PADDED, x=(8, 64, 4, 56), w=(64, 64, 3, 3))
+    assert "promote x to scratch x_padded[1x64x3x58]" in small
     kernel = trace(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3)).kernel
     (copy,) = (b for b in kernel.buffers if b.name == "x_padded")
     assert copy.shape[1] == 64
+
+
+def test_panels_are_packed_by_the_thread_that_uses_them() -> None:
+    """Where there are as many panels as threads, or a multiple; else once for all."""
+    for panels, kind in ((2, "scratch"), (3, "temporary"), (4, "scratch"), (5, "temporary")):
+        options = Options(mapping=MappingOptions(rows=3, vectors=4))
+        lowering = trace(ROWS, options, x=(9, 200), w=(64 * panels, 200))
+        text = to_text(lowering.mapped.tree)
+        assert f"promote w to {kind} w_packed" in text
+
+
+def test_panels_that_each_iteration_needs_for_itself_are_packed_inside() -> None:
+    """What the first layer reads of a batch is its own; the weights of the second are shared."""
+    text = tree_of(LAYERS, x=(128, 128), v=(64, 128), w=(32, 64))
+    lines = text.splitlines()
+    loop = next(i for i, line in enumerate(lines) if "b div 16 parallel" in line)
+    (own,) = (i for i, line in enumerate(lines) if "promote x to scratch x_packed" in line)
+    (shared,) = (i for i, line in enumerate(lines) if "promote w to temporary w_packed" in line)
+    assert shared < loop < own
+
+
+def test_copies_run_in_the_order_of_what_they_read() -> None:
+    """Where both sides have whole lines; else the target's order stays."""
+    swapped = "def swapped(float(A,B,C,D) x) -> (y) { y(a,c,b,d) = x(a,b,c,d) }"
+    assert "[a parallel *, b parallel *, c *" in tree_of(swapped, x=(16, 16, 64, 64))
+    assert "[a parallel *, c parallel *, b" in tree_of(swapped, x=(16, 16, 64, 8))
+    two = "def two(float(A,B,C) x, float(B,A,C) z) -> (y) { y(b,a,c) = x(a,b,c) + z(b,a,c) }"
+    assert "[b parallel *, a" in tree_of(two, x=(64, 64, 64), z=(64, 64, 64))
 
 
 def test_long_reductions_to_one_element_are_split() -> None:

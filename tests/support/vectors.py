@@ -6,12 +6,14 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 
 from tc.backends.numba_cpu import NumbaBackend, NumbaKernel
 from tc.backends.numba_objects import compile_regions
 from tc.backends.numba_objects import load as load_code
 from tc.backends.numba_vectors import VectorRegion
+from tc.backends.object_files import parse_module
 from tc.dtypes import INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Expr, Failure, Kernel, Ramp
@@ -67,6 +69,20 @@ def check(kernel: Kernel, inputs: Mapping[str, Array], threads: int | None = 1) 
     for buffer in kernel.arguments:
         np.testing.assert_array_equal(found[buffer.name], expected[buffer.name], buffer.name)
     return found
+
+
+def assembly(kernel: Kernel) -> list[str]:
+    """The instructions of the only region of a kernel, for this machine."""
+    module: dict[str, Any] = {"__name__": "assembly"}
+    exec(BACKEND.emit(kernel).source, module)
+    (region,) = module["REGIONS"]
+    parsed = parse_module(region.traced("region").module())
+    machine = llvm.Target.from_triple(parsed.triple).create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3
+    )
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+    passes.getModulePassManager().run(parsed, passes)
+    return [line.strip() for line in machine.emit_assembly(parsed).splitlines()]
 
 
 def traced(function: Callable[..., None], *arrays: Array) -> None:

@@ -1,0 +1,217 @@
+"""The buffers of a block that is tiled: operands packed in the order of its vectors, inputs with
+their padding, targets that are strided along the vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from tc.device import Device
+from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.promotion import (
+    Reach,
+    is_needed_later,
+    is_written_first,
+    packed_tile,
+    padded_tile,
+    staged_tile,
+    touches,
+)
+from tc.polyhedral.schedule import SERIAL, ArrayTile, Member, Node, Promotion, count, tile
+from tc.polyhedral.scop import Access, ScopStatement
+from tc.polyhedral.tiles import RegisterTile
+
+WINDOW = 4
+"""Windows next to each other that share a padded copy."""
+
+MIN_PARTS = 8
+"""A parallel loop of fewer iterations is shared unevenly: more loops join it."""
+
+
+@dataclass(frozen=True)
+class BlockBuffers:
+    """What a block with a register tile has in buffers, and when.
+
+    `written` are the tensors that the cluster writes, `around` the members of the loops around the
+    tile, `points` those within it.
+    """
+
+    facts: Facts
+    device: Device
+    block: Block
+    tile: RegisterTile
+    written: frozenset[str]
+    around: tuple[Member, ...]
+    points: tuple[Member, ...]
+
+    # --- packing --------------------------------------------------------------------------------
+
+    @cached_property
+    def packs(self) -> tuple[Access, ...]:
+        """The reads to pack, one a tensor, if all reads of the tensor in the block are alike."""
+        found: dict[str, Access] = {}
+        for access in self.tile.packed:
+            alike = all(
+                a.subscripts == access.subscripts
+                for item in self.block.items
+                for a in item.statement.reads
+                if a.tensor == access.tensor
+            )
+            if alike and access.tensor not in self.written:
+                found.setdefault(access.tensor, access)
+        return tuple(found.values())
+
+    def packed(
+        self, *, whole: bool, steps: Mapping[str, int] | None = None
+    ) -> tuple[ArrayTile, ...]:
+        """The tiles of the packed reads, as `packed_tile` makes them."""
+        return tuple(
+            packed_tile(a, self.block, self.tile, whole=whole, steps=steps) for a in self.packs
+        )
+
+    def moves_packs(self, member: Member) -> bool:
+        """Whether some packed read depends on a member."""
+        return any(self._moves(access, member) for access in self.packs)
+
+    def packs_locally(self, used: Iterable[Member], v_outer: Member) -> bool:
+        """Whether each thread may pack what it needs: the loops that the panels depend on are
+        outermost, enough of them for all threads, and a panel stays in the cache."""
+        if not self._own_panels(used):
+            return False
+        parts = iterations((*used, v_outer), self.block)
+        even = parts >= MIN_PARTS or parts % self.device.threads == 0
+        return even and self.panel_bytes <= self.device.l2 * 3 // 4
+
+    def packs_inside(self, outside: Iterable[Member], used: Iterable[Member]) -> bool:
+        """Whether panels are packed inside of other loops: each iteration of these needs its own,
+        and they stay in the first cache."""
+        return self._own_panels((*outside, *used)) and self.panel_bytes <= self.device.l1
+
+    def _own_panels(self, members: Iterable[Member]) -> bool:
+        """Whether there are packed reads, each of which depends on all of the members."""
+        return bool(self.packs) and all(self._moves(a, m) for m in members for a in self.packs)
+
+    @property
+    def panel_bytes(self) -> int:
+        """The bytes of the packed reads for one tile of vectors."""
+        elements = sum(prod(t.shape) for t in self.packed(whole=False))
+        return elements * self.facts.bits(self.block.main.statement) // 8
+
+    def _moves(self, access: Access, member: Member) -> bool:
+        return self.facts.uses(access, self.block.variable(member))
+
+    # --- padded reads and staged writes -----------------------------------------------------------
+
+    @cached_property
+    def pads(self) -> list[tuple[Access, int | float | bool]]:
+        """The padded reads of the main statement, if all others of the tensor are alike."""
+        statement = self.block.main.statement
+        return [
+            (access, fill)
+            for access, fill in self.facts.padded(statement)
+            if access.tensor not in self.written
+            and all(a == access for a in statement.reads if a.tensor == access.tensor)
+            and not any(
+                a.tensor == access.tensor
+                for item in self.block.items
+                if item is not self.block.main
+                for a in item.statement.reads
+            )
+        ]
+
+    def window(self, members: list[Member]) -> tuple[list[Member], list[Member]]:
+        """The members around a padded copy, one of them in tiles, and the member inside of these
+        tiles, if any: where windows overlap, the next ones use most of a copy again."""
+        reduced = set(self.block.main.statement.reduction)
+        subscripts = [x for access, _ in self.pads for x in access.subscripts if x is not None]
+        for m in reversed(members):
+            v = self.block.variable(m)
+            overlap = any(v in x.terms and reduced & set(x.terms) for x in subscripts)
+            if overlap and m.span is None and self.block.extent(m) > WINDOW:
+                outer, inner = tile(m, WINDOW)
+                return [outer if x is m else x for x in members], [inner]
+        return members, []
+
+    def padded(self, node: Node, inner: list[Member], window: Iterable[Member] = ()) -> Node:
+        """Padded reads come from a buffer that holds the padding too, for all of the inner loops
+        and those of a window."""
+        main = self.block.main
+        statement = main.statement
+        points = (m for m in self.points if whole_of(m) not in inner)
+        inside = [*window, *map(whole_of, inner), *points]
+        reach = Reach(self.facts.scop, self.around, {statement.name: (*inside, *main.reduction)})
+        tiles = []
+        for access, fill in self.pads:
+            found = reach.box(access.tensor, [statement])
+            size = self.facts.bits(statement) // 8
+            if found is not None and prod(found.sizes) * size <= self.device.l2 // 2:
+                sizes = self._rounded(access, found.sizes)
+                lanes = self.device.lanes(self.facts.bits(statement))
+                tiles.append(padded_tile(access, sizes, lanes, fill))
+        return Promotion(tuple(tiles), node) if tiles else node
+
+    def _rounded(self, access: Access, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of a box with what the last tiles, which may not be full, read beyond it."""
+        result = list(sizes)
+        width = self.tile.vectors * self.tile.lanes
+        for member, step in ((self.tile.vector, width), (self.tile.row, self.tile.rows)):
+            if member is None:
+                continue
+            extent, variable = self.block.extent(member), self.block.variable(member)
+            beyond = -(-extent // step) * step - extent
+            for d, subscript in enumerate(access.subscripts):
+                if subscript is not None and variable is not None:
+                    result[d] += beyond * abs(subscript.terms.get(variable, 0))
+        return tuple(result)
+
+    @cached_property
+    def staged(self) -> ArrayTile | None:
+        """A tile of the target where that is strided along the vector: all rows, in which it is
+        contiguous, of one panel."""
+        main, row = self.block.main.statement, self.tile.row
+        v = self.block.variable(self.tile.vector)
+        if self.facts.stride(main.write, v) == 1 or not main.accumulates or row is None:
+            return None
+        if self.facts.stride(main.write, self.block.variable(row)) != 1:
+            return None
+        tensor = main.write.tensor
+        statements = [item.statement for item in self.block.items]
+        users = [s for s in statements if touches(s, tensor)]
+        points = [p for p in self.points if p.name != row.name]
+        rows = whole_of(row) if row.span is None else row
+        reach = Reach(self.facts.scop, self.around, {s.name: (rows, *points) for s in users})
+        found, last = reach.box(tensor, users), vector_dimension(self.tile, tensor, users)
+        if found is None or last is None or prod(found.sizes) * 4 > self.device.l2 // 4:
+            return None
+        return staged_tile(
+            tensor,
+            found.sizes,
+            last,
+            self.tile.lanes,
+            fetch=not is_written_first(tensor, users),
+            keep=is_needed_later(tensor, [s.name for s in statements], self.facts),
+        )
+
+
+def vector_dimension(tile: RegisterTile, tensor: str, users: Iterable[ScopStatement]) -> int | None:
+    """The dimension of a target along the vectors of a tile."""
+    for s in users:
+        variable = tile.vector.values[s.name].variable
+        if s.write.tensor == tensor:
+            for d, subscript in enumerate(s.write.subscripts):
+                if subscript is not None and variable in subscript.terms:
+                    return d
+    return None
+
+
+def iterations(members: Iterable[Member], block: Block) -> int:
+    """How many iterations the loops of some members have together."""
+    return prod(count(m, block.extent(whole_of(m))) for m in members)
+
+
+def whole_of(member: Member) -> Member:
+    """The member that a tile or point member is a digit of."""
+    return replace(member, step=1, span=None, role=SERIAL)

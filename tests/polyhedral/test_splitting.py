@@ -1,0 +1,271 @@
+"""Long reductions to few elements in parts: what is split, what is not, and the results (R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from tc.dtypes import FLOAT32
+from tc.errors import TCError
+from tc.polyhedral import splitting
+from tc.polyhedral.splitting import split
+from tc.semantics.bound import error_bound
+from tc.semantics.interpreter import interpret
+from tc.semantics.program import ShapedProgram
+from tests.support.bounds import assert_within
+from tests.support.interpreting import shaped_with
+from tests.support.pipeline import checked, shaped
+from tests.support.program_strategies import Generated, programs
+from tests.support.programs import CASES
+from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel
+from tests.support.sizes_of_call import shape
+
+LONG = 200
+"""Values of each of two variables, more than enough steps to be split."""
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Splits whatever may be split."""
+    with mock.patch.multiple(splitting, FEW=1 << 40, PARTS=1, LEFT=1, LONG=1):
+        yield
+
+
+def split_eagerly(program: ShapedProgram) -> ShapedProgram:
+    with eager():
+        return split(program)
+
+
+def texts(program: ShapedProgram) -> list[str]:
+    return [f"{s.name}: {s.text}" for s in program.program.statements]
+
+
+# --- what is split ----------------------------------------------------------------------------
+
+SPLIT = {
+    "a product": (
+        "def f(float(I,J) X, float(J,I) Y) -> (s) { s +=! X(i,j) * Y(j,i) }",
+        ["S0.part: s.p0(i) +=! X(i, j) * Y(j, i)", "S0: s +=! s.p0(i)"],
+    ),
+    "a few elements": (
+        "def f(float(I,J,N) X) -> (s) { s(n) +=! X(i,j,n) }",
+        ["S0.part: s.p0(n, i) +=! X(i, j, n)", "S0: s(n) +=! s.p0(n, i)"],
+    ),
+    "the maximum": (
+        "def f(float(I,J) X) -> (s) { s max=! X(i,j) }",
+        ["S0.part: s.p0(i) max=! X(i, j)", "S0: s max=! s.p0(i)"],
+    ),
+    "from the caller's": (
+        "def f(float(I,J) X) -> (s) { s += X(i,j) }",
+        ["S0.part: s.p0(i) +=! X(i, j)", "S0: s += s.p0(i)"],
+    ),
+    "from an earlier statement's": (
+        "def f(float(I,J) X, float b) -> (s) { s = b  s min= X(i,j) }",
+        ["S0: s = b", "S1.part: s.p0(i) min=! X(i, j)", "S1: s min= s.p0(i)"],
+    ),
+    "the first variable has too few values": (
+        "def f(float(N,I,J) X) -> (s) { s +=! X(n,i,j) }",
+        ["S0.part: s.p0(i) +=! X(n, i, j)", "S0: s +=! s.p0(i)"],
+    ),
+    "the first variable does not start at 0": (
+        "def f(float(I,J) X) -> (s) { s +=! X(i,j) where i in 1:I, j in 0:J }",
+        ["S0.part: s.p0(j) +=! X(i, j)", "S0: s +=! s.p0(j)"],
+    ),
+    "the first variable has too many values": (
+        "def f(float(K,L) X) -> (s) { s +=! X(k,l) }",
+        ["S0.part: s.p0(l) +=! X(k, l)", "S0: s +=! s.p0(l)"],
+    ),
+    "two to one target": (
+        "def f(float(I,J) X) -> (s) { s +=! X(i,j)  s += X(i,j) * X(i,j) }",
+        [
+            "S0.part: s.p0(i) +=! X(i, j)",
+            "S0: s +=! s.p0(i)",
+            "S1.part: s.p1(i) +=! X(i, j) * X(i, j)",
+            "S1: s += s.p1(i)",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_split(name: str) -> None:
+    text, expected = SPLIT[name]
+    found = split(shape(text, I=LONG, J=LONG, K=10_000, L=20, N=3))
+    assert texts(found) == expected
+    assert_consistent(found)
+
+
+NOT_SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
+    "many elements": ("def f(float(N,I,J) X) -> (s) { s(n) +=! X(n,i,j) }", {"N": 9}),
+    "few steps": ("def f(float(I,J) X) -> (s) { s +=! X(i,j) }", {"I": 181, "J": 181}),
+    "one variable": ("def f(float(I) X) -> (s) { s +=! X(i) }", {"I": LONG * LONG}),
+    "few values of each": (
+        "def f(float(I,J,K,L) X) -> (s) { s +=! X(i,j,k,l) }",
+        {"I": 15, "J": 15, "K": 15, "L": 15},
+    ),
+    "parts of few steps": (
+        "def f(float(I,J) X) -> (s) { s +=! X(i,j) where i in 0:I, j in 1:J }",
+        {"I": 10_000, "J": 32},
+    ),
+    "no variable starts at 0": (
+        "def f(float(I,J) X) -> (s) { s +=! X(i,j) where i in 1:I, j in 1:J }",
+        {},
+    ),
+    "no reduction": ("def f(float(I,J) X) -> (o) { o(i,j) = X(i,j) }", {}),
+    "reads with checks": (
+        "def f(int(I,J) X, float(N) t) -> (s) { s +=! t(X(i,j)) }",
+        {"N": 4},
+    ),
+    "divisions with checks": ("def f(int(I,J) X) -> (s) { s +=! 7 / X(i,j) }", {}),
+    "no terms": ("def f(float(I,J,K) X) -> (s) { s +=! X(i,j,k) }", {"K": 0}),
+    "no elements": ("def f(float(N,I,J) X) -> (s) { s(n) +=! X(n,i,j) }", {"N": 0}),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SPLIT)
+def test_not_split(name: str) -> None:
+    text, given = NOT_SPLIT[name]
+    sizes: dict[str, Any] = {"I": LONG, "J": LONG, **given}
+    program = shape(text, **sizes)
+    assert split(program) is program
+
+
+def test_few_steps_are_just_too_few() -> None:
+    """182 * 182 steps are enough, 181 * 181 are not; nor are 31 in each part."""
+    text = NOT_SPLIT["few steps"][0]
+    for i, j in ((182, 182), (10_000, 32)):
+        program = shape(text, I=i, J=j)
+        assert split(program).shapes["s.p0"] == (i,)
+
+
+def test_what_belongs_to_a_temporary() -> None:
+    text = "def f(half(I,J,N) X) -> (half(N) s) { s(n) +=! X(i,j,n) }"
+    found = split(shape(text, I=LONG, J=LONG, N=3))
+    assert found.program.temporaries == ("s.p0",)
+    assert found.shapes["s.p0"] == (3, LONG)
+    assert found.program.tensors["s.p0"].dtype == FLOAT32  # rounded once, at the end (Y8)
+
+
+def test_names_that_are_taken() -> None:
+    text = """
+      def s(float(I,J) X) -> (q) { p0(i) = X(i,0)  q(i) = p0(i) }
+      def f(float(I,J) X) -> (q, s) { q = g(X)  s +=! X(i,j) }
+      def g(float(I,J) X) -> (q) { q = s(X) }
+    """
+    program = shaped(checked(text, "f"), {"X": np.zeros((LONG, LONG), np.float32)})
+    assert "s.p0" in program.program.tensors
+    assert split(program).program.temporaries == (*program.program.temporaries, "s.p1")
+
+
+# --- results ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_rule_R5_results(name: str) -> None:
+    rng = np.random.default_rng(7)
+    text = SPLIT[name][0]
+    program = shape(text, N=3, I=4, J=6, K=5, L=2)
+    arrays = {
+        n: rng.normal(size=program.shapes[n]).astype(np.float32) for n in program.program.inputs
+    }
+    found = split_eagerly(program)
+    assert found is not program
+    assert_same_results(program, found, arrays)
+    target = {"s": np.full(program.shapes["s"], 100, np.float32)}
+    assert_same_results(program, found, arrays, target)
+
+
+def test_rows_that_are_not_written_stay() -> None:
+    """The target starts at 2, and so does the part of the temporary that is used."""
+    text = (
+        "def f(float(N) z, float(N,I,J) X) -> (o)"
+        " { o(n) = z(n)  o(n) += X(n,i,j) * o(n-2) where n in 2:4 }"
+    )
+    rng = np.random.default_rng(2)
+    program, arrays = shaped_with(
+        text,
+        {
+            "z": rng.normal(size=5).astype(np.float32),
+            "X": rng.normal(size=(5, 3, 4)).astype(np.float32),
+        },
+    )
+    found = split_eagerly(program)
+    assert texts(found)[1] == "S1.part: o.p0(n, i) +=! X(n, i, j) * o(n - 2)"
+    assert_same_results(program, found, arrays)
+
+
+@pytest.mark.parametrize("op", ["+", "*", "min", "max"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_integers_stay_the_same_bits(op: str, dtype: type[Any]) -> None:
+    """They wrap around, and overflow here."""
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(4).integers(limits.min, limits.max, (5, 30), dtype, endpoint=True)
+    name = np.dtype(dtype).name
+    program, arrays = shaped_with(f"def f({name}(I,J) X) -> (s) {{ s {op}=! X(i,j) }}", {"X": x})
+    found = split_eagerly(program)
+    assert found is not program
+    expected = interpret(program, arrays, {})["s"]
+    assert interpret(found, arrays, {})["s"] == expected
+    with eager():
+        assert run_kernel(program, arrays, {})["s"] == expected
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_bools_and_nan(op: str) -> None:
+    x = np.random.default_rng(4).normal(size=(5, 30)) > 0.5
+    x[3] = op == "max"
+    nan = np.where(x, np.nan, 1).astype(np.float32)
+    for array, name in ((x, "bool"), (nan, "float")):
+        text = f"def f({name}(I,J) X) -> (s) {{ s {op}=! X(i,j) }}"
+        program, arrays = shaped_with(text, {"X": array})
+        found = split_eagerly(program)
+        expected, got = (interpret(p, arrays, {})["s"] for p in (program, found))
+        assert got.tobytes() == expected.tobytes()
+        with eager():
+            assert run_kernel(program, arrays, {})["s"].tobytes() == expected.tobytes()
+
+
+def test_the_parts_do_not_depend_on_threads() -> None:
+    """The same bits for any number of them: the program alone says what is summed with what."""
+    program = shape(SPLIT["a product"][0], I=LONG, J=LONG)
+    assert texts(split(program)) == texts(split(program))
+    assert split(program).shapes["s.p0"] == (LONG,)
+
+
+def test_table_of_programs() -> None:
+    changed = []
+    for case in CASES:
+        rng = np.random.default_rng(5)
+        program, arrays = shaped_with(case.text, case.inputs(rng), case.def_name)
+        found = split_eagerly(program)
+        if found is not program:
+            changed.append(case.name)
+            assert_same_results(program, found, arrays, case.outputs(rng) if case.outputs else {})
+    assert "conv2d" in changed
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_rule_R5_generated_programs(case: Generated) -> None:
+    try:
+        program, arrays = shaped_with(case.text, case.inputs)
+        interpret(program, arrays, {})
+    except TCError as error:
+        event(type(error).__name__)
+        return
+    found = split_eagerly(program)
+    event("left as written" if found is program else "split")
+    if found is program:
+        return
+    assert_consistent(found)
+    bounds, overflows = (error_bound(p, arrays, {}) for p in (program, found))
+    got = interpret(found, arrays, {})
+    for name, want in interpret(program, arrays, {}).items():
+        bound = np.where(np.isinf(overflows[name]), np.inf, bounds[name])
+        assert_within(got[name], want, bound)
