@@ -16,6 +16,9 @@ _CACHES = _PROCESSORS / "cpu0/cache"
 _MAX_CLOCK = _PROCESSORS / "cpu0/cpufreq/cpuinfo_max_freq"
 _PROCESSOR_INFO = Path("/proc/cpuinfo")
 
+LINE = 64
+"""Bytes that caches and memory exchange at a time."""
+
 FLOPS_PER_LANE = 4
 """Of a cycle: two units for fused multiply-add, as wide as vectors are, are assumed."""
 

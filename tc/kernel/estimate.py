@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -92,9 +91,7 @@ def _bytes(buffer: Buffer, times: int) -> int:
     """At most its elements that differ: along a stride of 0 there is one."""
     if buffer.role in ("scratch", "register"):
         return 0
-    axes = zip(buffer.shape, buffer.strides, strict=True)
-    elements = math.prod(extent for extent, stride in axes if stride != 0 or extent == 0)
-    return min(elements, times) * buffer.dtype.bytes
+    return min(buffer.bytes, times * buffer.dtype.bytes)
 
 
 def _count_block(

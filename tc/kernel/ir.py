@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import NoReturn, TypeAlias
 
 from tc.dtypes import BOOL, DType
@@ -313,6 +314,12 @@ class Buffer:
     part of a shared parallel loop (and to each call), so no other iteration sees it; row-major
     and aligned to 64 bytes; not passed, the backend keeps it. "register": an array of locals of a
     region, private like scratch; its indices become constants once marked loops are unrolled."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its elements; those that a stride of zero repeats count once."""
+        axes = zip(self.shape, self.strides, strict=True)
+        return prod(n for n, stride in axes if stride or not n) * self.dtype.bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import prod
 from typing import TypeAlias
 
+from tc.device import LINE
 from tc.dtypes import INT64
 from tc.kernel.folding import binary, ramp, select
 from tc.kernel.ir import (
@@ -44,9 +44,6 @@ from tc.kernel.places import place_of
 from tc.kernel.rebuild import substitute
 
 Indices: TypeAlias = "tuple[Expr, ...]"
-
-LINE = 64
-"""Bytes that caches and memory exchange at a time."""
 
 AHEAD = 8
 """Iterations from the hint to the access: measured, 4 or 16 help less."""
@@ -94,7 +91,7 @@ def prefetch(kernel: Kernel, cache: int) -> Kernel:
     >>> prefetch(kernel, 64000) == kernel
     True
     """
-    large = {b.name: b for b in kernel.arguments if _bytes(b) > cache}
+    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not large:
         return kernel
     return replace(kernel, regions=tuple(_block(r, large, None) for r in kernel.regions))
@@ -105,11 +102,6 @@ def prefetches(kernel: Kernel) -> bool:
     return any(
         isinstance(stmt, Prefetch) for region in kernel.regions for stmt in statements(region)
     )
-
-
-def _bytes(buffer: Buffer) -> int:
-    axes = zip(buffer.shape, buffer.strides, strict=True)
-    return prod(extent for extent, stride in axes if stride) * buffer.dtype.bytes
 
 
 def _block(

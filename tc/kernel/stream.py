@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import gcd, prod
+from math import gcd
 
+from tc.device import LINE
 from tc.dtypes import INT64
 from tc.kernel.ir import (
     Buffer,
@@ -30,9 +31,6 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.places import Lets, divisor, place_of, remembered
-
-LINE = 64
-"""Bytes that caches and memory exchange at a time."""
 
 SMALLEST = 32
 """Bytes of a vector: so few of them fill a line that they do it in short succession."""
@@ -69,7 +67,7 @@ def stream(kernel: Kernel, cache: int) -> Kernel:
       o[i, 0:16] = a[i, 0:16]
       stream o[i, 0:16] = a[i, 0:16]
     """
-    if not cache or sum(map(_bytes, kernel.arguments)) <= CACHES * cache:
+    if not cache or sum(b.bytes for b in kernel.arguments) <= CACHES * cache:
         return kernel
     return replace(kernel, regions=tuple(_streamed(r, kernel, cache) for r in kernel.regions))
 
@@ -85,11 +83,11 @@ def streams(kernel: Kernel) -> bool:
 
 def _streamed(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
     used = _loaded(region) | _stored(region)
-    touched = sum(_bytes(buffer) for buffer in kernel.arguments if buffer.name in used)
+    touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
     if touched <= CACHES * cache:
         return region
     outputs = {name: kernel.buffer(name) for name in _unread(region, kernel)}
-    large = {name: b for name, b in outputs.items() if _bytes(b) * SHARE >= touched}
+    large = {name: b for name, b in outputs.items() if b.bytes * SHARE >= touched}
     return _marked(region, _Around(large))
 
 
@@ -102,11 +100,6 @@ def _unread(region: tuple[Stmt, ...], kernel: Kernel) -> frozenset[str]:
     elsewhere = {name for other in kernel.regions if other is not region for name in _stored(other)}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
     return frozenset((outputs & _stored(region)) - read - elsewhere)
-
-
-def _bytes(buffer: Buffer) -> int:
-    axes = zip(buffer.shape, buffer.strides, strict=True)
-    return prod(extent for extent, stride in axes if stride) * buffer.dtype.bytes
 
 
 def _loaded(region: tuple[Stmt, ...]) -> set[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
-from tc.device import Device
+from tc.device import LINE, Device
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
@@ -42,7 +42,7 @@ from tc.polyhedral.schedule import (
     tile,
 )
 from tc.polyhedral.scop import ScopStatement
-from tc.polyhedral.tiles import LINE, RegisterTile
+from tc.polyhedral.tiles import RegisterTile
 
 SHORT = 9
 """Reductions of so few steps are unrolled over small tiles."""

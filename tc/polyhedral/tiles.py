@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from tc.device import Device
+from tc.device import LINE, Device
 from tc.options import MappingOptions
 from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.schedule import Member
@@ -21,9 +21,6 @@ from tc.polyhedral.scop import Access
 MAX_VECTORS = 8
 LATENCY = 4.0
 """Cycles of a multiply-add, in which each accumulator takes one."""
-
-LINE = 64
-"""Bytes of a cache line."""
 
 MASKED = 1.1
 """What masks at the tails of vectors cost, as a factor."""
