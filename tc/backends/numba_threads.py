@@ -40,8 +40,9 @@ _TBB_FILES = ("lib/libtbb.so.12", "Library/bin/tbb12.dll")
 class Launcher:
     """What is known of the threads in this process; `LAUNCHER` is the only one.
 
-    With a `team`, the rest is not used: that is about numba's threads. `starter` is the thread that
-    started them, None where that was not tc. `unsafe` says why this process has to do without.
+    With a `team`, kernels use that, and not the rest, which is about numba's threads. `starter` is
+    the thread that started them, None where that was not tc. `unsafe` says why this process has to
+    do without.
     """
 
     team: Team | None = field(default_factory=new_team)
@@ -63,11 +64,9 @@ class Launcher:
         parts: int,
     ) -> bool:
         """Runs all parts of the region at address `region`, part p with its record of a failure
-        at `failures` + p * `width`. False where nothing has run: the team is in use already, or
-        numba's threads would not be safe, and a warning says why.
+        at `failures` + p * `width`, on numba's threads. False where nothing has run: they would
+        not be safe, and a warning says why.
         """
-        if self.team is not None:
-            return self.team.launch(region, arguments, failures, width, parts)
         if self.kernel is None and self.unsafe is None:
             self._start()
         if self.unsafe is not None:

@@ -6,9 +6,12 @@ name, so all names have to be looked up beforehand.
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -123,3 +126,33 @@ def _initialize() -> None:
     """Safe to be called at any time."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+
+
+# --- forks ------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Fork:
+    """Lets no fork meet a thread that is inside of LLVM or of numba's compiler: nobody would
+    release their locks in the child."""
+
+    held: ExitStack = field(default_factory=ExitStack)
+
+    def before(self) -> None:
+        stack = ExitStack()
+        numba = sys.modules.get("numba.core.compiler_lock")
+        locks = (getattr(numba, "global_compiler_lock", None), getattr(llvm.ffi.lib, "_lock", None))
+        for lock in locks:  # in the order in which numba takes them
+            if lock is not None:
+                stack.enter_context(lock)
+        self.held = stack
+
+    def after(self) -> None:
+        self.held.close()
+
+
+_FORK = _Fork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_FORK.before, after_in_parent=_FORK.after, after_in_child=_FORK.after
+    )

@@ -14,6 +14,7 @@ from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.promotion import (
     Reach,
     is_needed_later,
+    is_rounded_between,
     is_written_first,
     packed_tile,
     padded_tile,
@@ -180,6 +181,8 @@ class BlockBuffers:
         tensor = main.write.tensor
         statements = [item.statement for item in self.block.items]
         users = [s for s in statements if touches(s, tensor)]
+        if is_rounded_between(tensor, users, self.facts.scop):
+            return None
         points = [p for p in self.points if p.name != row.name]
         rows = whole_of(row) if row.span is None else row
         reach = Reach(self.facts.scop, self.around, {s.name: (rows, *points) for s in users})

@@ -20,6 +20,7 @@ from tc.polyhedral.promotion import (
     Reach,
     blocked_tile,
     is_needed_later,
+    is_rounded_between,
     is_written_first,
     moves_as_one,
     register_tile,
@@ -232,6 +233,8 @@ class BlockMapper:
         names = [s.name for s in statements]
         for tensor in dict.fromkeys(s.write.tensor for s in statements):
             users = [s for s in statements if touches(s, tensor)]
+            if is_rounded_between(tensor, users, self.facts.scop):
+                continue
             whole = all(self._is_whole(item) for item in items if item.statement in users)
             if whole and moves_as_one(tensor, users, self._all_around):
                 found = self._accumulators(

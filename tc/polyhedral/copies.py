@@ -31,7 +31,7 @@ class _Loop:
 
 
 def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
-    """Fills the buffer of a tile; elements outside of the tensor get its fill."""
+    """Fills the buffer of a tile; elements outside of the tensor get its fill, or 0."""
 
     def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
         tile = placed.tile
@@ -40,7 +40,8 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
         value = cast(around.load(tile.tensor, element), dtype)
         tests = list(around.within(element, tile.tensor))
         if tests:
-            value = select(reduce(logical_and, tests), value, constant(tile.fill, dtype))
+            outside = constant(0 if tile.fill is None else tile.fill, dtype)
+            value = select(reduce(logical_and, tests), value, outside)
         return Store(tile.buffer, indices, value)
 
     return _copy(placed, state, body)

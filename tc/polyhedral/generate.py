@@ -294,7 +294,9 @@ def _bounded(
     if member.step > 1:
         left = binary("/", left, integer(member.step))
     end = binary("min", integer(trip), left)
-    return end, _exact(member, names, inner) if member.step == 1 else inner
+    # the end keeps all of them below their limits; some may have to begin later
+    begun = all(range_of(a.base, inner.bounds)[0] >= a.limits[0] for _, _, a in tails)
+    return end, _exact(member, names, inner) if member.step == 1 and begun else inner
 
 
 def _fits(room: Linear, after: Digits, trip: int, member: Member) -> bool:

@@ -197,7 +197,12 @@ class _Reader:
         match expr:
             case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
                 placed = self._holder(read)
-                if placed is not None and repr(float(placed.tile.fill)) == repr(float(value)):
+                fill = None if placed is None else placed.tile.fill
+                if (
+                    placed is not None
+                    and fill is not None
+                    and repr(float(fill)) == repr(float(value))
+                ):
                     element = _element(self.accesses[read.site], self.statement, self.state)
                     if self.state.fits(placed, element):
                         return self._loaded(read.tensor, element)

@@ -82,8 +82,11 @@ class _Mapper:
         return self._nest(members, child) if block is None else self._block(block, outermost=True)
 
     def _block(self, block: Block, *, outermost: bool = False) -> Node:
-        written = frozenset(self.facts.scop.statement(n).write.tensor for n in self.inside)
-        chosen = choose_tile(block, self.facts, self.device, self.options, written)
+        scop = self.facts.scop
+        written = frozenset(scop.statement(n).write.tensor for n in self.inside)
+        others = self.inside - {item.statement.name for item in block.items}
+        elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
+        chosen = choose_tile(block, self.facts, self.device, self.options, written, elsewhere)
         mapper = BlockMapper(
             self.facts, self.device, self.options, block, chosen, written, self.around, outermost
         )

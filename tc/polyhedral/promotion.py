@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from tc.dtypes import compute_dtype
 from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.footprint import Box, Position, box, enter, start, values_of
 from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
@@ -43,13 +44,14 @@ class Reach:
         """Whether a statement runs in each iteration of the loops around."""
         for member in self.around:
             value = member.values.get(statement.name)
-            several = values_of(member, map(self.scop.statement, member.values))
             if value is None or member.span is not None:
                 continue
             begin, end = (0, 1) if value.variable is None else statement.ranges[value.variable]
-            first = begin + value.offset - member.origin
-            last = first + end - begin - 1
-            if first >= member.step or last // member.step < (several - 1) // member.step:
+            shift = value.offset - member.origin
+            final = values_of(member, map(self.scop.statement, member.values)) - 1
+            if (begin + shift) // member.step > 0:
+                return False
+            if (end - 1 + shift) // member.step < final // member.step:
                 return False
         return True
 
@@ -74,9 +76,9 @@ class Reach:
         if any(m.span is None for m in below):
             return member if self._has_tile(member, name) else None
         step = max((member.step, *(m.span for m in below if m.span is not None)))
-        return (
-            None if member.span is not None and step >= member.span else replace(member, step=step)
-        )
+        if member.span is not None and step >= member.span:
+            return None
+        return replace(member, step=step)
 
     def _has_tile(self, member: Member, name: str) -> bool:
         """Whether a member counts tiles, inside of which another runs."""
@@ -90,6 +92,13 @@ class Reach:
 
 def touches(statement: ScopStatement, tensor: str) -> bool:
     return any(a.tensor == tensor for a in (statement.write, *statement.reads))
+
+
+def is_rounded_between(tensor: str, users: Iterable[ScopStatement], scop: Scop) -> bool:
+    """Whether statements of the program give each other values that are rounded on the way (Y8),
+    which a buffer in the type of computation would not do."""
+    dtype = scop.shaped.program.tensors[tensor].dtype
+    return dtype != compute_dtype(dtype) and len({s.position for s in users}) > 1
 
 
 def is_written_first(tensor: str, users: list[ScopStatement]) -> bool:
@@ -138,6 +147,8 @@ def local_tiles(
             continue
         found = reach.box(tensor, users)
         if found is None or not is_written_first(tensor, users):
+            continue
+        if is_rounded_between(tensor, users, facts.scop):
             continue
         if not all(map(reach.always, users)):
             continue  # the small buffer would be read in iterations that write nothing to it

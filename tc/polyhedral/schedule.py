@@ -107,8 +107,8 @@ class ArrayTile:
     The box has `sizes` elements in the dimensions of the tensor; its offset in each is the least
     element touched, a function of the loops around (`tc.polyhedral.footprint`). The axes of the
     buffer are `layout`, outermost first. `fetch` and `write_back` say which copies are needed;
-    they run in vectors of `lanes` along the last axis. Elements of the box outside of the tensor
-    are fetched as `fill`.
+    they run in vectors of `lanes` along the last axis. `fill`, where it is one, is what reads of
+    the tensor through `pad` find outside of it, and the buffer too.
     """
 
     tensor: str
@@ -119,7 +119,7 @@ class ArrayTile:
     fetch: bool
     write_back: bool
     lanes: int = 1
-    fill: int | float | bool = 0
+    fill: int | float | bool | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

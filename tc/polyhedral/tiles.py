@@ -63,14 +63,16 @@ def choose_tile(
     device: Device,
     options: MappingOptions,
     written: frozenset[str],
+    elsewhere: frozenset[str] = frozenset(),
 ) -> RegisterTile | None:
     """The cheapest register tile; None where nothing can be a vector.
 
-    Tensors `written` by the cluster are not packed.
+    Tensors `written` by the cluster are not packed, nor those that are read `elsewhere` in it too,
+    where they may be needed in another order.
     """
     if options.vector_bits is not None:
         device = replace(device, vector_bits=options.vector_bits)
-    candidates = list(_candidates(block, facts, device, options, written))
+    candidates = list(_candidates(block, facts, device, options, written, elsewhere))
     return min(candidates, key=lambda t: t.cost, default=None)
 
 
@@ -92,7 +94,12 @@ class _Read:
 
 
 def _candidates(
-    block: Block, facts: Facts, device: Device, options: MappingOptions, written: frozenset[str]
+    block: Block,
+    facts: Facts,
+    device: Device,
+    options: MappingOptions,
+    written: frozenset[str],
+    elsewhere: frozenset[str],
 ) -> Iterator[RegisterTile]:
     statement = block.main.statement
     widest = device.lanes(facts.bits(statement))
@@ -111,7 +118,8 @@ def _candidates(
                 rows.append(member)
         for lanes in _lane_counts(extent, widest):
             for row in rows:
-                yield from _tiles(block, facts, device, options, written, vector, lanes, row)
+                known = (block, facts, device, options, written, elsewhere)
+                yield from _tiles(*known, vector, lanes, row)
 
 
 def _needed(block: Block, vector: Member) -> bool:
@@ -145,6 +153,7 @@ def _tiles(
     device: Device,
     options: MappingOptions,
     written: frozenset[str],
+    elsewhere: frozenset[str],
     vector: Member,
     lanes: int,
     row: Member | None,
@@ -161,7 +170,7 @@ def _tiles(
             lanes,
             block,
             facts,
-            may_pack and a.tensor not in written,
+            may_pack and a.tensor not in written | elsewhere,
             options.pack is not False and _is_alone(a, block) and a.tensor not in written,
         )
         for a in block.main.statement.reads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -138,3 +139,52 @@ def test_traced_regions_do_not_set_up_numbas_compiler() -> None:
         [sys.executable, "-c", PROCESS], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "False"]
+
+
+FORKS = """
+import faulthandler, os, sys, threading, time
+import numpy as np
+import tc
+
+tc.cache.disable()
+f = tc.compile("def f(float(N,M) A, float(M,K) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
+a, b = np.ones((90, 40), np.float32), np.ones((40, 30), np.float32)
+stop = threading.Event()
+
+def compiling(number):
+    rows = number
+    while not stop.is_set():
+        rows += 3
+        f(a[: 1 + rows % 89], b)
+
+threads = [threading.Thread(target=compiling, args=(n,)) for n in range(3)]
+for thread in threads:
+    thread.start()
+status = 0
+for fork in range(6):
+    time.sleep(0.02 * fork)
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(60, exit=True)
+        right = (f(a[:, :9], b[:9, : 1 + fork]) == 9).all()
+        os._exit(0 if right else 1)
+    status |= os.waitpid(child, 0)[1]
+stop.set()
+for thread in threads:
+    thread.join()
+sys.exit(status != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_forked_child_compiles_though_other_threads_did() -> None:
+    """The locks of LLVM and of numba's compiler are free in it."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
