@@ -17,6 +17,10 @@ from tc.dtypes import BOOL, FLOAT16, DType
 ARGUMENTS = ("arguments", "failure", "part", "parts")
 """The parameters of a region, all int64; see `tc.backends.numba_runtime`."""
 
+_ATTRIBUTES = 'nounwind "stackrealign"'
+"""The stack is aligned to vectors before it is known whether some are kept there. LLVM cannot do
+so once it has given out all registers, and a vector across two cache lines is slow to read back."""
+
 _LOOPS = 1 << 20  # the metadata of loops has numbers from here on
 _STREAMS = _LOOPS - 1  # that of stores past the caches
 
@@ -201,7 +205,7 @@ class Code:
         """The text of a module with this function, which ends at the current place."""
         parameters = ", ".join(f"i64 %{name}" for name in ARGUMENTS)
         lines = [*sorted(self._declarations.values())]
-        lines += [f"define void @{self.name}({parameters}) nounwind {{", "entry:"]
+        lines += [f"define void @{self.name}({parameters}) {_ATTRIBUTES} {{", "entry:"]
         end = (f"  {self._end}", "  ret void", "}")
         lines += [*self._slots, *self._lines, *end, *self._metadata()]
         return "\n".join(lines) + "\n"
