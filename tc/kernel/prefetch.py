@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeAlias
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.folding import binary, ramp, select
+from tc.kernel.folding import binary, select
 from tc.kernel.ir import (
     Broadcast,
     Buffer,
@@ -40,10 +39,9 @@ from tc.kernel.ir import (
     statements,
     walk,
 )
+from tc.kernel.lines import Indices, firsts_of_lines, together
 from tc.kernel.places import place_of
 from tc.kernel.rebuild import substitute
-
-Indices: TypeAlias = "tuple[Expr, ...]"
 
 AHEAD = 8
 """Iterations from the hint to the access: measured, 4 or 16 help less."""
@@ -131,7 +129,7 @@ def _hints(loop: For, outer: For | None, large: Mapping[str, Buffer]) -> Iterato
             budget -= len(lines)
             if places[-1] != lines[-1]:  # it is in one more line where rows start inside of one
                 lines.append(places[-1])
-            yield from (Prefetch(buffer, indices) for indices in _together(lines))
+            yield from (Prefetch(buffer, indices) for indices in together(lines))
 
 
 # --- what is read at indices that are loaded --------------------------------------------------
@@ -331,33 +329,5 @@ def _lanes(index: Expr) -> tuple[Expr | None, int]:
 
 def _first_of_lines(places: Sequence[Indices], buffer: Buffer) -> list[Indices]:
     """Of sorted elements the first of each line, if one starts with the first of all."""
-    kept: list[Indices] = []
-    end = None
-    for place in places:
-        first = place_of(place, buffer.strides, 1, {}).constant * buffer.dtype.bytes
-        if end is None or first >= end:
-            kept.append(place)
-            end = first + LINE
-    return kept
-
-
-def _together(places: Sequence[Indices]) -> Iterator[Indices]:
-    """Elements in vectors as long as they are equally far from each other in the last index."""
-    while places:
-        count, step = 1, 0
-        while count < len(places):
-            distance = _distance(places[count - 1], places[count])
-            if distance is None or (count > 1 and distance != step):
-                break
-            count, step = count + 1, distance
-        *rows, last = places[0]
-        yield (*rows, ramp(last, step, count)) if count > 1 else places[0]
-        places = places[count:]
-
-
-def _distance(one: Indices, other: Indices) -> int | None:
-    """How much greater the last index is, where only that differs."""
-    if not one or one[:-1] != other[:-1]:
-        return None
-    first, second = (place_of((place[-1],), (1,), 1, {}) for place in (one, other))
-    return second.constant - first.constant if first.scalars == second.scalars else None
+    found = {place_of(place, buffer.strides, 1, {}).constant: place for place in places}
+    return [found[first] for first in firsts_of_lines(sorted(found), LINE // buffer.dtype.bytes)]

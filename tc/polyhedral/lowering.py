@@ -19,6 +19,7 @@ from tc.kernel.contract import contract
 from tc.kernel.finish import finish
 from tc.kernel.ir import Kernel
 from tc.kernel.prefetch import prefetch
+from tc.kernel.prefetch_blocks import prefetch_blocks
 from tc.kernel.stream import stream
 from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
@@ -151,7 +152,8 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
         unroll_limit=options.mapping.unroll,
     )
     kernel = expand_calls(contract(kernel) if device.fma else kernel)
-    return prefetch(stream(kernel, device.shared_cache), device.l2)
+    kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
+    return prefetch(kernel, device.l2)
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

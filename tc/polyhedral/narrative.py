@@ -256,8 +256,9 @@ def _kernel(story: Story) -> str:
         )
     if prefetches(kernel):
         words += (
-            " `prefetch` names elements that a later iteration reads: they are anywhere in tensors"
-            f" larger than {_memory(story.device.l2)}, so the processor does not foresee them."
+            " `prefetch` names elements that a later iteration reads: they are in tensors larger"
+            f" than {_memory(story.device.l2)}, anywhere or in rows far from each other, so the"
+            " processor does not foresee them."
         )
     return _after(words, kernel_text(kernel))
 

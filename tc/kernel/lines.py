@@ -1,0 +1,47 @@
+"""Elements of a buffer as the cache sees them: in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from tc.kernel.folding import ramp
+from tc.kernel.ir import Expr
+from tc.kernel.places import place_of
+
+Indices: TypeAlias = "tuple[Expr, ...]"
+
+
+def firsts_of_lines(offsets: Sequence[int], line: int) -> list[int]:
+    """Of sorted offsets the first of each line of so many elements, if one starts with the first.
+
+    >>> firsts_of_lines([3, 7, 18, 19, 20, 40], 16)
+    [3, 19, 40]
+    """
+    kept: list[int] = []
+    for offset in offsets:
+        if not kept or offset >= kept[-1] + line:
+            kept.append(offset)
+    return kept
+
+
+def together(places: Sequence[Indices]) -> Iterator[Indices]:
+    """Elements in vectors as long as they are equally far from each other in the last index."""
+    while places:
+        count, step = 1, 0
+        while count < len(places):
+            distance = _distance(places[count - 1], places[count])
+            if distance is None or (count > 1 and distance != step):
+                break
+            count, step = count + 1, distance
+        *rows, last = places[0]
+        yield (*rows, ramp(last, step, count)) if count > 1 else places[0]
+        places = places[count:]
+
+
+def _distance(one: Indices, other: Indices) -> int | None:
+    """How much greater the last index is, where only that differs."""
+    if not one or one[:-1] != other[:-1]:
+        return None
+    first, second = (place_of((place[-1],), (1,), 1, {}) for place in (one, other))
+    return second.constant - first.constant if first.scalars == second.scalars else None

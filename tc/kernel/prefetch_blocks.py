@@ -1,0 +1,322 @@
+"""Hints for blocks of large inputs that are read in jumps: `Prefetch` statements.
+
+A processor foresees accesses that go on in small steps. Where a block is many short rows far from
+each other, as the planes of an image are in a convolution, it waits for each row of a new block.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
+from operator import mul
+
+from tc.device import LINE
+from tc.dtypes import INT64
+from tc.kernel.folding import binary
+from tc.kernel.ir import (
+    Broadcast,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Prefetch,
+    Ramp,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    expressions,
+    statements,
+    walk,
+)
+from tc.kernel.lines import Indices, firsts_of_lines, together
+from tc.kernel.places import place_of, remembered
+from tc.kernel.rebuild import substitute
+
+LINES = 8
+"""Lines that an iteration asks for at most: processors wait for few at a time, and drop others."""
+
+WORK = 16
+"""Statements for each line: the hints take no more than a few hundredths of the time."""
+
+DISTANCE = 512
+"""Statements from the hint to the access, which take about as many cycles; a line comes from
+memory in some 300."""
+
+WASTE = 4.0
+"""Hints for the same line at most, on average."""
+
+PART = 4
+"""A block is no larger than this part of the cache: the next one has a place beside it."""
+
+MOST = 256
+"""Reads of an iteration: more take long to look at, and are hardly in so few lines."""
+
+
+def prefetch_blocks(kernel: Kernel, cache: int) -> Kernel:
+    """The kernel with hints at elements of inputs larger than a cache of so many bytes (0: it is
+    not known how many, and there are no hints).
+
+    Each iteration of a loop reads a block of an input, in rows with gaps between them, and the
+    next iteration another block. Where a row of this block is read, the same row of the next one
+    is asked for.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.ir import Binary, Ramp
+    >>> from tc.kernel.printer import statement_lines
+    >>> vector, lanes = FLOAT32.vector(16), Ramp(Const(0, INT64), 1, INT64.vector(16))
+    >>> row = Load("x", (Var("b", INT64), Var("k", INT64), lanes), vector)
+    >>> sums = [Set(f"s{i}", Binary("+", Var(f"s{i}", vector), row, vector)) for i in range(32)]
+    >>> inner = For("k", Const(0, INT64), Const(40, INT64), tuple(sums))
+    >>> loop = For("b", Const(0, INT64), Const(9, INT64), (inner,))
+    >>> x = Buffer("x", FLOAT32, (9, 40, 100), (4000, 100, 1), "input")
+    >>> hinted = prefetch_blocks(Kernel("f", (x,), ((loop,),)), x.bytes - 1)
+    >>> print(*list(statement_lines(hinted.regions[0][0]))[:3], sep="\\n")
+    for b in 0:9
+      for k in 0:40
+        prefetch x[min(b + 1, 8), k, 0:30:15]
+    """
+    inputs = {b.name: b for b in kernel.arguments if b.bytes > cache}
+    if not cache or not inputs:
+        return kernel
+    around = _Around()
+    hinted = (_Region(region, inputs, cache).hinted(region, around) for region in kernel.regions)
+    return replace(kernel, regions=tuple(hinted))
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What a statement stands in: loops, outermost first, what may be written for locals, and
+    locals for which nothing may."""
+
+    loops: tuple[For, ...] = ()
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    opaque: frozenset[str] = frozenset()
+
+    def inside(self, loop: For) -> _Around:
+        return replace(self, loops=(*self.loops, loop))
+
+    def after(self, let: Let, assigned: frozenset[str]) -> _Around:
+        kept = let.var not in assigned and remembered(let.value, assigned)
+        if kept and let.value.dtype == INT64:
+            value = substitute(let.value, self.lets, {})
+            if self.opaque.isdisjoint(_names(value)):
+                return replace(self, lets={**self.lets, let.var: value})
+        return replace(self, opaque=self.opaque | {let.var})
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An access in a body, at these `values` of the variables of loops in that body. Lane l is
+    `offsets[l]` elements from the sum of `terms`, which are expressions and their factors."""
+
+    load: Load
+    indices: Indices
+    values: Mapping[str, Expr]
+    offsets: Sequence[int]
+    terms: Mapping[Expr, int]
+
+
+class _Region:
+    """The loops of a region are met from outside in; what has hints in one gets no more inside."""
+
+    def __init__(self, region: tuple[Stmt, ...], inputs: Mapping[str, Buffer], cache: int) -> None:
+        inside = tuple(statements(region))
+        written = {stmt.buffer for stmt in inside if isinstance(stmt, Store)}
+        self._inputs = {name: b for name, b in inputs.items() if name not in written}
+        self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
+        self._cache = cache
+        self._hinted: set[int] = set()
+        self._loads = {id(stmt): self._loads_of(stmt) for stmt in inside}
+
+    def _loads_of(self, stmt: Stmt) -> list[Load]:
+        """Those of inputs that a statement itself makes."""
+        if not isinstance(stmt, Let | Set | Store):
+            return []
+        loads = (expr for expr in expressions(stmt) if isinstance(expr, Load))
+        return [load for load in loads if load.buffer in self._inputs]
+
+    def hinted(self, stmts: tuple[Stmt, ...], around: _Around) -> tuple[Stmt, ...]:
+        """Statements with hints."""
+        made: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case For(body=body):
+                    hints = tuple(self._hints(stmt, around))
+                    body = self.hinted(body, around.inside(stmt))
+                    made.append(replace(stmt, body=(*hints, *body)))
+                case If(condition=condition, then=then, otherwise=otherwise):
+                    blocks = (self.hinted(block, around) for block in (then, otherwise))
+                    made.append(If(condition, *blocks))
+                case Let():
+                    around = around.after(stmt, self._assigned)
+                    made.append(stmt)
+                case _:
+                    made.append(stmt)
+        return tuple(made)
+
+    def _hints(self, loop: For, around: _Around) -> Iterator[Prefetch]:
+        """Those of each iteration of a loop."""
+        budget = min(LINES, _work(loop.body) // WORK)
+        if not around.loops or not budget or not 0 < self._count(loop.body) <= MOST:
+            return
+        within = around.inside(loop)
+        groups: dict[tuple[str, frozenset[tuple[Expr, int]]], list[_Read]] = defaultdict(list)
+        for read in self._reads(loop.body, within, ()):
+            groups[read.load.buffer, frozenset(read.terms.items())].append(read)
+        for (name, _), group in groups.items():
+            rows = _Rows.of(group, self._inputs[name])
+            found = rows.hints(within.loops, self._cache)
+            if found and len(found) <= budget:
+                budget -= len(found)
+                self._hinted |= {id(read.load) for read in group}
+                yield from (Prefetch(name, place) for place in together(found))
+
+    def _count(self, stmts: tuple[Stmt, ...]) -> int:
+        """How many reads of inputs there are in an iteration."""
+        total = 0
+        for stmt in stmts:
+            total += len(self._loads[id(stmt)])
+            if isinstance(stmt, For):
+                total += len(_range(stmt)) * self._count(stmt.body)
+        return total
+
+    def _reads(
+        self, stmts: tuple[Stmt, ...], around: _Around, inner: tuple[For, ...]
+    ) -> Iterator[_Read]:
+        """What is always read of inputs, in each iteration of the inner loops."""
+        for stmt in stmts:
+            match stmt:
+                case For(body=body):
+                    yield from self._reads(body, around.inside(stmt), (*inner, stmt))
+                case Let() | Set() | Store():
+                    for load in self._loads[id(stmt)]:
+                        if id(load) not in self._hinted:
+                            yield from self._read(load, around, inner)
+                    if isinstance(stmt, Let):
+                        around = around.after(stmt, self._assigned)
+
+    def _read(self, load: Load, around: _Around, inner: tuple[For, ...]) -> Iterator[_Read]:
+        indices = tuple(substitute(index, around.lets, {}) for index in load.indices)
+        place = place_of(indices, self._inputs[load.buffer].strides, load.dtype.lanes, {})
+        names = {name for term in place.scalars for name in _names(term)}
+        if place.vectors or not names.isdisjoint(around.opaque | self._assigned):
+            return
+        if any(isinstance(node, Load) for term in place.scalars for node in walk(term)):
+            return
+        steps = [place.scalars.pop(Var(loop.var, INT64), 0) for loop in inner]
+        if any(loop.var in _names(term) for loop in inner for term in place.scalars):
+            return
+        for values in product(*map(_range, inner)):
+            start = place.constant + sum(map(mul, steps, values))
+            offsets = [start + distance for distance in place.distances]
+            known = {loop.var: Const(v, INT64) for loop, v in zip(inner, values, strict=True)}
+            yield _Read(load, indices, known, offsets, place.scalars)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a loop reads of a buffer in an iteration: elements by how far they are from the sum of
+    `terms`, which are expressions and their factors; each is a lane of an access."""
+
+    buffer: Buffer
+    terms: Mapping[Expr, int]
+    elements: Mapping[int, tuple[_Read, int]]
+
+    @classmethod
+    def of(cls, reads: Sequence[_Read], buffer: Buffer) -> _Rows:
+        elements = {
+            offset: (read, lane) for read in reads for lane, offset in enumerate(read.offsets)
+        }
+        return cls(buffer, reads[0].terms, elements)
+
+    def hints(self, loops: Sequence[For], cache: int) -> list[Indices]:
+        """Elements of the next block, for the last of these loops, from outside in; the block is
+        what an iteration of one of the others reads."""
+        offsets, line = sorted(self.elements), max(1, LINE // self.buffer.dtype.bytes)
+        extent, gaps = offsets[-1] - offsets[0] + 1, any(b - a > line for a, b in pairwise(offsets))
+        work, waste, trips = _work(loops[-1].body), 1.0, 1
+        for depth in reversed(range(len(loops))):
+            loop = loops[depth]
+            step, count = self._step(loop), len(_range(loop))
+            disjoint = depth < len(loops) - 1 and (step is None or abs(step) >= extent)
+            if disjoint and count > 1 and gaps and work >= DISTANCE and waste <= WASTE:
+                lines = self._lines(loops[depth + 1 :], line)
+                small = len(lines) * LINE * trips <= waste * cache / PART
+                return [self._later(offset, loop) for offset in lines] if small else []
+            if step is None or not count:
+                return []
+            if abs(step) > extent + line:
+                gaps = gaps or count > 1
+            else:
+                extent += abs(step) * (count - 1)
+            waste *= min(count, max(1.0, line / abs(step))) if step else count
+            trips, work = trips * count, work * count
+        return []
+
+    def _step(self, loop: For) -> int | None:
+        """By how many elements an iteration moves them; None where that is not always the same."""
+        variable = Var(loop.var, INT64)
+        others = (term for term in self.terms if term != variable)
+        return None if any(loop.var in _names(t) for t in others) else self.terms.get(variable, 0)
+
+    def _lines(self, loops: Sequence[For], line: int) -> list[int]:
+        """The first elements of lines that were not read in the iterations before."""
+        steps = [step for loop in loops if (step := self._step(loop))]
+        new = [o for o in sorted(self.elements) if not any(o + s in self.elements for s in steps)]
+        if not new:
+            return []
+        firsts = firsts_of_lines(new, line)
+        follows = any(0 < new[0] + step - firsts[-1] <= line for step in steps)
+        return firsts if follows or new[-1] == firsts[-1] else [*firsts, new[-1]]
+
+    def _later(self, offset: int, loop: For) -> Indices:
+        """An element as it is read in the next iteration of a loop, if there is one."""
+        read, lane = self.elements[offset]
+        following = binary("+", Var(loop.var, INT64), Const(1, INT64), {})
+        last = Const(_range(loop)[-1], INT64)
+        values = {**read.values, loop.var: binary("min", following, last, {})}
+        return tuple(substitute(_in_lane(index, lane), values, {}) for index in read.indices)
+
+
+def _in_lane(index: Expr, lane: int) -> Expr:
+    match index:
+        case Ramp(base=base, step=step):
+            return binary("+", base, Const(step * lane, INT64), {})
+        case Broadcast(operand=operand):
+            return operand
+        case _:
+            return index
+
+
+def _range(loop: For) -> range:
+    """The iterations; none where they are not known."""
+    match loop:
+        case For(begin=Const(value=begin), end=Const(value=end)):
+            return range(int(begin), int(end))
+        case _:
+            return range(0)
+
+
+def _work(stmts: tuple[Stmt, ...]) -> int:
+    """How many statements run."""
+    total = 0
+    for stmt in stmts:
+        match stmt:
+            case For(body=body):
+                total += len(_range(stmt)) * _work(body)
+            case If(then=then, otherwise=otherwise):
+                total += max(_work(then), _work(otherwise))
+            case Let() | Set() | Store():
+                total += 1
+    return total
+
+
+def _names(expr: Expr) -> set[str]:
+    return {node.name for node in walk(expr) if isinstance(node, Var)}
