@@ -102,8 +102,8 @@ def _nests(tile: ArrayTile, rows: int) -> list[list[_Loop]]:
         outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]
         few = "unroll" if tile.layout[last].size < FEW * tile.lanes else ""
         return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], tile.lanes, few)]
-    return [
-        [*outer, *across[:-1], *along[:-1], *_block(across[-1], along[-1])]
+    return [  # memory is read along rows: of so many at once each is foreseen
+        [*outer, *along[:-1], *across[:-1], *_block(across[-1], along[-1])]
         for across in _chunks(rows, tile.layout[rows], tile.lanes, "")
         for along in _chunks(last, tile.layout[last], tile.lanes, "")
     ]
