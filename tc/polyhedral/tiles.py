@@ -8,7 +8,7 @@ is packed, whose cost is shared by all uses of the packed elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -76,7 +76,7 @@ def choose_tile(
     return min(candidates, key=lambda t: t.cost, default=None)
 
 
-ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 16)
+ROWS = range(1, 17)
 """How many rows are tried."""
 
 
@@ -185,7 +185,7 @@ def _tiles(
     spans = _extent(vector, block), 1 if row is None else _extent(row, block)
     budget = device.vector_registers - 2
     latency = LATENCY if block.main.statement.accumulates else 0.0
-    for vectors in _choices(options.vectors, tuple(range(1, MAX_VECTORS + 1))):
+    for vectors in _choices(options.vectors, range(1, MAX_VECTORS + 1)):
         if vectors > 1 and (vectors - 1) * lanes >= spans[0] and options.vectors is None:
             break
         if not _splits(vector, vectors * lanes):
@@ -292,7 +292,7 @@ def _splits(member: Member, size: int) -> bool:
     return member.span is None or (member.span // member.step) % size == 0
 
 
-def _choices(wanted: int | None, most: tuple[int, ...]) -> tuple[int, ...]:
+def _choices(wanted: int | None, most: Sequence[int]) -> Sequence[int]:
     return most if wanted is None else (wanted,)
 
 
