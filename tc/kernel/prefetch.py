@@ -14,6 +14,7 @@ from itertools import islice
 
 from tc.device import LINE
 from tc.dtypes import INT64
+from tc.kernel.cache_lines import Indices, firsts_of_lines, together
 from tc.kernel.folding import binary, select
 from tc.kernel.ir import (
     Broadcast,
@@ -39,7 +40,6 @@ from tc.kernel.ir import (
     statements,
     walk,
 )
-from tc.kernel.lines import Indices, firsts_of_lines, together
 from tc.kernel.places import place_of
 from tc.kernel.rebuild import substitute
 

@@ -14,6 +14,7 @@ from operator import mul
 
 from tc.device import LINE
 from tc.dtypes import INT64
+from tc.kernel.cache_lines import Indices, firsts_of_lines, together
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Broadcast,
@@ -35,7 +36,6 @@ from tc.kernel.ir import (
     statements,
     walk,
 )
-from tc.kernel.lines import Indices, firsts_of_lines, together
 from tc.kernel.places import place_of, remembered
 from tc.kernel.rebuild import substitute
 
