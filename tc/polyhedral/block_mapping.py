@@ -317,10 +317,7 @@ class BlockMapper:
         members = [self.outer.get(m.name, m) for m in self.block.members]
         if self.chosen is None or self.chosen.reduced or not self.block.main.reduction:
             if self.chosen is not None and self.chosen.blocked and not self.chosen.reduced:
-                # blocks next to each other in the target come one after the other
-                ends = (self.chosen.row, self.chosen.vector)
-                last = [self.outer.get(m.name, m) for m in ends if m is not None]
-                members = [*(m for m in members if m not in last), *last]
+                members = self._in_strips(members)
             else:
                 members = self._as_read(members)
             return self._band(self._shared(members), body)
@@ -354,6 +351,22 @@ class BlockMapper:
         if buffers.staged is not None:
             return self._band(self._shared([*others, v_outer]), node)
         return self._band(self._shared([*others, v_outer, *inner]), body)
+
+    def _in_strips(self, members: list[Member]) -> list[Member]:
+        """The members of a transpose block by block: strips of blocks next to each other in what
+        is read, of each row of which several lines are needed then, and within a strip the blocks
+        along the target. Lines of it that blocks write parts of stay in half of the first cache
+        until the next blocks complete them."""
+        chosen = self.chosen
+        if chosen is None or chosen.row is None:
+            return members
+        row, vector = (self.outer.get(m.name, m) for m in (chosen.row, chosen.vector))
+        others = [m for m in members if m not in (row, vector)]
+        blocks = self.device.l1 // 2 // (LINE * chosen.rows)
+        if blocks < 2 or row.span is not None:
+            return [*others, row, vector]
+        strip, within = tile(row, blocks)
+        return [*others, strip, vector, within]
 
     def _as_read(self, members: list[Member]) -> list[Member]:
         """The members of a copy in the order of what it reads, if it reads and writes whole
