@@ -43,6 +43,7 @@ from tc.polyhedral.schedule import (
     tile,
 )
 from tc.polyhedral.scop import ScopStatement
+from tc.polyhedral.strips import strips
 from tc.polyhedral.tiles import RegisterTile
 
 SHORT = 9
@@ -317,10 +318,8 @@ class BlockMapper:
         members = [self.outer.get(m.name, m) for m in self.block.members]
         if self.chosen is None or self.chosen.reduced or not self.block.main.reduction:
             if self.chosen is not None and self.chosen.blocked and not self.chosen.reduced:
-                members = self._in_strips(members)
-            else:
-                members = self._as_read(members)
-            return self._band(self._shared(members), body)
+                return self._in_strips(members, body)
+            return self._band(self._shared(self._as_read(members)), body)
         buffers = self._buffers
         v_outer = self.outer[self.chosen.vector.name]
         row = self.chosen.row
@@ -352,21 +351,18 @@ class BlockMapper:
             return self._band(self._shared([*others, v_outer]), node)
         return self._band(self._shared([*others, v_outer, *inner]), body)
 
-    def _in_strips(self, members: list[Member]) -> list[Member]:
-        """The members of a transpose block by block: strips of blocks next to each other in what
-        is read, of each row of which several lines are needed then, and within a strip the blocks
-        along the target. Lines of it that blocks write parts of stay in half of the first cache
-        until the next blocks complete them."""
+    def _in_strips(self, members: list[Member], body: Node) -> Node:
+        """The loops around a transpose block by block."""
         chosen = self.chosen
         if chosen is None or chosen.row is None:
-            return members
+            return self._band(self._shared(members), body)
         row, vector = (self.outer.get(m.name, m) for m in (chosen.row, chosen.vector))
         others = [m for m in members if m not in (row, vector)]
-        blocks = self.device.l1 // 2 // (LINE * chosen.rows)
-        if blocks < 2 or row.span is not None:
-            return [*others, row, vector]
-        strip, within = tile(row, blocks)
-        return [*others, strip, vector, within]
+        found = strips(self.block, chosen, self.facts, self.device, row, vector, self.points)
+        node = self._band(found.inside, body)
+        if found.buffer is not None:
+            node = Promotion((found.buffer,), node)
+        return self._band(self._shared([*others, *found.around]), node)
 
     def _as_read(self, members: list[Member]) -> list[Member]:
         """The members of a copy in the order of what it reads, if it reads and writes whole
