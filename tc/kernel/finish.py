@@ -8,6 +8,7 @@ from tc.kernel.clean import clean, once
 from tc.kernel.invariant import hoist_calls
 from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
+from tc.kernel.lines import lines
 from tc.kernel.merge import merge
 from tc.kernel.registers import registers
 from tc.kernel.share import share
@@ -45,6 +46,8 @@ def stages(
 ) -> Iterator[tuple[str, Kernel]]:
     """The result of each pass, with its name, each verified."""
     verify(kernel)
+    kernel = lines(kernel, lanes_bits=lanes_bits)
+    yield _checked("lines", kernel)
     kernel = transpose(kernel, lanes_bits=lanes_bits)
     yield _checked("transpose", kernel)
     kernel = vectorize(kernel, supports=supports) if lanes_bits else _without_vectors(kernel)

@@ -206,6 +206,8 @@ class For:
     an If, of one Load, which may stand in a Cast and in a Select with a constant (`condition ?
     load : constant`, so that the tail of a tile is filled). The Load is contiguous in memory
     along one of the loops and the Store along the other.
+    "lines": the outermost of loops around one Store of one Load; where both go on in memory one
+    element after the other, whole lines are stored.
     """
 
     var: str

@@ -57,7 +57,7 @@ _BITWISE = frozenset(("&", "|", "^", "<<", ">>"))
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _REDUCTIONS = frozenset(("+", "*", "min", "max"))
 _ROLES = {"input": 0, "output": 1, "temporary": 2, "scratch": 3, "register": 3}
-_MARKS = ("", "unroll", "vector", "transpose")
+_MARKS = ("", "unroll", "vector", "transpose", "lines")
 
 
 def verify(kernel: Kernel) -> None:
@@ -223,7 +223,7 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
 
 def _mark_rules(loop: For, scope: _Scope) -> Rules:
     yield loop.mark in _MARKS, f"unknown mark '{loop.mark}'"
-    if loop.mark:
+    if loop.mark not in ("", "lines"):
         yield _is_counted(loop), f"the bounds of a loop marked '{loop.mark}' are not constant"
     vector = loop.mark == "vector"
     yield not (vector and scope.in_vector), "a vector loop inside another"

@@ -43,6 +43,7 @@ from tc.polyhedral.schedule import (
     tile,
 )
 from tc.polyhedral.scop import ScopStatement
+from tc.polyhedral.strips import strips
 from tc.polyhedral.tiles import RegisterTile
 
 SHORT = 9
@@ -317,13 +318,8 @@ class BlockMapper:
         members = [self.outer.get(m.name, m) for m in self.block.members]
         if self.chosen is None or self.chosen.reduced or not self.block.main.reduction:
             if self.chosen is not None and self.chosen.blocked and not self.chosen.reduced:
-                # blocks next to each other in the target come one after the other
-                ends = (self.chosen.row, self.chosen.vector)
-                last = [self.outer.get(m.name, m) for m in ends if m is not None]
-                members = [*(m for m in members if m not in last), *last]
-            else:
-                members = self._as_read(members)
-            return self._band(self._shared(members), body)
+                return self._in_strips(members, body)
+            return self._band(self._shared(self._as_read(members)), body)
         buffers = self._buffers
         v_outer = self.outer[self.chosen.vector.name]
         row = self.chosen.row
@@ -354,6 +350,19 @@ class BlockMapper:
         if buffers.staged is not None:
             return self._band(self._shared([*others, v_outer]), node)
         return self._band(self._shared([*others, v_outer, *inner]), body)
+
+    def _in_strips(self, members: list[Member], body: Node) -> Node:
+        """The loops around a transpose block by block."""
+        chosen = self.chosen
+        if chosen is None or chosen.row is None:
+            return self._band(self._shared(members), body)
+        row, vector = (self.outer.get(m.name, m) for m in (chosen.row, chosen.vector))
+        others = [m for m in members if m not in (row, vector)]
+        found = strips(self.block, chosen, self.facts, self.device, row, vector, self.points)
+        node = self._band(found.inside, body)
+        if found.buffer is not None:
+            node = Promotion((found.buffer,), node)
+        return self._band(self._shared([*others, *found.around]), node)
 
     def _as_read(self, members: list[Member]) -> list[Member]:
         """The members of a copy in the order of what it reads, if it reads and writes whole

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 
 from tc.dtypes import INT64, compute_dtype
-from tc.kernel.folding import cast, constant, integer, logical_and, select
+from tc.kernel.folding import binary, cast, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, For, If, Load, Stmt, Store
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.forms import add, constant_form, expression
@@ -59,7 +60,7 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
         tests = list(around.within(element, tile.tensor))
         return If(reduce(logical_and, tests), (store,)) if tests else store
 
-    return _copy(placed, state, body)
+    return _in_lines(placed, state) if placed.tile.lines else _copy(placed, state, body)
 
 
 Body = Callable[[State, "tuple[Linear, ...]", "tuple[Expr, ...]"], Stmt]
@@ -72,6 +73,49 @@ def _copy(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
     for loops in _nests(tile, rows):
         stmts += _nest(loops, placed, state, body)
     return tuple(stmts)
+
+
+def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
+    """Writes back a tile laid out as its tensor is: a stretch of memory for each place in the
+    outer dimensions. The first dimension of a stretch ends with the tensor, or with the tile; of
+    the others the tile holds all."""
+    tile, world = placed.tile, state.world
+    shape = world.scop.shaped.shapes[tile.tensor]
+    names = [None if n == 1 else world.names.fresh("c0", INT64) for n in tile.sizes]
+    positions = [constant_form(0) if n is None else Linear(0, {n: 1}) for n in names]
+    first = _first_of_stretch(tile.sizes, shape)
+    starts = [*positions[:first], *(constant_form(0) for _ in shape[first:])]
+    for name, size in zip(names, tile.sizes, strict=True):
+        state = state if name is None else state.bound(name, 0, size - 1)
+    around = state.outside(placed)
+    value = Load(tile.buffer, _indices(positions), world.dtype(tile.tensor))
+    element = _element(placed.box, tile.layout, positions)
+    stmt: Stmt = Store(*around.place(tile.tensor, element), value)
+    for d in reversed(range(len(shape))):
+        name = names[d]
+        end: Expr = integer(tile.sizes[d])
+        if d == first:
+            left = add(constant_form(shape[d]), placed.box.offsets[d], -1)
+            end = binary("min", end, expression(left), state.bounds)
+        if name is not None:
+            stmt = For(name, integer(0), end, (stmt,), mark="lines" if d == first else "")
+        if d == first:
+            begin = _element(placed.box, tile.layout, starts)
+            tests = list(around.within(begin, tile.tensor))
+            stmt = If(reduce(logical_and, tests), (stmt,)) if tests else stmt
+    return (stmt,)
+
+
+def _first_of_stretch(sizes: Sequence[int], shape: Sequence[int]) -> int:
+    """The first dimension of a stretch of memory that a box of these sizes holds.
+
+    >>> _first_of_stretch((1, 16, 5), (9, 99, 5)), _first_of_stretch((16, 64), (99, 80))
+    (1, 1)
+    """
+    first = len(shape) - 1
+    while first and sizes[first] == shape[first] and prod(sizes[:first]) > 1:
+        first -= 1
+    return first
 
 
 def _contiguous_axis(placed: Placed, state: State) -> int:

@@ -238,6 +238,13 @@ def staged_tile(
     return ArrayTile(tensor, f"{tensor}_tile", "scratch", sizes, layout, fetch, keep, lanes)
 
 
+def lines_tile(tensor: str, sizes: tuple[int, ...]) -> ArrayTile:
+    """A part of an output as it is in memory, written back in whole lines."""
+    layout = tuple(Axis(d, 1, n) for d, n in enumerate(sizes))
+    name = f"{tensor}_lines"
+    return ArrayTile(tensor, name, "scratch", sizes, layout, False, True, lines=True)
+
+
 def padded_tile(
     access: Access, sizes: tuple[int, ...], lanes: int, fill: int | float | bool
 ) -> ArrayTile:

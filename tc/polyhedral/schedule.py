@@ -120,6 +120,7 @@ class ArrayTile:
     write_back: bool
     lanes: int = 1
     fill: int | float | bool | None = None
+    lines: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -225,6 +226,7 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
                 shape = "x".join(map(str, t.shape))
                 copies = [w for w, on in (("in", t.fetch), ("out", t.write_back)) if on]
                 how = f" (copied {' and '.join(copies)})" if copies else ""
+                how = how.replace(")", " in lines)") if t.lines else how
                 yield f"{indent}promote {t.tensor} to {t.kind} {t.buffer}[{shape}]{how}"
             yield from _lines(child, indent + "  ")
         case Expansion(statement=name, buffer=buffer, digits=digits, child=child):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,24 @@ def test_temporaries_of_a_row_are_small() -> None:
 def test_transposes_go_through_blocks() -> None:
     text = tree_of(TRANSPOSE, x=(64, 64, 64))
     assert "promote x to scratch x_block[1x16x16] (copied in)" in text
+
+
+@pytest.mark.parametrize(
+    ("l1", "loops"),
+    [
+        (32 << 10, "c div 256, a div 16, c mod 256 div 16]"),
+        (16 << 10, "c div 128, a div 16, c mod 128 div 16]"),
+        (0, "c div 16, a div 16]"),
+    ],
+)
+def test_transposes_run_in_strips(l1: int, loops: str) -> None:
+    """Several blocks of what is read, for each block of the target: as many as begin so many
+    lines of it that half of the first cache holds them."""
+    shaped = infer_ranges(checked(TRANSPOSE), {"x": (64, 64, 1000)}, {})
+    device = replace(DEVICE, l1=l1)
+    lowering = trace_lowering(shaped, {}, initial=frozenset(), check=True, device=device)
+    text = to_text(lowering.mapped.tree).replace(" parallel", "").replace(" *", "")
+    assert loops in text
 
 
 def test_padding_is_copied_once_for_several_rows() -> None:

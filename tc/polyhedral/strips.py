@@ -1,0 +1,130 @@
+"""The loops around a transpose block by block: where its parts of lines wait to be whole.
+
+Blocks as high and wide as a vector read few elements of each of their rows. Strips of blocks next
+to each other in what is read take several lines of each row at a time; within a strip, the blocks
+go along the target. Where rows of the target are not whole lines, each block leaves parts of lines
+to the next one: in the first cache, or, of outputs too large for the caches, in a buffer for a
+part of the target, which is then copied to it in lines that go past the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tc.device import LINE, Device
+from tc.dtypes import BOOL, compute_dtype
+from tc.kernel.stream import CACHES
+from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.promotion import Reach, lines_tile
+from tc.polyhedral.schedule import ArrayTile, Member, tile
+from tc.polyhedral.tiles import RegisterTile
+
+READ, WRITTEN = 4096, 2048
+"""Bytes of a row of what is read, and of the target, that have their place in a buffer: at most."""
+
+SHORTEST = 16 * LINE
+"""Bytes of a stretch of memory that is copied in lines: parts of lines at its ends cost more than
+lines."""
+
+
+@dataclass(frozen=True)
+class Strips:
+    """The members around and inside of a buffer for part of the target, if there is one."""
+
+    around: tuple[Member, ...]
+    inside: tuple[Member, ...]
+    buffer: ArrayTile | None
+
+
+def strips(
+    block: Block,
+    chosen: RegisterTile,
+    facts: Facts,
+    device: Device,
+    row: Member,
+    vector: Member,
+    points: Sequence[Member],
+) -> Strips:
+    """The loops over blocks: `row` along what is read, `vector` along the target; `points` run
+    within a block."""
+    if row.span is None and vector.span is None and _is_large(block, facts, device):
+        found = _buffered(block, chosen, facts, device, row, vector, points)
+        if found is not None:
+            return found
+    blocks = device.l1 // 2 // (LINE * chosen.rows)
+    if blocks < 2 or row.span is not None:
+        return Strips((row, vector), (), None)
+    strip, within = tile(row, blocks)
+    return Strips((strip, vector, within), (), None)
+
+
+def _is_large(block: Block, facts: Facts, device: Device) -> bool:
+    """Whether an output is written past the caches, if in whole lines (see `stream`)."""
+    program, shapes = facts.scop.shaped.program, facts.scop.shaped.shapes
+    target = program.tensors[block.main.statement.write.tensor]
+    names = (*program.inputs, *program.outputs)
+    total = sum(prod(shapes[name]) * program.tensors[name].dtype.bytes for name in names)
+    is_alone = len(block.items) == 1 and len(facts.scop.statements) == 1
+    is_plain = target.dtype != BOOL and target.dtype == compute_dtype(target.dtype)
+    own = target.role == "output" and is_plain and _is_whole(block, facts)
+    return is_alone and own and 0 < CACHES * device.shared_cache < total
+
+
+def _is_whole(block: Block, facts: Facts) -> bool:
+    """Whether all elements of the target are written, each dimension along one variable."""
+    statement = block.main.statement
+    shape = facts.scop.shaped.shapes[statement.write.tensor]
+    return all(
+        x is not None
+        and x.constant == 0
+        and len(x.terms) == 1
+        and all(c == 1 and statement.ranges[v] == (0, size) for v, c in x.terms.items())
+        for x, size in zip(statement.write.subscripts, shape, strict=True)
+    )
+
+
+def _buffered(
+    block: Block,
+    chosen: RegisterTile,
+    facts: Facts,
+    device: Device,
+    row: Member,
+    vector: Member,
+    points: Sequence[Member],
+) -> Strips | None:
+    """With a buffer in part of the second cache, if rows of the target are not whole lines."""
+    statement = block.main.statement
+    size = facts.scop.shaped.program.tensors[statement.write.tensor].dtype.bytes
+    height, width = block.extent(chosen.row or row), block.extent(chosen.vector)
+    step = facts.stride(statement.write, block.variable(row))
+    if facts.stride(statement.write, block.variable(vector)) != 1 or step is None:
+        return None
+    if step * size % LINE == 0:
+        return None
+    columns = _part(width, WRITTEN // size, vector.step)
+    rows = _part(height, min(READ, device.l2 // 4 // columns) // size, row.step)
+    one_by_one = width <= columns and step == width
+    if min(columns, width) * (min(rows, height) if one_by_one else 1) * size < SHORTEST:
+        return None
+    strip, within = tile(row, rows // row.step)
+    around, inside = [strip], [vector, within]
+    if columns < width:
+        piece, vector = tile(vector, columns // vector.step)
+        around, inside = [strip, piece], [vector, within]
+    reach = Reach(facts.scop, block.members, {statement.name: (*inside, *points)})
+    found = reach.box(statement.write.tensor, [statement])
+    if found is None:
+        return None
+    return Strips(tuple(around), tuple(inside), lines_tile(statement.write.tensor, found.sizes))
+
+
+def _part(extent: int, most: int, unit: int) -> int:
+    """A multiple of a unit, if possible no more than `most`, that divides an extent evenly.
+
+    >>> _part(1030, 1024, 16), _part(59, 1024, 16), _part(100, 8, 16)
+    (528, 64, 16)
+    """
+    parts = -(-extent // max(most // unit * unit, unit))
+    return -(-extent // (parts * unit)) * unit
