@@ -144,7 +144,7 @@ def _load_contiguous(
             mask.operand,
             (kind, "zeroinitializer"),
         )
-    return _from_memory(code, code.define(instruction + code.apart(pointer.kind)), dtype)
+    return _from_memory(code, code.read(instruction + code.apart(pointer.kind), lanes), dtype)
 
 
 def gather(pointer: Pointer, offset: Operand, distances: Value, mask: Value | None = None) -> Value:
