@@ -15,10 +15,10 @@ import numpy as np
 
 from tc import numpy_layout
 from tc.arguments import Array
-from tc.arrays import address, empty
+from tc.arrays import address
 from tc.backends.base import CompiledKernel
 from tc.looks import Frame, Looks, looks_of
-from tc.specialisation import Specialisation, access_error, out_of_memory
+from tc.specialisation import Specialisation, access_error, new_output, out_of_memory
 
 _KEPT = 4
 """Calls at the same time whose memory is kept."""
@@ -85,7 +85,7 @@ class Repeat:
     def _fresh(self, frame: Frame) -> list[Array]:
         """Arrays for the outputs; their addresses are in the frame."""
         try:
-            outputs = [empty(shape, dtype) for _, shape, dtype in self.special.outputs]
+            outputs = [new_output(shape, dtype) for _, shape, dtype in self.special.outputs]
         except MemoryError as error:
             raise out_of_memory(self.special.shaped) from error
         for place, array in enumerate(outputs, self.inputs):

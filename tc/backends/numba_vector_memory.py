@@ -26,10 +26,8 @@ from tc.backends.numba_vector_values import (
     pattern,
     shuffle,
 )
+from tc.backends.scratch import ALIGNMENT
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
-
-ALIGNMENT = 64
-"""Bytes to which scratch buffers are aligned."""
 
 _WINDOWS = 6
 """So many loads of whole vectors at most stand for a gather, as far as they are faster."""
