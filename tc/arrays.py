@@ -25,9 +25,6 @@ DLPACK_DEVICES = {
 }  # fmt: skip
 JAX_ALIGNMENT = 64
 """Below this alignment jax copies what it is given."""
-LARGE = 1 << 20
-LINE = 64
-"""Arrays of so many bytes start with a line of the caches."""
 
 
 class Refusal(Exception):
@@ -102,13 +99,10 @@ def _family_of_type(kind: type) -> Family:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> np.ndarray:
-    """A row-major array with no particular contents, aligned to so many bytes; a large one at
-    least to a line of the caches, so that kernels may write it past them."""
-    length = math.prod(shape) * dtype.itemsize
-    if length >= LARGE:
-        alignment = max(alignment, LINE)
+    """A row-major array with no particular contents, aligned to so many bytes."""
     if alignment <= dtype.itemsize:
         return np.empty(shape, dtype)
+    length = math.prod(shape) * dtype.itemsize
     raw = np.empty(length + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
     return raw[start : start + length].view(dtype).reshape(shape)

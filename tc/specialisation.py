@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ import numpy as np
 from tc.arguments import Array
 from tc.arrays import address, empty
 from tc.backends.base import CompiledKernel, ShapedBackend
+from tc.device import LINE
 from tc.errors import AccessError, BackendError, InternalError
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.semantics.faults import division_error, read_error
@@ -19,7 +21,9 @@ from tc.semantics.program import Binary, Doubt, Read, ShapedProgram, Statement, 
 Space: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
 
-_ALIGNMENT = 64  # of temporaries, in bytes
+LARGE = 1 << 20
+"""Outputs of so many bytes start with a line of the caches."""
+
 _MOST_SPARE = 4  # calls whose temporaries are kept
 
 IDENTITIES = {
@@ -46,7 +50,7 @@ class Temporaries:
         try:
             return self.spare.pop()
         except IndexError:
-            return [empty(b.shape, b.dtype.numpy, _ALIGNMENT) for b in self.buffers]
+            return [empty(b.shape, b.dtype.numpy, LINE) for b in self.buffers]
 
     def give_back(self, arrays: list[np.ndarray]) -> None:
         if len(self.spare) < _MOST_SPARE:
@@ -76,6 +80,14 @@ def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[Space, ...]:
     return tuple((name, shaped.shapes[name], tensors[name].dtype.numpy) for name in names)
 
 
+def new_output(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
+    """An array aligned to so many bytes; a large one at least to a line of the caches, so that
+    kernels may write it past them."""
+    if math.prod(shape) * dtype.itemsize >= LARGE:
+        alignment = max(alignment, LINE)
+    return empty(shape, dtype, alignment)
+
+
 def run_specialised(
     special: Specialisation,
     inputs: list[Array],
@@ -95,7 +107,7 @@ def run_specialised(
         for place in special.copies:
             inputs[place] = inputs[place].copy()
         outputs = [
-            targets[name] if name in targets else empty(shape, dtype, alignment)
+            targets[name] if name in targets else new_output(shape, dtype, alignment)
             for name, shape, dtype in special.outputs
         ]
         temporaries = special.temporaries.take()
@@ -122,7 +134,7 @@ def _run_shaped(
     for name, shape, dtype in special.outputs:
         result = results[name]
         if name in targets or alignment > 1:
-            target = targets[name] if name in targets else empty(shape, dtype, alignment)
+            target = targets[name] if name in targets else new_output(shape, dtype, alignment)
             target[...] = result
             result = target
         outputs.append(result)

@@ -90,7 +90,17 @@ static inline T tc_mod_N(T a, T b)
 }""",
 }
 
-_HALF = {
+# no templates: their types are fixed
+_PLAIN = {
+    "tc_prefetch": """
+static inline void tc_prefetch(uintptr_t address)
+{
+#ifdef __GNUC__
+    __builtin_prefetch((const void*)address);
+#else
+    (void)address;
+#endif
+}""",
     "tc_float_of_half": """
 static inline float tc_float_of_half(uint16_t half)
 {
@@ -160,16 +170,6 @@ static inline T tc_exp10@(T x)
     return pow@(10, x);
 }""",
 }
-
-_PREFETCH = """
-static inline void tc_prefetch(uintptr_t address)
-{
-#ifdef __GNUC__
-    __builtin_prefetch((const void*)address);
-#else
-    (void)address;
-#endif
-}"""
 
 # float uses these too, and rounds
 _BUILTINS_IN_DOUBLE = {
@@ -256,10 +256,8 @@ def helper_texts(text: str) -> list[str]:
 
 def helper_text(name: str) -> str | None:
     """The definition of a helper, None where there is no such name."""
-    if name == "tc_prefetch":
-        return _PREFETCH.strip()
-    if name in _HALF:
-        return _HALF[name].strip()
+    if name in _PLAIN:
+        return _PLAIN[name].strip()
     if (builtin := _builtin(name)) is not None:
         return builtin
     if (on_vectors := vector_helper_text(name)) is not None:

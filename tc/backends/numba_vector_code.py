@@ -96,12 +96,13 @@ def _element_text(value: float, dtype: DType) -> str:
 
 
 class Code:
-    """The function `name`; `block` is the label of the block that is being written, `libraries`
-    are numba's of the functions that it calls."""
+    """The function `name`; `block` is the label of the block that is being written, `vectors_read`
+    are so many up to there, `libraries` are numba's of the functions that it calls."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.block = "entry"
+        self.vectors_read = 0
         self._lines: list[str] = []
         self._slots: list[str] = []
         self._declarations: dict[str, str] = {}
@@ -109,7 +110,7 @@ class Code:
         self._known: list[dict[str, str]] = [{}]
         self._count = 0
         self._loops = 0
-        self._end = ""
+        self._streams = False
         self.libraries: list[Any] = []
 
     # --- instructions -----------------------------------------------------------------------
@@ -127,6 +128,11 @@ class Code:
         result = self.fresh()
         self._lines.append(f"  {result} = {instruction}")
         return result
+
+    def read(self, instruction: str, lanes: int) -> str:
+        """The result of an instruction that reads so many elements, one behind the other."""
+        self.vectors_read += lanes > 1
+        return self.define(instruction)
 
     def emit(self, instruction: str) -> int:
         """Writes an instruction without a result; gives its place, for `replace`."""
@@ -157,10 +163,6 @@ class Code:
         number = self._scopes.setdefault(kind, len(self._scopes))
         return f", !alias.scope !{_lists(number)}, !noalias !{_lists(number) + 1}"
 
-    def vectors_read(self, place: int) -> int:
-        """How many vectors are read from memory in what was written since a place."""
-        return sum("load <" in line or "masked.load" in line for line in self._lines[place:])
-
     def kept_as_loop(self) -> str:
         """What to append to the branch back of a loop that LLVM is not to unroll."""
         self._loops += 1
@@ -169,8 +171,7 @@ class Code:
     def past_caches(self) -> str:
         """What to append to a store that needs no place in the caches. The function then ends
         with a fence: such stores are not ordered before the one that tells that it has ended."""
-        is_x86 = platform.machine().lower() in _X86
-        self._end = self.call("llvm.x86.sse.sfence", "void") if is_x86 else "fence seq_cst"
+        self._streams = True
         return f", !nontemporal !{_STREAMS}"
 
     # --- blocks -----------------------------------------------------------------------------
@@ -203,14 +204,30 @@ class Code:
 
     def module(self) -> str:
         """The text of a module with this function, which ends at the current place."""
+        end = [*self._fence(), "  ret void", "}"]
         parameters = ", ".join(f"i64 %{name}" for name in ARGUMENTS)
         lines = [*sorted(self._declarations.values())]
         lines += [f"define void @{self.name}({parameters}) {_ATTRIBUTES} {{", "entry:"]
-        end = (f"  {self._end}", "  ret void", "}")
         lines += [*self._slots, *self._lines, *end, *self._metadata()]
         return "\n".join(lines) + "\n"
 
+    def _fence(self) -> Iterator[str]:
+        if self._streams:
+            is_x86 = platform.machine().lower() in _X86
+            yield f"  {self.call('llvm.x86.sse.sfence', 'void') if is_x86 else 'fence seq_cst'}"
+
     def _metadata(self) -> Iterator[str]:
+        """What the instructions refer to."""
+        if self._scopes:
+            yield from self._kinds()
+        if self._streams:
+            yield f"!{_STREAMS} = !{{i32 1}}"
+        if self._loops:
+            yield f'!{_LOOPS} = !{{!"llvm.loop.unroll.disable"}}'
+        for number in range(_LOOPS + 1, _LOOPS + 1 + self._loops):
+            yield f"!{number} = distinct !{{!{number}, !{_LOOPS}}}"
+
+    def _kinds(self) -> Iterator[str]:
         """The domain !0, and for each kind a scope, the list of it, and that of all others."""
         yield '!0 = distinct !{!0, !"tc"}'
         for kind, number in self._scopes.items():
@@ -219,10 +236,6 @@ class Code:
             yield f'!{scope} = distinct !{{!{scope}, !0, !"{kind}"}}'
             yield f"!{own} = !{{!{scope}}}"
             yield f"!{own + 1} = !{{{others}}}"
-        yield f"!{_STREAMS} = !{{i32 1}}"
-        yield f'!{_LOOPS} = !{{!"llvm.loop.unroll.disable"}}'
-        for number in range(_LOOPS + 1, _LOOPS + 1 + self._loops):
-            yield f"!{number} = distinct !{{!{number}, !{_LOOPS}}}"
 
 
 def _lists(number: int) -> int:

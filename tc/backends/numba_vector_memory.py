@@ -26,10 +26,8 @@ from tc.backends.numba_vector_values import (
     pattern,
     shuffle,
 )
+from tc.backends.scratch import ALIGNMENT
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
-
-ALIGNMENT = 64
-"""Bytes to which scratch buffers are aligned."""
 
 _WINDOWS = 6
 """So many loads of whole vectors at most stand for a gather, as far as they are faster."""
@@ -144,7 +142,7 @@ def _load_contiguous(
             mask.operand,
             (kind, "zeroinitializer"),
         )
-    return _from_memory(code, code.define(instruction + code.apart(pointer.kind)), dtype)
+    return _from_memory(code, code.read(instruction + code.apart(pointer.kind), lanes), dtype)
 
 
 def gather(pointer: Pointer, offset: Operand, distances: Value, mask: Value | None = None) -> Value:

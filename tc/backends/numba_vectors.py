@@ -62,7 +62,8 @@ class Variable:
     @property
     def value(self) -> Value:
         """The present value."""
-        text = self._code.define(f"load {llvm_type(self._dtype)}, ptr {self._place}")
+        instruction = f"load {llvm_type(self._dtype)}, ptr {self._place}"
+        text = self._code.read(instruction, self._dtype.lanes)
         return Value(self._code, text, self._dtype)
 
     def set(self, value: Operand) -> None:
@@ -259,7 +260,7 @@ class Machine:
             code.emit(f"br i1 {(first < last).text}, label %{body}, label %{done}")
         code.start(body)
         index, following = code.fresh("i"), code.fresh("i")
-        place = code.emit("")
+        place, read = code.emit(""), code.vectors_read
         with code.scope():
             yield Value(code, index, INT64)
         code.emit(f"{following} = add nsw i64 {index}, 1")
@@ -267,7 +268,7 @@ class Machine:
         edges = f"[ {first.text}, %{before} ], [ {following}, %{code.block} ]"
         code.replace(place, f"{index} = phi i64 {edges}")
         # unrolled whole, two loops over the same elements would keep those in registers, and spill
-        spilling = fixed and last.addend - first.addend > FEW and code.vectors_read(place) >= FEW
+        spilling = fixed and last.addend - first.addend > FEW and code.vectors_read - read >= FEW
         mark = code.kept_as_loop() if spilling else ""
         code.emit(f"br i1 {more}, label %{body}, label %{done}{mark}")
         code.start(done)

@@ -69,7 +69,7 @@ def stream(kernel: Kernel, cache: int) -> Kernel:
     """
     if not cache or sum(b.bytes for b in kernel.arguments) <= CACHES * cache:
         return kernel
-    return replace(kernel, regions=tuple(_streamed(r, kernel, cache) for r in kernel.regions))
+    return replace(kernel, regions=tuple(_with_streams(r, kernel, cache) for r in kernel.regions))
 
 
 def streams(kernel: Kernel) -> bool:
@@ -81,7 +81,7 @@ def streams(kernel: Kernel) -> bool:
     )
 
 
-def _streamed(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
+def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
     used = _loaded(region) | _stored(region)
     touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
     if touched <= CACHES * cache:

@@ -211,7 +211,7 @@ def _tiles(
             # a long reduction is cut into steps, unless its output is staged
             panel = depth * vectors * lanes * size
             part = 1.0 if staged or not packed else min(1.0, device.l2 / 4 / panel)
-            far = _streamed(block, v, facts, device, packed, part) / block.main.instances
+            far = _cycles_to_reread(block, v, facts, device, packed, part) / block.main.instances
             cost += far * -(-spans[0] // (vectors * lanes))
             if spans[0] % (vectors * lanes):
                 cost *= GATHERED if any(r.loads > 1 for r in reads) else MASKED
@@ -243,7 +243,7 @@ def _read(
     return _Read(step != 0, facts.uses(access, u), loads, packing, blocked, access)
 
 
-def _streamed(
+def _cycles_to_reread(
     block: Block,
     v: str | None,
     facts: Facts,

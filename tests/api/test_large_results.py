@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tc
-from tc.arrays import LARGE, LINE, empty
+from tc.device import LINE
+from tc.specialisation import LARGE, new_output
 
 TWICE = "def twice(float(N) I) -> (O) { O(n) = 2 * I(n) }"
 
@@ -18,7 +19,7 @@ TWICE = "def twice(float(N) I) -> (O) { O(n) = 2 * I(n) }"
 def test_alignment(alignment: int, dtype: Any) -> None:
     kind = np.dtype(dtype)
     for length in (LARGE - kind.itemsize, LARGE, LARGE + 12, 40 * LARGE):
-        arrays = [empty((2, length // kind.itemsize // 2), kind, alignment) for _ in range(4)]
+        arrays = [new_output((2, length // kind.itemsize // 2), kind, alignment) for _ in range(4)]
         least = max(alignment, LINE) if arrays[0].nbytes >= LARGE else alignment
         for array in arrays:
             assert array.ctypes.data % least == 0

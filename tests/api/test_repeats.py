@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tc
-from tc import repeats
+from tc import numpy_layout, repeats
 from tc.compiled import Compiled
 
 ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
@@ -280,7 +280,7 @@ def test_any_arrays_in_any_order(calls: list[tuple[Any, Any, Any]]) -> None:
 
 
 def test_without_knowledge_of_numpys_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "_layout_is_known", lambda: False)
+    monkeypatch.setattr(numpy_layout, "is_known", lambda: False)
     function = tc.compile(ADD)
     for _ in range(3):
         np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
@@ -288,5 +288,5 @@ def test_without_knowledge_of_numpys_records(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_numpys_records_are_known_here() -> None:
-    assert repeats._layout_is_known()
-    assert not repeats._is_laid_out(np.float32(1.5))  # type: ignore[arg-type]  # no array
+    assert numpy_layout.is_known()
+    assert not numpy_layout.is_laid_out(np.float32(1.5))  # type: ignore[arg-type]  # no array
