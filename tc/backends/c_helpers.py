@@ -163,9 +163,9 @@ static inline T tc_exp10@(T x)
 static inline T tc_scaleb@(T x, T n)
 {
     if (n != n || n == INFINITY)
-        return x * n;
+        return x == x ? x * n : n;
     if (n == -INFINITY)
-        return x * 0;
+        return x == x ? x * 0 : 0;
     return scalbn@(x, n > 5000 ? 5000 : n < -5000 ? -5000 : (int)floor@(n));
 }""",
     "tc_significand": """

@@ -227,8 +227,11 @@ def logb(x: Any) -> Any:
 
 @_compiled
 def scaleb(x: Any, n: Any) -> Any:
-    if not math.isfinite(n):
-        return x * (n if n > 0 else type(x)(0)) if n == n else n
+    if n != n:
+        return n
+    if math.isinf(n):
+        power = n if n > 0 else type(x)(0)
+        return x * power if x == x else power
     steps = np.floor(min(max(np.float64(n), -5000.0), 5000.0))
     return type(x)(math.ldexp(np.float64(x), int(steps)))
 

@@ -86,18 +86,24 @@ def on_exponents(function: str, *values: Value) -> Value:
     if not _has_exponents():
         return _by_lanes(function, values)
     least, most = 128 // first.dtype.bits, 512 // first.dtype.bits
-    if lanes < least:
-        padded = [*range(lanes), *[-1] * (least - lanes)]
-        found = on_exponents(function, *(shuffle(value, value, padded) for value in values))
-        return shuffle(found, found, range(lanes))
     if lanes > most:
         halves = range(lanes // 2), range(lanes // 2, lanes)
         low, high = (
             on_exponents(function, *(shuffle(value, value, half) for value in values))
             for half in halves
         )
-        return shuffle(low, high, range(lanes))
-    return _instruction(function, values)
+        return _joined(low, high)
+    whole = max(least, 1 << (lanes - 1).bit_length())
+    padded = [*range(lanes), *[-1] * (whole - lanes)]
+    found = _instruction(function, [shuffle(value, value, padded) for value in values])
+    return shuffle(found, found, range(lanes))
+
+
+def _joined(low: Value, high: Value) -> Value:
+    """The lanes of both; the second may have one more."""
+    count, more = low.dtype.lanes, high.dtype.lanes
+    widened = shuffle(low, low, [*range(count), *[-1] * (more - count)])
+    return shuffle(widened, high, [*range(count), *range(more, 2 * more)])
 
 
 def _instruction(function: str, values: Sequence[Value]) -> Value:
@@ -128,10 +134,10 @@ def _by_lanes(function: str, values: Sequence[Value]) -> Value:
 
 
 def _has_exponents() -> bool:
-    """Whether LLVM knows them for the processor as numba's configuration describes it."""
+    """Whether LLVM may use them: numba's configuration can forbid what the processor has."""
     given = config.CPU_FEATURES
     allowed = (get_host_cpu_features() if given is None else given).split(",")
-    return config.CPU_NAME is None and "+avx512f" in allowed and "+avx512vl" in allowed
+    return "+avx512f" in allowed and "+avx512vl" in allowed
 
 
 # --- conversions ------------------------------------------------------------------------------

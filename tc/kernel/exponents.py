@@ -23,7 +23,8 @@ class ExponentFunction:
 
 
 def scaleb(x: Array, n: Array) -> Array:
-    """x times 2 to the power of floor(n), rounded once; NaN for 0 times infinity.
+    """x times 2 to the power of floor(n), rounded once; NaN for 0 times infinity. The power of an
+    infinite n is the result even where x is NaN, which is how processors have it.
 
     >>> scaleb(np.array([3.0, 1.0, 5.0]), np.array([2.5, -1074.0, -np.inf])).tolist()
     [12.0, 5e-324, 0.0]
@@ -31,7 +32,8 @@ def scaleb(x: Array, n: Array) -> Array:
     steps = np.nan_to_num(np.clip(np.floor(n), -_FAR, _FAR)).astype(np.int64)
     # float32 is scaled in float64, where that is exact
     finite = np.ldexp(x.astype(np.float64), steps).astype(x.dtype)
-    return np.where(np.isfinite(n), finite, x * np.exp2(n))
+    infinite = np.where(np.isnan(x), 1, x).astype(x.dtype) * np.exp2(n)
+    return np.where(np.isfinite(n), finite, infinite)
 
 
 def significand(x: Array) -> Array:

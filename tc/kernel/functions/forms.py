@@ -80,7 +80,7 @@ FORMS: Mapping[str, Form] = {
     "cospi": Form(cospi, 1.0, 1.0),
     "erf": Form(erf, 1.5, 2.0),
     "erfc": Form(erfc, 7.0, 7.5),
-    "exp": Form(exp, 0.9, 0.9, exp_by_scaling),
+    "exp": Form(exp, 0.95, 0.95, exp_by_scaling),
     "exp10": Form(exp10, 1.0, 1.0, exp10_by_scaling),
     "exp2": Form(exp2, 0.95, 0.95, exp2_by_scaling),
     "expm1": Form(expm1, 1.7, 1.9),
