@@ -28,12 +28,13 @@ GBYTES_PER_CORE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A processor. `vector_bits` is 0 where there are no vectors, and `fma` says whether they have
-    a fused multiply-add; caches are in bytes, `l1` and `l2` of one core, `l3` of all cores that
-    share one (0: there is none, or nothing is known of it), and there are `l3_caches` of these;
-    `threads` is how many run at the same time. `gflops` (float32, all threads)
-    and `gbytes` (per second, from memory) are for estimates only, and decide nothing, so devices
-    that differ only there are equal; 0 where nothing is known.
+    """A processor. `vector_bits` is 0 where there are no vectors; `fma` says whether they have a
+    fused multiply-add, `exponents` whether they have instructions for the exponents of floats (as
+    AVX-512's scalef, getexp and getmant). Caches are in bytes, `l1` and `l2` of one core, `l3` of
+    all cores that share one (0: there is none, or nothing is known of it), and there are
+    `l3_caches` of these; `threads` is how many run at the same time. `gflops` (float32, all
+    threads) and `gbytes` (per second, from memory) are for estimates only, and decide nothing, so
+    devices that differ only there are equal; 0 where nothing is known.
 
     >>> Device(vector_bits=512).lanes(32), Device(vector_bits=0).lanes(32)
     (16, 1)
@@ -42,6 +43,7 @@ class Device:
     vector_bits: int = 128
     vector_registers: int = 16
     fma: bool = True
+    exponents: bool = False
     l1: int = 32 << 10
     l2: int = 512 << 10
     l3: int = 8 << 20
@@ -71,6 +73,7 @@ def host() -> Device:
         vector_bits=bits,
         vector_registers=32 if bits == 512 else 16,
         fma=has_fma(),
+        exponents=has_exponents(),
         l1=_cache_bytes(1, 32 << 10),
         l2=_cache_bytes(2, 512 << 10),
         l3=_cache_bytes(3, 0),
@@ -121,6 +124,11 @@ def vector_bits() -> int:
 def has_fma() -> bool:
     """Whether x * y + z rounded once is an instruction, and not a slow function."""
     return platform.machine().lower() in _ARM or _features().get("fma", False)
+
+
+def has_exponents() -> bool:
+    """Whether vectors of all widths have AVX-512's instructions for the exponents of floats."""
+    return all(_features().get(name, False) for name in ("avx512f", "avx512vl"))
 
 
 def converts_halves() -> bool:

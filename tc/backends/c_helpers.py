@@ -169,6 +169,23 @@ static inline T tc_exp10@(T x)
 {
     return pow@(10, x);
 }""",
+    "tc_scaleb": """
+static inline T tc_scaleb@(T x, T n)
+{
+    if (n != n || n == INFINITY)
+        return x == x ? x * n : n;
+    if (n == -INFINITY)
+        return x == x ? x * 0 : 0;
+    return scalbn@(x, n > 5000 ? 5000 : n < -5000 ? -5000 : (int)floor@(n));
+}""",
+    "tc_significand": """
+static inline T tc_significand@(T x)
+{
+    int exponent;
+    if (!(x > 0 && x < INFINITY))
+        return x == 0 ? copysign@(1, x) : x > 0 ? 1 : NAN;
+    return 2 * frexp@(x, &exponent);
+}""",
 }
 
 # float uses these too, and rounds

@@ -6,12 +6,20 @@ written lane by lane. Other machines, and others of these, have the plain text o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tc.dtypes import DType
 
 _AVX512 = "defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)"
 _AVX2 = "defined(__AVX2__) && defined(__FMA__)"
 HEADER = f"#if {_AVX2}\n#include <immintrin.h>\n#endif"
 """What a text needs in which "_mm" occurs."""
+
+_EXPONENTS: Mapping[str, tuple[str, str]] = {
+    "logb": ("getexp", "x"),
+    "scaleb": ("scalef", "x, y"),
+    "significand": ("getmant", "x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan"),
+}
 
 
 def with_instructions(template: str, family: str, dtype: DType) -> str:
@@ -34,9 +42,13 @@ def _instructions(family: str, dtype: DType) -> list[tuple[str, str]]:
     prefix = "_mm" if size == 16 else f"_mm{size * 8}"
     if family in ("load_masked", "store_masked"):
         return _masked(family, dtype, prefix)
-    if not dtype.is_float or family not in ("fma", "min", "max"):
+    if not dtype.is_float or family not in ("fma", "min", "max", *_EXPONENTS):
         return []
     suffix = "ps" if dtype.bits == 32 else "pd"
+    if family in _EXPONENTS:
+        name, operands = _EXPONENTS[family]
+        condition = "defined(__AVX512F__)" if size == 64 else _AVX512
+        return [(condition, f"return {prefix}_{name}_{suffix}({operands});")]
     if family == "fma":
         condition = "defined(__AVX512F__)" if size == 64 else _AVX2
         return [(condition, f"return {prefix}_fmadd_{suffix}(x, y, z);")]

@@ -17,6 +17,7 @@ from tc.backends.c_templates import INLINE, instance
 from tc.backends.c_types import C_TYPES, WIDEST, mask_type, vector_type
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, FLOAT64, DType
+from tc.kernel.exponents import EXPONENT_FUNCTIONS
 
 COMPARISONS: Mapping[str, str] = {
     "lt": "<",
@@ -28,9 +29,12 @@ COMPARISONS: Mapping[str, str] = {
 }
 """Operators by the names of the helpers that stand in for them on vectors above `WIDEST`."""
 
+_PARTED: Mapping[str, int] = {"logb": 1, "max": 2, "min": 2, "scaleb": 2, "significand": 1}
+"""Functions of so many arguments that above `WIDEST` are called on parts of the vector."""
+
 # functions of the table that are an instruction or a few; calls of others are not copied about
 _INSTRUCTIONS = frozenset(
-    ("abs", "ceil", "copysign", "fabs", "fdivide", "floor", "fma", "fmax", "fmin", "rint")
+    ("abs", "ceil", "copysign", "fabs", "fdivide", "floor", "fma", "fmax", "fmin", "logb", "rint")
     + ("round", "rsqrt", "sqrt", "trunc")
 )
 
@@ -144,7 +148,7 @@ def vector_helper_text(name: str) -> str | None:
     if family in REDUCTIONS:
         return reduction(family, dtype)
     is_wide = dtype.bytes * dtype.lanes > WIDEST
-    if is_wide and (family in COMPARISONS or family in ("min", "max")):
+    if is_wide and (family in COMPARISONS or family in _PARTED):
         return _in_parts(family, dtype)
     if (template := _templates(dtype).get(family)) is not None:
         return instance(with_instructions(template, family, dtype), dtype)
@@ -169,10 +173,13 @@ def _detailed(name: str, family: str, dtype: DType, detail: str) -> str | None:
 
 def _lane_by_lane(family: str, dtype: DType) -> str | None:
     """A function of the table, or an operation that C has on scalars only."""
+    suffix = "f" if dtype.scalar == FLOAT32 else ""
     if family in ("div", "mod"):
         function, count = f"tc_{family}_{dtype.name}", 2
+    elif family in EXPONENT_FUNCTIONS and dtype.is_float:
+        function, count = f"tc_{family}{suffix}", EXPONENT_FUNCTIONS[family].arity
     elif family in BUILTINS and dtype.is_float and (c := BUILTINS[family].c) is not None:
-        function, count = c + ("f" if dtype.scalar == FLOAT32 else ""), BUILTINS[family].arity
+        function, count = c + suffix, BUILTINS[family].arity
     else:
         return None
     names = "xyzw"[:count]
@@ -187,20 +194,22 @@ def _lane_by_lane(family: str, dtype: DType) -> str | None:
 def _in_parts(family: str, dtype: DType) -> str:
     """A comparison, or what needs one, on vectors that GCC would take apart lane by lane."""
     part = dtype.vector(WIDEST // dtype.bytes)
-    values = f"tc_load_{part}(a + l)", f"tc_load_{part}(b + l)"
+    names = "xy"[: _PARTED.get(family, 2)]
+    arrays = [f"{name}s" for name in names]
+    values = [f"tc_load_{part}({array} + l)" for array in arrays]
     result, made = dtype, f"tc_{family}_{part}({', '.join(values)})"
     if family in COMPARISONS:
         result, of_part = (mask_type(dtype.bits, d.lanes) for d in (dtype, part))
         made = f"({of_part})({f' {COMPARISONS[family]} '.join(values)})"
-    store = result.vector(part.lanes)
+    store, parameters = result.vector(part.lanes), ", ".join(f"{dtype} {name}" for name in names)
+    declared = ", ".join(f"{array}[{dtype.lanes}]" for array in arrays)
     return "\n".join(
         (
-            f"{INLINE} {result} tc_{family}_{dtype}({dtype} x, {dtype} y)",
+            f"{INLINE} {result} tc_{family}_{dtype}({parameters})",
             "{",
-            f"    {C_TYPES[dtype.scalar]} a[{dtype.lanes}], b[{dtype.lanes}];",
+            f"    {C_TYPES[dtype.scalar]} {declared};",
             f"    {C_TYPES[result.scalar]} made[{dtype.lanes}];",
-            f"    tc_store_{dtype}(a, x);",
-            f"    tc_store_{dtype}(b, y);",
+            *(f"    tc_store_{dtype}({name}s, {name});" for name in names),
             f"    for (int l = 0; l < {dtype.lanes}; l += {part.lanes})",
             f"        tc_store_{store}(made + l, {made});",
             f"    return tc_load_{result}(made);",

@@ -23,6 +23,7 @@ from tc.backends.c_masks import bits_of, mask_at_least, mask_printed, mask_text
 from tc.backends.c_places import load_printed, store_text
 from tc.backends.c_types import c_type, mask_type, memory_type
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -76,7 +77,7 @@ def vector_text(expr: Expr, context: Context) -> Printed:
         case Call(function="abs", args=(arg,)) if dtype.kind == "uint":
             return vector_text(arg, context)
         case Call(function=function, args=args):
-            if dtype.is_float:
+            if dtype.is_float and function not in EXPONENT_FUNCTIONS:
                 function_name(expr, context)  # refuses those that C lacks
             return _apply(function, dtype, args, context)
         case Cast():

@@ -226,6 +226,26 @@ def logb(x: Any) -> Any:
 
 
 @_compiled
+def scaleb(x: Any, n: Any) -> Any:
+    if n != n:
+        return n
+    if math.isinf(n):
+        power = n if n > 0 else type(x)(0)
+        return x * power if x == x else power
+    steps = np.floor(min(max(np.float64(n), -5000.0), 5000.0))
+    return type(x)(math.ldexp(np.float64(x), int(steps)))
+
+
+@_compiled
+def significand(x: Any) -> Any:
+    if x == 0:
+        return math.copysign(type(x)(1), x)
+    if not (x > 0):
+        return type(x)(np.nan)
+    return type(x)(1) if math.isinf(x) else type(x)(2 * math.frexp(np.float64(x))[0])
+
+
+@_compiled
 def fdim(x: Any, y: Any) -> Any:
     return x - y if x > y else (x + y if x != x or y != y else type(x)(0))
 

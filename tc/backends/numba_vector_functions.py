@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from numba import cfunc, types
+from numba import cfunc, config, types
+from numba.core.codegen import get_host_cpu_features
 
+from tc.backends import numba_math
 from tc.backends.numba_vector_code import llvm_type
-from tc.backends.numba_vector_values import Operand, Value, as_value, intrinsic, select
+from tc.backends.numba_vector_values import (
+    Operand,
+    Value,
+    as_value,
+    extract,
+    intrinsic,
+    select,
+    shuffle,
+)
 from tc.device import converts_halves
 from tc.dtypes import (
     BOOL,
@@ -28,6 +39,12 @@ NATIVE = {
     "sqrt": "sqrt", "trunc": "trunc",
 }  # fmt: skip
 """The functions of `tc.builtins` that are an intrinsic of LLVM, on scalars and vectors alike."""
+
+EXPONENTS = {"logb": ("getexp",), "scaleb": ("scalef",), "significand": ("getmant", "8")}
+"""The instructions of AVX-512 for exponents, with their constants: getmant's wants fractions from
+1 to 2, and NaN for negative numbers."""
+
+_ROUNDING = "4"
 
 
 def native(function: str, *operands: Operand) -> Value:
@@ -58,6 +75,69 @@ def _compiled(function: Any, dtype: DType, arity: int) -> Any:
     formula = [lambda x: function(x), lambda x, y: function(x, y)]
     formula += [lambda x, y, z: function(x, y, z), lambda x, y, z, w: function(x, y, z, w)]
     return cfunc(kind(*[kind] * arity), error_model="numpy")(formula[arity - 1])
+
+
+# --- exponents --------------------------------------------------------------------------------
+
+
+def on_exponents(function: str, *values: Value) -> Value:
+    """One of `EXPONENTS` on vectors: the instruction, on as many registers as they fill."""
+    first, lanes = values[0], values[0].dtype.lanes
+    if not _has_exponents():
+        return _by_lanes(function, values)
+    least, most = 128 // first.dtype.bits, 512 // first.dtype.bits
+    if lanes > most:
+        halves = range(lanes // 2), range(lanes // 2, lanes)
+        low, high = (
+            on_exponents(function, *(shuffle(value, value, half) for value in values))
+            for half in halves
+        )
+        return _joined(low, high)
+    whole = max(least, 1 << (lanes - 1).bit_length())
+    padded = [*range(lanes), *[-1] * (whole - lanes)]
+    found = _instruction(function, [shuffle(value, value, padded) for value in values])
+    return shuffle(found, found, range(lanes))
+
+
+def _joined(low: Value, high: Value) -> Value:
+    """The lanes of both; the second may have one more."""
+    count, more = low.dtype.lanes, high.dtype.lanes
+    widened = shuffle(low, low, [*range(count), *[-1] * (more - count)])
+    return shuffle(widened, high, [*range(count), *range(more, 2 * more)])
+
+
+def _instruction(function: str, values: Sequence[Value]) -> Value:
+    """The instruction on vectors that are a register: without a mask, rounding as ever."""
+    name, *immediate = EXPONENTS[function]
+    code, dtype = values[0].code, values[0].dtype
+    width, kind = dtype.lanes * dtype.bits, llvm_type(dtype)
+    operands = [value.operand for value in values]
+    operands += [("i32", number) for number in immediate]
+    mask = f"i{max(8, dtype.lanes)}"
+    operands += [(kind, "zeroinitializer"), (mask, "-1")]
+    if width == 512:
+        operands.append(("i32", _ROUNDING))
+    suffix = f"{'ps' if dtype.bits == 32 else 'pd'}.{width}"
+    instruction = code.call(f"llvm.x86.avx512.mask.{name}.{suffix}", kind, *operands)
+    return Value(code, code.pure(instruction), dtype)
+
+
+def _by_lanes(function: str, values: Sequence[Value]) -> Value:
+    """By the function on scalars, where numba may not use the instructions."""
+    code, dtype = values[0].code, values[0].dtype
+    kind, text = llvm_type(dtype), "poison"
+    for lane in range(dtype.lanes):
+        one = call(getattr(numba_math, function), *(extract(value, lane) for value in values))
+        pair = " ".join(one.operand)
+        text = code.pure(f"insertelement {kind} {text}, {pair}, i64 {lane}")
+    return Value(code, text, dtype)
+
+
+def _has_exponents() -> bool:
+    """Whether LLVM may use them: numba's configuration can forbid what the processor has."""
+    given = config.CPU_FEATURES
+    allowed = (get_host_cpu_features() if given is None else given).split(",")
+    return "+avx512f" in allowed and "+avx512vl" in allowed
 
 
 # --- conversions ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tc.backends.numba_names import Names
 from tc.backends.numba_regions import assigned, shared_loop, short, used_buffers
-from tc.backends.numba_vector_functions import NATIVE
+from tc.backends.numba_vector_functions import EXPONENTS, NATIVE
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, DType
@@ -232,7 +232,7 @@ def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
             branches = _operands((then, otherwise), context)
             return f"m.select({_text(condition, context)}, {branches})", _ATOM
         case Call(function=function, args=args, dtype=dtype):
-            if function in NATIVE:
+            if function in NATIVE or (dtype.lanes > 1 and function in EXPONENTS):
                 return f"m.{function}({_operands(args, context)})", _ATOM
             if dtype.lanes > 1:
                 raise InternalError(f"{function} of vectors is no single instruction")

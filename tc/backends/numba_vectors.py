@@ -181,6 +181,8 @@ class Machine:
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """The native functions, by the names that they have in programs."""
+        if name in functions.EXPONENTS:
+            return partial(functions.on_exponents, name)
         if name not in functions.NATIVE:
             raise AttributeError(name)
         return partial(functions.native, name)

@@ -18,6 +18,7 @@ import numpy as np
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL
 from tc.errors import InternalError
+from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -231,7 +232,8 @@ class _Machine:
             case Logical() | Select():
                 return self.choice(expr, scope)
             case Call(function=function, args=args, dtype=dtype):
-                result = BUILTINS[function].numpy(*(self.value(arg, scope) for arg in args))
+                known = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
+                result = known[function].numpy(*(self.value(arg, scope) for arg in args))
                 return np.asarray(result).astype(dtype.numpy)[()]
             case Cast(operand=operand, dtype=dtype):
                 return self.value(operand, scope).astype(dtype.numpy)

@@ -60,9 +60,10 @@ def has_vector_form(function: str, dtype: DType) -> bool:
     return dtype.scalar in FORMATS and (function in NATIVE or function in FORMS)
 
 
-def expand_calls(kernel: Kernel) -> Kernel:
+def expand_calls(kernel: Kernel, *, exponents: bool = False) -> Kernel:
     """The kernel with each call on vectors replaced by its formula; what is used more than once
-    becomes a local before the statement.
+    becomes a local before the statement. With `exponents`, vectors have the functions
+    of `tc.kernel.exponents`.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.kernel.printer import to_text
@@ -78,7 +79,7 @@ def expand_calls(kernel: Kernel) -> Kernel:
     region
       o[0:4] = float32x4(1.0) / sqrt(a[0:4])
     """
-    expander = _Expander(LocalNames(kernel))
+    expander = _Expander(LocalNames(kernel), exponents)
     regions = tuple(expander.block(region) for region in kernel.regions)
     return replace(kernel, buffers=(*kernel.buffers, *expander.scratch.values()), regions=regions)
 
@@ -86,8 +87,9 @@ def expand_calls(kernel: Kernel) -> Kernel:
 class _Expander:
     """What a kernel's expansion has used so far: names, and scratch for lanes one by one."""
 
-    def __init__(self, names: LocalNames) -> None:
+    def __init__(self, names: LocalNames, exponents: bool) -> None:
         self.names = names
+        self.exponents = exponents
         self.scratch: dict[tuple[DType, int], Buffer] = {}
 
     # --- statements -------------------------------------------------------------------------
@@ -141,7 +143,8 @@ class _Expander:
         return expr
 
     def call(self, call: Call, before: list[Stmt]) -> Expr:
-        found = FORMS[call.function].formula(*map(Vector, call.args))
+        formula = FORMS[call.function].chosen(self.exponents)
+        found = formula(*map(Vector, call.args))
         if isinstance(found, Rare):
             return self.with_rare_lanes(call, found, before)
         return self.shared(call, (found.expr,), before)[0]

@@ -15,6 +15,7 @@ import numpy as np
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
+from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -291,6 +292,12 @@ def _expression_rules(expr: Expr, scope: _Scope) -> Rules:
             known = condition.dtype in (BOOL, BOOL.vector(lanes))
             yield known, f"the condition is {condition.dtype}, not {BOOL.vector(lanes)}"
             yield from _same_types((then, otherwise), dtype)
+        case Call(function=function, args=args) if function in EXPONENT_FUNCTIONS:
+            arity = EXPONENT_FUNCTIONS[function].arity
+            yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
+            yield lanes > 1, f"'{function}' is for vectors"
+            yield dtype.scalar in (FLOAT32, FLOAT64), f"'{function}' does not compute in {dtype}"
+            yield from _same_types(args, dtype)
         case Call(function=function, args=args):
             yield function in BUILTINS, f"unknown function '{function}'"
             arity = BUILTINS[function].arity

@@ -151,7 +151,8 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
         supports=lambda call: device.fma and has_vector_form(call.function, call.dtype.scalar),
         unroll_limit=options.mapping.unroll,
     )
-    kernel = expand_calls(contract(kernel) if device.fma else kernel)
+    contracted = contract(kernel) if device.fma else kernel
+    kernel = expand_calls(contracted, exponents=device.exponents)
     kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
     return prefetch(kernel, device.l2)
 

@@ -69,6 +69,7 @@ def describe(device: Device) -> str:
     vectors = "no vectors"
     if device.vector_bits:
         vectors = f"{device.vector_registers} vector registers of {device.vector_bits} bits"
+        vectors += " with instructions for exponents" if device.exponents else ""
     caches = f"{_memory(device.l1)} of L1 and {_memory(device.l2)} of L2 cache"
     return f"{threads}, {vectors}, {caches}"
 

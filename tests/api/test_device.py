@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,47 @@ def test_an_unknown_last_cache(machine: Path, monkeypatch: pytest.MonkeyPatch, s
     device.host.cache_clear()
     assert device.host().l3 == 0
     assert device.host().l1 == 32 << 10
+
+
+@pytest.mark.parametrize(
+    ("features", "wanted"),
+    [
+        ({"avx512f": True, "avx512vl": True}, True),
+        ({"avx512f": True, "avx512vl": False}, False),
+        ({"avx2": True}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.usefixtures("machine")
+def test_exponents_need_avx512_of_all_widths(
+    features: dict[str, bool], wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "_features", lambda: features)
+    assert device.host().exponents == wanted
+    assert (device.host() == replace(device.host(), exponents=True)) == wanted
+
+
+@pytest.mark.parametrize("function", ["exp", "exp2", "exp10", "log", "log2", "log10", "logb"])
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_exponents_choose_the_formula(function: str, backend: str) -> None:
+    text = f"def f(float(N) X) -> (Y) {{ Y(i) = {function}(X(i)) }}"
+
+    def emitted(**fields: bool) -> str:
+        processor = tc.Device(vector_bits=256, **fields)
+        return str(tc.emit(text, {"N": 64}, device=processor, backend=backend))
+
+    words = "(tc_|m\\.)(scaleb|logb|significand)"
+    assert re.search(words, emitted(exponents=True))
+    assert not re.search(words, emitted())
+    assert emitted(exponents=False) == emitted()
+
+
+def test_explanations_tell_of_exponents() -> None:
+    found = tc.explain("def f(float(N) X) -> (Y) { Y(i) = X(i) }", {"N": 64}, device=tc.Device())
+    assert "exponents" not in str(found)
+    known = tc.Device(exponents=True)
+    found = tc.explain("def f(float(N) X) -> (Y) { Y(i) = X(i) }", {"N": 64}, device=known)
+    assert "with instructions for exponents" in " ".join(str(found).split())
 
 
 def test_the_last_caches_decide() -> None:

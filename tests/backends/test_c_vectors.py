@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import platform
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ from tc.kernel.ir import (
     Store,
     Unary,
 )
+from tests.support.exponents import exponent_pairs
 from tests.support.kernels import Array, I, dense, input_like, integer, loop
 from tests.support.lanewise import check, first, lanewise, ramp, run, splat, taken
 
@@ -291,6 +293,23 @@ def test_functions(dtype: DType) -> None:
             for n in names
         ]
         check(BACKEND, lanewise(calls, inputs, 16), inputs, ulps=0 if exact else 64)
+
+
+@pytest.mark.parametrize("flags", [("-march=native",), ("-mno-avx512f",)], ids=str)
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_exponents(
+    dtype: DType, lanes: int, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "x86" in platform.machine():
+        monkeypatch.setattr(c_backend, "FLAGS", (*c_backend.FLAGS, *flags))
+    x, n = exponent_pairs(dtype, BLOCKS * lanes)
+    left, right = taken("a", dtype, lanes), taken("b", dtype, lanes)
+    wide = dtype.vector(lanes)
+    calls = [Call("scaleb", (left, right), wide)]
+    calls += [Call(name, (left,), wide) for name in ("logb", "significand")]
+    given = {"a": x, "b": n}
+    check(BACKEND, lanewise(calls, given, lanes), given)
 
 
 def test_scipy_functions_are_refused_y7() -> None:

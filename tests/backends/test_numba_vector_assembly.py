@@ -9,10 +9,24 @@ from tc.backends.numba_cpu import NumbaBackend
 from tc.backends.numba_objects import _target
 from tc.backends.numba_vectors import VectorRegion
 from tc.backends.object_files import parse_module
-from tc.device import vector_bits
+from tc.device import has_exponents, vector_bits
 from tc.dtypes import FLOAT32, INT64
 from tc.kernel.contract import contract
-from tc.kernel.ir import Binary, Broadcast, Const, Expr, Kernel, Let, Load, Set, Stmt, Store, Var
+from tc.kernel.ir import (
+    Binary,
+    Broadcast,
+    Call,
+    Const,
+    Expr,
+    Kernel,
+    Let,
+    Load,
+    Set,
+    Stmt,
+    Store,
+    Var,
+)
+from tc.kernel.vector_math import expand_calls
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import compile_kernel, ramp, run
 
@@ -98,3 +112,18 @@ def test_extrema_take_few_instructions() -> None:
 
     assert count(Const(0.0, F16)) == 1
     assert count(Load("b", (ramp(integer(0), 16),), F16)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"), [("exp", {"vscalefps"}), ("log", {"vgetexpps", "vgetmantps"})]
+)
+def test_exponents_are_instructions(function: str, wanted: set[str]) -> None:
+    if not has_exponents():
+        pytest.skip("looks for instructions of AVX-512")
+    lanes = ramp(integer(0), 16)
+    store = Store("o", (lanes,), Call(function, (Load("a", (lanes,), F16),), F16))
+    buffers = (dense("a", FLOAT32, (16,), "input"), dense("o", FLOAT32, (16,), "output"))
+    kernel = expand_calls(Kernel("k", buffers, ((store,),)), exponents=True)
+    words = [line.split()[0] for line in assembly(kernel) if line]
+    assert wanted <= set(words)
+    assert sum(word.startswith("v") for word in words) < 40  # constants, too

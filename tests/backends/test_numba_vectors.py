@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
+from numba import config
+from numba.core.codegen import get_host_cpu_features
 
 from tc import cache
 from tc.backends.numba_cpu import NumbaBackend
@@ -45,6 +47,7 @@ from tc.kernel.ir import (
     Store,
     Unary,
 )
+from tests.support.exponents import exponent_pairs
 from tests.support.kernels import Array, I, dense, integer, loop
 from tests.support.vectors import arrays_of, compile_kernel, ramp, results, run, times
 
@@ -225,6 +228,26 @@ def test_native_functions(dtype: DType, lanes: int) -> None:
     found, expected = computed(exprs, inputs, lanes)
     for name, one, other in zip(names, found, expected, strict=True):
         agree(one, other, name, signed_zeros=name not in ("fmin", "fmax"))
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("lanes", [2, 3, 4, 8, 16, 17, 32])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_exponents(
+    dtype: DType, lanes: int, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the instructions where there are any, and as numba's configuration may forbid them."""
+    if not allowed:
+        features = get_host_cpu_features().replace("+avx512", "-avx512")
+        monkeypatch.setattr(config, "CPU_FEATURES", features)
+    x, n = exponent_pairs(dtype, 3 * 32 * 17)
+    left, right = element("a", dtype, lanes), element("b", dtype, lanes)
+    wide = dtype.vector(lanes)
+    calls = [Call("scaleb", (left, right), wide)]
+    calls += [Call(name, (left,), wide) for name in ("logb", "significand")]
+    found, expected = computed(calls, {"a": x, "b": n}, lanes)
+    for call, one, other in zip(calls, found, expected, strict=True):
+        agree(one, other, call.function, signed_zeros=True)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)

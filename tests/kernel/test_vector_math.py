@@ -13,6 +13,7 @@ import pytest
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from tc.kernel.evaluate import evaluate
+from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.functions.forms import FORMS
 from tc.kernel.ir import (
     Binary,
@@ -60,8 +61,8 @@ def bits_of(dtype: Any) -> int:
     return 8 * int(np.dtype(dtype).itemsize)
 
 
-def check(function: str, *args: Array) -> None:
-    found = apply(function, *args)
+def check(function: str, *args: Array, exponents: bool = False) -> None:
+    found = apply(function, *args, exponents=exponents)
     value, slack = exact(function, *args)
     error = errors(found, value)
     worst = int(error.argmax())
@@ -74,12 +75,15 @@ def check(function: str, *args: Array) -> None:
 
 
 UNARY = [name for name in FORMS if BUILTINS[name].arity == 1]
+SHORT = [name for name in UNARY if FORMS[name].short]
+VARIANTS = [*((name, False) for name in UNARY), *((name, True) for name in SHORT)]
+"""Functions by their formulas for vectors without instructions for exponents, and with them."""
 OTHERS = [name for name in FORMS if BUILTINS[name].arity > 1]
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=ids)
-@pytest.mark.parametrize("function", UNARY)
-def test_functions_of_one_argument(function: str, dtype: Any) -> None:
+@pytest.mark.parametrize(("function", "exponents"), VARIANTS)
+def test_functions_of_one_argument(function: str, exponents: bool, dtype: Any) -> None:
     top = TOPS.get(function, (30.0, 30.0))[dtype is np.float64]
     args = points(dtype, 3000, top, seed=1)
     if function in COMMON_LIMITS:  # the rare lanes are tested below
@@ -87,7 +91,7 @@ def test_functions_of_one_argument(function: str, dtype: Any) -> None:
         args = args[~(np.abs(args) > limit)]
         quarters = np.arange(1, 2000) * (np.pi / 2)
         args = np.concatenate([args, np.geomspace(1.0, limit, 3000), quarters]).astype(dtype)
-    check(function, args)
+    check(function, args, exponents=exponents)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=ids)
@@ -145,15 +149,19 @@ def test_error_functions_against_series(function: str) -> None:
         assert error <= FORMS[function].ulps64, argument
 
 
-@pytest.mark.parametrize("function", ["exp", "log", "tanh"])
-def test_a_million_of_all_floats(function: str) -> None:
+EVERYWHERE = [("exp", False), ("exp", True), ("log", False), ("log", True), ("tanh", False)]
+
+
+@pytest.mark.parametrize(("function", "exponents"), EVERYWHERE)
+def test_a_million_of_all_floats(function: str, exponents: bool) -> None:
     step = 4099
-    check(function, np.arange(0, 2**32, step, dtype=np.int64).astype(np.uint32).view(np.float32))
+    x = np.arange(0, 2**32, step, dtype=np.int64).astype(np.uint32).view(np.float32)
+    check(function, x, exponents=exponents)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["exp", "log", "tanh"])
-def test_all_floats(function: str) -> None:
+@pytest.mark.parametrize(("function", "exponents"), EVERYWHERE)
+def test_all_floats(function: str, exponents: bool) -> None:
     """Compiled, in vectors of 16 lanes."""
     lanes, count = 16, 2**22
     f16 = FLOAT32.vector(lanes)
@@ -161,7 +169,8 @@ def test_all_floats(function: str) -> None:
     store = Store("o", (every,), Call(function, (Load("x", (every,), f16),), f16))
     buffers = (dense("x", FLOAT32, (count,), "input"), dense("o", FLOAT32, (count,), "output"))
     body = loop("i", count // lanes, store, parallel=True)
-    compiled = compile_kernel(expand_calls(Kernel("k", buffers, ((body,),))))
+    expanded = expand_calls(Kernel("k", buffers, ((body,),)), exponents=exponents)
+    compiled = compile_kernel(expanded)
     worst, found = 0.0, np.zeros(count, np.float32)
     for start in range(0, 2**32, count):
         x = np.arange(start, start + count, dtype=np.int64).astype(np.uint32).view(np.float32)
@@ -259,7 +268,20 @@ def _expressions(stmt: Stmt) -> tuple[Expr, ...]:
 @pytest.mark.parametrize("function", sorted(FORMS))
 def test_only_native_calls_remain(function: str) -> None:
     args = [X] * BUILTINS[function].arity
-    assert calls_in(expanded(Store("o", (LANES,), call(function, *args)))) <= NATIVE
+    stored = Store("o", (LANES,), call(function, *args))
+    assert calls_in(expanded(stored)) <= NATIVE
+    (region,) = expand_calls(kernel(stored), exponents=True).regions
+    assert calls_in(region) <= NATIVE | {"logb", *EXPONENT_FUNCTIONS}
+
+
+@pytest.mark.parametrize("function", SHORT)
+def test_short_formulas_are_shorter(function: str) -> None:
+    def operations(*, exponents: bool) -> int:
+        made = expand_calls(kernel(Store("o", (LANES,), call(function, X))), exponents=exponents)
+        exprs = [expr for stmt in made.regions[0] for expr in _expressions(stmt)]
+        return sum(1 for expr in exprs for node in walk(expr) if children(node))
+
+    assert operations(exponents=True) < operations(exponents=False)
 
 
 def test_everywhere_in_a_statement_and_nested() -> None:

@@ -158,6 +158,11 @@ WRONG: dict[str, tuple[Stmt, str]] = {
     "call unknown": (store(Call("expf", (A,), FLOAT32)), "unknown function 'expf'"),
     "call arity": (store(Call("exp", (A, A), FLOAT32)), "2 arguments instead of 1"),
     "call type": (Let("x", Call("exp", (I,), INT64)), "'exp' does not compute in int64"),
+    "call exponents": (
+        Let("x", Call("scaleb", (Broadcast(A, F4),), F4)),
+        "1 arguments instead of 2",
+    ),
+    "call exponents of one": (store(Call("significand", (A,), FLOAT32)), "is for vectors"),
     "call argument": (store(Call("exp", (I,), FLOAT32)), "an operand is int64, not float32"),
     "half load": (Let("x", Cast(HALF, FLOAT64)), "float16 stands only directly below"),
     "half local": (Let("x", HALF), "float16 stands only directly below"),

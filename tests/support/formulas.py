@@ -18,7 +18,7 @@ from tests.support.kernels import Array
 LONG = np.longdouble
 
 
-def apply(function: str, *args: Array) -> Array:
+def apply(function: str, *args: Array, exponents: bool = False) -> Array:
     """The function by its vector formula, as one vector of as many lanes as elements."""
     dtype, lanes = DTYPES[args[0].dtype.name], len(args[0])
     every = Ramp(Const(0, INT64), 1, INT64.vector(lanes))
@@ -27,7 +27,8 @@ def apply(function: str, *args: Array) -> Array:
     call = Call(function, tuple(Load(name, (every,), vector) for name in names), vector)
     buffers = [Buffer(name, dtype, (lanes,), (1,), "input") for name in names]
     buffers.append(Buffer("o", dtype, (lanes,), (1,), "output"))
-    kernel = expand_calls(Kernel(function, tuple(buffers), ((Store("o", (every,), call),),)))
+    kernel = Kernel(function, tuple(buffers), ((Store("o", (every,), call),),))
+    kernel = expand_calls(kernel, exponents=exponents)
     verify(kernel)
     out = np.zeros_like(args[0])
     assert evaluate(kernel, {**dict(zip(names, args, strict=True)), "o": out}) is None

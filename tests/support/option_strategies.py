@@ -16,6 +16,7 @@ def devices() -> st.SearchStrategy[Device]:
         vector_registers=st.sampled_from([8, 16, 32]),
         l1=st.sampled_from([64, 1 << 15]),
         l2=st.sampled_from([64, 1 << 12, 1 << 20]),
+        exponents=st.booleans(),
         threads=st.sampled_from([1, 2, 4]),
     )
 

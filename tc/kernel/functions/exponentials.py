@@ -46,6 +46,21 @@ def exp10(x: Vector) -> Vector:
     return _parts(x, EXP10[x.dtype.bits]).value
 
 
+def exp_by_scaling(x: Vector) -> Vector:
+    return _scaled(x, EXP[x.dtype.bits])
+
+
+def exp2_by_scaling(x: Vector) -> Vector:
+    return _scaled(x, EXP2[x.dtype.bits])
+
+
+def exp10_by_scaling(x: Vector) -> Vector:
+    table, whole = EXP10[x.dtype.bits], x.format.whole
+    # its slope makes more of errors in r, so that r stays the sum of two numbers
+    rest, n = _reduced(_bounded(x, table), table, 0)
+    return (rest + 1.0).scaleb(n.as_float - whole)
+
+
 def expm1(x: Vector) -> Vector:
     parts = _parts(x, EXP[x.dtype.bits])
     first, second = parts.powers
@@ -76,10 +91,25 @@ def cosh(x: Vector) -> Vector:
 
 
 def _parts(x: Vector, table: Exponential, shift: int = 0) -> _Parts:
-    """b**x * 2**shift; x beyond where that is 0 or infinite counts as where it begins to be."""
-    bounded = x.at_least(table.least).at_most(table.most)
+    """b**x * 2**shift."""
+    bounded = _bounded(x, table)
     rest, two_n = _reduced(bounded, table, 2 * bounded.format.bias + shift)
     return _Parts(rest, two_n)
+
+
+def _bounded(x: Vector, table: Exponential) -> Vector:
+    """x, but where b**x is 0 or infinite no further than where that begins."""
+    return x.at_least(table.least).at_most(table.most)
+
+
+def _scaled(x: Vector, table: Exponential) -> Vector:
+    """b**x where multiplying by 2**n is an instruction, which needs no bits of n."""
+    bounded, whole = _bounded(x, table), x.format.whole
+    n = fma(bounded, table.per_unit, whole) - whole
+    rest = fma(n, -table.unit, bounded)
+    if table.unit_rest:
+        rest = fma(n, -table.unit_rest, rest)
+    return fma(rest, fma(rest, horner(rest, table.coefficients), table.slope), 1.0).scaleb(n)
 
 
 def rough_expm1(x: Vector) -> Vector:

@@ -7,10 +7,31 @@ from dataclasses import dataclass
 
 from tc.kernel.functions.circular import cos, cospi, sin, sinpi, tan
 from tc.kernel.functions.error_functions import erf, erfc, normcdf
-from tc.kernel.functions.exponentials import cosh, exp, exp2, exp10, expm1, sinh, tanh
+from tc.kernel.functions.exponentials import (
+    cosh,
+    exp,
+    exp2,
+    exp2_by_scaling,
+    exp10,
+    exp10_by_scaling,
+    exp_by_scaling,
+    expm1,
+    sinh,
+    tanh,
+)
 from tc.kernel.functions.inverse_circular import acos, asin, atan, atan2
 from tc.kernel.functions.inverse_hyperbolic import acosh, asinh, atanh
-from tc.kernel.functions.logarithms import log, log1p, log2, log10, logb
+from tc.kernel.functions.logarithms import (
+    log,
+    log1p,
+    log2,
+    log2_by_parts,
+    log10,
+    log10_by_parts,
+    log_by_parts,
+    logb,
+    logb_itself,
+)
 from tc.kernel.functions.powers import power
 from tc.kernel.functions.roots import (
     cbrt,
@@ -29,11 +50,17 @@ from tc.kernel.functions.vector import Rare, Vector
 @dataclass(frozen=True, slots=True)
 class Form:
     """A formula, and bounds on the errors found in it, in units in the last place: of float32 at
-    all its numbers (exp, log, tanh) or at least every fifth, of float64 at a million."""
+    all its numbers (exp, log, tanh) or at least every fifth, of float64 at a million. They hold
+    for `short` too, a formula of fewer operations for vectors with `tc.kernel.exponents`."""
 
     formula: Callable[..., Vector | Rare]
     ulps32: float
     ulps64: float
+    short: Callable[..., Vector] | None = None
+
+    def chosen(self, exponents: bool) -> Callable[..., Vector | Rare]:
+        """The formula for vectors with those functions or without."""
+        return self.short if exponents and self.short is not None else self.formula
 
     def ulps(self, bits: int) -> float:
         return self.ulps32 if bits == 32 else self.ulps64
@@ -53,19 +80,19 @@ FORMS: Mapping[str, Form] = {
     "cospi": Form(cospi, 1.0, 1.0),
     "erf": Form(erf, 1.5, 2.0),
     "erfc": Form(erfc, 7.0, 7.5),
-    "exp": Form(exp, 0.9, 0.9),
-    "exp10": Form(exp10, 1.0, 1.0),
-    "exp2": Form(exp2, 0.95, 0.95),
+    "exp": Form(exp, 0.95, 0.95, exp_by_scaling),
+    "exp10": Form(exp10, 1.0, 1.0, exp10_by_scaling),
+    "exp2": Form(exp2, 0.95, 0.95, exp2_by_scaling),
     "expm1": Form(expm1, 1.7, 1.9),
     "fdim": Form(fdim, 0.5, 0.5),
     "fdivide": Form(fdivide, 0.5, 0.5),
     "fmod": Form(fmod, 0.0, 0.0),
     "hypot": Form(length, 1.2, 1.2),
-    "log": Form(log, 0.95, 1.0),
-    "log10": Form(log10, 1.0, 1.0),
+    "log": Form(log, 0.95, 1.0, log_by_parts),
+    "log10": Form(log10, 1.0, 1.0, log10_by_parts),
     "log1p": Form(log1p, 1.6, 1.5),
-    "log2": Form(log2, 1.1, 1.1),
-    "logb": Form(logb, 0.0, 0.0),
+    "log2": Form(log2, 1.1, 1.1, log2_by_parts),
+    "logb": Form(logb, 0.0, 0.0, logb_itself),
     "norm3d": Form(length, 1.5, 1.5),
     "norm4d": Form(length, 1.8, 1.8),
     "normcdf": Form(normcdf, 7.5, 7.5),

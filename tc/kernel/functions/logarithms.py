@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from tc.kernel.functions.coefficients import LOG, LOG2, LOG10, Logarithm
 from tc.kernel.functions.vector import Format, Vector, fma, polynomial, select
@@ -23,6 +26,18 @@ def log2(x: Vector) -> Vector:
 
 def log10(x: Vector) -> Vector:
     return _log_at(x, LOG10[x.dtype.bits])
+
+
+def log_by_parts(x: Vector) -> Vector:
+    return _log_of_parts(x, LOG[x.dtype.bits])
+
+
+def log2_by_parts(x: Vector) -> Vector:
+    return _log_of_parts(x, LOG2[x.dtype.bits])
+
+
+def log10_by_parts(x: Vector) -> Vector:
+    return _log_of_parts(x, LOG10[x.dtype.bits])
 
 
 def log1p(x: Vector) -> Vector:
@@ -43,6 +58,10 @@ def logb(x: Vector) -> Vector:
     return select(size.equals(0.0), -math.inf, select(size < math.inf, result, size))
 
 
+def logb_itself(x: Vector) -> Vector:
+    return x.logb()
+
+
 def split(x: Vector) -> tuple[Vector, Vector]:
     """k and 1 + r of positive finite numbers."""
     normal, zero = _normal(x)
@@ -60,6 +79,25 @@ def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
 def _log_at(x: Vector, table: Logarithm) -> Vector:
     k, fraction = split(x)
     return _outside(x, _polynomial(k, fraction - 1.0, table), 0.0)
+
+
+def _log_of_parts(x: Vector, table: Logarithm) -> Vector:
+    """Where exponent and fraction are instructions, whose results at zeros, infinity and NaN make
+    the right ones here, and NaN below zero."""
+    k, fraction = x.logb(), x.significand()
+    is_upper = fraction > math.sqrt(2.0)
+    k = select(is_upper, k + 1.0, k)
+    fraction = select(is_upper, fraction * 0.5, fraction)
+    return _polynomial(k, fraction - 1.0, _rounded_down(table, x.format))
+
+
+def _rounded_down(table: Logarithm, form: Format) -> Logarithm:
+    """The table with no negative rest of its unit, which would be the other infinity for an
+    infinite k."""
+    if table.unit_rest >= 0.0:
+        return table
+    unit = float(np.nextafter(form.dtype.numpy.type(table.unit), -np.inf))
+    return replace(table, unit=unit, unit_rest=table.unit - unit + table.unit_rest)
 
 
 def _outside(x: Vector, result: Vector, pole: float) -> Vector:

@@ -188,6 +188,16 @@ class Vector:
     def trunc(self) -> Vector:
         return self._call("trunc")
 
+    def scaleb(self, exponent: Vector) -> Vector:
+        """Times 2 to that power; see `tc.kernel.exponents`."""
+        return self._call("scaleb", exponent)
+
+    def logb(self) -> Vector:
+        return self._call("logb")
+
+    def significand(self) -> Vector:
+        return self._call("significand")
+
     # --- making nodes -----------------------------------------------------------------------
 
     @property
