@@ -16,11 +16,14 @@ _CACHES = _PROCESSORS / "cpu0/cache"
 _MAX_CLOCK = _PROCESSORS / "cpu0/cpufreq/cpuinfo_max_freq"
 _PROCESSOR_INFO = Path("/proc/cpuinfo")
 
+UNIT_BITS = {"znver1": 128, "znver4": 256}
+"""Processors, by LLVM's names, whose units are half as wide as their widest vectors."""
+
 LINE = 64
 """Bytes that caches and memory exchange at a time."""
 
 FLOPS_PER_LANE = 4
-"""Of a cycle: two units for fused multiply-add, as wide as vectors are, are assumed."""
+"""Of a cycle: two units for fused multiply-add are assumed."""
 
 GBYTES_PER_CORE = 10.0
 """What one core is assumed to get from memory, in GB/s."""
@@ -28,19 +31,22 @@ GBYTES_PER_CORE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A processor. `vector_bits` is 0 where there are no vectors; `fma` says whether they have a
-    fused multiply-add, `exponents` whether they have instructions for the exponents of floats (as
-    AVX-512's scalef, getexp and getmant). Caches are in bytes, `l1` and `l2` of one core, `l3` of
-    all cores that share one (0: there is none, or nothing is known of it), and there are
-    `l3_caches` of these; `threads` is how many run at the same time. `gflops` (float32, all
-    threads) and `gbytes` (per second, from memory) are for estimates only, and decide nothing, so
-    devices that differ only there are equal; 0 where nothing is known.
+    """A processor. `vector_bits` is 0 where there are no vectors. The units that compute, load and
+    store are `unit_bits` wide, and take wider vectors in several passes (0: they are as wide as
+    vectors). `fma` says whether vectors have a fused multiply-add, `exponents` whether they have
+    instructions for the exponents of floats (as AVX-512's scalef, getexp and getmant). Caches are
+    in bytes, `l1` and `l2` of one core, `l3` of all cores that share one (0: there is none, or
+    nothing is known of it), and there are `l3_caches` of these; `threads` is how many run at the
+    same time. `gflops` (float32, all threads) and `gbytes` (per second, from memory) are for
+    estimates only, and decide nothing, so devices that differ only there are equal; 0 where nothing
+    is known.
 
     >>> Device(vector_bits=512).lanes(32), Device(vector_bits=0).lanes(32)
     (16, 1)
     """
 
     vector_bits: int = 128
+    unit_bits: int = 0
     vector_registers: int = 16
     fma: bool = True
     exponents: bool = False
@@ -56,6 +62,15 @@ class Device:
         """How many elements of so many bits a vector holds; 1 without vectors."""
         return max(1, self.vector_bits // bits)
 
+    def passes(self, bits: int) -> int:
+        """In how many passes the units take a vector of so many bits.
+
+        >>> zen4 = Device(vector_bits=512, unit_bits=256)
+        >>> [zen4.passes(bits) for bits in (512, 256, 128)], Device(vector_bits=512).passes(512)
+        ([2, 1, 1], 1)
+        """
+        return max(1, bits // self.unit_bits) if self.unit_bits else 1
+
     @property
     def shared_cache(self) -> int:
         """The bytes that all caches before memory hold together."""
@@ -68,9 +83,10 @@ def host() -> Device:
 
     How fast it is, is assumed from its clock and its cores, not measured.
     """
-    bits, cores = vector_bits(), _cores()
+    bits, units, cores = vector_bits(), unit_bits(), _cores()
     return Device(
         vector_bits=bits,
+        unit_bits=units,
         vector_registers=32 if bits == 512 else 16,
         fma=has_fma(),
         exponents=has_exponents(),
@@ -79,7 +95,7 @@ def host() -> Device:
         l3=_cache_bytes(3, 0),
         l3_caches=_shared_caches(),
         threads=len(_available()),
-        gflops=_clock() / 1e9 * max(1, bits // 32) * FLOPS_PER_LANE * cores,
+        gflops=_clock() / 1e9 * max(1, (units or bits) // 32) * FLOPS_PER_LANE * cores,
         gbytes=GBYTES_PER_CORE * cores,
     )
 
@@ -121,6 +137,22 @@ def vector_bits() -> int:
     return vector_bits_of(platform.machine().lower(), _features())
 
 
+def unit_bits() -> int:
+    """The width of the units that vectors are computed with, 0 where they are as wide as vectors,
+    or nothing is known of them."""
+    return unit_bits_of(_name(), vector_bits())
+
+
+def unit_bits_of(name: str, bits: int) -> int:
+    """The width for a processor, by LLVM's name, with vectors of so many bits.
+
+    >>> unit_bits_of("znver4", 512), unit_bits_of("znver4", 256), unit_bits_of("znver5", 512)
+    (256, 0, 0)
+    """
+    units = UNIT_BITS.get(name, 0)
+    return units if units < bits else 0
+
+
 def has_fma() -> bool:
     """Whether x * y + z rounded once is an instruction, and not a slow function."""
     return platform.machine().lower() in _ARM or _features().get("fma", False)
@@ -159,6 +191,14 @@ def _features() -> Mapping[str, bool]:
         return dict(binding.get_host_cpu_features())
     except RuntimeError:  # LLVM does not tell on this kind of machine
         return {}
+
+
+@cache
+def _name() -> str:
+    """What LLVM calls the processor."""
+    from llvmlite import binding  # `import tc` must not load it
+
+    return str(binding.get_host_cpu_name())
 
 
 def _cache_bytes(level: int, default: int) -> int:

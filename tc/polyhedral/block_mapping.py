@@ -327,11 +327,12 @@ class BlockMapper:
         others = [m for m in members if m not in (v_outer, u_outer)]
         inner = [] if u_outer is None else [u_outer]
         used = [m for m in others if buffers.moves_packs(m)]
-        local = (
-            buffers.packs_locally(used, v_outer)
-            if self.outermost
-            else buffers.packs_inside(self.around, used)
-        )
+        if u_outer is not None and buffers.moves_packs(u_outer):
+            local = False  # a panel serves all rows
+        elif self.outermost:
+            local = buffers.packs_locally(used, v_outer)
+        else:
+            local = buffers.packs_inside(self.around, used)
         if not local:
             self.shared += buffers.packed(whole=True)
         node = self._band(inner, body)

@@ -64,11 +64,15 @@ def describe(device: Device) -> str:
 
     >>> describe(Device(vector_bits=256, threads=2))
     '2 threads, 16 vector registers of 256 bits, 32 KiB of L1 and 512 KiB of L2 cache'
+    >>> describe(Device(vector_bits=256, unit_bits=128)).split(", ")[1]
+    '16 vector registers of 256 bits in units of 128'
     """
     threads = "1 thread" if device.threads == 1 else f"{device.threads} threads"
     vectors = "no vectors"
     if device.vector_bits:
         vectors = f"{device.vector_registers} vector registers of {device.vector_bits} bits"
+        if device.passes(device.vector_bits) > 1:
+            vectors += f" in units of {device.unit_bits}"
         vectors += " with instructions for exponents" if device.exponents else ""
     caches = f"{_memory(device.l1)} of L1 and {_memory(device.l2)} of L2 cache"
     return f"{threads}, {vectors}, {caches}"

@@ -1,9 +1,13 @@
 """Choosing the register tile of a block: which variable is the vector's, which are unrolled.
 
 The model counts, for one step of the main statement's reduction over a tile of `rows` x `vectors`
-vectors, the vector operations and the loads that they need; a tile is as good as its cycles per
+vectors, the vector operations and the loads that they need; a tile is as good as its time per
 useful element. Strided and gathered vectors count as many loads as they take, unless the operand
 is packed, whose cost is shared by all uses of the packed elements.
+
+Time is in turns: in one, two units take a vector of the full width each, in a cycle, or in two
+where they are half as wide as vectors. Vectors of half the width then take half a turn, but as many
+instructions: they are of use where they waste fewer lanes.
 """
 
 from __future__ import annotations
@@ -12,15 +16,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tc.device import LINE, Device
+from tc.device import Device
 from tc.options import MappingOptions
 from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.operands import Grip, extent_of, is_alone, operand, vectors_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop import Access
 
 MAX_VECTORS = 8
 LATENCY = 4.0
-"""Cycles of a multiply-add, in which each accumulator takes one."""
+"""Cycles of a multiply-add, in which each accumulator takes one. Vectors along reductions need so
+many turns, as much of what they read comes from afar."""
+
+SLACK = 0.125
+"""Turns that an instruction takes beside the units' time, whatever its width."""
 
 MASKED = 1.1
 """What masks at the tails of vectors cost, as a factor."""
@@ -28,14 +37,18 @@ MASKED = 1.1
 GATHERED = 3.0
 """The same for strided reads, which masks make gathers of."""
 
+OWN_BYTES = 48.0
+"""Bytes in a turn from the second cache of a core."""
+
 NEAR_BYTES, FAR_BYTES = 24.0, 6.0
 """Bytes in a cycle from a shared cache, and from memory."""
 
 SPILLED = 2.0
 """What panels cost that do not stay in the cache, as a factor."""
 
-FAR = 128 << 10
-"""Bytes over which the vectors of one panel may be spread before it is packed."""
+ALIKE = 1.01
+"""Costs that differ by less are alike: wider panels are taken then, for which rows are read less
+often."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +86,21 @@ def choose_tile(
     if options.vector_bits is not None:
         device = replace(device, vector_bits=options.vector_bits)
     candidates = list(_candidates(block, facts, device, options, written, elsewhere))
-    return min(candidates, key=lambda t: t.cost, default=None)
+    best = min(candidates, key=lambda t: t.cost, default=None)
+    alike = [t for t in candidates if best is not None and _is_alike(t, best)]
+    return max(alike, key=lambda t: (t.vectors, -t.cost), default=None)
+
+
+def _is_alike(one: RegisterTile, best: RegisterTile) -> bool:
+    """Whether a tile is another shape of the best, at nearly the same cost."""
+    size = best.rows * best.vectors
+    if one.cost > best.cost * ALIKE or one.rows * one.vectors != size:
+        return False
+    return replace(one, rows=best.rows, vectors=best.vectors, cost=best.cost) == best
 
 
 ROWS = range(1, 17)
 """How many rows are tried."""
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What a tile needs to know of a read: how it moves along the vector and across the rows,
-    what a vector of it costs in loads, and what packing an element costs."""
-
-    along: bool
-    across: bool
-    loads: float
-    packing: float
-    blocked: bool
-    access: Access
 
 
 def _candidates(
@@ -108,7 +118,7 @@ def _candidates(
     tested = set().union(*(facts.tested(i.statement) for i in block.items))
     for vector in (*block.members, *block.main.reduction):
         variable = block.variable(vector)
-        extent = _extent(vector, block)
+        extent = extent_of(vector, block)
         if variable is None or variable in tested or extent < 2 or _needed(block, vector):
             continue
         rows: list[Member | None] = [None]
@@ -138,15 +148,6 @@ def _lane_counts(extent: int, widest: int) -> Iterator[int]:
         yield lanes // 2
 
 
-def _extent(member: Member, block: Block) -> int:
-    if member in block.members:
-        return block.extent(member)
-    variable = member.values[block.main.statement.name].variable
-    assert variable is not None
-    begin, end = block.main.statement.ranges[variable]
-    return end - begin
-
-
 def _tiles(
     block: Block,
     facts: Facts,
@@ -160,18 +161,18 @@ def _tiles(
 ) -> Iterator[RegisterTile]:
     v, u = block.variable(vector), None if row is None else block.variable(row)
     reduced = vector not in block.members
-    depth = prod(_extent(m, block) for m in block.main.reduction)
+    depth = prod(extent_of(m, block) for m in block.main.reduction)
     may_pack = not reduced and options.pack is not False
+    size = facts.bits(block.main.statement) // 8
+    turn = device.passes(device.vector_bits)
+    share = device.passes(lanes * size * 8) / turn
+    grip = Grip(block, facts, v, u, lanes, share, turn)
     reads = [
-        _read(
+        operand(
             a,
-            v,
-            u,
-            lanes,
-            block,
-            facts,
-            may_pack and a.tensor not in written | elsewhere,
-            options.pack is not False and _is_alone(a, block) and a.tensor not in written,
+            grip,
+            may_pack=may_pack and a.tensor not in written | elsewhere,
+            unwritten=options.pack is not False and is_alone(a, block) and a.tensor not in written,
         )
         for a in block.main.statement.reads
         if a.site >= 0
@@ -179,12 +180,11 @@ def _tiles(
     packed = tuple(r.access for r in reads if r.packing and not r.blocked)
     blocked = tuple(r.access for r in reads if r.blocked)
     packing = sum(r.packing for r in reads)
-    store = 0.0 if reduced else _store_cost(block, v, u, lanes, facts) / max(depth, 1)
+    store = 0.0 if reduced else _store_cost(block, v, u, lanes, facts, share) / max(depth, 1)
     staged = facts.stride(block.main.statement.write, v) not in (0, 1)
-    size = facts.bits(block.main.statement) // 8
-    spans = _extent(vector, block), 1 if row is None else _extent(row, block)
+    spans = extent_of(vector, block), 1 if row is None else extent_of(row, block)
     budget = device.vector_registers - 2
-    latency = LATENCY if block.main.statement.accumulates else 0.0
+    latency = LATENCY / (1 if reduced else turn) if block.main.statement.accumulates else 0.0
     for vectors in _choices(options.vectors, range(1, MAX_VECTORS + 1)):
         if vectors > 1 and (vectors - 1) * lanes >= spans[0] and options.vectors is None:
             break
@@ -198,11 +198,18 @@ def _tiles(
                 continue
             if rows > 1 and not (blocked or block.main.statement.accumulates):
                 continue  # nothing is used again
-            loads = sum(
-                r.loads * (rows if r.across else 1) * (vectors if r.along else 1) for r in reads
+            free = device.vector_registers - accumulators - vectors
+            counts = [vectors_of(r, rows, vectors, free) for r in reads]
+            loads = sum(r.loads * n for r, n in zip(reads, counts, strict=True))
+            slots = sum(r.slots * n for r, n in zip(reads, counts, strict=True))
+            fetched = sum(
+                r.fetched * -(-n // r.neighbours)
+                for r, n in zip(reads, counts, strict=True)
+                if r.kept * (vectors if r.along else 1) > device.l1
             )
             operations = accumulators * max(1, len(reads) - 1)
-            work = max(operations / 2, latency, loads / 2) + 0.125 * (loads + operations)
+            busy = max(operations * share / 2, slots / 2, fetched / OWN_BYTES)
+            work = max(busy, latency) + SLACK * (loads + operations)
             work += (store + packing) * accumulators
             if reduced:
                 work += 12.0 * rows / max(1.0, depth / (lanes * vectors))
@@ -211,36 +218,14 @@ def _tiles(
             # a long reduction is cut into steps, unless its output is staged
             panel = depth * vectors * lanes * size
             part = 1.0 if staged or not packed else min(1.0, device.l2 / 4 / panel)
-            far = _cycles_to_reread(block, v, facts, device, packed, part) / block.main.instances
-            cost += far * -(-spans[0] // (vectors * lanes))
+            far = _cycles_to_reread(block, v, facts, device, packed, part) / turn
+            far /= block.main.instances
+            cost += far * (-(-spans[0] // (vectors * lanes)) - 1)
             if spans[0] % (vectors * lanes):
                 cost *= GATHERED if any(r.loads > 1 for r in reads) else MASKED
             if staged and packed and depth * vectors * lanes * size > device.l2 // 2:
                 cost *= SPILLED  # a reduction whose output is staged is not cut into steps
             yield RegisterTile(vector, lanes, vectors, row, rows, reduced, packed, blocked, cost)
-
-
-def _read(
-    access: Access,
-    v: str | None,
-    u: str | None,
-    lanes: int,
-    block: Block,
-    facts: Facts,
-    may_pack: bool,
-    unwritten: bool,
-) -> _Read:
-    step = facts.stride(access, v)
-    packing, loads, blocked = 0.0, 1.0, False
-    if may_pack and _packable(access, v, block, facts):
-        packing = 6.0 / max(1, _uses(access, block, facts))
-    elif unwritten and step not in (None, 0, 1) and facts.stride(access, u) == 1:
-        packing, blocked = 7.0, True
-    elif step is None or abs(step) > 4:
-        loads = float(lanes)
-    elif step not in (0, 1):
-        loads = 2.0 * abs(step)
-    return _Read(step != 0, facts.uses(access, u), loads, packing, blocked, access)
 
 
 def _cycles_to_reread(
@@ -264,18 +249,9 @@ def _cycles_to_reread(
     return total
 
 
-def _is_alone(access: Access, block: Block) -> bool:
-    """Whether no other access of the block touches the tensor, and this one is linear."""
-    others = [
-        a
-        for item in block.items
-        for a in (item.statement.write, *item.statement.reads)
-        if a.tensor == access.tensor
-    ]
-    return len(others) == 1 and None not in access.subscripts
-
-
-def _store_cost(block: Block, v: str | None, u: str | None, lanes: int, facts: Facts) -> float:
+def _store_cost(
+    block: Block, v: str | None, u: str | None, lanes: int, facts: Facts, share: float
+) -> float:
     """Cycles of storing a vector of each target, whose rows are staged where that is of use."""
     total = 0.0
     for item in block.items:
@@ -283,7 +259,7 @@ def _store_cost(block: Block, v: str | None, u: str | None, lanes: int, facts: F
         step = facts.stride(write, block_variable(name, v, block))
         staged = block.main.statement.accumulates
         staged = staged and facts.stride(write, block_variable(name, u, block)) == 1
-        total += 1.0 if step in (0, 1) else 6.0 if staged else 2.0 * lanes
+        total += share if step in (0, 1) else 6.0 * share if staged else 2.0 * lanes
     return total / len(block.items)
 
 
@@ -302,35 +278,6 @@ def block_variable(name: str, variable: str | None, block: Block) -> str | None:
         if block.variable(member) == variable:
             return member.values[name].variable
     return variable
-
-
-def _packable(access: Access, v: str | None, block: Block, facts: Facts) -> bool:
-    """Whether a read is worth packing: it is strided along the vector, and used again."""
-    step = facts.stride(access, v)
-    if step is None or step == 0 or None in access.subscripts:
-        return False
-    moving = [s for s in access.subscripts if s is not None and v in s.terms]
-    if len(moving) != 1 or dict(moving[0].terms) != {v: 1}:
-        return False
-    uses = _uses(access, block, facts)
-    return uses >= 4 if step != 1 else uses >= 16 and _is_scattered(access, block, facts)
-
-
-def _is_scattered(access: Access, block: Block, facts: Facts) -> bool:
-    """Whether the vectors that a reduction reads lie far apart, so that caches and the table of
-    pages hold few of them."""
-    steps = [
-        (abs(facts.stride(access, block.variable(m)) or 0), _extent(m, block))
-        for m in block.main.reduction
-    ]
-    size = facts.bits(block.main.statement) // 8
-    reach = sum(step * (extent - 1) for step, extent in steps) * size
-    return reach > FAR and any(step * size >= LINE * 2 for step, extent in steps if extent > 8)
-
-
-def _uses(access: Access, block: Block, facts: Facts) -> int:
-    """How often each element of a read is used by instances that differ in parallel members."""
-    return prod(block.extent(m) for m in block.members if not facts.uses(access, block.variable(m)))
 
 
 def _fullness(extent: int, tile: int) -> float:

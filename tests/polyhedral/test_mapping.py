@@ -45,11 +45,17 @@ DOT = "def dot(float(M,K) x, float(M,K) y) -> (s) { s +=! x(i,j) * y(i,j) }"
 
 
 def trace(text: str, options: Options | None = None, **shapes: tuple[int, ...]) -> Lowering:
+    return trace_for(DEVICE, text, options, shapes)
+
+
+def trace_for(
+    device: Device, text: str, options: Options | None, shapes: dict[str, tuple[int, ...]]
+) -> Lowering:
     program = checked(text)
     by_name = {n: shapes[n] for n in program.inputs}
     shaped = infer_ranges(program, by_name, {})
     return trace_lowering(
-        shaped, {}, initial=frozenset(), check=True, options=options, device=DEVICE
+        shaped, {}, initial=frozenset(), check=True, options=options, device=device
     )
 
 
@@ -133,6 +139,56 @@ def test_panels_that_each_iteration_needs_for_itself_are_packed_inside() -> None
     (own,) = (i for i, line in enumerate(lines) if "promote x to scratch x_packed" in line)
     (shared,) = (i for i, line in enumerate(lines) if "promote w to temporary w_packed" in line)
     assert shared < loop < own
+
+
+NARROW = replace(DEVICE, unit_bits=256)
+GROUPED = """
+def grouped(float(N,G,C,H,V) x, float(G,F,C,K,L) w) -> (y) {
+  y(n,g,f,i,j) +=! x(n,g,c,i+k,j+l) * w(g,f,c,k,l)
+}"""
+BATCHED = "def batched(float(B,M,K) x, float(B,K,N) w) -> (y) { y(b,m,n) +=! x(b,m,k) * w(b,k,n) }"
+REVERSED = (
+    "def reversed(float(M,K,B) x, float(N,B,K) w) -> (y) { y(b,m,n) +=! x(m,k,b) * w(n,b,k) }"
+)
+
+
+def lanes_of(text: str, device: Device, **shapes: tuple[int, ...]) -> str:
+    """The vectors of the only block, as its note tells."""
+    (note,) = trace_for(device, text, None, shapes).mapped.notes
+    return note.split("vectors of ")[1].split(";")[0]
+
+
+@pytest.mark.parametrize(
+    ("features", "wide", "narrow"), [(8, "16 along j", "8 along f"), (16, *["16 along f"] * 2)]
+)
+def test_half_wide_vectors_where_units_are_narrow(features: int, wide: str, narrow: str) -> None:
+    """Rows of 26 waste lanes of wide vectors; 16 features do not."""
+    shapes = {"x": (32, 32, 8, 28, 28), "w": (32, features, 8, 3, 3)}
+    assert lanes_of(GROUPED, DEVICE, **shapes) == wide
+    assert lanes_of(GROUPED, NARROW, **shapes) == narrow
+
+
+@pytest.mark.parametrize(("width", "narrow"), [(24, 8), (40, 8), (64, 16)])
+def test_half_wide_vectors_only_against_waste(width: int, narrow: int) -> None:
+    shapes = {"x": (64, 48, 64), "w": (64, 64, width)}
+    assert lanes_of(BATCHED, NARROW, **shapes) == f"{narrow} along n"
+    assert lanes_of(BATCHED, DEVICE, **shapes).startswith("16 along ")
+
+
+def test_rows_that_lie_apart_come_from_the_second_cache() -> None:
+    """Each element of x is on a line of its own; all these lines are too many for the first cache,
+    so that x is packed rather than read row by row."""
+    shapes = {"x": (72, 72, 32), "w": (24, 32, 72)}
+    assert lanes_of(REVERSED, NARROW, **shapes) == "8 along m"
+    assert lanes_of(REVERSED, replace(NARROW, l1=1 << 20), **shapes) == "8 along n"
+
+
+def test_packed_reads_that_move_with_the_rows() -> None:
+    """A panel then holds what one row needs, so all panels are packed before."""
+    options = Options(mapping=MappingOptions(rows=12, vectors=1))
+    lowering = trace(REVERSED, options, x=(5, 64, 64), w=(24, 64, 64))
+    assert "a register tile of 12 n x 1 vectors" in lowering.mapped.notes[0]
+    assert "promote w to temporary w_packed[24x4x64x16]" in to_text(lowering.mapped.tree)
 
 
 def test_copies_run_in_the_order_of_what_they_read() -> None:

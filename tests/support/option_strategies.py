@@ -13,6 +13,7 @@ def devices() -> st.SearchStrategy[Device]:
     return st.builds(
         Device,
         vector_bits=st.sampled_from([0, 128, 128, 256, 512]),
+        unit_bits=st.sampled_from([0, 0, 128, 256]),
         vector_registers=st.sampled_from([8, 16, 32]),
         l1=st.sampled_from([64, 1 << 15]),
         l2=st.sampled_from([64, 1 << 12, 1 << 20]),
