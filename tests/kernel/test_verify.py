@@ -162,7 +162,10 @@ WRONG: dict[str, tuple[Stmt, str]] = {
         Let("x", Call("scaleb", (Broadcast(A, F4),), F4)),
         "1 arguments instead of 2",
     ),
-    "call exponents of one": (store(Call("significand", (A,), FLOAT32)), "is for vectors"),
+    "call exponents of one": (
+        store(Call("significand", (A,), FLOAT32)),
+        "'significand' is for vectors",
+    ),
     "call argument": (store(Call("exp", (I,), FLOAT32)), "an operand is int64, not float32"),
     "half load": (Let("x", Cast(HALF, FLOAT64)), "float16 stands only directly below"),
     "half local": (Let("x", HALF), "float16 stands only directly below"),
