@@ -45,7 +45,7 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
             value = select(reduce(logical_and, tests), value, outside)
         return Store(tile.buffer, indices, value)
 
-    return _copy(placed, state, body)
+    return _copy(placed, state, body, along_memory=True)
 
 
 def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
@@ -66,11 +66,14 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
 Body = Callable[[State, "tuple[Linear, ...]", "tuple[Expr, ...]"], Stmt]
 
 
-def _copy(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+def _copy(
+    placed: Placed, state: State, body: Body, *, along_memory: bool = False
+) -> tuple[Stmt, ...]:
+    """Blocks that are transposed run along the memory around, or along the buffer."""
     tile = placed.tile
     rows = _contiguous_axis(placed, state)
     stmts: list[Stmt] = []
-    for loops in _nests(tile, rows):
+    for loops in _nests(tile, rows, along_memory):
         stmts += _nest(loops, placed, state, body)
     return tuple(stmts)
 
@@ -132,7 +135,7 @@ def _contiguous_axis(placed: Placed, state: State) -> int:
     return next((a for a, x in enumerate(layout) if x.dimension == contiguous and x.step == 1), -1)
 
 
-def _nests(tile: ArrayTile, rows: int) -> list[list[_Loop]]:
+def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     """The loop nests of a copy. Registers: straight-line code. Where the memory is contiguous
     along another axis than the buffer: blocks that are transposed in registers."""
     last = len(tile.layout) - 1
@@ -146,11 +149,14 @@ def _nests(tile: ArrayTile, rows: int) -> list[list[_Loop]]:
         outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]
         few = "unroll" if tile.layout[last].size < FEW * tile.lanes else ""
         return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], tile.lanes, few)]
-    return [  # memory is read along rows: of so many at once each is foreseen
-        [*outer, *along[:-1], *across[:-1], *_block(across[-1], along[-1])]
-        for across in _chunks(rows, tile.layout[rows], tile.lanes, "")
-        for along in _chunks(last, tile.layout[last], tile.lanes, "")
-    ]
+    nests = []
+    for across in _chunks(rows, tile.layout[rows], tile.lanes, ""):
+        for along in _chunks(last, tile.layout[last], tile.lanes, ""):
+            places = [*across[:-1], *along[:-1]]
+            if along_memory:  # of so many rows at once each is foreseen
+                places = [*along[:-1], *across[:-1]]
+            nests.append([*outer, *places, *_block(across[-1], along[-1])])
+    return nests
 
 
 def _block(across: _Loop, along: _Loop) -> tuple[_Loop, _Loop]:
