@@ -194,8 +194,8 @@ def _lane_by_lane(family: str, dtype: DType) -> str | None:
 def _in_parts(family: str, dtype: DType) -> str:
     """A comparison, or what needs one, on vectors that GCC would take apart lane by lane."""
     part = dtype.vector(WIDEST // dtype.bytes)
-    names = "xy"[: _PARTED.get(family, 2)]
-    arrays = [f"{name}s" for name in names]
+    count = _PARTED.get(family, 2)
+    names, arrays = "xy"[:count], "ab"[:count]
     values = [f"tc_load_{part}({array} + l)" for array in arrays]
     result, made = dtype, f"tc_{family}_{part}({', '.join(values)})"
     if family in COMPARISONS:
@@ -209,7 +209,7 @@ def _in_parts(family: str, dtype: DType) -> str:
             "{",
             f"    {C_TYPES[dtype.scalar]} {declared};",
             f"    {C_TYPES[result.scalar]} made[{dtype.lanes}];",
-            *(f"    tc_store_{dtype}({name}s, {name});" for name in names),
+            *(f"    tc_store_{dtype}({a}, {x});" for a, x in zip(arrays, names, strict=True)),
             f"    for (int l = 0; l < {dtype.lanes}; l += {part.lanes})",
             f"        tc_store_{store}(made + l, {made});",
             f"    return tc_load_{result}(made);",

@@ -121,7 +121,9 @@ class BlockMapper:
         if chosen.row is not None and chosen.rows > 1:
             outer, point = tile(chosen.row, chosen.rows)
             self.outer[chosen.row.name] = outer
-            self.points.append(replace(point, role=SERIAL if chosen.blocked else UNROLL))
+            self.points.append(
+                replace(point, role=SERIAL if chosen.blocked and not chosen.reduced else UNROLL)
+            )
         if not chosen.reduced:
             outer, digits = _vector(chosen.vector, chosen)
             self.outer[chosen.vector.name] = outer

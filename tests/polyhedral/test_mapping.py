@@ -111,6 +111,16 @@ def test_transposes_run_in_strips(l1: int, loops: str) -> None:
     assert loops in text
 
 
+@pytest.mark.parametrize("size", [992, 1000])
+def test_reductions_over_transposed_blocks_accumulate_in_registers(size: int) -> None:
+    shapes = {"x": (size, size), "y": (size, size)}
+    lowering = trace(
+        "def f(float(M,K) x, float(K,M) y) -> (s) { s(i) +=! x(i,k) * y(k,i) }", **shapes
+    )
+    assert "promote y to scratch y_block[16x16] (copied in)" in to_text(lowering.mapped.tree)
+    assert [b.name for b in lowering.kernel.buffers if b.role == "scratch"] == ["y_block"]
+
+
 def test_padding_is_copied_once_for_several_rows() -> None:
     text = tree_of(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3))
     assert "promote x to scratch x_padded[1x64x6x58]" in text  # 4 rows of windows of 3
