@@ -76,6 +76,17 @@ def test_accumulators_stay_in_registers(rows: int, columns: int) -> None:
     assert not [line for line in lines if "rsp" in line and "zmm" in line]
 
 
+def test_vectors_on_the_stack_are_aligned() -> None:
+    """One across two cache lines is slow to read back, by luck of where the stack is."""
+    if vector_bits() < 512:
+        pytest.skip("needs registers of 512 bits")
+    lines = assembly(contract(tile(9, 4, 64)))  # more accumulators than registers
+    kept = [line for line in lines if "rsp" in line and "zmm" in line]
+    assert kept
+    assert all("vmovap" in line or "vfmadd" in line for line in kept), kept
+    assert any(line.startswith("andq\t$-64, %rsp") for line in lines)
+
+
 def assembly(kernel: Kernel) -> list[str]:
     """The instructions of the only region of a kernel."""
     import llvmlite.binding as llvm
