@@ -40,4 +40,4 @@ def options(device: Device) -> st.SearchStrategy[tc.Options]:
         fusion=st.sampled_from(["auto", "max", "min", "preserve3coincident"]),
         rewrite=st.booleans(),
     )
-    return st.builds(tc.Options, mapping=mapping, schedule=schedule)
+    return st.builds(tc.Options, mapping=mapping, schedule=schedule, match_library=st.booleans())
