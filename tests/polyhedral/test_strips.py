@@ -24,7 +24,10 @@ PERMUTED = {
     "around": ("O(c,a,b) = I(a,b,c)", (2, 0, 1)),
     "reversed": ("O(c,b,a) = I(a,b,c)", (2, 1, 0)),
 }
-CTYPES = {"uint8": "uint8", "int16": "int16", "float32": "float", "float64": "double"}
+CTYPES = {
+    "bool": "bool", "uint8": "uint8", "int16": "int16", "float16": "half", "float32": "float",
+    "float64": "double",
+}  # fmt: skip
 
 
 def trace(
@@ -55,7 +58,8 @@ def is_buffered(lowering: Lowering) -> bool:
 def test_what_they_compute(name: str, shape: tuple[int, ...], dtype: str) -> None:
     body, order = PERMUTED[name]
     lowering = trace(body, shape, dtype)
-    x = np.random.default_rng(1).integers(0, 99, shape).astype(DTYPES[dtype].numpy)
+    values = np.random.default_rng(1).integers(0, 2 if dtype == "bool" else 99, shape)
+    x = values.astype(DTYPES[dtype].numpy)
     wanted = x.transpose(order)
     buffers = {b.name: b for b in lowering.kernel.buffers}
     arrays = {"I": x.reshape(buffers["I"].shape), "O": np.full(buffers["O"].shape, 7, x.dtype)}
