@@ -11,6 +11,7 @@ from tc.device import Device
 from tc.dtypes import DTYPES
 from tc.kernel.evaluate import evaluate
 from tc.kernel.stream import streams
+from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.semantics.ranges import infer_ranges
 from tests.support.pipeline import checked
@@ -31,12 +32,18 @@ CTYPES = {
 
 
 def trace(
-    body: str, shape: tuple[int, ...], dtype: str = "float32", device: Device = SMALL
+    body: str,
+    shape: tuple[int, ...],
+    dtype: str = "float32",
+    device: Device = SMALL,
+    options: Options | None = None,
 ) -> Lowering:
     sizes = ",".join("ABC"[: len(shape)])
     text = f"def f({CTYPES[dtype]}({sizes}) I) -> (O) {{ {body} }}"
     shaped = infer_ranges(checked(text), {"I": shape}, {})
-    return trace_lowering(shaped, {}, initial=frozenset(), check=True, device=device)
+    return trace_lowering(
+        shaped, {}, initial=frozenset(), check=True, options=options, device=device
+    )
 
 
 def is_buffered(lowering: Lowering) -> bool:
@@ -83,6 +90,16 @@ def test_of_what_the_caches_hold_there_is_none() -> None:
     unknown = replace(SMALL, l3=0)
     for device in (large, unknown):
         assert not is_buffered(trace("O(b,a) = I(a,b)", (37, 301), device=device))
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_narrow_vectors_are_not_streamed_so_there_is_none(bits: int) -> None:
+    options = Options(mapping=MappingOptions(vector_bits=bits))
+    for lowering in (
+        trace("O(b,a) = I(a,b)", (301, 257), device=replace(SMALL, vector_bits=bits)),
+        trace("O(b,a) = I(a,b)", (301, 257), options=options),
+    ):
+        assert is_buffered(lowering) is streams(lowering.kernel) is (bits > 128)
 
 
 @pytest.mark.parametrize(
