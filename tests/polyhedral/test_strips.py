@@ -60,6 +60,7 @@ def is_buffered(lowering: Lowering) -> bool:
         ("last", (2, 530, 5)),
         ("around", (7, 41, 37)),
         ("reversed", (530, 3, 21)),
+        ("reversed", (1030, 5, 3)),
     ],
 )
 def test_what_they_compute(name: str, shape: tuple[int, ...], dtype: str) -> None:
