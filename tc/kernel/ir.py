@@ -204,8 +204,8 @@ class For:
     `x = x op term`, or one Store of `b[...] op term` to the same b[...].
     "transpose": the outer of two loops with constant bounds around one Store, which may stand in
     an If, of one Load, which may stand in a Cast and in a Select with a constant (`condition ?
-    load : constant`, so that the tail of a tile is filled). The Load is contiguous in memory
-    along one of the loops and the Store along the other.
+    load : constant`, so that the tail of a tile is filled; `condition && load` of bools). The
+    Load is contiguous in memory along one of the loops and the Store along the other.
     "lines": the outermost of loops around one Store of one Load; where both go on in memory one
     element after the other, whole lines are stored.
     """

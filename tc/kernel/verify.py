@@ -245,6 +245,8 @@ def _is_copy(body: tuple[Stmt, ...]) -> bool:
             match value:
                 case Select(then=Load() | Cast(operand=Load()), otherwise=Const()):
                     return True
+                case Logical(op="&&", operands=(_, Load())):  # `condition ? load : false`
+                    return True
                 case _:
                     return isinstance(value, Load)
         case _:

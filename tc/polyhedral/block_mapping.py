@@ -361,7 +361,10 @@ class BlockMapper:
             return self._band(self._shared(members), body)
         row, vector = (self.outer.get(m.name, m) for m in (chosen.row, chosen.vector))
         others = [m for m in members if m not in (row, vector)]
-        found = strips(self.block, chosen, self.facts, self.device, row, vector, self.points)
+        device, bits = self.device, self.options.vector_bits
+        if bits is not None:
+            device = replace(device, vector_bits=bits)
+        found = strips(self.block, chosen, self.facts, device, row, vector, self.points)
         node = self._band(found.inside, body)
         if found.buffer is not None:
             node = Promotion((found.buffer,), node)

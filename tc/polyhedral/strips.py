@@ -15,7 +15,7 @@ from math import prod
 
 from tc.device import LINE, Device
 from tc.dtypes import BOOL, compute_dtype
-from tc.kernel.stream import CACHES
+from tc.kernel.stream import CACHES, SMALLEST
 from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.promotion import Reach, lines_tile
 from tc.polyhedral.schedule import ArrayTile, Member, tile
@@ -69,7 +69,8 @@ def _is_large(block: Block, facts: Facts, device: Device) -> bool:
     is_alone = len(block.items) == 1 and len(facts.scop.statements) == 1
     is_plain = target.dtype != BOOL and target.dtype == compute_dtype(target.dtype)
     own = target.role == "output" and is_plain and _is_whole(block, facts)
-    return is_alone and own and 0 < CACHES * device.shared_cache < total
+    fills_lines = device.vector_bits >= 8 * SMALLEST
+    return fills_lines and is_alone and own and 0 < CACHES * device.shared_cache < total
 
 
 def _is_whole(block: Block, facts: Facts) -> bool:

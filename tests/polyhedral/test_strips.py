@@ -11,6 +11,7 @@ from tc.device import Device
 from tc.dtypes import DTYPES
 from tc.kernel.evaluate import evaluate
 from tc.kernel.stream import streams
+from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.semantics.ranges import infer_ranges
 from tests.support.pipeline import checked
@@ -24,16 +25,25 @@ PERMUTED = {
     "around": ("O(c,a,b) = I(a,b,c)", (2, 0, 1)),
     "reversed": ("O(c,b,a) = I(a,b,c)", (2, 1, 0)),
 }
-CTYPES = {"uint8": "uint8", "int16": "int16", "float32": "float", "float64": "double"}
+CTYPES = {
+    "bool": "bool", "uint8": "uint8", "int16": "int16", "float16": "half", "float32": "float",
+    "float64": "double",
+}  # fmt: skip
 
 
 def trace(
-    body: str, shape: tuple[int, ...], dtype: str = "float32", device: Device = SMALL
+    body: str,
+    shape: tuple[int, ...],
+    dtype: str = "float32",
+    device: Device = SMALL,
+    options: Options | None = None,
 ) -> Lowering:
     sizes = ",".join("ABC"[: len(shape)])
     text = f"def f({CTYPES[dtype]}({sizes}) I) -> (O) {{ {body} }}"
     shaped = infer_ranges(checked(text), {"I": shape}, {})
-    return trace_lowering(shaped, {}, initial=frozenset(), check=True, device=device)
+    return trace_lowering(
+        shaped, {}, initial=frozenset(), check=True, options=options, device=device
+    )
 
 
 def is_buffered(lowering: Lowering) -> bool:
@@ -50,12 +60,14 @@ def is_buffered(lowering: Lowering) -> bool:
         ("last", (2, 530, 5)),
         ("around", (7, 41, 37)),
         ("reversed", (530, 3, 21)),
+        ("reversed", (1030, 5, 3)),
     ],
 )
 def test_what_they_compute(name: str, shape: tuple[int, ...], dtype: str) -> None:
     body, order = PERMUTED[name]
     lowering = trace(body, shape, dtype)
-    x = np.random.default_rng(1).integers(0, 99, shape).astype(DTYPES[dtype].numpy)
+    values = np.random.default_rng(1).integers(0, 2 if dtype == "bool" else 99, shape)
+    x = values.astype(DTYPES[dtype].numpy)
     wanted = x.transpose(order)
     buffers = {b.name: b for b in lowering.kernel.buffers}
     arrays = {"I": x.reshape(buffers["I"].shape), "O": np.full(buffers["O"].shape, 7, x.dtype)}
@@ -79,6 +91,16 @@ def test_of_what_the_caches_hold_there_is_none() -> None:
     unknown = replace(SMALL, l3=0)
     for device in (large, unknown):
         assert not is_buffered(trace("O(b,a) = I(a,b)", (37, 301), device=device))
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_narrow_vectors_are_not_streamed_so_there_is_none(bits: int) -> None:
+    options = Options(mapping=MappingOptions(vector_bits=bits))
+    for lowering in (
+        trace("O(b,a) = I(a,b)", (301, 257), device=replace(SMALL, vector_bits=bits)),
+        trace("O(b,a) = I(a,b)", (301, 257), options=options),
+    ):
+        assert is_buffered(lowering) is streams(lowering.kernel) is (bits > 128)
 
 
 @pytest.mark.parametrize(
