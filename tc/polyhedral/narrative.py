@@ -73,7 +73,7 @@ def describe(device: Device) -> str:
         vectors = f"{device.vector_registers} vector registers of {device.vector_bits} bits"
         if device.passes(device.vector_bits) > 1:
             vectors += f" in units of {device.unit_bits}"
-        vectors += " with instructions for exponents" if device.exponents else ""
+        vectors += ", with instructions for exponents" if device.exponents else ""
     caches = f"{_memory(device.l1)} of L1 and {_memory(device.l2)} of L2 cache"
     return f"{threads}, {vectors}, {caches}"
 
