@@ -1,15 +1,41 @@
-"""Elements of a buffer as the cache sees them: in lines."""
+"""Elements of a buffer, lane by lane and in lines of a cache: what hints at them are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from tc.dtypes import INT64
 from tc.kernel.folding import ramp
-from tc.kernel.ir import Expr
+from tc.kernel.ir import Broadcast, Const, Expr, Ramp, Var, walk
 from tc.kernel.places import place_of
 
 Indices: TypeAlias = "tuple[Expr, ...]"
+
+
+def names_in(expr: Expr) -> set[str]:
+    """The variables of an expression."""
+    return {node.name for node in walk(expr) if isinstance(node, Var)}
+
+
+def lanes_of(index: Expr) -> tuple[Expr | None, int]:
+    """The first lane of an index, if it is known how far from it the others are, and the step
+    from each to the next.
+
+    >>> from tc.kernel.printer import expression_text
+    >>> first, step = lanes_of(ramp(Var("i", INT64), 2, 4))
+    >>> expression_text(first), step
+    ('i', 2)
+    """
+    match index:
+        case Ramp(base=base, step=step):
+            return base, step
+        case Broadcast(operand=operand):
+            return operand, 0
+        case Const(value=value):
+            return Const(int(value), INT64), 0
+        case _:
+            return (index, 0) if index.dtype.lanes == 1 else (None, 0)
 
 
 def firsts_of_lines(offsets: Sequence[int], line: int) -> list[int]:

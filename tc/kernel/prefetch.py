@@ -14,10 +14,9 @@ from itertools import islice
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, firsts_of_lines, together
+from tc.kernel.cache_lines import Indices, firsts_of_lines, lanes_of, names_in, together
 from tc.kernel.folding import binary, select
 from tc.kernel.ir import (
-    Broadcast,
     Buffer,
     Compare,
     Const,
@@ -30,7 +29,6 @@ from tc.kernel.ir import (
     Load,
     Logical,
     Prefetch,
-    Ramp,
     Select,
     Set,
     Stmt,
@@ -67,6 +65,7 @@ def prefetch(kernel: Kernel, cache: int) -> Kernel:
     bounds. Whether they are themselves, does not matter.
 
     >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.ir import Ramp
     >>> from tc.kernel.printer import statement_lines
     >>> k, row = Var("k", INT64), Var("row", INT64)
     >>> lanes = Ramp(Const(0, INT64), 1, INT64.vector(16))
@@ -213,7 +212,7 @@ class _Later:
                     self.values[var] = later
                     self.unknown.discard(var)
                     self.gathered |= {var} if self.is_gathered(value) else set()
-                    self.moving |= {var} if _names(value) & self.moving else set()
+                    self.moving |= {var} if names_in(value) & self.moving else set()
             case If(condition=Logical(op="!", operands=(Var(name=name),)), then=then):
                 if any(isinstance(inner, Fail) for inner in then):
                     self.checked.add(name)
@@ -238,12 +237,8 @@ class _Later:
     def is_gathered(self, expr: Expr) -> bool:
         """Whether it depends on what each iteration loads from another place."""
         loads = (node for node in walk(expr) if isinstance(node, Load))
-        places = (name for load in loads for index in load.indices for name in _names(index))
-        return not self.gathered.isdisjoint(_names(expr)) or not self.moving.isdisjoint(places)
-
-
-def _names(expr: Expr) -> set[str]:
-    return {node.name for node in walk(expr) if isinstance(node, Var)}
+        places = (name for load in loads for index in load.indices for name in names_in(index))
+        return not self.gathered.isdisjoint(names_in(expr)) or not self.moving.isdisjoint(places)
 
 
 def _plus(loop: For, distance: int) -> Expr:
@@ -298,7 +293,7 @@ def _evaluated(expr: Expr) -> Iterator[Load]:
 
 def _elements(load: Load, later: _Later) -> Iterator[Indices]:
     """Those of a later iteration, if their rows are gathered."""
-    lanes = list(map(_lanes, load.indices))
+    lanes = list(map(lanes_of, load.indices))
     moved = [None if lane is None else later.of_index(lane) for lane, _ in lanes]
     found = [index for index in moved if index is not None]
     if len(found) < len(moved) or not any(map(later.is_gathered, load.indices)):
@@ -308,20 +303,6 @@ def _elements(load: Load, later: _Later) -> Iterator[Indices]:
         yield tuple(
             binary("+", index, shift, {}) for index, shift in zip(found, shifts, strict=True)
         )
-
-
-def _lanes(index: Expr) -> tuple[Expr | None, int]:
-    """The first lane of an index, if it is known how far from it the others are, and the step
-    from each to the next."""
-    match index:
-        case Ramp(base=base, step=step):
-            return base, step
-        case Broadcast(operand=operand):
-            return operand, 0
-        case Const(value=value):
-            return Const(int(value), INT64), 0
-        case _:
-            return (index, 0) if index.dtype.lanes == 1 else (None, 0)
 
 
 # --- lines ------------------------------------------------------------------------------------

@@ -14,10 +14,9 @@ from operator import mul
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, firsts_of_lines, together
+from tc.kernel.cache_lines import Indices, firsts_of_lines, lanes_of, names_in, together
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
-    Broadcast,
     Buffer,
     Const,
     Expr,
@@ -27,7 +26,6 @@ from tc.kernel.ir import (
     Let,
     Load,
     Prefetch,
-    Ramp,
     Set,
     Stmt,
     Store,
@@ -106,18 +104,19 @@ class _Around:
         kept = let.var not in assigned and remembered(let.value, assigned)
         if kept and let.value.dtype == INT64:
             value = substitute(let.value, self.lets, {})
-            if self.opaque.isdisjoint(_names(value)):
+            if self.opaque.isdisjoint(names_in(value)):
                 return replace(self, lets={**self.lets, let.var: value})
         return replace(self, opaque=self.opaque | {let.var})
 
 
 @dataclass(frozen=True)
 class _Read:
-    """An access in a body, at these `values` of the variables of loops in that body. Lane l is
-    `offsets[l]` elements from the sum of `terms`, which are expressions and their factors."""
+    """An access in a body, at these `values` of the variables of loops in that body. Of each index
+    `lanes` has that of the first lane and the step to the next; lane l is `offsets[l]` elements
+    from the sum of `terms`, which are expressions and their factors."""
 
     load: Load
-    indices: Indices
+    lanes: Sequence[tuple[Expr, int]]
     values: Mapping[str, Expr]
     offsets: Sequence[int]
     terms: Mapping[Expr, int]
@@ -205,19 +204,20 @@ class _Region:
     def _read(self, load: Load, around: _Around, inner: tuple[For, ...]) -> Iterator[_Read]:
         indices = tuple(substitute(index, around.lets, {}) for index in load.indices)
         place = place_of(indices, self._inputs[load.buffer].strides, load.dtype.lanes, {})
-        names = {name for term in place.scalars for name in _names(term)}
-        if place.vectors or not names.isdisjoint(around.opaque | self._assigned):
+        names = {name for term in place.scalars for name in names_in(term)}
+        lanes = [(first, step) for first, step in map(lanes_of, indices) if first is not None]
+        if len(lanes) < len(indices) or not names.isdisjoint(around.opaque | self._assigned):
             return
         if any(isinstance(node, Load) for term in place.scalars for node in walk(term)):
             return
         steps = [place.scalars.pop(Var(loop.var, INT64), 0) for loop in inner]
-        if any(loop.var in _names(term) for loop in inner for term in place.scalars):
+        if any(loop.var in names_in(term) for loop in inner for term in place.scalars):
             return
         for values in product(*map(_range, inner)):
             start = place.constant + sum(map(mul, steps, values))
             offsets = [start + distance for distance in place.distances]
             known = {loop.var: Const(v, INT64) for loop, v in zip(inner, values, strict=True)}
-            yield _Read(load, indices, known, offsets, place.scalars)
+            yield _Read(load, lanes, known, offsets, place.scalars)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class _Rows:
         """By how many elements an iteration moves them; None where that is not always the same."""
         variable = Var(loop.var, INT64)
         others = (term for term in self.terms if term != variable)
-        return None if any(loop.var in _names(t) for t in others) else self.terms.get(variable, 0)
+        return None if any(loop.var in names_in(t) for t in others) else self.terms.get(variable, 0)
 
     def _lines(self, loops: Sequence[For], line: int) -> list[int]:
         """The first elements of lines that were not read in the iterations before."""
@@ -282,17 +282,8 @@ class _Rows:
         following = binary("+", Var(loop.var, INT64), Const(1, INT64), {})
         last = Const(_range(loop)[-1], INT64)
         values = {**read.values, loop.var: binary("min", following, last, {})}
-        return tuple(substitute(_in_lane(index, lane), values, {}) for index in read.indices)
-
-
-def _in_lane(index: Expr, lane: int) -> Expr:
-    match index:
-        case Ramp(base=base, step=step):
-            return binary("+", base, Const(step * lane, INT64), {})
-        case Broadcast(operand=operand):
-            return operand
-        case _:
-            return index
+        shifted = (binary("+", first, Const(step * lane, INT64), {}) for first, step in read.lanes)
+        return tuple(substitute(index, values, {}) for index in shifted)
 
 
 def _range(loop: For) -> range:
@@ -316,7 +307,3 @@ def _work(stmts: tuple[Stmt, ...]) -> int:
             case Let() | Set() | Store():
                 total += 1
     return total
-
-
-def _names(expr: Expr) -> set[str]:
-    return {node.name for node in walk(expr) if isinstance(node, Var)}

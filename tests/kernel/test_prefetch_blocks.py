@@ -229,6 +229,17 @@ def test_places_that_are_not_known_before() -> None:
     assert not hints(kernel)
 
 
+def test_indices_in_vectors() -> None:
+    """A constant in all lanes is known; sums of vectors are left alone."""
+    first = Const(0, LANES.dtype)
+    read = sums(Load("x", (N, C, first, LANES), VECTOR), 4 * WORK)
+    kernel = kernel_of(*total(loop("c", PLANES, *read), at=integer(0)))
+    assert hints(kernel) == ["c: x[min(n + 1, 5), c, 0, 0:30:15]"]
+    uneven = Binary("+", LANES, LANES, LANES.dtype)
+    kernel = kernel_of(image(*sums(Load("x", (N, C, H, uneven), VECTOR), 2 * WORK)))
+    assert not hints(kernel)
+
+
 def test_only_what_is_always_read() -> None:
     read = sums(row(N, C, plus(H, R)))
     condition = Compare("<", H, integer(3), BOOL)

@@ -169,8 +169,7 @@ def summed(draft: Draft, name: str, source: str, _other: str) -> Shape:
 
 def product(draft: Draft, name: str, source: str, other: str) -> Shape | None:
     """With the rows of another tensor, of which only the first are, where there are more axes;
-    not of halves, as sums of products of
-    these are not exact even within a statement."""
+    not of halves, as sums of products of these are not exact even within a statement."""
     shape = draft.tensors[source]
     last = len(shape) - 1
     if last < 1 or draft.halves or draft.tensors[other][last] != shape[last]:
