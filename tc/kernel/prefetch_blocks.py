@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
-from operator import mul
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, firsts_of_lines, lanes_of, names_in, together
+from tc.kernel.cache_lines import Indices, firsts_of_lines, names_in, together
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Buffer,
@@ -32,10 +31,8 @@ from tc.kernel.ir import (
     Var,
     expressions,
     statements,
-    walk,
 )
-from tc.kernel.places import place_of, remembered
-from tc.kernel.rebuild import substitute
+from tc.kernel.surroundings import Around, Touch, range_of, touches, work_of
 
 LINES = 8
 """Lines that an iteration asks for at most: processors wait for few at a time, and drop others."""
@@ -83,43 +80,17 @@ def prefetch_blocks(kernel: Kernel, cache: int) -> Kernel:
     inputs = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not inputs:
         return kernel
-    around = _Around()
+    around = Around()
     hinted = (_Region(region, inputs, cache).hinted(region, around) for region in kernel.regions)
     return replace(kernel, regions=tuple(hinted))
 
 
 @dataclass(frozen=True)
-class _Around:
-    """What a statement stands in: loops, outermost first, what may be written for locals, and
-    locals for which nothing may."""
-
-    loops: tuple[For, ...] = ()
-    lets: Mapping[str, Expr] = field(default_factory=dict)
-    opaque: frozenset[str] = frozenset()
-
-    def inside(self, loop: For) -> _Around:
-        return replace(self, loops=(*self.loops, loop))
-
-    def after(self, let: Let, assigned: frozenset[str]) -> _Around:
-        kept = let.var not in assigned and remembered(let.value, assigned)
-        if kept and let.value.dtype == INT64:
-            value = substitute(let.value, self.lets, {})
-            if self.opaque.isdisjoint(names_in(value)):
-                return replace(self, lets={**self.lets, let.var: value})
-        return replace(self, opaque=self.opaque | {let.var})
-
-
-@dataclass(frozen=True)
 class _Read:
-    """An access in a body, at these `values` of the variables of loops in that body. Of each index
-    `lanes` has that of the first lane and the step to the next; lane l is `offsets[l]` elements
-    from the sum of `terms`, which are expressions and their factors."""
+    """A load in a body, and what it reads there."""
 
     load: Load
-    lanes: Sequence[tuple[Expr, int]]
-    values: Mapping[str, Expr]
-    offsets: Sequence[int]
-    terms: Mapping[Expr, int]
+    touch: Touch
 
 
 class _Region:
@@ -141,7 +112,7 @@ class _Region:
         loads = (expr for expr in expressions(stmt) if isinstance(expr, Load))
         return [load for load in loads if load.buffer in self._inputs]
 
-    def hinted(self, stmts: tuple[Stmt, ...], around: _Around) -> tuple[Stmt, ...]:
+    def hinted(self, stmts: tuple[Stmt, ...], around: Around) -> tuple[Stmt, ...]:
         """Statements with hints."""
         made: list[Stmt] = []
         for stmt in stmts:
@@ -160,15 +131,15 @@ class _Region:
                     made.append(stmt)
         return tuple(made)
 
-    def _hints(self, loop: For, around: _Around) -> Iterator[Prefetch]:
+    def _hints(self, loop: For, around: Around) -> Iterator[Prefetch]:
         """Those of each iteration of a loop."""
-        budget = min(LINES, _work(loop.body) // WORK)
+        budget = min(LINES, work_of(loop.body) // WORK)
         if not around.loops or not budget or not 0 < self._count(loop.body) <= MOST:
             return
         within = around.inside(loop)
         groups: dict[tuple[str, frozenset[tuple[Expr, int]]], list[_Read]] = defaultdict(list)
         for read in self._reads(loop.body, within, ()):
-            groups[read.load.buffer, frozenset(read.terms.items())].append(read)
+            groups[read.load.buffer, frozenset(read.touch.terms.items())].append(read)
         for (name, _), group in groups.items():
             rows = _Rows.of(group, self._inputs[name])
             found = rows.hints(within.loops, self._cache)
@@ -183,11 +154,11 @@ class _Region:
         for stmt in stmts:
             total += len(self._loads[id(stmt)])
             if isinstance(stmt, For):
-                total += len(_range(stmt)) * self._count(stmt.body)
+                total += len(range_of(stmt)) * self._count(stmt.body)
         return total
 
     def _reads(
-        self, stmts: tuple[Stmt, ...], around: _Around, inner: tuple[For, ...]
+        self, stmts: tuple[Stmt, ...], around: Around, inner: tuple[For, ...]
     ) -> Iterator[_Read]:
         """What is always read of inputs, in each iteration of the inner loops."""
         for stmt in stmts:
@@ -201,23 +172,10 @@ class _Region:
                     if isinstance(stmt, Let):
                         around = around.after(stmt, self._assigned)
 
-    def _read(self, load: Load, around: _Around, inner: tuple[For, ...]) -> Iterator[_Read]:
-        indices = tuple(substitute(index, around.lets, {}) for index in load.indices)
-        place = place_of(indices, self._inputs[load.buffer].strides, load.dtype.lanes, {})
-        names = {name for term in place.scalars for name in names_in(term)}
-        lanes = [(first, step) for first, step in map(lanes_of, indices) if first is not None]
-        if len(lanes) < len(indices) or not names.isdisjoint(around.opaque | self._assigned):
-            return
-        if any(isinstance(node, Load) for term in place.scalars for node in walk(term)):
-            return
-        steps = [place.scalars.pop(Var(loop.var, INT64), 0) for loop in inner]
-        if any(loop.var in names_in(term) for loop in inner for term in place.scalars):
-            return
-        for values in product(*map(_range, inner)):
-            start = place.constant + sum(map(mul, steps, values))
-            offsets = [start + distance for distance in place.distances]
-            known = {loop.var: Const(v, INT64) for loop, v in zip(inner, values, strict=True)}
-            yield _Read(load, lanes, known, offsets, place.scalars)
+    def _read(self, load: Load, around: Around, inner: tuple[For, ...]) -> Iterator[_Read]:
+        buffer = self._inputs[load.buffer]
+        for touch in touches(buffer, load.indices, around, inner, self._assigned):
+            yield _Read(load, touch)
 
 
 @dataclass(frozen=True)
@@ -227,24 +185,26 @@ class _Rows:
 
     buffer: Buffer
     terms: Mapping[Expr, int]
-    elements: Mapping[int, tuple[_Read, int]]
+    elements: Mapping[int, tuple[Touch, int]]
 
     @classmethod
     def of(cls, reads: Sequence[_Read], buffer: Buffer) -> _Rows:
         elements = {
-            offset: (read, lane) for read in reads for lane, offset in enumerate(read.offsets)
+            offset: (read.touch, lane)
+            for read in reads
+            for lane, offset in enumerate(read.touch.offsets)
         }
-        return cls(buffer, reads[0].terms, elements)
+        return cls(buffer, reads[0].touch.terms, elements)
 
     def hints(self, loops: Sequence[For], cache: int) -> list[Indices]:
         """Elements of the next block, for the last of these loops, from outside in; the block is
         what an iteration of one of the others reads."""
         offsets, line = sorted(self.elements), max(1, LINE // self.buffer.dtype.bytes)
         extent, gaps = offsets[-1] - offsets[0] + 1, any(b - a > line for a, b in pairwise(offsets))
-        work, waste, trips = _work(loops[-1].body), 1.0, 1
+        work, waste, trips = work_of(loops[-1].body), 1.0, 1
         for depth in reversed(range(len(loops))):
             loop = loops[depth]
-            step, count = self._step(loop), len(_range(loop))
+            step, count = self._step(loop), len(range_of(loop))
             disjoint = depth < len(loops) - 1 and (step is None or abs(step) >= extent)
             if disjoint and count > 1 and gaps and work >= DISTANCE and waste <= WASTE:
                 lines = self._lines(loops[depth + 1 :], line)
@@ -278,32 +238,7 @@ class _Rows:
 
     def _later(self, offset: int, loop: For) -> Indices:
         """An element as it is read in the next iteration of a loop, if there is one."""
-        read, lane = self.elements[offset]
+        touch, lane = self.elements[offset]
         following = binary("+", Var(loop.var, INT64), Const(1, INT64), {})
-        last = Const(_range(loop)[-1], INT64)
-        values = {**read.values, loop.var: binary("min", following, last, {})}
-        shifted = (binary("+", first, Const(step * lane, INT64), {}) for first, step in read.lanes)
-        return tuple(substitute(index, values, {}) for index in shifted)
-
-
-def _range(loop: For) -> range:
-    """The iterations; none where they are not known."""
-    match loop:
-        case For(begin=Const(value=begin), end=Const(value=end)):
-            return range(int(begin), int(end))
-        case _:
-            return range(0)
-
-
-def _work(stmts: tuple[Stmt, ...]) -> int:
-    """How many statements run."""
-    total = 0
-    for stmt in stmts:
-        match stmt:
-            case For(body=body):
-                total += len(_range(stmt)) * _work(body)
-            case If(then=then, otherwise=otherwise):
-                total += max(_work(then), _work(otherwise))
-            case Let() | Set() | Store():
-                total += 1
-    return total
+        last = Const(range_of(loop)[-1], INT64)
+        return touch.element(lane, {loop.var: binary("min", following, last, {})})

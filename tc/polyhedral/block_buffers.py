@@ -4,9 +4,10 @@ their padding, targets that are strided along the vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import heapreplace
 from math import prod
 
 from tc.device import Device
@@ -25,8 +26,14 @@ from tc.polyhedral.schedule import SERIAL, ArrayTile, Member, Node, Promotion, c
 from tc.polyhedral.scop import Access, ScopStatement
 from tc.polyhedral.tiles import RegisterTile
 
-WINDOW = 4
-"""Windows next to each other that share a padded copy."""
+COPY = 8.0
+"""Time to copy an element to a padded copy, in that of a multiply-add of the whole reduction."""
+
+PARTS = 4
+"""Windows for each thread, at least: threads do not begin together."""
+
+WIDENED = 8
+"""Rows of padded copies become whole vectors where that adds no more than this part of them."""
 
 MIN_PARTS = 8
 """A parallel loop of fewer iterations is shared unevenly: more loops join it."""
@@ -123,36 +130,77 @@ class BlockBuffers:
             )
         ]
 
-    def window(self, members: list[Member]) -> tuple[list[Member], list[Member]]:
-        """The members around a padded copy, one of them in tiles, and the member inside of these
-        tiles, if any: where windows overlap, the next ones use most of a copy again."""
+    def window(
+        self, members: list[Member], inner: list[Member], *, shared: bool
+    ) -> tuple[list[Member], list[Member]]:
+        """The members around a padded copy for the `inner` loops, one of them in tiles, and the
+        member inside of these tiles, if any: where windows overlap, the next ones use most of a
+        copy again. The members are `shared` among threads, or run in each of them."""
         reduced = set(self.block.main.statement.reduction)
         subscripts = [x for access, _ in self.pads for x in access.subscripts if x is not None]
         for m in reversed(members):
             v = self.block.variable(m)
-            overlap = any(v in x.terms and reduced & set(x.terms) for x in subscripts)
-            if overlap and m.span is None and self.block.extent(m) > WINDOW:
-                outer, inner = tile(m, WINDOW)
-                return [outer if x is m else x for x in members], [inner]
+            if m.span is None and any(v in x.terms and reduced & set(x.terms) for x in subscripts):
+                others = iterations([x for x in members if x is not m], self.block)
+                threads = self.device.threads if shared else 1
+                size = self._window(m, inner, others, threads)
+                if size > 1:
+                    outer, point = tile(m, size)
+                    return [outer if x is m else x for x in members], [point]
         return members, []
+
+    def _window(self, member: Member, inner: list[Member], others: int, threads: int) -> int:
+        """How many iterations of a member share a copy: so many that the thread with the most to
+        do has the least, of what there is room for in the cache."""
+        extent = self.block.extent(member)
+        work = self.block.main.instances / (extent * others)
+        one, two = (self._copied(inner, (tile(member, size)[1],)) for size in (1, 2))
+
+        def elements(size: int) -> int:
+            return one + (two - one) * (size - 1)
+
+        def parts(size: int) -> list[float]:
+            last = extent % size
+            sizes = [size] * (extent // size) + [last] * (last > 0)
+            return [part * work + elements(size) * COPY for part in sizes] * others
+
+        enough = 1 if threads == 1 else PARTS * threads
+        room = self.device.l2 // 4 // self._element
+        sizes = sorted({-(-extent // n) for n in range(1, extent + 1)}, reverse=True)
+        found = {s: parts(s) for s in sizes if elements(s) <= room}
+        fitting = (s for s in found if len(found[s]) >= enough)
+        return min(fitting, key=lambda size: _longest(found[size], threads), default=1)
+
+    def _copied(self, inner: list[Member], window: Iterable[Member]) -> int:
+        return sum(prod(t.sizes) for t in self._padded_tiles(inner, window))
 
     def padded(self, node: Node, inner: list[Member], window: Iterable[Member] = ()) -> Node:
         """Padded reads come from a buffer that holds the padding too, for all of the inner loops
         and those of a window."""
+        tiles = self._padded_tiles(inner, window)
+        fitting = tuple(t for t in tiles if prod(t.sizes) * self._element <= self.device.l2 // 2)
+        return Promotion(fitting, node) if fitting else node
+
+    def _padded_tiles(self, inner: list[Member], window: Iterable[Member]) -> list[ArrayTile]:
         main = self.block.main
         statement = main.statement
         points = (m for m in self.points if whole_of(m) not in inner)
         inside = [*window, *map(whole_of, inner), *points]
         reach = Reach(self.facts.scop, self.around, {statement.name: (*inside, *main.reduction)})
+        lanes = self.device.lanes(self.facts.bits(statement))
         tiles = []
         for access, fill in self.pads:
             found = reach.box(access.tensor, [statement])
-            size = self.facts.bits(statement) // 8
-            if found is not None and prod(found.sizes) * size <= self.device.l2 // 2:
-                sizes = self._rounded(access, found.sizes)
-                lanes = self.device.lanes(self.facts.bits(statement))
-                tiles.append(padded_tile(access, sizes, lanes, fill))
-        return Promotion(tuple(tiles), node) if tiles else node
+            if found is not None:
+                *others, last = self._rounded(access, found.sizes)
+                whole = -(-last // lanes) * lanes
+                row = whole if whole - last <= last // WIDENED else last
+                tiles.append(padded_tile(access, (*others, row), lanes, fill))
+        return tiles
+
+    @property
+    def _element(self) -> int:
+        return self.facts.bits(self.block.main.statement) // 8
 
     def _rounded(self, access: Access, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """The sizes of a box with what the last tiles, which may not be full, read beyond it."""
@@ -197,6 +245,18 @@ class BlockBuffers:
             fetch=not is_written_first(tensor, users),
             keep=is_needed_later(tensor, [s.name for s in statements], self.facts),
         )
+
+
+def _longest(parts: Sequence[float], threads: int) -> float:
+    """The time of the last of some threads that take one part after the other.
+
+    >>> _longest([4, 4, 4, 2], 2), _longest([7, 7, 1, 1], 2)
+    (8.0, 8.0)
+    """
+    busy = [0.0] * threads
+    for part in parts:
+        heapreplace(busy, busy[0] + part)
+    return max(busy)
 
 
 def vector_dimension(tile: RegisterTile, tensor: str, users: Iterable[ScopStatement]) -> int | None:

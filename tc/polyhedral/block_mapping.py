@@ -341,14 +341,16 @@ class BlockMapper:
         if buffers.staged is not None:
             node = Promotion((buffers.staged,), node)
         if local:
-            node = buffers.padded(node, inner)
-            node = self._band([m for m in others if m not in used], node)
+            others = [m for m in others if m not in used]
+            others, window = buffers.window(others, inner, shared=False)
+            node = buffers.padded(self._band(window, node), inner, window)
+            node = self._band(others, node)
             node = Promotion(buffers.packed(whole=False), node)
             return self._band(self._shared([*used, v_outer]), node)
         if buffers.pads:
-            others, window = buffers.window(others)
-            node = self._band([*window, v_outer], node)
-            node = buffers.padded(node, [v_outer, *inner], window)
+            inside = [v_outer, *inner]
+            others, window = buffers.window(others, inside, shared=True)
+            node = buffers.padded(self._band([*window, v_outer], node), inside, window)
             return self._band(self._shared(others), node)
         if buffers.staged is not None:
             return self._band(self._shared([*others, v_outer]), node)

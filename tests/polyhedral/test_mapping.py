@@ -121,12 +121,27 @@ def test_reductions_over_transposed_blocks_accumulate_in_registers(size: int) ->
     assert [b.name for b in lowering.kernel.buffers if b.role == "scratch"] == ["y_block"]
 
 
-def test_padding_is_copied_once_for_several_rows() -> None:
-    text = tree_of(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3))
-    assert "promote x to scratch x_padded[1x64x6x58]" in text  # 4 rows of windows of 3
-    assert "h mod 4 *" in text
-    small = tree_of(PADDED, x=(8, 64, 4, 56), w=(64, 64, 3, 3))
-    assert "promote x to scratch x_padded[1x64x3x58]" in small
+@pytest.mark.parametrize(
+    ("x", "window", "copied"),
+    [
+        ((8, 64, 56, 56), 14, "1x64x16x64"),  # a quarter of the cache; rows of whole vectors
+        ((8, 64, 9, 56), 9, "1x64x11x64"),  # a whole image
+        ((1, 64, 56, 56), 7, "1x64x9x64"),  # eight windows for two threads
+        ((8, 256, 56, 56), 2, "1x256x4x64"),  # more planes, fewer rows
+        ((8, 64, 56, 40), 19, "1x64x21x42"),  # whole vectors would be too long
+    ],
+)
+def test_padding_is_copied_once_for_several_rows(
+    x: tuple[int, ...], window: int, copied: str
+) -> None:
+    text = tree_of(PADDED, x=x, w=(64, x[1], 3, 3))
+    assert f"promote x to scratch x_padded[{copied}]" in text
+    assert f"h mod {window} *" in text
+
+
+def test_padding_is_copied_for_each_row_that_stands_alone() -> None:
+    text = tree_of(PADDED, x=(8, 64, 1, 56), w=(64, 64, 3, 3))
+    assert "promote x to scratch x_padded[1x64x3x64]" in text
     kernel = trace(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3)).kernel
     (copy,) = (b for b in kernel.buffers if b.name == "x_padded")
     assert copy.shape[1] == 64
