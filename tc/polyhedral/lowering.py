@@ -20,6 +20,7 @@ from tc.kernel.finish import finish
 from tc.kernel.ir import Kernel
 from tc.kernel.prefetch import prefetch
 from tc.kernel.prefetch_blocks import prefetch_blocks
+from tc.kernel.prefetch_sweeps import prefetch_sweeps
 from tc.kernel.stream import stream
 from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
@@ -154,6 +155,7 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
     contracted = contract(kernel) if device.fma else kernel
     kernel = expand_calls(contracted, exponents=device.exponents)
     kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
+    kernel = prefetch_sweeps(kernel, device.l2)
     return prefetch(kernel, device.l2)
 
 
