@@ -114,6 +114,11 @@ class _Sweep:
         nodes = (expr for stmt in self.loops[-1].body for expr in expressions(stmt))
         return sum(isinstance(e, Binary | Call) and e.dtype.lanes > 1 for e in nodes)
 
+    @property
+    def total(self) -> int:
+        """As `work`, but of all iterations."""
+        return self.work * prod(map(len, self.ranges))
+
     def accesses(self, large: Mapping[str, Buffer]) -> Iterator[tuple[str, Indices, int]]:
         """Of each access to a buffer its name, indices and lanes; not those past the caches."""
         for stmt in self.loops[-1].body:
@@ -230,9 +235,7 @@ class _Region:
         )
         if not hosts or size > self._cache / PART:
             return loop.body
-        host = max(
-            hosts, key=lambda place: sweeps[place].work * prod(map(len, sweeps[place].ranges))
-        )
+        host = max(hosts, key=lambda place: (sweeps[place].total, place))  # the last is soonest
         following = binary("+", Var(loop.var, INT64), Const(1, INT64), {})
         hints: list[Prefetch] = []
         for place, row in rows:

@@ -54,12 +54,14 @@ def reads(variable: str = "i", row: Expr = N, count: int = COUNT) -> For:
     return loop(variable, count, Set("s", Load("x", place(variable, row), VECTOR)))
 
 
-def computes(work: int = 2 * WORK, count: int = COUNT, vectors: int = 1) -> For:
+def computes(
+    work: int = 2 * WORK, count: int = COUNT, vectors: int = 1, variable: str = "j"
+) -> For:
     """Goes over private memory alone."""
-    where = [ramp(plus(times(Var("j", INT64), 16 * vectors), 16 * v), 16) for v in range(vectors)]
+    where = [place(variable, N, vector, vectors)[1] for vector in range(vectors)]
     lanes = [Load("t", (at,), VECTOR) for at in where]
     stores = (Store("t", (at,), powers(load, work)) for at, load in zip(where, lanes, strict=True))
-    return loop("j", count, *stores)
+    return loop(variable, count, *stores)
 
 
 def writes(row: Expr = N, *, streamed: bool = False) -> For:
@@ -150,6 +152,12 @@ def test_long_rows_need_half_the_work(size: int) -> None:
 
 def test_stores_past_the_caches_need_no_line() -> None:
     assert hints(kernel_of(reads(), computes(), writes(streamed=True))) == [INPUT]
+
+
+def test_the_loop_that_computes_most_and_of_equals_the_last() -> None:
+    other = computes(variable="l")
+    assert hints(kernel_of(reads(), computes(), other)) == [INPUT.replace("j", "l")]
+    assert hints(kernel_of(reads(), computes(2 * WORK + 1), other)) == [INPUT]
 
 
 def test_a_loop_that_waits_itself_is_given_no_hints() -> None:
