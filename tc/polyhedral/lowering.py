@@ -21,6 +21,7 @@ from tc.kernel.ir import Kernel
 from tc.kernel.prefetch import prefetch
 from tc.kernel.prefetch_blocks import prefetch_blocks
 from tc.kernel.prefetch_outputs import prefetch_outputs
+from tc.kernel.prefetch_sweeps import prefetch_sweeps
 from tc.kernel.stream import stream
 from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
@@ -155,7 +156,8 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
     contracted = contract(kernel) if device.fma else kernel
     kernel = expand_calls(contracted, exponents=device.exponents)
     kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
-    return prefetch_outputs(prefetch(kernel, device.l2), device.l2)
+    kernel = prefetch(prefetch_sweeps(kernel, device.l2), device.l2)
+    return prefetch_outputs(kernel, device.l2)
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

@@ -261,9 +261,9 @@ def _kernel(story: Story) -> str:
         )
     if prefetches(kernel):
         words += (
-            " `prefetch` names elements that a later iteration reads: they are in tensors larger"
-            f" than {_memory(story.device.l2)}, anywhere or in rows far from each other, so the"
-            " processor does not foresee them."
+            " `prefetch` names elements that are read or written later: they are in tensors larger"
+            f" than {_memory(story.device.l2)}, and the processor does not foresee them, as they"
+            " are anywhere or in rows far from each other, or is still busy with other rows."
         )
     return _after(words, kernel_text(kernel))
 

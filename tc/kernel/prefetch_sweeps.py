@@ -1,0 +1,305 @@
+"""Hints for rows that several loops go over, one behind the other: `Prefetch` statements.
+
+The loop that is the first to touch a row waits for memory, and often computes little; another
+computes on what is in the caches, while memory has nothing to do. There the rows that the others
+touch next are asked for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tc.device import LINE
+from tc.dtypes import INT64
+from tc.kernel.cache_lines import Indices, lanes_of, names_in
+from tc.kernel.folding import binary
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Prefetch,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    expressions,
+    statements,
+    walk,
+)
+from tc.kernel.places import Lets, place_of, remembered
+from tc.kernel.rebuild import substitute
+
+WORK = 4
+"""Operations on vectors for each line: with fewer, memory has no time to spare. Half of them do for
+long rows, of which the processor itself asks for less ahead: it stops at the end of each page."""
+
+LONG = 8 << 10
+"""Bytes of a long row: measured, shorter ones of little work lose as often as they win."""
+
+WASTE = 1.25
+"""Hints for each line at most, on average."""
+
+PART = 4
+"""The rows are no larger than this part of the cache: all of them stay until they are touched."""
+
+
+def prefetch_sweeps(kernel: Kernel, cache: int) -> Kernel:
+    """The kernel with hints at rows of buffers larger than a cache of so many bytes (0: it is not
+    known how many, and there are no hints).
+
+    In each iteration of a loop, several nests of loops (sweeps) go over rows. One that is the
+    first to touch none of them, and computes enough, is given the hints for all: for those that
+    are touched later in this iteration, and for those that were touched before in this one and
+    are touched in the next, if there is one.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.ir import Ramp
+    >>> from tc.kernel.printer import statement_lines
+    >>> vector, n = FLOAT32.vector(16), Var("n", INT64)
+    >>> def over(variable, statement):
+    ...     start = Binary("*", Var(variable, INT64), Const(16, INT64), INT64)
+    ...     lanes = Ramp(start, 1, INT64.vector(16))
+    ...     return For(variable, Const(0, INT64), Const(9, INT64), (statement((n, lanes)),))
+    >>> def square(place):
+    ...     term = Load("x", place, vector)
+    ...     for _ in range(8):
+    ...         term = Binary("*", term, Const(0.5, vector), vector)
+    ...     return Store("t", (Const(0, INT64), place[1]), term)
+    >>> first = over("i", lambda place: Set("s", Load("x", place, vector)))
+    >>> middle = over("j", square)
+    >>> last = over("k", lambda place: Store("o", place, Var("s", vector)))
+    >>> loop = For("n", Const(0, INT64), Const(99, INT64), (first, middle, last))
+    >>> buffers = tuple(
+    ...     Buffer(name, FLOAT32, (99, 144), (144, 1), role)
+    ...     for name, role in (("x", "input"), ("o", "output"))
+    ... )
+    >>> hinted = prefetch_sweeps(Kernel("f", buffers, ((loop,),)), 32 << 10)
+    >>> print(*list(statement_lines(hinted.regions[0][0]))[3:6], sep="\\n")
+      for j in 0:9
+        prefetch x[n + 1, j * 16]
+        prefetch o[n, j * 16]
+    """
+    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
+    if not cache or not large:
+        return kernel
+    regions = (_Region(region, large, cache).hinted(region, {}) for region in kernel.regions)
+    return replace(kernel, regions=tuple(regions))
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Nested loops, outermost first, each but the last with the next as its only loop; `lets` are
+    locals for which their values may stand in the last."""
+
+    loops: tuple[For, ...]
+    lets: Lets
+
+    @property
+    def ranges(self) -> list[range]:
+        return [_range(loop) for loop in self.loops]
+
+    @property
+    def work(self) -> int:
+        """How many operations on vectors an iteration of the last loop makes."""
+        nodes = (expr for stmt in self.loops[-1].body for expr in expressions(stmt))
+        return sum(isinstance(e, Binary | Call) and e.dtype.lanes > 1 for e in nodes)
+
+    @property
+    def total(self) -> int:
+        """As `work`, but of all iterations."""
+        return self.work * prod(map(len, self.ranges))
+
+    def accesses(self, large: Mapping[str, Buffer]) -> Iterator[tuple[str, Indices, int]]:
+        """Of each access to a buffer its name, indices and lanes; not those past the caches."""
+        for stmt in self.loops[-1].body:
+            for expr in expressions(stmt):
+                if isinstance(expr, Load) and expr.buffer in large:
+                    yield expr.buffer, expr.indices, expr.dtype.lanes
+            if isinstance(stmt, Store) and stmt.buffer in large and not stmt.streamed:
+                yield stmt.buffer, stmt.indices, stmt.value.dtype.lanes
+
+    def with_hints(self, hints: Sequence[Prefetch]) -> For:
+        """The sweep with hints, evenly among the statements of the last loop."""
+        last, body = self.loops[-1], list(self.loops[-1].body)
+        for number, hint in reversed(list(enumerate(hints))):
+            body.insert(number * len(last.body) // len(hints), hint)
+        made = replace(last, body=tuple(body))
+        for loop in reversed(self.loops[:-1]):
+            inside = (made if isinstance(stmt, For) else stmt for stmt in loop.body)
+            made = replace(loop, body=tuple(inside))
+        return made
+
+
+@dataclass(frozen=True)
+class _Row:
+    """So many elements of a buffer one behind the other, from these indices on; a sweep touches
+    them in its last loop."""
+
+    buffer: Buffer
+    start: Indices
+    extent: int
+    sweep: _Sweep
+
+    def hints(self, host: _Sweep, later: Mapping[str, Expr]) -> list[Prefetch]:
+        """Those of each iteration of a sweep; `later` are the values of outer variables then. None
+        where the sweeps do not match."""
+        count = len(host.ranges[-1])
+        line = LINE // self.buffer.dtype.bytes
+        lines = -(-self.extent // (count * line))
+        if self.sweep.ranges[:-1] != host.ranges[:-1] or lines * line * count > WASTE * self.extent:
+            return []
+        pairs = zip(self.sweep.loops[:-1], host.loops[:-1], strict=True)
+        values = {**later, **{own.var: Var(other.var, INT64) for own, other in pairs}}
+        *rows, start = (substitute(index, values, {}) for index in self.start)
+        first = binary("-", Var(host.loops[-1].var, INT64), host.loops[-1].begin, {})
+        step = binary("*", first, Const(lines * line, INT64), {})
+        place = binary("+", step, start, {})
+        shifts = (Const(number * line, INT64) for number in range(lines))
+        return [
+            Prefetch(self.buffer.name, (*rows, binary("+", place, shift, {}))) for shift in shifts
+        ]
+
+
+class _Region:
+    def __init__(self, region: tuple[Stmt, ...], large: Mapping[str, Buffer], cache: int) -> None:
+        inside = tuple(statements(region))
+        self._large = large
+        self._cache = cache
+        self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
+        self._locals = frozenset(stmt.var for stmt in inside if isinstance(stmt, Let))
+
+    def hinted(self, stmts: tuple[Stmt, ...], lets: Lets) -> tuple[Stmt, ...]:
+        """Statements with hints in the outermost loops that have several sweeps."""
+        made: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case For(body=body):
+                    found = dict(self._sweeps(body, lets))
+                    new = self._asking(stmt, found) if len(found) > 1 else self.hinted(body, lets)
+                    made.append(replace(stmt, body=new))
+                case If(condition=condition, then=then, otherwise=otherwise):
+                    blocks = (self.hinted(block, lets) for block in (then, otherwise))
+                    made.append(If(condition, *blocks))
+                case Let():
+                    lets = self._after(stmt, lets)
+                    made.append(stmt)
+                case _:
+                    made.append(stmt)
+        return tuple(made)
+
+    def _after(self, let: Let, lets: Lets) -> Lets:
+        if let.var in self._assigned or not remembered(let.value, self._assigned):
+            return lets
+        return {**lets, let.var: substitute(let.value, lets, {})}
+
+    def _sweeps(self, body: tuple[Stmt, ...], lets: Lets) -> Iterator[tuple[int, _Sweep]]:
+        """Those that are statements of a body, by their places in it."""
+        for place, stmt in enumerate(body):
+            if isinstance(stmt, Let):
+                lets = self._after(stmt, lets)
+            elif isinstance(stmt, For) and (sweep := self._sweep(stmt, lets)) is not None:
+                yield place, sweep
+
+    def _sweep(self, loop: For, lets: Lets) -> _Sweep | None:
+        loops = [loop]
+        while _range(loop):
+            for stmt in loop.body:
+                lets = self._after(stmt, lets) if isinstance(stmt, Let) else lets
+            nested = [stmt for stmt in loop.body if isinstance(stmt, For | If)]
+            if not nested:
+                return _Sweep(tuple(loops), lets)
+            if len(nested) > 1 or isinstance(nested[0], If):
+                return None
+            loop = nested[0]
+            loops.append(loop)
+        return None
+
+    def _asking(self, loop: For, sweeps: Mapping[int, _Sweep]) -> tuple[Stmt, ...]:
+        """The body of a loop, with hints in one of the sweeps."""
+        rows = self._rows(loop, sweeps)
+        waiting = {place for place, _ in rows}
+        hosts = [place for place in sweeps if place not in waiting]
+        size = sum(
+            row.extent * row.buffer.dtype.bytes * prod(map(len, row.sweep.ranges[:-1]))
+            for _, row in rows
+        )
+        if not hosts or size > self._cache / PART:
+            return loop.body
+        host = max(hosts, key=lambda place: (sweeps[place].total, place))  # the last is soonest
+        following = binary("+", Var(loop.var, INT64), Const(1, INT64), {})
+        hints: list[Prefetch] = []
+        for place, row in rows:
+            found = row.hints(sweeps[host], {loop.var: following} if place < host else {})
+            if not found:
+                return loop.body
+            hints += found
+        is_long = all(row.extent * row.buffer.dtype.bytes >= LONG for _, row in rows)
+        if not hints or sweeps[host].work < (WORK // 2 if is_long else WORK) * len(hints):
+            return loop.body
+        return (*loop.body[:host], sweeps[host].with_hints(hints), *loop.body[host + 1 :])
+
+    def _rows(self, loop: For, sweeps: Mapping[int, _Sweep]) -> list[tuple[int, _Row]]:
+        """Rows that differ between iterations, each with the first sweep that touches it."""
+        found: list[tuple[int, _Row]] = []
+        known: set[str] = set()
+        for place, sweep in sweeps.items():
+            accesses = defaultdict(list)
+            for name, indices, lanes in sweep.accesses(self._large):
+                accesses[name].append((indices, lanes))
+            for name in (name for name in accesses if name not in known):
+                row = self._row(self._large[name], sweep, accesses[name])
+                if row is not None and any(loop.var in names_in(index) for index in row.start):
+                    found.append((place, row))
+            known |= accesses.keys()
+        return found
+
+    def _row(
+        self, buffer: Buffer, sweep: _Sweep, accesses: Sequence[tuple[Indices, int]]
+    ) -> _Row | None:
+        """What a sweep touches of a buffer, if it is a row in steps without gaps."""
+        variable = Var(sweep.loops[-1].var, INT64)
+        starts: dict[int, Indices] = {}
+        kinds: set[frozenset[tuple[Expr, int]]] = set()
+        for indices, lanes in accesses:
+            values = [substitute(index, sweep.lets, {}) for index in indices]
+            firsts = [first for first, _ in map(lanes_of, values) if first is not None]
+            place = place_of(values, buffer.strides, lanes, {})
+            if len(firsts) < len(values) or any(_is_unknown(f, self._locals) for f in firsts):
+                return None
+            kinds.add(frozenset(place.scalars.items()))
+            starts |= {place.constant + d: tuple(firsts) for d in place.distances}
+        if len(kinds) != 1 or buffer.strides[-1] != 1:
+            return None
+        step, first = dict(next(iter(kinds))).get(variable, 0), min(starts)
+        if step != len(starts) or max(starts) - first + 1 != step:
+            return None
+        if any(sweep.loops[-1].var in names_in(index) for index in starts[first][:-1]):
+            return None
+        begin = {variable.name: sweep.loops[-1].begin}
+        start = tuple(substitute(index, begin, {}) for index in starts[first])
+        extent = min(step * len(sweep.ranges[-1]), buffer.shape[-1])  # masks may keep to it
+        return _Row(buffer, start, extent, sweep)
+
+
+def _is_unknown(index: Expr, names: frozenset[str]) -> bool:
+    """Whether it reads memory, or one of these variables."""
+    return any(isinstance(node, Load) for node in walk(index)) or bool(names_in(index) & names)
+
+
+def _range(loop: For) -> range:
+    """The iterations; none where they are not known."""
+    match loop:
+        case For(begin=Const(value=begin), end=Const(value=end)):
+            return range(int(begin), int(end))
+        case _:
+            return range(0)
