@@ -91,8 +91,8 @@ def test_results_stay() -> None:
 def test_only_beyond_the_caches() -> None:
     touched = 2 * ROWS * COLUMNS * 4
     kernel = kernel_of(WHOLE, more=(dense("t", FLOAT32, (1 << 20,), "temporary"),))  # not used
-    assert streamed(kernel, touched * 2 // 3 - 1) == [True]
-    assert streamed(kernel, touched * 2 // 3) == [False]
+    assert streamed(kernel, touched * 8 // 7 - 1) == [True]
+    assert streamed(kernel, touched * 8 // 7 + 1) == [False]
     assert streamed(kernel, 0) == [False]  # nothing is known of the caches
 
 
@@ -101,8 +101,8 @@ def test_repeated_elements_take_no_memory() -> None:
     repeated = replace(kernel.buffer("a"), strides=(0, 1))
     kernel = replace(kernel, buffers=(repeated, kernel.buffer("o")))
     touched = (ROWS + 1) * COLUMNS * 4
-    assert streamed(kernel, touched * 2 // 3 - 1) == [True]
-    assert streamed(kernel, touched * 2 // 3) == [False]
+    assert streamed(kernel, touched * 8 // 7 - 1) == [True]
+    assert streamed(kernel, touched * 8 // 7 + 1) == [False]
 
 
 @pytest.mark.parametrize(("extent", "expected"), [(6 * ROWS * COLUMNS, True), (7 * 576, False)])
