@@ -18,7 +18,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from tc.arrays import address, empty
-from tc.backends.base import KernelText
+from tc.backends.base import Direct, KernelText
 from tc.backends.numba_objects import machine_code
 from tc.backends.numba_printer import print_kernel
 from tc.backends.numba_regions import shared_loop
@@ -73,10 +73,8 @@ class NumbaBackend:
         counts = {stmt.site: len(stmt.values) for stmt in stmts if isinstance(stmt, Fail)}
         width = 1 + max(counts.values()) if counts else 0
         private = scratch_layout(text.kernel).size
-        words = [word for region in functions for word in (region.address, region.parallel)]
-        table = (ctypes.c_int64 * len(words))(*words)
         shared = any(region.parallel for region in functions)
-        parts = (functions, table, shared)
+        parts = (functions, _table(functions, shared=True), shared)
         return NumbaKernel(text.kernel, text.source, *parts, counts, width, private)
 
 
@@ -90,9 +88,15 @@ class _Region:
     owner: Any
 
 
+def _table(regions: Sequence[_Region], *, shared: bool) -> Any:
+    """A pair of words for each region, as `Team.perform` takes them."""
+    words = [word for region in regions for word in (region.address, shared and region.parallel)]
+    return (ctypes.c_int64 * len(words))(*words)
+
+
 @dataclass(frozen=True, eq=False)
 class NumbaKernel:
-    """Implements `CompiledKernel`.
+    """Implements `MachineKernel`.
 
     `table` has a pair of words for each region: its address, and whether it is shared among
     threads; `shared` says whether any is. `values` is how many values a Fail of each site records,
@@ -119,6 +123,29 @@ class NumbaKernel:
         failure = self._run(block, addresses, threads)
         self.blocks.append(block)  # one that an exception left is not used again
         return failure
+
+    def direct(self, *, threads: int | None = None) -> Direct | None:
+        team = LAUNCHER.team
+        if team is None:
+            return None
+        block = _Block(len(self.kernel.arguments), self.width, self.private)
+        parts = block.parts if threads is None else min(threads, block.parts)
+        if not (parts > 1 and self.shared):
+            parts = 1
+        shared = parts > 1
+        table = self.table if shared else _table(self.regions, shared=False)
+        function, ready = team.performer()
+        return Direct(
+            function,
+            (
+                *(ctypes.addressof(table), len(self.regions), block.arguments, block.failures),
+                *(self.width * _WORD, parts),
+            ),
+            block.arguments,
+            ready if shared else 0,
+            lambda: block.take_failure(self.values),
+            (self, block, table),
+        )
 
     def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:
         if isinstance(addresses, ctypes.Array):  # three times as fast as one by one

@@ -69,6 +69,7 @@ class _Memory(ctypes.Structure):
         ("_", ctypes.c_int8 * 120),
         ("patience", ctypes.c_int64),
         ("workers", ctypes.c_int64),
+        ("started", ctypes.c_int64),
         ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
     )
 
@@ -108,6 +109,14 @@ class Team:
         code = self.ready or self._start()
         return bool(code.perform(regions, count, arguments, failures, width, parts))
 
+    def performer(self) -> tuple[int, int]:
+        """Addresses, for machine code: of what `perform` calls, and of a word that is 0 while
+        nothing may be shared, as there are no threads. They stay the same, also in forks."""
+        with self.starting:
+            code = self.code = self.code or _compile()
+        place = ctypes.addressof(code.memory) + _Memory.started.offset
+        return ctypes.cast(code.perform, ctypes.c_void_p).value or 0, place
+
     def _start(self) -> _Code:
         with self.starting:
             if self.ready is None:
@@ -119,6 +128,7 @@ class Team:
                     if number < PROCESSORS:
                         code.memory.allowed[number // 8] |= 1 << number % 8
                 code.memory.workers = _start_threads(code.work, threads - 1)
+                code.memory.started = 1
                 self.ready = code
             return self.ready
 

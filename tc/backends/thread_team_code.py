@@ -6,8 +6,9 @@ CODE = """
 ; taken
 ; the two halves are written by different threads: each has a pair of cache lines of its own
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
-; slots | asleep, signal | patience, workers, the processors that the process may use, a bit each
-%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, [BYTES x i8] }
+; slots | asleep, signal | patience, workers, whether they have been started, the processors that
+; the process may use, a bit each
+%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, [BYTES x i8] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @team = global %team zeroinitializer, align 128
 
@@ -77,7 +78,7 @@ start:
   br i1 %inside, label %mask, label %end
 mask:
   %others = alloca [BYTES x i8]
-  %allowed = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 6)
+  %allowed = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 7)
   store [BYTES x i8] %allowed, ptr %others
   %index = lshr i32 %processor, 3
   %byte_at = getelementptr i8, ptr %others, i32 %index
@@ -90,7 +91,7 @@ mask:
   store i8 %fewer, ptr %byte_at
   %function = inttoptr i64 SYSCALL to ptr
   %status = call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %others)
-  %all = getelementptr %team, ptr @team, i64 0, i32 6
+  %all = getelementptr %team, ptr @team, i64 0, i32 7
   call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %all)
   %moved = icmp eq i64 %status, 0
   br label %end
