@@ -29,7 +29,7 @@ Shape: TypeAlias = tuple[int, ...]
 _FAST_CALL = 0x80
 """METH_FASTCALL: the arguments come as the address of objects, and their number."""
 
-_WORDS = 14
+_WORDS = 15
 """Words of a frame (see `CODE`)."""
 
 _READY = 6

@@ -17,7 +17,7 @@ PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLong", "PyEval_SaveThread", "PyEval_Re
 CODE = f"""
 ; records, words per record, type, inputs, arrays | where addresses go, a word that is 0 while
 ; nothing may run, what to run, its arguments
-%frame = type {{ ptr, i64, ptr, i64, i64, ptr, ptr, ptr, [6 x i64] }}
+%frame = type {{ ptr, i64, ptr, i64, i64, ptr, ptr, ptr, [7 x i64] }}
 
 ; the arrays of a call are `arguments`; `self` is the address of a frame
 define ptr @serve(ptr %self, ptr %arguments, i64 %count) uwtable {{
@@ -49,15 +49,17 @@ run:
   %at3 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 3
   %at4 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 4
   %at5 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 5
+  %at6 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 6
   %a0 = load i64, ptr %at0
   %a1 = load i64, ptr %at1
   %a2 = load i64, ptr %at2
   %a3 = load i64, ptr %at3
   %a4 = load i64, ptr %at4
   %a5 = load i64, ptr %at5
+  %a6 = load i64, ptr %at6
   %release = inttoptr i64 ADDRESS_OF_PyEval_SaveThread to ptr
   %thread = call ptr %release()
-  %failed = call i64 %function(i64 %a0, i64 %a1, i64 %a2, i64 %a3, i64 %a4, i64 %a5)
+  %failed = call i64 %function(i64 %a0, i64 %a1, i64 %a2, i64 %a3, i64 %a4, i64 %a5, i64 %a6)
   %acquire = inttoptr i64 ADDRESS_OF_PyEval_RestoreThread to ptr
   call void %acquire(ptr %thread)
   %good = icmp eq i64 %failed, 0

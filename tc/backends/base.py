@@ -66,7 +66,7 @@ class Direct:
     """
 
     function: int
-    arguments: tuple[int, int, int, int, int, int]
+    arguments: tuple[int, int, int, int, int, int, int]
     addresses: int
     ready: int
     take_failure: Callable[[], Failure | None]

@@ -26,7 +26,7 @@ from tc.backends.numba_threads import LAUNCHER
 from tc.backends.numba_vector_printer import is_vector_region
 from tc.backends.object_files import LoadedCode
 from tc.backends.scratch import ALIGNMENT, scratch_layout
-from tc.backends.thread_team import Team
+from tc.backends.thread_team import Team, performer
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Fail, Failure, Kernel, statements
@@ -73,8 +73,10 @@ class NumbaBackend:
         counts = {stmt.site: len(stmt.values) for stmt in stmts if isinstance(stmt, Fail)}
         width = 1 + max(counts.values()) if counts else 0
         private = scratch_layout(text.kernel).size
+        words = [word for region in functions for word in (region.address, region.parallel)]
+        table = (ctypes.c_int64 * len(words))(*words)
         shared = any(region.parallel for region in functions)
-        parts = (functions, _table(functions, shared=True), shared)
+        parts = (functions, table, shared)
         return NumbaKernel(text.kernel, text.source, *parts, counts, width, private)
 
 
@@ -86,12 +88,6 @@ class _Region:
     address: int
     parallel: bool
     owner: Any
-
-
-def _table(regions: Sequence[_Region], *, shared: bool) -> Any:
-    """A pair of words for each region, as `Team.perform` takes them."""
-    words = [word for region in regions for word in (region.address, shared and region.parallel)]
-    return (ctypes.c_int64 * len(words))(*words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,26 +121,24 @@ class NumbaKernel:
         return failure
 
     def direct(self, *, threads: int | None = None) -> Direct | None:
-        team = LAUNCHER.team
-        if team is None:
-            return None
         block = _Block(len(self.kernel.arguments), self.width, self.private)
         parts = block.parts if threads is None else min(threads, block.parts)
-        if not (parts > 1 and self.shared):
-            parts = 1
-        shared = parts > 1
-        table = self.table if shared else _table(self.regions, shared=False)
-        function, ready = team.performer()
+        launch = ready = 0
+        if parts > 1 and self.shared:
+            if LAUNCHER.team is None:
+                return None
+            launch, ready = LAUNCHER.team.launcher()
         return Direct(
-            function,
+            performer(),
             (
-                *(ctypes.addressof(table), len(self.regions), block.arguments, block.failures),
-                *(self.width * _WORD, parts),
+                *(ctypes.addressof(self.table), len(self.regions)),
+                *(block.arguments, block.failures, self.width * _WORD),
+                *(parts if launch else 1, launch),
             ),
             block.arguments,
-            ready if shared else 0,
+            ready,
             lambda: block.take_failure(self.values),
-            (self, block, table),
+            (self, block),
         )
 
     def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:

@@ -1,5 +1,5 @@
 """The code of `thread_team` in LLVM's language. SLOTS, BYTES and BITS are numbers, SYSCALL and
-SCHED_GETCPU the addresses of functions of the C library."""
+SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no team."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
@@ -297,12 +297,16 @@ share:
   store atomic i32 0, ptr %taken seq_cst, align 4
   ret i64 1
 }
+"""
 
+PERFORM = """
 ; Runs `count` regions one after the other, each a pair of its address and whether its parts are to
-; be shared. Stops after one that has recorded a failure, and says whether there was one.
+; be shared, by `launch`, unless that is null. Stops after one that has recorded a failure, and says
+; whether there was one.
 define i64 @perform(ptr %regions, i64 %count, i64 %arguments, i64 %failures, i64 %width,
-                    i64 %parts) {
+                    i64 %parts, ptr %launch) {
 start:
+  %threads = icmp ne ptr %launch, null
   %checked = icmp ne i64 %width, 0
   br label %next
 next:
@@ -315,10 +319,11 @@ begin:
   %region = load i64, ptr %region_at
   %shared_at = getelementptr i64, ptr %region_at, i64 1
   %shared = load i64, ptr %shared_at
-  %several = icmp ne i64 %shared, 0
+  %fit = icmp ne i64 %shared, 0
+  %several = and i1 %fit, %threads
   br i1 %several, label %share, label %alone
 share:
-  %ran = call i64 @launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
+  %ran = call i64 %launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
   %served = icmp ne i64 %ran, 0
   br i1 %served, label %after, label %alone
 alone:
