@@ -132,7 +132,7 @@ class Compiled:
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
         repeat = self._repeat
         if repeat is not None and not named:
-            results = repeat(inputs, outputs)
+            results = repeat.serve(inputs, outputs)
             if results is not None:
                 return results
         if named or len(inputs) != len(self.signature.inputs):

@@ -1,4 +1,4 @@
-"""Calls like an earlier one, with a microsecond or two of Python around the kernel.
+"""Calls like an earlier one, with less than a microsecond of Python around the kernel.
 
 The second call in succession with arrays of the same shapes, strides and types leaves a `Repeat`.
 It serves calls whose arrays look the same (`tc.looks`); whatever differs is left to the usual way,
@@ -15,9 +15,10 @@ import numpy as np
 
 from tc import numpy_layout
 from tc.arguments import Array
-from tc.arrays import address
-from tc.backends.base import CompiledKernel
+from tc.backends.base import CompiledKernel, MachineKernel
+from tc.kernel.ir import Failure
 from tc.looks import Frame, Looks, looks_of
+from tc.looks_code import ADMITTED, DONE, FAILED, OTHER
 from tc.specialisation import Specialisation, access_error, new_output, out_of_memory
 
 _KEPT = 4
@@ -36,65 +37,65 @@ class Repeat:
     given: bool
     result: Any
     threads: int | None
-    inputs: int
     looks: Looks
     frames: list[Frame] = field(default_factory=list)
 
-    def __call__(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
+    def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where the arrays look different: then nothing has run.
 
         Raises AccessError where a check fails (G7).
         """
         if not self.given:
-            if outputs is not None:
+            fresh = None if outputs is not None else self._fresh()
+            if fresh is None:
                 return None
-            arrays = inputs
+            arrays = (*inputs, *fresh)
         elif type(outputs) is np.ndarray:  # asking a type is faster
             arrays = (*inputs, outputs)
         elif type(outputs) is tuple or type(outputs) is list:
             arrays = (*inputs, *outputs)
         else:
             return None
-        looks = self.looks
-        if len(arrays) != len(looks.dtypes):
+        if len(inputs) != self.looks.inputs:
             return None
         try:
             frame = self.frames.pop()
         except IndexError:
             frame = self._frame()
-        looks.pack(frame.words, frame.ids, *map(id, arrays))
-        if not looks.admit(frame.place, len(arrays)):
-            self._give_back(frame)
+        status = frame.serve(*arrays)
+        failure = None if status == DONE else self._finish(frame, status)
+        if len(self.frames) < _KEPT:
+            self.frames.append(frame)
+        if status == OTHER:
             return None
-        results = arrays[self.inputs :] or self._fresh(frame)
-        failure = self.runner.run(frame.addresses, threads=self.threads)
-        self._give_back(frame)
         if failure is not None:
             raise access_error(self.special.shaped, self.runner.kernel, failure)
-        return results[0] if self.result is None else self.result(*results)
+        results = arrays[len(inputs) :]
+        return results[0] if self.result is None else tuple.__new__(self.result, results)
+
+    def _finish(self, frame: Frame, status: int) -> Failure | None:
+        """Does what machine code has left to do."""
+        if status == ADMITTED:
+            return self.runner.run(frame.addresses, threads=self.threads)
+        return frame.direct.take_failure() if status == FAILED and frame.direct else None
 
     def _frame(self) -> Frame:
-        special = self.special
+        special, runner = self.special, self.runner
         try:
             temporaries = special.temporaries.take()
         except MemoryError as error:
             raise out_of_memory(special.shaped) from error
-        buffers = self.inputs + len(special.outputs) + len(temporaries)
-        return Frame(self.looks, buffers, temporaries)
+        buffers = self.looks.inputs + len(special.outputs) + len(temporaries)
+        direct = runner.direct(threads=self.threads) if isinstance(runner, MachineKernel) else None
+        return Frame(self.looks, buffers, temporaries, direct)
 
-    def _fresh(self, frame: Frame) -> list[Array]:
-        """Arrays for the outputs; their addresses are in the frame."""
+    def _fresh(self) -> list[Array] | None:
+        """Arrays for the outputs; None where there is no memory, which the usual way tells if it
+        needs as much."""
         try:
-            outputs = [new_output(shape, dtype) for _, shape, dtype in self.special.outputs]
-        except MemoryError as error:
-            raise out_of_memory(self.special.shaped) from error
-        for place, array in enumerate(outputs, self.inputs):
-            frame.addresses[place] = address(array)
-        return outputs
-
-    def _give_back(self, frame: Frame) -> None:
-        if len(self.frames) < _KEPT:
-            self.frames.append(frame)
+            return [new_output(shape, dtype) for _, shape, dtype in self.special.outputs]
+        except MemoryError:
+            return None
 
 
 def new_repeat(
@@ -111,5 +112,6 @@ def new_repeat(
         return None
     if any(type(array) is not np.ndarray for array in inputs) or not numpy_layout.is_known():
         return None
-    looks = looks_of(inputs, outputs)
-    return Repeat(special, special.runner, bool(outputs), result, threads, len(inputs), looks)
+    written = [(a.shape, a.dtype) for a in outputs] or [space[1:] for space in special.outputs]
+    looks = looks_of(inputs, written)
+    return Repeat(special, special.runner, bool(outputs), result, threads, looks)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -52,6 +52,33 @@ class CompiledKernel(Protocol):
         address of a buffer without elements is never read. `threads` is the largest number of
         threads to use: None for as many as the backend sees fit; a serial backend ignores it.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """How machine code runs a kernel, one call at a time.
+
+    The addresses of the buffers, as for `run`, are put at address `addresses`; then the C function
+    at address `function` takes the `arguments`, and returns 0, or what is not 0 where a check has
+    failed: `take_failure` then says which. `ready` is the address of a word that is 0 while this
+    may not be done but by `run`, or 0. `owner` keeps the memory alive.
+    """
+
+    function: int
+    arguments: tuple[int, int, int, int, int, int, int]
+    addresses: int
+    ready: int
+    take_failure: Callable[[], Failure | None]
+    owner: object
+
+
+@runtime_checkable
+class MachineKernel(CompiledKernel, Protocol):
+    """A kernel that machine code may run."""
+
+    def direct(self, *, threads: int | None = None) -> Direct | None:
+        """A way to run the kernel, apart from all others; None where there is only `run`."""
         ...
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from tc.arrays import address, empty
-from tc.backends.base import KernelText
+from tc.backends.base import Direct, KernelText
 from tc.backends.numba_objects import machine_code
 from tc.backends.numba_printer import print_kernel
 from tc.backends.numba_regions import shared_loop
@@ -26,7 +26,7 @@ from tc.backends.numba_threads import LAUNCHER
 from tc.backends.numba_vector_printer import is_vector_region
 from tc.backends.object_files import LoadedCode
 from tc.backends.scratch import ALIGNMENT, scratch_layout
-from tc.backends.thread_team import Team
+from tc.backends.thread_team import Team, performer
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Fail, Failure, Kernel, statements
@@ -92,7 +92,7 @@ class _Region:
 
 @dataclass(frozen=True, eq=False)
 class NumbaKernel:
-    """Implements `CompiledKernel`.
+    """Implements `MachineKernel`.
 
     `table` has a pair of words for each region: its address, and whether it is shared among
     threads; `shared` says whether any is. `values` is how many values a Fail of each site records,
@@ -119,6 +119,27 @@ class NumbaKernel:
         failure = self._run(block, addresses, threads)
         self.blocks.append(block)  # one that an exception left is not used again
         return failure
+
+    def direct(self, *, threads: int | None = None) -> Direct | None:
+        block = _Block(len(self.kernel.arguments), self.width, self.private)
+        parts = block.parts if threads is None else min(threads, block.parts)
+        launch = ready = 0
+        if parts > 1 and self.shared:
+            if LAUNCHER.team is None:
+                return None
+            launch, ready = LAUNCHER.team.launcher()
+        return Direct(
+            performer(),
+            (
+                *(ctypes.addressof(self.table), len(self.regions)),
+                *(block.arguments, block.failures, self.width * _WORD),
+                *(parts if launch else 1, launch),
+            ),
+            block.arguments,
+            ready,
+            lambda: block.take_failure(self.values),
+            (self, block),
+        )
 
     def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:
         if isinstance(addresses, ctypes.Array):  # three times as fast as one by one

@@ -23,12 +23,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numba
 
 from tc.backends.object_files import new_engine, parse_module
-from tc.backends.thread_team_code import CODE
+from tc.backends.thread_team_code import CODE, PERFORM
 
 PATIENCE = 200_000
 """Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
@@ -38,7 +39,7 @@ PROCESSORS = 1024
 """How many the team knows by number."""
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
-_PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 _FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach")
 _FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
 
@@ -69,6 +70,7 @@ class _Memory(ctypes.Structure):
         ("_", ctypes.c_int8 * 120),
         ("patience", ctypes.c_int64),
         ("workers", ctypes.c_int64),
+        ("started", ctypes.c_int64),
         ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
     )
 
@@ -76,6 +78,7 @@ class _Memory(ctypes.Structure):
 @dataclass(frozen=True, slots=True)
 class _Code:
     launch: Any
+    launch_address: int
     perform: Any
     work: int
     memory: _Memory
@@ -106,7 +109,15 @@ class Team:
         share; where too many launches are under way, it runs as a single part.
         """
         code = self.ready or self._start()
-        return bool(code.perform(regions, count, arguments, failures, width, parts))
+        launch = code.launch_address
+        return bool(code.perform(regions, count, arguments, failures, width, parts, launch))
+
+    def launcher(self) -> tuple[int, int]:
+        """Addresses, for machine code: of what `launch` calls, and of a word that is 0 while there
+        are no threads to call it with. They stay the same, also in forks."""
+        with self.starting:
+            code = self.code = self.code or _compile()
+        return code.launch_address, ctypes.addressof(code.memory) + _Memory.started.offset
 
     def _start(self) -> _Code:
         with self.starting:
@@ -119,6 +130,7 @@ class Team:
                     if number < PROCESSORS:
                         code.memory.allowed[number // 8] |= 1 << number % 8
                 code.memory.workers = _start_threads(code.work, threads - 1)
+                code.memory.started = 1
                 self.ready = code
             return self.ready
 
@@ -154,10 +166,20 @@ def _compile() -> _Code:
         text = text.replace(name.upper(), str(address))
     engine = new_engine(parse_module(text))
     engine.finalize_object()
-    launch, perform, work = map(engine.get_function_address, ("launch", "perform", "work"))
+    launch, work = map(engine.get_function_address, ("launch", "work"))
     memory = _Memory.from_address(engine.get_global_value_address("team"))
     engine.detach()
-    return _Code(_LAUNCH(launch), _PERFORM(perform), work, memory)
+    return _Code(_LAUNCH(launch), launch, _PERFORM(performer()), work, memory)
+
+
+@cache
+def performer() -> int:
+    """The address of what runs regions, with threads or without (see `PERFORM`)."""
+    engine = new_engine(parse_module(PERFORM))
+    engine.finalize_object()
+    address = engine.get_function_address("perform")
+    engine.detach()
+    return int(address)
 
 
 def _library() -> ctypes.CDLL:

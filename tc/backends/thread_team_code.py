@@ -1,13 +1,14 @@
 """The code of `thread_team` in LLVM's language. SLOTS, BYTES and BITS are numbers, SYSCALL and
-SCHED_GETCPU the addresses of functions of the C library."""
+SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no team."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
 ; taken
 ; the two halves are written by different threads: each has a pair of cache lines of its own
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
-; slots | asleep, signal | patience, workers, the processors that the process may use, a bit each
-%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, [BYTES x i8] }
+; slots | asleep, signal | patience, workers, whether they have been started, the processors that
+; the process may use, a bit each
+%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, [BYTES x i8] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @team = global %team zeroinitializer, align 128
 
@@ -77,7 +78,7 @@ start:
   br i1 %inside, label %mask, label %end
 mask:
   %others = alloca [BYTES x i8]
-  %allowed = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 6)
+  %allowed = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 7)
   store [BYTES x i8] %allowed, ptr %others
   %index = lshr i32 %processor, 3
   %byte_at = getelementptr i8, ptr %others, i32 %index
@@ -90,7 +91,7 @@ mask:
   store i8 %fewer, ptr %byte_at
   %function = inttoptr i64 SYSCALL to ptr
   %status = call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %others)
-  %all = getelementptr %team, ptr @team, i64 0, i32 6
+  %all = getelementptr %team, ptr @team, i64 0, i32 7
   call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %all)
   %moved = icmp eq i64 %status, 0
   br label %end
@@ -296,12 +297,16 @@ share:
   store atomic i32 0, ptr %taken seq_cst, align 4
   ret i64 1
 }
+"""
 
+PERFORM = """
 ; Runs `count` regions one after the other, each a pair of its address and whether its parts are to
-; be shared. Stops after one that has recorded a failure, and says whether there was one.
+; be shared, by `launch`, unless that is null. Stops after one that has recorded a failure, and says
+; whether there was one.
 define i64 @perform(ptr %regions, i64 %count, i64 %arguments, i64 %failures, i64 %width,
-                    i64 %parts) {
+                    i64 %parts, ptr %launch) {
 start:
+  %threads = icmp ne ptr %launch, null
   %checked = icmp ne i64 %width, 0
   br label %next
 next:
@@ -314,10 +319,11 @@ begin:
   %region = load i64, ptr %region_at
   %shared_at = getelementptr i64, ptr %region_at, i64 1
   %shared = load i64, ptr %shared_at
-  %several = icmp ne i64 %shared, 0
+  %fit = icmp ne i64 %shared, 0
+  %several = and i1 %fit, %threads
   br i1 %several, label %share, label %alone
 share:
-  %ran = call i64 @launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
+  %ran = call i64 %launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
   %served = icmp ne i64 %ran, 0
   br i1 %served, label %after, label %alone
 alone:

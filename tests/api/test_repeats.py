@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +47,7 @@ def repeating(text: str, *inputs: Any, outputs: Any = None, backend: str = "numb
 def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Grows by whether a repeat served a call."""
     seen: list[bool] = []
-    call = repeats.Repeat.__call__
+    call = repeats.Repeat.serve
 
     def noting(self: repeats.Repeat, inputs: tuple[Any, ...], outputs: Any) -> Any:
         try:
@@ -55,7 +58,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen.append(result is not None)
         return result
 
-    monkeypatch.setattr(repeats.Repeat, "__call__", noting)
+    monkeypatch.setattr(repeats.Repeat, "serve", noting)
     return seen
 
 
@@ -178,6 +181,102 @@ def test_too_few_and_too_many_inputs() -> None:
         with pytest.raises(tc.InputError, match="takes 2 inputs"):
             function(*inputs)
     assert (function(A, B=B) == function(A, B)).all()
+
+
+def test_inputs_and_outputs_are_counted_apart() -> None:
+    function = repeating(ADD, A, B, outputs=np.zeros((4, 6), np.float32))
+    for inputs, outputs in (((A,), [B, np.zeros((4, 6), np.float32)]), ((A, B, A.copy()), [])):
+        with pytest.raises(tc.InputError, match="takes 2 inputs"):
+            function(*inputs, outputs=outputs)
+
+
+def test_outputs_without_memory_go_the_usual_way(
+    served: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    function = repeating(ADD, A, B)
+    monkeypatch.setattr(repeats, "new_output", refuse)
+    np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
+    assert served == [False]
+
+
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_a_shared_kernel_and_the_first_of_its_failures(
+    served: list[bool], threads: int | None
+) -> None:
+    x, rows = floats(3000), np.arange(0, 600_000, dtype=np.int32) % 3000
+    function = tc.compile(TAKE, options=tc.Options(threads=threads))
+    for _ in range(2):
+        function(x, rows)
+    wrong = rows.copy()
+    wrong[[100, 400_000, 599_999]] = 3001, 3002, 3003
+    for _ in range(3):
+        with pytest.raises(tc.AccessError, match="3001"):
+            function(x, wrong)
+        assert (function(x, rows) == x[rows]).all()
+    assert served == [True] * 6
+
+
+def test_other_threads_go_on_meanwhile() -> None:
+    a = floats(700, 700)
+    function = repeating("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
+                         a, a)  # fmt: skip
+    running = threading.Event()
+    steps = 0
+
+    def call() -> None:
+        running.set()
+        for _ in range(20):
+            function(a, a)
+        running.clear()
+
+    thread = threading.Thread(target=call)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # nobody is asked for the lock
+    try:
+        thread.start()
+        running.wait()
+        while running.is_set():
+            steps += 1
+            time.sleep(0)
+    finally:
+        sys.setswitchinterval(before)
+    thread.join()
+    assert steps > 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this platform")
+def test_in_a_forked_child() -> None:
+    """Where threads are shared, the child's first call starts its own."""
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+FORKING = """
+import os, numpy as np, tc
+mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
+add = tc.compile("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }")
+a, row = np.eye(300, dtype=np.float32), np.ones(5, np.float32)
+for _ in range(3):
+    mm(a, a), add(row)
+assert mm._repeat.serve((a, a), None) is not None
+child = os.fork()
+shared = any(region.parallel for s in mm._special.values() for region in s.runner.regions)
+if not child:
+    try:
+        assert add._repeat.serve((row,), None) is not None
+        assert (mm._repeat.serve((a, a), None) is None) == shared
+        for _ in range(3):
+            assert (mm(a, a) == a).all()
+        assert mm._repeat.serve((a, a), None) is not None
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert mm._repeat.serve((a, a), None) is not None
+"""
 
 
 def test_a_failed_check_is_told(served: list[bool]) -> None:
