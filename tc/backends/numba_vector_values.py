@@ -326,8 +326,9 @@ def extremum(op: str, left: Operand, right: Operand) -> Value:
         return _ordered_extremum(op, a, b)
     if _is_no_nan(b):
         return _ordered_extremum(op, b, a)
-    # b is tested for NaN, as in reductions a is the sum so far, on which the next step waits
-    return select(compare("!=", b, b), b, _ordered_extremum(op, b, a))
+    # b is tested for NaN, as in reductions a is the sum so far, on which the next step waits;
+    # with b itself instead of a constant, LLVM joins both tests and takes an instruction more
+    return select(compare("!=", b, b), math.nan, _ordered_extremum(op, b, a))
 
 
 def _ordered_extremum(op: str, a: Value, b: Value) -> Value:

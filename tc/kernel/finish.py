@@ -10,6 +10,7 @@ from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
 from tc.kernel.lines import lines
 from tc.kernel.merge import merge
+from tc.kernel.neutral import start_with_terms
 from tc.kernel.registers import registers
 from tc.kernel.share import share
 from tc.kernel.transpose import transpose
@@ -54,7 +55,7 @@ def stages(
     yield _checked("vectorize", kernel)
     kernel = unroll(kernel, limit=unroll_limit)
     yield _checked("unroll", kernel)
-    kernel = clean(registers(kernel))
+    kernel = start_with_terms(clean(registers(kernel)))
     yield _checked("registers", kernel)
     kernel = once(share(hoist_calls(merge(kernel))))
     yield _checked("share", kernel)
