@@ -258,6 +258,7 @@ def _store_cost(
         write, name = item.statement.write, item.statement.name
         step = facts.stride(write, block_variable(name, v, block))
         staged = block.main.statement.accumulates
+        staged = staged and write.tensor == block.main.statement.write.tensor
         staged = staged and facts.stride(write, block_variable(name, u, block)) == 1
         total += share if step in (0, 1) else 6.0 * share if staged else 2.0 * lanes
     return total / len(block.items)

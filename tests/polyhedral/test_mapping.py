@@ -201,6 +201,18 @@ def test_packed_reads_that_move_with_the_rows() -> None:
     assert "promote w to temporary w_packed[24x4x64x16]" in to_text(lowering.mapped.tree)
 
 
+def test_targets_that_would_be_scattered_decide_the_vectors() -> None:
+    """Rows of 509 would waste fewer lanes than those of 503; but c, which is read and written
+    around the product, is contiguous along j only, which it calls i1."""
+    text = """
+def scaled(float a, float(M,K) x, float(K,N) w) -> (c) {
+  c(i,j) = a * c(i,j)
+  c(i,j) += a * x(i,k) * w(k,j)
+}"""
+    shapes = {"a": (), "x": (509, 521), "w": (521, 503)}
+    assert lanes_of(text, NARROW, **shapes) == "16 along i1"
+
+
 def test_copies_run_in_the_order_of_what_they_read() -> None:
     """Where both sides have whole lines; else the target's order stays."""
     swapped = "def swapped(float(A,B,C,D) x) -> (y) { y(a,c,b,d) = x(a,b,c,d) }"
