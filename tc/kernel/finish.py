@@ -10,6 +10,7 @@ from tc.kernel.ir import For, If, Kernel, Stmt
 from tc.kernel.lanes import Supports
 from tc.kernel.lines import lines
 from tc.kernel.merge import merge
+from tc.kernel.narrow import narrow
 from tc.kernel.neutral import start_with_terms
 from tc.kernel.registers import registers
 from tc.kernel.share import share
@@ -57,6 +58,8 @@ def stages(
     yield _checked("unroll", kernel)
     kernel = start_with_terms(clean(registers(kernel)))
     yield _checked("registers", kernel)
+    kernel = narrow(kernel)
+    yield _checked("narrow", kernel)
     kernel = once(share(hoist_calls(merge(kernel))))
     yield _checked("share", kernel)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tc.device import Device
+from tc.kernel.narrow import SHORTEST
 from tc.options import MappingOptions
 from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.operands import Grip, extent_of, is_alone, operand, vectors_of
@@ -208,7 +209,8 @@ def _tiles(
                 if r.kept * (vectors if r.along else 1) > device.l1
             )
             operations = accumulators * max(1, len(reads) - 1)
-            busy = max(operations * share / 2, slots / 2, fetched / OWN_BYTES)
+            part = 1.0 if reduced else _computed(spans[0], vectors, lanes, size, device)
+            busy = max(operations * part * share / 2, slots / 2, fetched / OWN_BYTES)
             work = max(busy, latency) + SLACK * (loads + operations)
             work += (store + packing) * accumulators
             if reduced:
@@ -217,8 +219,8 @@ def _tiles(
             cost = work / (useful * _fullness(spans[1], rows))
             # a long reduction is cut into steps, unless its output is staged
             panel = depth * vectors * lanes * size
-            part = 1.0 if staged or not packed else min(1.0, device.l2 / 4 / panel)
-            far = _cycles_to_reread(block, v, facts, device, packed, part) / turn
+            step = 1.0 if staged or not packed else min(1.0, device.l2 / 4 / panel)
+            far = _cycles_to_reread(block, v, facts, device, packed, step) / turn
             far /= block.main.instances
             cost += far * (-(-spans[0] // (vectors * lanes)) - 1)
             if spans[0] % (vectors * lanes):
@@ -258,9 +260,19 @@ def _store_cost(
         write, name = item.statement.write, item.statement.name
         step = facts.stride(write, block_variable(name, v, block))
         staged = block.main.statement.accumulates
+        staged = staged and write.tensor == block.main.statement.write.tensor
         staged = staged and facts.stride(write, block_variable(name, u, block)) == 1
         total += share if step in (0, 1) else 6.0 * share if staged else 2.0 * lanes
     return total / len(block.items)
+
+
+def _computed(extent: int, vectors: int, lanes: int, size: int, device: Device) -> float:
+    """The part of a tile's work on vectors that is done where the last vector of a tile as long as
+    the row has a half that goes nowhere (see `tc.kernel.narrow`), and takes fewer passes so."""
+    bits, last = lanes * size * 8, extent - (vectors - 1) * lanes
+    if not 0 < last <= lanes // 2 or bits // 2 < SHORTEST:
+        return 1.0
+    return (vectors - 1 + device.passes(bits // 2) / device.passes(bits)) / vectors
 
 
 def _splits(member: Member, size: int) -> bool:

@@ -193,18 +193,20 @@ def test_half_wide_vectors_where_units_are_narrow(features: int, wide: str, narr
     assert lanes_of(GROUPED, NARROW, **shapes) == narrow
 
 
-@pytest.mark.parametrize(("width", "narrow"), [(24, 8), (40, 8), (64, 16)])
-def test_half_wide_vectors_only_against_waste(width: int, narrow: int) -> None:
+@pytest.mark.parametrize(("width", "lanes"), [(8, 8), (20, 16), (24, 16), (52, 16), (64, 16)])
+def test_half_wide_vectors_only_against_waste(width: int, lanes: int) -> None:
+    """The last of several vectors of a row is shortened where half of it goes nowhere."""
     shapes = {"x": (64, 48, 64), "w": (64, 64, width)}
-    assert lanes_of(BATCHED, NARROW, **shapes) == f"{narrow} along n"
-    assert lanes_of(BATCHED, DEVICE, **shapes).startswith("16 along ")
+    assert lanes_of(BATCHED, NARROW, **shapes) == f"{lanes} along n"
+    wide = "16 along m" if width % 16 else "16 along n"
+    assert lanes_of(BATCHED, DEVICE, **shapes) == wide
 
 
 def test_rows_that_lie_apart_come_from_the_second_cache() -> None:
     """Each element of x is on a line of its own; all these lines are too many for the first cache,
     so that x is packed rather than read row by row."""
     shapes = {"x": (72, 72, 32), "w": (24, 32, 72)}
-    assert lanes_of(REVERSED, NARROW, **shapes) == "8 along m"
+    assert lanes_of(REVERSED, NARROW, **shapes) == "16 along m"
     assert lanes_of(REVERSED, replace(NARROW, l1=1 << 20), **shapes) == "8 along n"
 
 
@@ -214,6 +216,18 @@ def test_packed_reads_that_move_with_the_rows() -> None:
     lowering = trace(REVERSED, options, x=(5, 64, 64), w=(24, 64, 64))
     assert "a register tile of 12 n x 1 vectors" in lowering.mapped.notes[0]
     assert "promote w to temporary w_packed[24x4x64x16]" in to_text(lowering.mapped.tree)
+
+
+def test_targets_that_would_be_scattered_decide_the_vectors() -> None:
+    """Rows of 509 would waste fewer lanes than those of 503; but c, which is read and written
+    around the product, is contiguous along j only, which it calls i1."""
+    text = """
+def scaled(float a, float(M,K) x, float(K,N) w) -> (c) {
+  c(i,j) = a * c(i,j)
+  c(i,j) += a * x(i,k) * w(k,j)
+}"""
+    shapes = {"a": (), "x": (509, 521), "w": (521, 503)}
+    assert lanes_of(text, NARROW, **shapes) == "16 along i1"
 
 
 def test_copies_run_in_the_order_of_what_they_read() -> None:
