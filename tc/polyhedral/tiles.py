@@ -25,6 +25,9 @@ from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop import Access
 
 MAX_VECTORS = 8
+MANY = 4
+"""Vectors of a row from which the last one alone is made shorter."""
+
 LATENCY = 4.0
 """Cycles of a multiply-add, in which each accumulator takes one. Vectors along reductions need so
 many turns, as much of what they read comes from afar."""
@@ -209,7 +212,9 @@ def _tiles(
                 if r.kept * (vectors if r.along else 1) > device.l1
             )
             operations = accumulators * max(1, len(reads) - 1)
-            part = 1.0 if reduced else _computed(spans[0], vectors, lanes, size, device)
+            part = 1.0
+            if not (reduced or packed):
+                part = _computed(spans[0], vectors, lanes, size, device)
             busy = max(operations * part * share / 2, slots / 2, fetched / OWN_BYTES)
             work = max(busy, latency) + SLACK * (loads + operations)
             work += (store + packing) * accumulators
@@ -268,9 +273,10 @@ def _store_cost(
 
 def _computed(extent: int, vectors: int, lanes: int, size: int, device: Device) -> float:
     """The part of a tile's work on vectors that is done where the last vector of a tile as long as
-    the row has a half that goes nowhere (see `tc.kernel.narrow`), and takes fewer passes so."""
+    the row has a half that goes nowhere (see `tc.kernel.narrow`), and takes fewer passes so. Rows
+    of few vectors are as well off with all of them half as wide."""
     bits, last = lanes * size * 8, extent - (vectors - 1) * lanes
-    if not 0 < last <= lanes // 2 or bits // 2 < SHORTEST:
+    if vectors < MANY or not 0 < last <= lanes // 2 or bits // 2 < SHORTEST:
         return 1.0
     return (vectors - 1 + device.passes(bits // 2) / device.passes(bits)) / vectors
 
