@@ -112,7 +112,8 @@ class _Part:
 
 
 class _Region:
-    """The hints are found loop by loop, and stand at the begin of loops: `_hints` by identity."""
+    """The hints are found loop by loop; by identity of loops, `_hints` stand at their begin, and
+    `_ahead` in front of them."""
 
     def __init__(
         self,
@@ -127,11 +128,12 @@ class _Region:
         self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
         self._cache, self._names = cache, names
         self._hints: dict[int, list[Stmt]] = defaultdict(list)
+        self._ahead: dict[int, list[Stmt]] = {}
 
     def hinted(self, region: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The region with hints."""
         self._visit(region, Around())
-        return self._with_hints(region) if self._hints else region
+        return self._with_hints(region) if self._hints or self._ahead else region
 
     def _with_hints(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
@@ -139,7 +141,7 @@ class _Region:
             match stmt:
                 case For(body=body):
                     inner = (*self._hints.get(id(stmt), ()), *self._with_hints(body))
-                    made.append(replace(stmt, body=inner))
+                    made += [*self._ahead.get(id(stmt), ()), replace(stmt, body=inner)]
                 case If(condition=condition, then=then, otherwise=otherwise):
                     blocks = (self._with_hints(block) for block in (then, otherwise))
                     made.append(If(condition, *blocks))
@@ -148,9 +150,10 @@ class _Region:
         return tuple(made)
 
     def _visit(self, stmts: tuple[Stmt, ...], around: Around) -> None:
-        """Looks for loops behind long ones, and in all bodies of loops."""
+        """Looks for loops and other statements behind long loops, and in all bodies of loops."""
         long: For | None = None
-        for stmt in stmts:
+        last = max((p for p, stmt in enumerate(stmts) if isinstance(stmt, For)), default=-1)
+        for place, stmt in enumerate(stmts):
             match stmt:
                 case For(body=body):
                     if long is not None and work_of((long,)) > work_of((stmt,)):
@@ -158,6 +161,8 @@ class _Region:
                     else:
                         long = stmt
                     self._visit(body, around.inside(stmt))
+                    if stmt is long and place == last:
+                        self._ask_ahead(stmts[place + 1 :], around, long)
                 case If(then=then, otherwise=otherwise):
                     self._visit(then, around)
                     self._visit(otherwise, around)
@@ -179,6 +184,15 @@ class _Region:
             if hints <= BURST and _trips(loops) * hints * WORK <= work_of((long,)):
                 self._hints[id(loop)] += self._hints_for(part, parts, loops)
                 return
+
+    def _ask_ahead(self, stmts: tuple[Stmt, ...], around: Around, long: For) -> None:
+        """The hints for what statements behind a long loop store to, before it."""
+        if not 0 < self._count(stmts) <= MOST:
+            return
+        part = self._part_of(stmts, around, ())
+        if part is not None and FEWEST <= len(part.lines) <= work_of((long,)) // WORK:
+            places = [touch.element(lane, {}) for touch, lane in part.lines]
+            self._ahead[id(long)] = [Prefetch(part.buffer, place) for place in together(places)]
 
     def _hints_for(self, part: _Part, parts: int, loops: Sequence[For]) -> Iterator[Stmt]:
         """Those for so many parts in each iteration of the last of some loops."""
@@ -204,23 +218,28 @@ class _Region:
             loops, around = (*loops, loop), around.inside(loop)
             if not 0 < self._count(loop.body) <= MOST:
                 continue
-            found = list(self._stores(loop.body, around, ()))
-            forms = {(buffer, frozenset(touch.terms.items())) for buffer, touch in found}
-            if len(forms) != 1:
-                return None
-            (buffer, terms), *_ = forms
-            places = {
-                offset: (touch, lane)
-                for _, touch in found
-                for lane, offset in enumerate(touch.offsets)
-            }
-            line = max(1, LINE // self._outputs[buffer].dtype.bytes)
-            offsets = sorted(places)
-            firsts = firsts_of_lines(offsets, line)
-            if len(firsts) <= BURST:
-                part = _Part(loops, buffer, tuple(places[first] for first in firsts))
-                return part if _jumps(offsets, dict(terms), loops, line) else None
+            if part := self._part_of(loop.body, around, loops):
+                return part
         return None
+
+    def _part_of(
+        self, stmts: tuple[Stmt, ...], around: Around, loops: tuple[For, ...]
+    ) -> _Part | None:
+        """What statements in some loops store to, if that are few lines with jumps between them."""
+        found = list(self._stores(stmts, around, ()))
+        forms = {(buffer, frozenset(touch.terms.items())) for buffer, touch in found}
+        if len(forms) != 1:
+            return None
+        (buffer, terms), *_ = forms
+        places = {
+            offset: (touch, lane) for _, touch in found for lane, offset in enumerate(touch.offsets)
+        }
+        line = max(1, LINE // self._outputs[buffer].dtype.bytes)
+        offsets = sorted(places)
+        firsts = firsts_of_lines(offsets, line)
+        if len(firsts) > BURST or not _jumps(offsets, dict(terms), loops, line):
+            return None
+        return _Part(loops, buffer, tuple(places[first] for first in firsts))
 
     def _count(self, stmts: tuple[Stmt, ...]) -> int:
         """How many stores to outputs there are."""
