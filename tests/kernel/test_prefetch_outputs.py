@@ -7,7 +7,7 @@ import numpy as np
 from tc.dtypes import FLOAT32, INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Const, Expr, For, Kernel, Let, Set, Store, Var
-from tc.kernel.prefetch_outputs import FEWEST, PART, WORK, prefetch_outputs
+from tc.kernel.prefetch_outputs import BURST, FEWEST, MOST, PART, WORK, prefetch_outputs
 from tc.kernel.printer import statement_lines
 from tc.kernel.verify import verify
 from tests.support.kernels import dense, integer, loop
@@ -103,6 +103,38 @@ def test_nothing_is_asked_for_in_a_loop_behind_the_stores() -> None:
     start, long, stored = outer.body
     swapped = For(outer.var, outer.begin, outer.end, (start, stored, long), parallel=True)
     assert not hints(Kernel("f", kernel.buffers, ((swapped,),)))
+
+
+def unrolled(rows: int, *, work: int = 2 * WORK, from_: int = 0, to: int = MOST) -> Kernel:
+    """Stores one behind the other instead of in a loop, at first the long loop."""
+    kernel = kernel_of(rows=rows, work=work)
+    (outer,) = kernel.regions[0]
+    assert isinstance(outer, For)
+    stores = [Store("o", (integer(row), B, LANES), Var("s", VECTOR)) for row in range(rows)]
+    body = (*outer.body[:-1], *stores[from_:to])
+    return Kernel("f", kernel.buffers, ((loop("b", IMAGES, *body, parallel=True),),))
+
+
+def test_statements_behind_the_long_loop_are_asked_for_before_it() -> None:
+    kernel = unrolled(FEWEST)
+    assert hints(kernel) == [f"prefetch o[{row}, b, 0]" for row in range(FEWEST)]
+    found = lines(prefetch_outputs(kernel, 1 << 10))
+    assert found.index("prefetch o[0, b, 0]") < found.index(f"for i in 0:{TRIPS}")
+
+
+def test_statements_with_few_lines_are_not_waited_for() -> None:
+    assert not hints(unrolled(FEWEST, from_=1))
+
+
+def test_more_statements_than_a_core_waits_for() -> None:
+    assert hints(unrolled(BURST + 1, to=BURST))
+    assert not hints(unrolled(BURST + 1))
+
+
+def test_short_loops_do_not_hide_hints_before_them() -> None:
+    assert FEWEST * WORK > TRIPS * WORK // 2
+    assert hints(unrolled(FEWEST, work=-(-FEWEST * WORK // TRIPS)))
+    assert not hints(unrolled(FEWEST, work=-(-FEWEST * WORK // TRIPS) - 1))
 
 
 def test_results_stay() -> None:
