@@ -58,9 +58,9 @@ def stages(
     yield _checked("unroll", kernel)
     kernel = start_with_terms(clean(registers(kernel)))
     yield _checked("registers", kernel)
-    kernel = narrow(kernel)
-    yield _checked("narrow", kernel)
-    kernel = once(share(hoist_calls(merge(kernel))))
+    shorter = narrow(kernel)
+    yield ("narrow", kernel) if shorter is kernel else _checked("narrow", shorter)
+    kernel = once(share(hoist_calls(merge(shorter))))
     yield _checked("share", kernel)
 
 

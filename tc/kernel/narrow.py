@@ -7,7 +7,7 @@ that take wide vectors in several passes are done with it sooner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.dtypes import INT64
@@ -117,10 +117,9 @@ class _Uses:
             case Store(indices=indices, value=value, mask=mask):
                 found = list(_lane_by_lane(value))
                 self._together(*found)
-                if found:
-                    lanes = value.dtype.lanes
-                    self._need(found[0], lanes if _is_shuffled(value) else _stored(lanes, mask))
                 others = indices if mask is None else (*indices, mask)
+                if found:
+                    self._need(found[0], _stored(value, others, mask))
                 whole = (*_at_once(value), *(e for other in others for e in walk(other)))
             case _:
                 whole = expressions(stmt)
@@ -183,9 +182,14 @@ def _at_once(expr: Expr) -> Iterator[Expr]:
             yield from _at_once(operand)
 
 
-def _stored(lanes: int, mask: Expr | None) -> int:
-    """A number of first lanes, halved while the mask is known to hold for none of the others."""
-    if mask is None or any(isinstance(e, Var) and e.dtype.lanes > 1 for e in walk(mask)):
+def _stored(value: Expr, others: Sequence[Expr], mask: Expr | None) -> int:
+    """The first lanes of a value that are stored, as far as that is known: halved while the mask
+    holds for none of the others. All, where its lanes or those of the places and the mask (the
+    `others`) come from elsewhere."""
+    lanes = value.dtype.lanes
+    if _is_shuffled(value) or any(map(_is_shuffled, others)):
+        return lanes
+    if mask is None or any(True for other in others for _ in _lane_by_lane(other)):
         return lanes
     while lanes > 1 and is_constant(lanes_from(mask, lanes // 2, lanes // 2), False):
         lanes //= 2

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
+from tc.kernel.cache_lines import names_in
 from tc.kernel.ir import (
     Binary,
     Const,
@@ -19,7 +19,6 @@ from tc.kernel.ir import (
     Var,
     expressions,
     statements,
-    walk,
 )
 
 
@@ -76,7 +75,7 @@ def _first_term(start: Stmt | None, step: Set) -> Expr | None:
     match start, step.value:
         case Let(var=var, value=value), Binary(op=op, left=Var(name=name), right=term):
             neutral = {"max": -math.inf, "min": math.inf}.get(op, 0.0)
-            if name == var and _infinity(value) == neutral and var not in _variables((term,)):
+            if name == var and _infinity(value) == neutral and var not in names_in(term):
                 return term
     return None
 
@@ -93,9 +92,5 @@ def _infinity(value: Expr) -> float:
 def _names(stmt: Stmt) -> set[str]:
     """The locals that a statement or one in it uses or sets."""
     inside = tuple(statements((stmt,)))
-    set_ = {s.var for s in inside if isinstance(s, Set)}
-    return set_ | _variables(e for s in inside for e in expressions(s))
-
-
-def _variables(exprs: Iterable[Expr]) -> set[str]:
-    return {node.name for expr in exprs for node in walk(expr) if isinstance(node, Var)}
+    used = {e.name for s in inside for e in expressions(s) if isinstance(e, Var)}
+    return used | {s.var for s in inside if isinstance(s, Set)}

@@ -14,7 +14,7 @@ from math import prod
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, lanes_of, names_in
+from tc.kernel.cache_lines import Indices, names_in
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Binary,
@@ -34,11 +34,9 @@ from tc.kernel.ir import (
     Var,
     expressions,
     statements,
-    walk,
 )
-from tc.kernel.places import Lets, place_of, remembered
 from tc.kernel.rebuild import substitute
-from tc.kernel.surroundings import range_of
+from tc.kernel.surroundings import Around, range_of, touches
 
 WORK = 4
 """Operations on vectors for each line: with fewer, memory has no time to spare. Half of them do for
@@ -93,17 +91,17 @@ def prefetch_sweeps(kernel: Kernel, cache: int) -> Kernel:
     large = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not large:
         return kernel
-    regions = (_Region(region, large, cache).hinted(region, {}) for region in kernel.regions)
+    regions = (_Region(region, large, cache).hinted(region, Around()) for region in kernel.regions)
     return replace(kernel, regions=tuple(regions))
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    """Nested loops, outermost first, each but the last with the next as its only loop; `lets` are
-    locals for which their values may stand in the last."""
+    """Nested loops, outermost first, each but the last with the next as its only loop, and what is
+    around the statements of the last."""
 
     loops: tuple[For, ...]
-    lets: Lets
+    around: Around
 
     @property
     def ranges(self) -> list[range]:
@@ -120,14 +118,14 @@ class _Sweep:
         """As `work`, but of all iterations."""
         return self.work * prod(map(len, self.ranges))
 
-    def accesses(self, large: Mapping[str, Buffer]) -> Iterator[tuple[str, Indices, int]]:
-        """Of each access to a buffer its name, indices and lanes; not those past the caches."""
+    def accesses(self, large: Mapping[str, Buffer]) -> Iterator[tuple[str, Indices]]:
+        """Of each access to a buffer its name and indices; not those past the caches."""
         for stmt in self.loops[-1].body:
             for expr in expressions(stmt):
                 if isinstance(expr, Load) and expr.buffer in large:
-                    yield expr.buffer, expr.indices, expr.dtype.lanes
+                    yield expr.buffer, expr.indices
             if isinstance(stmt, Store) and stmt.buffer in large and not stmt.streamed:
-                yield stmt.buffer, stmt.indices, stmt.value.dtype.lanes
+                yield stmt.buffer, stmt.indices
 
     def with_hints(self, hints: Sequence[Prefetch]) -> For:
         """The sweep with hints, evenly among the statements of the last loop."""
@@ -177,52 +175,47 @@ class _Region:
         self._large = large
         self._cache = cache
         self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
-        self._locals = frozenset(stmt.var for stmt in inside if isinstance(stmt, Let))
 
-    def hinted(self, stmts: tuple[Stmt, ...], lets: Lets) -> tuple[Stmt, ...]:
+    def hinted(self, stmts: tuple[Stmt, ...], around: Around) -> tuple[Stmt, ...]:
         """Statements with hints in the outermost loops that have several sweeps."""
         made: list[Stmt] = []
         for stmt in stmts:
             match stmt:
                 case For(body=body):
-                    found = dict(self._sweeps(body, lets))
-                    new = self._asking(stmt, found) if len(found) > 1 else self.hinted(body, lets)
+                    within = around.inside(stmt)
+                    found = dict(self._sweeps(body, within))
+                    new = self._asking(stmt, found) if len(found) > 1 else self.hinted(body, within)
                     made.append(replace(stmt, body=new))
                 case If(condition=condition, then=then, otherwise=otherwise):
-                    blocks = (self.hinted(block, lets) for block in (then, otherwise))
+                    blocks = (self.hinted(block, around) for block in (then, otherwise))
                     made.append(If(condition, *blocks))
                 case Let():
-                    lets = self._after(stmt, lets)
+                    around = around.after(stmt, self._assigned)
                     made.append(stmt)
                 case _:
                     made.append(stmt)
         return tuple(made)
 
-    def _after(self, let: Let, lets: Lets) -> Lets:
-        if let.var in self._assigned or not remembered(let.value, self._assigned):
-            return lets
-        return {**lets, let.var: substitute(let.value, lets, {})}
-
-    def _sweeps(self, body: tuple[Stmt, ...], lets: Lets) -> Iterator[tuple[int, _Sweep]]:
+    def _sweeps(self, body: tuple[Stmt, ...], around: Around) -> Iterator[tuple[int, _Sweep]]:
         """Those that are statements of a body, by their places in it."""
         for place, stmt in enumerate(body):
             if isinstance(stmt, Let):
-                lets = self._after(stmt, lets)
-            elif isinstance(stmt, For) and (sweep := self._sweep(stmt, lets)) is not None:
+                around = around.after(stmt, self._assigned)
+            elif isinstance(stmt, For) and (sweep := self._sweep(stmt, around)) is not None:
                 yield place, sweep
 
-    def _sweep(self, loop: For, lets: Lets) -> _Sweep | None:
-        loops = [loop]
+    def _sweep(self, loop: For, around: Around) -> _Sweep | None:
+        loops: tuple[For, ...] = ()
         while range_of(loop):
-            for stmt in loop.body:
-                lets = self._after(stmt, lets) if isinstance(stmt, Let) else lets
+            loops, around = (*loops, loop), around.inside(loop)
+            for let in loop.body:
+                around = around.after(let, self._assigned) if isinstance(let, Let) else around
             nested = [stmt for stmt in loop.body if isinstance(stmt, For | If)]
             if not nested:
-                return _Sweep(tuple(loops), lets)
+                return _Sweep(loops, around)
             if len(nested) > 1 or isinstance(nested[0], If):
                 return None
             loop = nested[0]
-            loops.append(loop)
         return None
 
     def _asking(self, loop: For, sweeps: Mapping[int, _Sweep]) -> tuple[Stmt, ...]:
@@ -255,8 +248,8 @@ class _Region:
         known: set[str] = set()
         for place, sweep in sweeps.items():
             accesses = defaultdict(list)
-            for name, indices, lanes in sweep.accesses(self._large):
-                accesses[name].append((indices, lanes))
+            for name, indices in sweep.accesses(self._large):
+                accesses[name].append(indices)
             for name in (name for name in accesses if name not in known):
                 row = self._row(self._large[name], sweep, accesses[name])
                 if row is not None and any(loop.var in names_in(index) for index in row.start):
@@ -264,34 +257,25 @@ class _Region:
             known |= accesses.keys()
         return found
 
-    def _row(
-        self, buffer: Buffer, sweep: _Sweep, accesses: Sequence[tuple[Indices, int]]
-    ) -> _Row | None:
+    def _row(self, buffer: Buffer, sweep: _Sweep, accesses: Sequence[Indices]) -> _Row | None:
         """What a sweep touches of a buffer, if it is a row in steps without gaps."""
-        variable = Var(sweep.loops[-1].var, INT64)
-        starts: dict[int, Indices] = {}
-        kinds: set[frozenset[tuple[Expr, int]]] = set()
-        for indices, lanes in accesses:
-            values = [substitute(index, sweep.lets, {}) for index in indices]
-            firsts = [first for first, _ in map(lanes_of, values) if first is not None]
-            place = place_of(values, buffer.strides, lanes, {})
-            if len(firsts) < len(values) or any(_is_unknown(f, self._locals) for f in firsts):
-                return None
-            kinds.add(frozenset(place.scalars.items()))
-            starts |= {place.constant + d: tuple(firsts) for d in place.distances}
-        if len(kinds) != 1 or buffer.strides[-1] != 1:
+        last = sweep.loops[-1]
+        found = [
+            list(touches(buffer, indices, sweep.around, (), self._assigned)) for indices in accesses
+        ]
+        kinds = {frozenset(touch.terms.items()) for each in found for touch in each}
+        if not all(found) or len(kinds) != 1 or buffer.strides[-1] != 1:
             return None
-        step, first = dict(next(iter(kinds))).get(variable, 0), min(starts)
-        if step != len(starts) or max(starts) - first + 1 != step:
+        elements = {
+            offset: (touch, lane) for (touch,) in found for lane, offset in enumerate(touch.offsets)
+        }
+        first = min(elements)
+        touch, lane = elements[first]
+        step = touch.terms.get(Var(last.var, INT64), 0)
+        if step != len(elements) or max(elements) - first + 1 != step:
             return None
-        if any(sweep.loops[-1].var in names_in(index) for index in starts[first][:-1]):
+        if any(last.var in names_in(index) for index in touch.element(lane, {})[:-1]):
             return None
-        begin = {variable.name: sweep.loops[-1].begin}
-        start = tuple(substitute(index, begin, {}) for index in starts[first])
+        start = touch.element(lane, {last.var: last.begin})
         extent = min(step * len(sweep.ranges[-1]), buffer.shape[-1])  # masks may keep to it
         return _Row(buffer, start, extent, sweep)
-
-
-def _is_unknown(index: Expr, names: frozenset[str]) -> bool:
-    """Whether it reads memory, or one of these variables."""
-    return any(isinstance(node, Load) for node in walk(index)) or bool(names_in(index) & names)

@@ -32,6 +32,9 @@ COPY = 8.0
 PARTS = 4
 """Windows for each thread, at least: threads do not begin together."""
 
+EVEN = 1 << 10
+"""Windows for each thread from which on no thread has much more to do than another."""
+
 WIDENED = 8
 """Rows of padded copies become whole vectors where that adds no more than this part of them."""
 
@@ -155,21 +158,20 @@ class BlockBuffers:
         extent = self.block.extent(member)
         work = self.block.main.instances / (extent * others)
         one, two = (self._copied(inner, (tile(member, size)[1],)) for size in (1, 2))
-
-        def elements(size: int) -> int:
-            return one + (two - one) * (size - 1)
-
-        def parts(size: int) -> list[float]:
-            last = extent % size
-            sizes = [size] * (extent // size) + [last] * (last > 0)
-            return [part * work + elements(size) * COPY for part in sizes] * others
-
-        enough = 1 if threads == 1 else PARTS * threads
         room = self.device.l2 // 4 // self._element
-        sizes = sorted({-(-extent // n) for n in range(1, extent + 1)}, reverse=True)
-        found = {s: parts(s) for s in sizes if elements(s) <= room}
-        fitting = (s for s in found if len(found[s]) >= enough)
-        return min(fitting, key=lambda size: _longest(found[size], threads), default=1)
+        most = min(extent, 1 + (room - one) // max(1, two - one))
+        enough = 1 if threads == 1 else PARTS * threads
+
+        def time(size: int) -> float:
+            copying = (one + (two - one) * (size - 1)) * COPY
+            whole, last = divmod(extent, size)
+            parts = [(size * work + copying, whole), (last * work + copying, int(last > 0))]
+            return _longest(parts, others, threads)
+
+        windows = {size: -(-extent // size) for size in range(most, 0, -1)}
+        least = (size for size, found in windows.items() if size == -(-extent // found))
+        fitting = (size for size in least if windows[size] * others >= enough)
+        return min(fitting, key=time, default=1)
 
     def _copied(self, inner: list[Member], window: Iterable[Member]) -> int:
         return sum(prod(t.sizes) for t in self._padded_tiles(inner, window))
@@ -247,14 +249,19 @@ class BlockBuffers:
         )
 
 
-def _longest(parts: Sequence[float], threads: int) -> float:
-    """The time of the last of some threads that take one part after the other.
+def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:
+    """The time of the last of some threads that take one part after the other, of times and how
+    often each occurs, all of it so many times. Of very many parts all threads have as much.
 
-    >>> _longest([4, 4, 4, 2], 2), _longest([7, 7, 1, 1], 2)
+    >>> _longest([(4, 3), (2, 1)], 1, 2), _longest([(7, 2), (1, 2)], 1, 2)
     (8.0, 8.0)
+    >>> _longest([(4, 3), (2, 1)], 10**9, 2)
+    7000000000.0
     """
+    if sum(often for _, often in parts) * times > EVEN * threads:
+        return sum(part * often for part, often in parts) * times / threads
     busy = [0.0] * threads
-    for part in parts:
+    for part in [part for part, often in parts for _ in range(often)] * times:
         heapreplace(busy, busy[0] + part)
     return max(busy)
 

@@ -107,6 +107,13 @@ def test_other_uses_need_their_lanes(other: Stmt) -> None:
     assert widths(summed(FLOAT32, other, mask=below(integer(4)))) == {16}
 
 
+def test_lanes_at_places_that_are_locals_stay() -> None:
+    """A vector of indices is no float, and is not shortened."""
+    places = Let("p", lanes())
+    store = Store("q", (Var("p", INT64.vector(16)),), X, below(integer(4)))
+    assert widths(summed(FLOAT32, places, store, mask=below(integer(4)))) == {16}
+
+
 def test_locals_made_of_others_are_as_wide() -> None:
     twice = Let("y", Binary("+", X, X, X.dtype))
     store = Store("q", (lanes(),), Var("y", X.dtype), below(integer(7)))

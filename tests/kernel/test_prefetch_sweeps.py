@@ -20,6 +20,7 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Load,
+    Ramp,
     Set,
     Stmt,
     Store,
@@ -194,6 +195,12 @@ def test_locals_are_replaced_by_their_values() -> None:
     half = Let("half", Binary("/", N, integer(2), INT64))
     found = hints(kernel_of(half, reads(row=Var("half", INT64)), computes()))
     assert found == ["j: x[(n + 1) / 2, j * 16]"]
+
+
+def test_rows_start_with_their_first_element_in_memory() -> None:
+    back = Ramp(plus(times(Var("i", INT64), 16), 15), -1, INT64.vector(16))
+    read = loop("i", COUNT, Set("s", Load("x", (N, back), VECTOR)))
+    assert hints(kernel_of(read, computes())) == [INPUT]
 
 
 def test_steps_with_gaps_are_no_row() -> None:

@@ -139,6 +139,12 @@ def test_padding_is_copied_once_for_several_rows(
     assert f"h mod {window} *" in text
 
 
+def test_windows_are_found_as_fast_for_any_number_of_images_and_rows() -> None:
+    for x in ((1 << 18, 4, 224, 56), (1, 4, 1 << 21, 56)):
+        seconds = trace(PADDED, x=x, w=(64, 4, 3, 3)).seconds
+        assert seconds["map"] < 1.0
+
+
 def test_padding_is_copied_for_each_row_that_stands_alone() -> None:
     text = tree_of(PADDED, x=(8, 64, 1, 56), w=(64, 64, 3, 3))
     assert "promote x to scratch x_padded[1x64x3x64]" in text
