@@ -118,12 +118,14 @@ class BlockBuffers:
 
     @cached_property
     def pads(self) -> list[tuple[Access, int | float | bool]]:
-        """The padded reads of the main statement, if all others of the tensor are alike."""
+        """The padded reads of the main statement that are not packed, if all others of the tensor
+        are alike."""
         statement = self.block.main.statement
+        packed = {access.tensor for access in self.packs}
         return [
             (access, fill)
             for access, fill in self.facts.padded(statement)
-            if access.tensor not in self.written
+            if access.tensor not in self.written | packed
             and all(a == access for a in statement.reads if a.tensor == access.tensor)
             and not any(
                 a.tensor == access.tensor

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tc
 from tc.device import Device
 from tc.kernel.ir import Load, Store, expressions, statements
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.polyhedral.schedule import Node, to_text
 from tc.semantics.ranges import infer_ranges
-from tests.support.pipeline import checked
+from tests.support.bounds import assert_within
+from tests.support.pipeline import checked, evaluate_kernel
 
 DEVICE = Device(vector_bits=512, vector_registers=32, l2=1 << 20, threads=2)
 EXPECTED = Path(__file__).parent.parent / "expected" / "mapping"
@@ -151,6 +154,22 @@ def test_padding_is_copied_for_each_row_that_stands_alone() -> None:
     kernel = trace(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3)).kernel
     (copy,) = (b for b in kernel.buffers if b.name == "x_padded")
     assert copy.shape[1] == 64
+
+
+def test_what_is_packed_keeps_its_padding() -> None:
+    """Packed panels hold no padding; a padded copy of them would have zeros for it."""
+    text = """
+def f(float(N,C,H,V) x, float(M,C,K,L) w) -> (y) {
+  y(n,m,h,v) +=! pad(x(n,c,3*h+2*i-3,v+3*j-3), 1.5) * w(m,c,i,j) where h in 0:1, v in 0:1
+}"""
+    rng = np.random.default_rng(0)
+    inputs = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in (("x", (16, 2, 4, 2)), ("w", (7, 2, 4, 3)))
+    }
+    assert "promote x to temporary x_packed" in tree_of(text, x=(16, 2, 4, 2), w=(7, 2, 4, 3))
+    found = evaluate_kernel(text, inputs, device=DEVICE)["y"]
+    assert_within(found, tc.interpret(text, inputs), tc.error_bound(text, inputs))
 
 
 def test_panels_are_packed_by_the_thread_that_uses_them() -> None:
