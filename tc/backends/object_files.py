@@ -6,6 +6,7 @@ name, so all names have to be looked up beforehand.
 
 from __future__ import annotations
 
+import logging  # noqa: F401  # before what is registered for forks: see `_Fork`
 import os
 import struct
 import sys
@@ -134,7 +135,11 @@ def _initialize() -> None:
 @dataclass
 class _Fork:
     """Lets no fork meet a thread that is inside of LLVM or of numba's compiler: nobody would
-    release their locks in the child."""
+    release their locks in the child.
+
+    Forks take the lock of `logging` as well, which numba takes while it compiles. They take first
+    what was registered last, so `logging` is loaded before this is registered.
+    """
 
     held: ExitStack = field(default_factory=ExitStack)
 

@@ -188,3 +188,43 @@ def test_a_forked_child_compiles_though_other_threads_did() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+FORK_BESIDE_THE_LOG = """
+import faulthandler, os, threading, time
+import numpy as np
+import tc
+faulthandler.dump_traceback_later(30, exit=True)
+tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(3, np.float32))
+from numba.core.compiler_lock import global_compiler_lock
+import logging  # not before tc
+
+held = threading.Event()
+
+def compiling():
+    with global_compiler_lock:
+        held.set()
+        time.sleep(0.3)
+        logging.getLogger("numba").debug("as numba does")
+
+thread = threading.Thread(target=compiling)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_fork_and_a_compiler_that_writes_to_its_log_do_not_wait_for_each_other() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_BESIDE_THE_LOG],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
