@@ -343,6 +343,32 @@ def test_arrays_are_not_kept() -> None:
     assert sys.getrefcount(a) == before
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_functions_are_whole_until_the_process_ends(backend: str) -> None:
+    """What `sys` refers to outlives the modules of tc."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, backend],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONMALLOC": "debug"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "serve", "")
+
+
+ENDING = """
+import os, sys, numpy as np, tc
+add = tc.compile("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }", backend=sys.argv[1])
+for _ in range(3):
+    add(np.ones(3, np.float32))
+
+class Last:
+    def __del__(self, serve=add._repeat.frames[0].serve, write=os.write):
+        write(1, serve.__name__.encode())
+
+sys.last = Last(), tc
+"""
+
+
 @st.composite
 def arrays(draw: st.DrawFn) -> Any:
     """A small array in some order, of some type, from a base that others may share."""
