@@ -202,6 +202,35 @@ def test_outputs_without_memory_go_the_usual_way(
     assert served == [False]
 
 
+def test_without_memory_for_one_more_call_the_usual_way_is_taken(
+    served: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has memory left from earlier calls."""
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    function = repeating(ADD, A, B)
+    monkeypatch.setattr("tc.backends.numba_cpu._Block", refuse)
+    np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
+    assert served == [False]
+
+
+def test_calls_that_are_not_served_keep_the_repeat() -> None:
+    """Named inputs, and outputs as a dict."""
+    out = np.empty((4, 6), np.float32)
+    function = repeating(ADD, A, B, outputs=out)
+    repeat = function._repeat
+    for _ in range(3):
+        function(A, B=B, outputs=out)
+        function(A, B, outputs={"C": out})
+    assert function._repeat is repeat
+    other = A.view(np.dtype(np.float32, metadata={"a": 1}))
+    for _ in range(2):
+        function(other, B, outputs=out)
+    assert function._repeat is not repeat
+
+
 @pytest.mark.parametrize("threads", [None, 1, 2])
 def test_a_shared_kernel_and_the_first_of_its_failures(
     served: list[bool], threads: int | None
