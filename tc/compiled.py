@@ -321,7 +321,11 @@ class Compiled:
         same = all(map(operator.is_, inputs, views))  # none was a number, or copied
         if again and same and (given or not targets) and not program.static_scalars:
             outputs = [targets[name] for name in program.outputs] if given else []
-            self._repeat = new_repeat(special, inputs, outputs, self._result, self.options.threads)
+            repeat = self._repeat
+            if repeat is None or not repeat.expects(special, inputs, outputs):
+                self._repeat = new_repeat(
+                    special, inputs, outputs, self._result, self.options.threads
+                )
 
     def _warn(self, doubts: Iterable[Doubt], level: int) -> None:
         for doubt in doubts:

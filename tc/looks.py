@@ -26,25 +26,11 @@ from tc.numpy_layout import ALIGNED, CONTIGUOUS, WORD, WRITABLE
 
 Shape: TypeAlias = tuple[int, ...]
 
-_FAST_CALL = 0x80
-"""METH_FASTCALL: the arguments come as the address of objects, and their number."""
-
 _WORDS = 15
 """Words of a frame (see `CODE`)."""
 
 _READY = 6
 """Where among them `Direct.ready` stands; behind it are the function and its arguments."""
-
-
-class _Method(ctypes.Structure):
-    """Python's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("documentation", ctypes.c_char_p),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +52,12 @@ class Frame:
     them.
     """
 
-    __slots__ = ("addresses", "direct", "serve", "temporaries", "words")
+    __slots__ = ("addresses", "direct", "looks", "serve", "temporaries", "words")
 
     def __init__(
         self, looks: Looks, buffers: int, temporaries: list[Array], direct: Direct | None
     ) -> None:
+        self.looks = looks
         self.temporaries = temporaries
         self.direct = direct
         kind = ctypes.c_int64 * buffers
@@ -122,23 +109,23 @@ def _row_major(shape: Shape, dtype: np.dtype[Any]) -> Shape:
 def _python_function(place: int) -> Callable[..., int]:
     """The function of the frame at an address."""
     method, make = _serving()
-    function: Callable[..., int] = make(ctypes.addressof(method), place, None)
+    function: Callable[..., int] = make(method, place, None)
     return function
 
 
 @cache
-def _serving() -> tuple[_Method, Any]:
-    """What Python's functions refer to for ever, and how they are made."""
+def _serving() -> tuple[int, Any]:
+    """The address of what Python's functions refer to, and how they are made. They may outlive
+    this module, so that is in the memory of the code, which is never freed."""
     text = CODE
     for name in PYTHON:
         place = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
         text = text.replace(f"ADDRESS_OF_{name} ", f"{place} ")
     engine = new_engine(parse_module(text))
     engine.finalize_object()
-    function = engine.get_function_address("serve")
+    method = engine.get_global_value_address("method")
     engine.detach()
     prototype = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
     )
-    make = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    return _Method(b"serve", function, _FAST_CALL, None), make
+    return int(method), prototype(("PyCFunction_NewEx", ctypes.pythonapi))

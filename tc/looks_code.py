@@ -12,12 +12,20 @@ OTHER, ADMITTED, DONE, FAILED = range(4)
 run; they look the same, and nothing is there to run; the kernel has run; it has recorded a failed
 check."""
 
+FAST_CALL = 0x80
+"""METH_FASTCALL: the arguments come as the address of objects, and their number."""
+
 PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
 
 CODE = f"""
 ; records, words per record, type, inputs, arrays | where addresses go, a word that is 0 while
 ; nothing may run, what to run, its arguments
 %frame = type {{ ptr, i64, ptr, i64, i64, ptr, ptr, ptr, [7 x i64] }}
+
+@name = internal constant [6 x i8] c"serve\\00"
+
+; Python's PyMethodDef: name, function, flags, documentation; functions refer to it to their end
+@method = global {{ ptr, ptr, i32, ptr }} {{ ptr @name, ptr @serve, i32 {FAST_CALL}, ptr null }}
 
 ; the arrays of a call are `arguments`; `self` is the address of a frame
 define ptr @serve(ptr %self, ptr %arguments, i64 %count) uwtable {{

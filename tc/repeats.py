@@ -7,6 +7,7 @@ with its messages.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from tc.backends.base import CompiledKernel, MachineKernel
 from tc.kernel.ir import Failure
 from tc.looks import Frame, Looks, looks_of
 from tc.looks_code import ADMITTED, DONE, FAILED, OTHER
-from tc.specialisation import Specialisation, access_error, new_output, out_of_memory
+from tc.specialisation import Specialisation, access_error, new_output
 
 _KEPT = 4
 """Calls at the same time whose memory is kept."""
@@ -41,7 +42,8 @@ class Repeat:
     frames: list[Frame] = field(default_factory=list)
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """The results, or None where the arrays look different: then nothing has run.
+        """The results, or None where the arrays look different or memory is short: then nothing
+        has run.
 
         Raises AccessError where a check fails (G7).
         """
@@ -61,7 +63,8 @@ class Repeat:
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._frame()
+            if (frame := self._frame()) is None:
+                return None
         status = frame.serve(*arrays)
         failure = None if status == DONE else self._finish(frame, status)
         if len(self.frames) < _KEPT:
@@ -73,20 +76,31 @@ class Repeat:
         results = arrays[len(inputs) :]
         return results[0] if self.result is None else tuple.__new__(self.result, results)
 
+    def expects(
+        self, special: Specialisation, inputs: Sequence[Any], outputs: Sequence[Array]
+    ) -> bool:
+        """Whether it is what `new_repeat` would make of these."""
+        if special is not self.special or bool(outputs) != self.given:
+            return False
+        dtypes = self.looks.dtypes if self.given else self.looks.dtypes[: len(inputs)]
+        return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
+
     def _finish(self, frame: Frame, status: int) -> Failure | None:
         """Does what machine code has left to do."""
         if status == ADMITTED:
             return self.runner.run(frame.addresses, threads=self.threads)
         return frame.direct.take_failure() if status == FAILED and frame.direct else None
 
-    def _frame(self) -> Frame:
-        special, runner = self.special, self.runner
+    def _frame(self) -> Frame | None:
+        """Memory for one more call at the same time; None as in `_fresh`."""
+        special, runner, direct = self.special, self.runner, None
         try:
             temporaries = special.temporaries.take()
-        except MemoryError as error:
-            raise out_of_memory(special.shaped) from error
+            if isinstance(runner, MachineKernel):
+                direct = runner.direct(threads=self.threads)
+        except MemoryError:
+            return None
         buffers = self.looks.inputs + len(special.outputs) + len(temporaries)
-        direct = runner.direct(threads=self.threads) if isinstance(runner, MachineKernel) else None
         return Frame(self.looks, buffers, temporaries, direct)
 
     def _fresh(self) -> list[Array] | None:

@@ -202,6 +202,35 @@ def test_outputs_without_memory_go_the_usual_way(
     assert served == [False]
 
 
+def test_without_memory_for_one_more_call_the_usual_way_is_taken(
+    served: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has memory left from earlier calls."""
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    function = repeating(ADD, A, B)
+    monkeypatch.setattr("tc.backends.numba_cpu._Block", refuse)
+    np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
+    assert served == [False]
+
+
+def test_calls_that_are_not_served_keep_the_repeat() -> None:
+    """Named inputs, and outputs as a dict."""
+    out = np.empty((4, 6), np.float32)
+    function = repeating(ADD, A, B, outputs=out)
+    repeat = function._repeat
+    for _ in range(3):
+        function(A, B=B, outputs=out)
+        function(A, B, outputs={"C": out})
+    assert function._repeat is repeat
+    other = A.view(np.dtype(np.float32, metadata={"a": 1}))
+    for _ in range(2):
+        function(other, B, outputs=out)
+    assert function._repeat is not repeat
+
+
 @pytest.mark.parametrize("threads", [None, 1, 2])
 def test_a_shared_kernel_and_the_first_of_its_failures(
     served: list[bool], threads: int | None
@@ -341,6 +370,32 @@ def test_arrays_are_not_kept() -> None:
     for _ in range(10):
         function(a, a)
     assert sys.getrefcount(a) == before
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_functions_are_whole_until_the_process_ends(backend: str) -> None:
+    """What `sys` refers to outlives the modules of tc."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, backend],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONMALLOC": "debug"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "serve", "")
+
+
+ENDING = """
+import os, sys, numpy as np, tc
+add = tc.compile("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }", backend=sys.argv[1])
+for _ in range(3):
+    add(np.ones(3, np.float32))
+
+class Last:
+    def __del__(self, serve=add._repeat.frames[0].serve, write=os.write):
+        write(1, serve.__name__.encode())
+
+sys.last = Last(), tc
+"""
 
 
 @st.composite

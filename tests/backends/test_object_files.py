@@ -191,12 +191,13 @@ def test_a_forked_child_compiles_though_other_threads_did() -> None:
 
 
 FORK_BESIDE_THE_LOG = """
-import faulthandler, logging, os, threading, time
+import faulthandler, os, threading, time
 import numpy as np
 import tc
 faulthandler.dump_traceback_later(30, exit=True)
 tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(3, np.float32))
 from numba.core.compiler_lock import global_compiler_lock
+import logging  # not before tc
 
 held = threading.Event()
 
