@@ -6,11 +6,7 @@ name, so all names have to be looked up beforehand.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-import logging
-=======
 import logging  # noqa: F401  # before what is registered for forks: see `_Fork`
->>>>>>> 7721cf6fcddb9ccfc77145facf5e1dfb116d109b
 import os
 import struct
 import sys
