@@ -61,10 +61,11 @@ class Repeat:
         if len(inputs) != self.looks.inputs:
             return None
         try:
-            frame = self.frames.pop()
+            frame: Frame | None = self.frames.pop()
         except IndexError:
-            if (frame := self._frame()) is None:
-                return None
+            frame = self._frame()
+        if frame is None:
+            return None
         status = frame.serve(*arrays)
         failure = None if status == DONE else self._finish(frame, status)
         if len(self.frames) < _KEPT:
