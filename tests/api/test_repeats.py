@@ -257,9 +257,11 @@ def test_other_threads_go_on_meanwhile() -> None:
 
     def call() -> None:
         running.set()
-        for _ in range(20):
-            function(a, a)
-        running.clear()
+        try:
+            for _ in range(20):
+                function(a, a)
+        finally:
+            running.clear()
 
     thread = threading.Thread(target=call)
     before = sys.getswitchinterval()
