@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 import warnings
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.arguments import Array, bind_inputs, read_inputs, signature_of
+from tc.arguments import NUMBERS, Array, bind_inputs, read_inputs, signature_of
 from tc.arrays import NUMPY
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
@@ -318,13 +317,16 @@ class Compiled:
         again, self._last = self._last is special, special
         program = self.program
         given = len(targets) == len(program.outputs)
-        same = all(map(operator.is_, inputs, views))  # none was a number, or copied
+        same = all(
+            view is value or isinstance(value, NUMBERS)  # and not copied
+            for view, value in zip(views, inputs, strict=True)
+        )
         if again and same and (given or not targets) and not program.static_scalars:
             outputs = [targets[name] for name in program.outputs] if given else []
             repeat = self._repeat
-            if repeat is None or not repeat.expects(special, inputs, outputs):
+            if repeat is None or not repeat.expects(special, views, outputs):
                 self._repeat = new_repeat(
-                    special, inputs, outputs, self._result, self.options.threads
+                    special, self.signature, views, outputs, self._result, self.options.threads
                 )
 
     def _warn(self, doubts: Iterable[Doubt], level: int) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tc import numpy_layout
-from tc.arguments import Array
+from tc.arguments import NUMBERS, Array, Parameter, Signature, read_number
 from tc.backends.base import CompiledKernel, MachineKernel
+from tc.errors import InputError
 from tc.kernel.ir import Failure
 from tc.looks import Frame, Looks, looks_of
 from tc.looks_code import ADMITTED, DONE, FAILED, OTHER
@@ -28,12 +29,16 @@ _KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A specialisation, for calls with numpy arrays that look as those of an earlier call.
+    """A specialisation, for calls with numpy arrays that look as those of an earlier call, or with
+    numbers in place of arrays of rank 0.
 
-    `given` says that outputs were passed, `result` is the type of several results.
+    `given` says that outputs were passed, `result` is the type of several results. `scalars` are
+    the inputs of rank 0 with their places.
     """
 
     special: Specialisation
+    signature: Signature
+    scalars: tuple[tuple[int, Parameter], ...]
     runner: CompiledKernel
     given: bool
     result: Any
@@ -47,6 +52,13 @@ class Repeat:
 
         Raises AccessError where a check fails (G7).
         """
+        if len(inputs) != self.looks.inputs:
+            return None
+        if self.scalars:
+            try:
+                inputs = self._arrays(inputs)
+            except InputError:
+                return None
         if not self.given:
             fresh = None if outputs is not None else self._fresh()
             if fresh is None:
@@ -57,8 +69,6 @@ class Repeat:
         elif type(outputs) is tuple or type(outputs) is list:
             arrays = (*inputs, *outputs)
         else:
-            return None
-        if len(inputs) != self.looks.inputs:
             return None
         try:
             frame: Frame | None = self.frames.pop()
@@ -77,8 +87,17 @@ class Repeat:
         results = arrays[len(inputs) :]
         return results[0] if self.result is None else tuple.__new__(self.result, results)
 
+    def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs with an array for each number; raises InputError as `read_number` does."""
+        arrays = list(inputs)
+        for place, parameter in self.scalars:
+            value = arrays[place]
+            if isinstance(value, NUMBERS):
+                arrays[place] = read_number(self.signature, parameter, value)
+        return tuple(arrays)
+
     def expects(
-        self, special: Specialisation, inputs: Sequence[Any], outputs: Sequence[Array]
+        self, special: Specialisation, inputs: Sequence[Array], outputs: Sequence[Array]
     ) -> bool:
         """Whether it is what `new_repeat` would make of these."""
         if special is not self.special or bool(outputs) != self.given:
@@ -115,13 +134,14 @@ class Repeat:
 
 def new_repeat(
     special: Specialisation,
-    inputs: Sequence[Any],
+    signature: Signature,
+    inputs: Sequence[Array],
     outputs: Sequence[Array],
     result: Any,
     threads: int | None,
 ) -> Repeat | None:
     """What serves calls with arrays like these, which have been checked; None where it cannot:
-    where inputs are not numpy's arrays in the memory that the kernel reads, or nothing is known
+    where inputs are of a class derived from numpy's, or copied for the kernel, or nothing is known
     of how numpy keeps them. `outputs` are all that there are, or none."""
     if special.runner is None or special.copies or not (inputs or outputs):
         return None
@@ -129,4 +149,7 @@ def new_repeat(
         return None
     written = [(a.shape, a.dtype) for a in outputs] or [space[1:] for space in special.outputs]
     looks = looks_of(inputs, written)
-    return Repeat(special, special.runner, bool(outputs), result, threads, looks)
+    scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
+    return Repeat(
+        special, signature, scalars, special.runner, bool(outputs), result, threads, looks
+    )

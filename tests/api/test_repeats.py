@@ -342,6 +342,41 @@ def test_a_number_and_an_array_of_rank_0() -> None:
         np.testing.assert_allclose(function(x, scale), x * np.float32(scale))
 
 
+SCALED = "def scaled(float(N) X, float s, int32 n) -> (Y) { Y(i) = X(i) * s + n }"
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_numbers_are_served(served: list[bool], passed: bool) -> None:
+    x, out = floats(9), np.zeros(9, np.float32) if passed else None
+    function = repeating(SCALED, x, 0.5, 3, outputs=out)
+    for scale, shift in ((0.5, 3), (-2, 2**31 - 1), (np.float32(7), np.int32(-1)), (True, False)):
+        result = function(x, scale, shift, outputs=out)
+        np.testing.assert_allclose(result, x * np.float32(scale) + np.float32(shift), rtol=1e-6)
+    for scale in (float("inf"), float("nan")):
+        np.testing.assert_array_equal(function(x, scale, 0, outputs=out), x * np.float32(scale))
+    assert served == [True] * 6
+
+
+@pytest.mark.parametrize("numbers", [(1e39, 1), (0.5, 2**31), (0.5, 1.0), ("1", 1), (None, 1),
+                                     (np.float64(1), 1), (0.5, np.int64(1)), ([0.5], 1),
+                                     (np.ones(1, np.float32), 1), (0.5, 1 + 0j)])  # fmt: skip
+def test_numbers_that_do_not_fit(numbers: tuple[Any, Any]) -> None:
+    x = floats(9)
+    function = repeating(SCALED, x, 0.5, 3)
+    expected = outcome(tc.compile(SCALED), (x, *numbers), None)
+    assert isinstance(expected, str)
+    assert outcome(function, (x, *numbers), None) == expected
+    assert outcome(function, (0.5, *numbers), None) == outcome(
+        tc.compile(SCALED), (0.5, *numbers), None
+    )
+
+
+def test_numbers_alone(served: list[bool]) -> None:
+    function = repeating("def sum(float a, float b) -> (c) { c = a + b }", 1, 2.5)
+    assert function(3, 4.5) == function(np.array(3, np.float32), 4.5) == 7.5
+    assert served == [True, True]
+
+
 def test_from_several_threads() -> None:
     """Each call has memory of its own, while many are under way."""
     x, y, z = floats(40, 60), floats(60, 50), floats(50, 40)
