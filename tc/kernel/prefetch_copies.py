@@ -178,7 +178,10 @@ class _Block:
     @property
     def rows(self) -> tuple[int, int, int] | None:
         """The dimension of which each index is a row, the number of rows, and the elements of one,
-        without gaps as long as a line; None where rows are along several dimensions."""
+        without gaps as long as a line; None where rows are along several dimensions, or their
+        elements not one behind the other."""
+        if self.buffer.strides[-1] != 1 or min(self.buffer.strides) < 0:
+            return None
         line, extent = LINE // self.buffer.dtype.bytes, 1
         for number in reversed(range(len(self.spans))):
             count, stride = self.spans[number].extent, self.buffer.strides[number]
@@ -274,24 +277,25 @@ class _Region:
         return tuple(host.with_hints(hints) if stmt is whole else stmt for stmt in loop.body)
 
     def _blocks(self, loop: For, host: _Host, around: Around) -> Iterator[_Block]:
-        """What is copied in an iteration, and not read by the host."""
-        rest = [stmt for stmt in loop.body if stmt is not host.loops[0]]
-        read = {load.buffer for load in _loads(host.loops)}
-        for name, buffer in self._inputs.items():
-            if name in read or not any(load.buffer == name for load in _loads(rest)):
-                continue
-            stored = {
-                stmt.buffer
-                for nest in rest
-                if any(load.buffer == name for load in _loads((nest,)))
-                for stmt in statements((nest,))
-                if isinstance(stmt, Store)
-            }
-            spans = self._spans(buffer, tuple(rest), around.inside(loop), {})
-            if stored <= self._private and spans:
-                block = _Block(buffer, spans)
+        """What is copied in an iteration, and then what the host itself reads."""
+        own = host.loops[:1]
+        rest = tuple(stmt for stmt in loop.body if stmt is not host.loops[0])
+        copied = [name for name in self._inputs if self._is_copied(name, rest, own)]
+        direct = [name for name in self._inputs if not _reads(rest, name) and _reads(own, name)]
+        within = around.inside(loop)
+        for names, stmts in (copied, rest), (direct if copied else [], own):
+            for name in names:
+                spans = self._spans(self._inputs[name], stmts, within, {})
+                block = _Block(self._inputs[name], spans or ())
                 if block.is_left_by(loop):
                     yield block
+
+    def _is_copied(self, name: str, stmts: tuple[Stmt, ...], others: tuple[Stmt, ...]) -> bool:
+        """Whether those of the statements that read a buffer write to private memory alone."""
+        readers = [stmt for stmt in stmts if _reads((stmt,), name)]
+        stores = (stmt for stmt in statements(tuple(readers)) if isinstance(stmt, Store))
+        is_private = all(store.buffer in self._private for store in stores)
+        return bool(readers) and is_private and not _reads(others, name)
 
     def _spans(
         self,
@@ -357,6 +361,10 @@ def _has_loops(stmts: tuple[Stmt, ...]) -> bool:
 def _loads(stmts: Sequence[Stmt]) -> Iterator[Load]:
     for stmt in statements(tuple(stmts)):
         yield from (expr for expr in expressions(stmt) if isinstance(expr, Load))
+
+
+def _reads(stmts: tuple[Stmt, ...], buffer: str) -> bool:
+    return any(load.buffer == buffer for load in _loads(stmts))
 
 
 def _joined(one: list[_Span] | None, other: list[_Span] | None) -> list[_Span] | None:
