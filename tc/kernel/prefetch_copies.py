@@ -278,8 +278,9 @@ class _Region:
 
     def _blocks(self, loop: For, host: _Host, around: Around) -> Iterator[_Block]:
         """What is copied in an iteration, and then what the host itself reads."""
-        own = host.loops[:1]
-        rest = tuple(stmt for stmt in loop.body if stmt is not host.loops[0])
+        whole = host.loops[0]
+        own = tuple(stmt for stmt in loop.body if stmt is whole or isinstance(stmt, Let))
+        rest = tuple(stmt for stmt in loop.body if stmt is not whole)
         copied = [name for name in self._inputs if self._is_copied(name, rest, own)]
         direct = [name for name in self._inputs if not _reads(rest, name) and _reads(own, name)]
         within = around.inside(loop)

@@ -192,6 +192,15 @@ def test_what_the_loop_that_computes_reads_itself() -> None:
     assert hints(kernel_of(nothing, computes(2 * WORK, reading=own_row()))) == []
 
 
+def test_locals_of_what_the_loop_that_computes_reads() -> None:
+    row = Broadcast(Load("y", (Var("same", INT64), K, integer(0)), FLOAT32), VECTOR)
+    busy = computes(2 * WORK, reading=row)
+    same = Let("same", plus(B, 0))
+    assert hints(kernel_of(same, copies(), busy)) == [HINT, "k: y[b + 1, 0, k * 15]"]
+    local = Let("same", Load("table", (B,), INT64))
+    assert hints(kernel_of(local, copies(), busy)) == [HINT]
+
+
 def test_blocks_that_both_loops_read() -> None:
     both = Load("x", (B, K, lanes()), VECTOR)
     assert hints(kernel_of(copies(), computes(reading=both))) == []
