@@ -20,6 +20,7 @@ from tc.kernel.finish import finish
 from tc.kernel.ir import Kernel
 from tc.kernel.prefetch import prefetch
 from tc.kernel.prefetch_blocks import prefetch_blocks
+from tc.kernel.prefetch_copies import prefetch_copies
 from tc.kernel.prefetch_outputs import prefetch_outputs
 from tc.kernel.prefetch_sweeps import prefetch_sweeps
 from tc.kernel.stream import stream
@@ -157,7 +158,7 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
     kernel = expand_calls(contracted, exponents=device.exponents)
     kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
     kernel = prefetch(prefetch_sweeps(kernel, device.l2), device.l2)
-    return prefetch_outputs(kernel, device.l2)
+    return prefetch_copies(prefetch_outputs(kernel, device.l2), device.l2)
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:
