@@ -20,14 +20,17 @@ FEWEST_SHARED = 1 << 10
 """The same of one that threads share: its last iteration becomes a region, which is compiled and
 called for itself."""
 
+MASKED = 4
+"""One in so many vectors of an iteration must have a mask, at least."""
+
 LARGEST = 32
 """Statements of such a copy, after unrolling."""
 
 
 def peel(kernel: Kernel) -> Kernel:
     """The kernel with loops that stop before their last iteration, and that iteration behind them,
-    marked "unroll": where a condition holds in all others, and fails for a part of this one; for
-    half of it, if it is several vectors.
+    marked "unroll": where a condition holds in all others, and fails in some of the vectors of
+    this one.
 
     >>> from tc.dtypes import FLOAT32, INT64
     >>> from tc.kernel.folding import binary, compare
@@ -104,39 +107,40 @@ def _is_peeled(loop: For, bounds: Mapping[str, Interval], fewest: int) -> bool:
     rest = {loop.var: (last, last)}
     return any(
         is_constant(_folded(test, {**bounds, **inner, **whole}), True)
-        and _is_half_empty(test, {**bounds, **inner, **rest}, several=several)
-        for test, inner, several in _tests(loop.body, {}, several=False)
+        and _is_partial(test, {**bounds, **inner, **rest}, lanes)
+        for test, inner, lanes in _tests(loop.body, {}, 1)
     )
 
 
 def _tests(
-    stmts: tuple[Stmt, ...], inner: Mapping[str, Interval], *, several: bool
-) -> Iterator[tuple[Compare, Mapping[str, Interval], bool]]:
-    """The comparisons that branches stand under, the bounds of the loops in between, and whether
-    these are several vectors."""
+    stmts: tuple[Stmt, ...], inner: Mapping[str, Interval], lanes: int
+) -> Iterator[tuple[Compare, Mapping[str, Interval], int]]:
+    """The comparisons that branches stand under, the bounds of the loops in between, and the lanes
+    of the vectors that these make."""
     for stmt in stmts:
         match stmt:
             case For(var=var, begin=begin, end=end, body=body, mark=mark):
-                limits = range_of(begin, end, inner)
-                more = several or (mark != "vector" and limits[0] < limits[1])
-                yield from _tests(body, {**inner, var: limits}, several=more)
+                low, high = range_of(begin, end, inner)
+                count = high - low + 1 if mark == "vector" else lanes
+                yield from _tests(body, {**inner, var: (low, high)}, count)
             case If(condition=condition, then=then, otherwise=otherwise):
                 for test in conjuncts(condition):
                     if isinstance(test, Compare):
-                        yield test, inner, several
-                yield from _tests((*then, *otherwise), inner, several=several)
+                        yield test, inner, lanes
+                yield from _tests((*then, *otherwise), inner, lanes)
 
 
 def _folded(test: Compare, bounds: Mapping[str, Interval]) -> Expr:
     return compare(test.op, test.left, test.right, bounds)
 
 
-def _is_half_empty(test: Compare, bounds: Mapping[str, Interval], *, several: bool) -> bool:
-    """Whether the test fails somewhere: of several vectors, at half of the places."""
+def _is_partial(test: Compare, bounds: Mapping[str, Interval], lanes: int) -> bool:
+    """Whether so large a part of the vectors are not whole within the bounds."""
     if test.op != "<" or not test.left.dtype.is_integer:
         return False
     (low, high), (end, _) = interval(test.left, bounds), interval(test.right, bounds)
-    return 2 * (end - low) <= high - low + 1 if several else end <= high
+    vectors = (high - low + 1) // lanes
+    return (vectors - (end - low) // lanes) * MASKED >= vectors
 
 
 def _size(stmts: tuple[Stmt, ...]) -> int:

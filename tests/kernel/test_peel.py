@@ -57,9 +57,10 @@ def is_peeled(kernel: Kernel) -> bool:
         (FEWEST * 8 - 7, 1, True),
         (FEWEST * 8, 1, False),  # whole
         (FEWEST * 8 - 8 - 1, 1, False),  # too few iterations
-        (FEWEST * 32 - 16, 4, True),
-        (FEWEST * 32 - 15, 4, False),  # of four vectors, two are never whole: more than half is
+        (FEWEST * 32 - 1, 4, True),
         (FEWEST * 32 - 31, 4, True),
+        (FEWEST * 40 - 8, 5, False),  # one of five vectors is not whole
+        (FEWEST * 40 - 9, 5, True),  # two
     ],
 )
 @pytest.mark.parametrize("rows", [0, 3])
