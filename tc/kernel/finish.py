@@ -12,6 +12,7 @@ from tc.kernel.lines import lines
 from tc.kernel.merge import merge
 from tc.kernel.narrow import narrow
 from tc.kernel.neutral import start_with_terms
+from tc.kernel.peel import peel
 from tc.kernel.registers import registers
 from tc.kernel.share import share
 from tc.kernel.transpose import transpose
@@ -52,6 +53,9 @@ def stages(
     yield _checked("lines", kernel)
     kernel = transpose(kernel, lanes_bits=lanes_bits)
     yield _checked("transpose", kernel)
+    if lanes_bits:
+        kernel = peel(kernel)
+        yield _checked("peel", kernel)
     kernel = vectorize(kernel, supports=supports) if lanes_bits else _without_vectors(kernel)
     yield _checked("vectorize", kernel)
     kernel = unroll(kernel, limit=unroll_limit)

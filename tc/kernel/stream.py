@@ -96,11 +96,16 @@ def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple
 
 
 def _unread(region: tuple[Stmt, ...], kernel: Kernel) -> frozenset[str]:
-    """The outputs that this region alone writes, and that nothing reads."""
+    """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
     read = {name for other in kernel.regions for name in _loaded(other)}
-    elsewhere = {name for other in kernel.regions if other is not region for name in _stored(other)}
+    others = (other for other in kernel.regions if other is not region and _has_loops(other))
+    elsewhere = {name for other in others for name in _stored(other)}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
     return frozenset((outputs & _stored(region)) - read - elsewhere)
+
+
+def _has_loops(region: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(stmt, For) for stmt in region)
 
 
 def _loaded(region: tuple[Stmt, ...]) -> set[str]:

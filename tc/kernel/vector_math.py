@@ -1,7 +1,8 @@
 """Built-in functions on vectors as arithmetic, so that no backend needs vector versions of them.
 
 `expand_calls` replaces each call on a vector, but for those in `NATIVE`, by the operations of its
-formula. `tc.kernel.functions.forms` is the table of these, and says how exact they are.
+formula; a few (`PLAIN`) on scalars too. `tc.kernel.functions.forms` is the table of formulas, and
+says how exact they are.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ NATIVE = frozenset(
 )
 """The functions that backends print on vectors as they are."""
 
+PLAIN = frozenset(("fdivide", "rsqrt"))
+"""The functions whose formula stands for them on scalars too, to spare a call: it rounds as they
+do, and has each argument once."""
+
 
 def has_vector_form(function: str, dtype: DType) -> bool:
     """Whether a call of the function on vectors of such elements becomes vector code.
@@ -61,9 +66,9 @@ def has_vector_form(function: str, dtype: DType) -> bool:
 
 
 def expand_calls(kernel: Kernel, *, exponents: bool = False) -> Kernel:
-    """The kernel with each call on vectors replaced by its formula; what is used more than once
-    becomes a local before the statement. With `exponents`, vectors have the functions
-    of `tc.kernel.exponents`.
+    """The kernel with each call on vectors replaced by its formula, and those in `PLAIN` on scalars
+    too. What is used more than once becomes a local before the statement. With `exponents`, vectors
+    have the functions of `tc.kernel.exponents`.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.kernel.printer import to_text
@@ -138,8 +143,13 @@ class _Expander:
         new = [self.expression(child, before) for child in old]
         if not unchanged(old, new):
             expr = rebuild(expr, new, {})
-        if isinstance(expr, Call) and expr.dtype.lanes > 1 and expr.function in FORMS:
+        if not isinstance(expr, Call) or expr.function not in FORMS:
+            return expr
+        if expr.dtype.lanes > 1:
             return self.call(expr, before)
+        if expr.function in PLAIN and expr.dtype in FORMATS:
+            found = FORMS[expr.function].formula(*map(Vector, expr.args))
+            return expr if isinstance(found, Rare) else found.expr
         return expr
 
     def call(self, call: Call, before: list[Stmt]) -> Expr:

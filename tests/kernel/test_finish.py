@@ -175,7 +175,7 @@ def test_registers_are_scratch_where_loops_stay() -> None:
 def test_stages_are_named() -> None:
     kernel = tiled_matmul(8, 2, 32)
     found = dict(stages(kernel, lanes_bits=512))
-    names = ["lines", "transpose", "vectorize", "unroll", "registers", "narrow", "share"]
+    names = ["lines", "transpose", "peel", "vectorize", "unroll", "registers", "narrow", "share"]
     assert list(found) == names
     assert found["share"] == finish(kernel, lanes_bits=512)
     for stage in found.values():

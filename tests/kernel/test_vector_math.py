@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tc
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from tc.kernel.evaluate import evaluate
@@ -36,7 +37,7 @@ from tc.kernel.ir import (
     statements,
     walk,
 )
-from tc.kernel.vector_math import NATIVE, expand_calls, has_vector_form
+from tc.kernel.vector_math import NATIVE, PLAIN, expand_calls, has_vector_form
 from tc.kernel.verify import verify
 from tests.support import precise
 from tests.support.formulas import apply, errors, exact, points
@@ -318,6 +319,36 @@ def test_scalars_native_and_unknown_functions_stay() -> None:
         Let("c", call("lgamma", X)),
     )
     assert expanded(*stmts) == stmts
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_plain_formulas_on_scalars(dtype: Any) -> None:
+    """One rounding for each operation, also at the ends of the range; no call is left."""
+    kind = "float" if dtype == np.float32 else "double"
+    text = f"""def f({kind}(N) X, {kind}(N) Y, {kind}(N,4) Z) -> (R, Q, O) {{
+      R(i) = rsqrt(X(i))  Q(i) = fdivide(X(i), Y(i))
+      O(i,j) = Z(i,j) * rsqrt(X(i))
+    }}"""
+    tiny = np.finfo(dtype).smallest_subnormal
+    special = [0.0, -0.0, tiny, np.finfo(dtype).max, np.inf, -np.inf, np.nan, -1.0, 3.0, 0.1]
+    x, y = (
+        np.array(values, dtype) for values in zip(*itertools.product(special, special), strict=True)
+    )
+    z = np.full((len(x), 4), 3, dtype)
+    with np.errstate(all="ignore"):
+        root, quotient = dtype(1) / np.sqrt(x), x / y
+        scaled = z * root[:, None]
+    for options in (tc.Options(), tc.Options(mapping=tc.MappingOptions(vector_bits=0))):
+        for backend in ("numba", "c"):
+            found = tc.compile(text, backend=backend, options=options)(x, y, z)
+            for result, wanted in zip(found, (root, quotient, scaled), strict=True):
+                np.testing.assert_array_equal(result, wanted)
+    scalar = Load("x", (integer(0),), FLOAT32)
+    for function in PLAIN:
+        one = Call(function, (scalar,) * BUILTINS[function].arity, FLOAT32)
+        (made,) = expanded(Let("a", one))
+        assert not any(isinstance(node, Call) and node.function in PLAIN
+                       for node in walk(_expressions(made)[0]))  # fmt: skip
 
 
 def test_calls_share_the_memory_of_rare_lanes() -> None:

@@ -1,0 +1,155 @@
+"""The last iteration of a loop apart, where it alone is not whole.
+
+A row that is no multiple of a vector ends in a part of one. With that in the loop, each of its
+iterations computes a mask, loads and stores under it, and no store of it can go past the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tc.kernel.folding import Interval, compare, integer, interval, is_constant
+from tc.kernel.ir import Comment, Compare, Const, Expr, For, If, Kernel, Stmt
+from tc.kernel.lanes import conjuncts, range_of
+
+FEWEST = 4
+"""Iterations of a loop that is worth a second copy of its body."""
+
+FEWEST_SHARED = 1 << 10
+"""The same of one that threads share: its last iteration becomes a region, which is compiled and
+called for itself."""
+
+LARGEST = 32
+"""Statements of such a copy, after unrolling."""
+
+
+def peel(kernel: Kernel) -> Kernel:
+    """The kernel with loops that stop before their last iteration, and that iteration behind them,
+    marked "unroll": where a condition holds in all others, and fails for a part of this one; for
+    half of it, if it is several vectors.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.folding import binary, compare
+    >>> from tc.kernel.ir import Buffer, Load, Store, Var
+    >>> from tc.kernel.printer import to_text
+    >>> place = binary("+", binary("*", Var("i", INT64), integer(8)), Var("j", INT64))
+    >>> copy = Store("o", (place,), Load("a", (place,), FLOAT32))
+    >>> guarded = If(compare("<", place, integer(803), {}), (copy,))
+    >>> vector = For("j", integer(0), integer(8), (guarded,), mark="vector")
+    >>> buffers = tuple(Buffer(n, FLOAT32, (803,), (1,), r) for n, r in (("a", "input"),
+    ...                                                                  ("o", "output")))
+    >>> loop = For("i", integer(0), integer(101), (vector,))
+    >>> print(to_text(peel(Kernel("copy", buffers, ((loop,),)))))
+    kernel copy
+      input a: float32[803]
+      output o: float32[803]
+    region
+      for i in 0:100
+        vector for j in 0:8
+          if i * 8 + j < 803
+            o[i * 8 + j] = a[i * 8 + j]
+      unroll for i in 100:101
+        vector for j in 0:8
+          if i * 8 + j < 803
+            o[i * 8 + j] = a[i * 8 + j]
+    """
+    regions = tuple(new for region in kernel.regions for new in _region(region))
+    return replace(kernel, regions=regions)
+
+
+def _region(region: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """The region, and where threads share its loop the last iteration as one of its own."""
+    *before, last = _block(region, {}) or (None,)
+    if isinstance(last, For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
+        head, tail = _parts(last)
+        yield (*before, head)
+        said = (stmt for stmt in before if isinstance(stmt, Comment))
+        yield (*said, replace(tail, parallel=False))
+    else:
+        yield tuple(stmt for stmt in (*before, last) if stmt is not None)
+
+
+def _block(stmts: tuple[Stmt, ...], bounds: Mapping[str, Interval]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for stmt in stmts:
+        match stmt:
+            case For(var=var, begin=begin, end=end):
+                inner = {**bounds, var: range_of(begin, end, bounds)}
+                new = replace(stmt, body=_block(stmt.body, inner))
+                whole = stmt.parallel or stmt.mark or not _is_peeled(new, bounds, FEWEST)
+                out += [new] if whole else _parts(new)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                out.append(If(condition, _block(then, bounds), _block(otherwise, bounds)))
+            case _:
+                out.append(stmt)
+    return tuple(out)
+
+
+def _parts(loop: For) -> tuple[For, For]:
+    assert isinstance(loop.end, Const)
+    last = integer(int(loop.end.value) - 1)
+    return replace(loop, end=last), replace(loop, begin=last, mark="unroll")
+
+
+def _is_peeled(loop: For, bounds: Mapping[str, Interval], fewest: int) -> bool:
+    match loop:
+        case For(begin=Const(value=begin), end=Const(value=end)) if end - begin >= fewest:
+            last = int(end) - 1
+        case _:
+            return False
+    if _size(loop.body) > LARGEST:
+        return False
+    whole = {loop.var: (int(begin), last - 1)}
+    rest = {loop.var: (last, last)}
+    return any(
+        is_constant(_folded(test, {**bounds, **inner, **whole}), True)
+        and _is_half_empty(test, {**bounds, **inner, **rest}, several=several)
+        for test, inner, several in _tests(loop.body, {}, several=False)
+    )
+
+
+def _tests(
+    stmts: tuple[Stmt, ...], inner: Mapping[str, Interval], *, several: bool
+) -> Iterator[tuple[Compare, Mapping[str, Interval], bool]]:
+    """The comparisons that branches stand under, the bounds of the loops in between, and whether
+    these are several vectors."""
+    for stmt in stmts:
+        match stmt:
+            case For(var=var, begin=begin, end=end, body=body, mark=mark):
+                limits = range_of(begin, end, inner)
+                more = several or (mark != "vector" and limits[0] < limits[1])
+                yield from _tests(body, {**inner, var: limits}, several=more)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                for test in conjuncts(condition):
+                    if isinstance(test, Compare):
+                        yield test, inner, several
+                yield from _tests((*then, *otherwise), inner, several=several)
+
+
+def _folded(test: Compare, bounds: Mapping[str, Interval]) -> Expr:
+    return compare(test.op, test.left, test.right, bounds)
+
+
+def _is_half_empty(test: Compare, bounds: Mapping[str, Interval], *, several: bool) -> bool:
+    """Whether the test fails somewhere: of several vectors, at half of the places."""
+    if test.op != "<" or not test.left.dtype.is_integer:
+        return False
+    (low, high), (end, _) = interval(test.left, bounds), interval(test.right, bounds)
+    return 2 * (end - low) <= high - low + 1 if several else end <= high
+
+
+def _size(stmts: tuple[Stmt, ...]) -> int:
+    """Statements that these are after unrolling."""
+    total = 0
+    for stmt in stmts:
+        match stmt:
+            case For(begin=Const(value=begin), end=Const(value=end), mark="unroll"):
+                total += max(0, int(end) - int(begin)) * _size(stmt.body)
+            case For():
+                total += 1 + _size(stmt.body)
+            case If():
+                total += 1 + _size(stmt.then) + _size(stmt.otherwise)
+            case _:
+                total += 1
+    return total
