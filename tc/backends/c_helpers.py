@@ -184,7 +184,8 @@ static inline T tc_significand@(T x)
     int exponent;
     if (!(x > 0 && x < INFINITY))
         return x == 0 ? copysign@(1, x) : x > 0 ? 1 : NAN;
-    return 2 * frexp@(x, &exponent);
+    x = frexp@(x, &exponent);
+    return x < (T)0.75 ? 2 * x : x;
 }""",
 }
 

@@ -18,7 +18,7 @@ HEADER = f"#if {_AVX2}\n#include <immintrin.h>\n#endif"
 _EXPONENTS: Mapping[str, tuple[str, str]] = {
     "logb": ("getexp", "x"),
     "scaleb": ("scalef", "x, y"),
-    "significand": ("getmant", "x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan"),
+    "significand": ("getmant", "x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan"),
 }
 
 

@@ -242,7 +242,10 @@ def significand(x: Any) -> Any:
         return math.copysign(type(x)(1), x)
     if not (x > 0):
         return type(x)(np.nan)
-    return type(x)(1) if math.isinf(x) else type(x)(2 * math.frexp(np.float64(x))[0])
+    if math.isinf(x):
+        return type(x)(1)
+    fraction = math.frexp(np.float64(x))[0]
+    return type(x)(2 * fraction if fraction < 0.75 else fraction)
 
 
 @_compiled

@@ -23,6 +23,7 @@ so once it has given out all registers, and a vector across two cache lines is s
 
 _LOOPS = 1 << 20  # the metadata of loops has numbers from here on
 _STREAMS = _LOOPS - 1  # that of stores past the caches
+_RARE = _LOOPS - 2  # that of branches seldom taken
 
 _X86 = ("x86_64", "amd64", "i386", "i686")
 
@@ -111,6 +112,7 @@ class Code:
         self._count = 0
         self._loops = 0
         self._streams = False
+        self._rare = False
         self.libraries: list[Any] = []
 
     # --- instructions -----------------------------------------------------------------------
@@ -174,6 +176,12 @@ class Code:
         self._streams = True
         return f", !nontemporal !{_STREAMS}"
 
+    def rarely(self) -> str:
+        """What to append to a branch that seldom goes to its first label. LLVM then does not
+        compute beforehand what stands there."""
+        self._rare = True
+        return f", !prof !{_RARE}"
+
     # --- blocks -----------------------------------------------------------------------------
 
     def fresh(self, hint: str = "v") -> str:
@@ -222,6 +230,8 @@ class Code:
             yield from self._kinds()
         if self._streams:
             yield f"!{_STREAMS} = !{{i32 1}}"
+        if self._rare:
+            yield f'!{_RARE} = !{{!"branch_weights", i32 1, i32 1000}}'
         if self._loops:
             yield f'!{_LOOPS} = !{{!"llvm.loop.unroll.disable"}}'
         for number in range(_LOOPS + 1, _LOOPS + 1 + self._loops):

@@ -40,9 +40,9 @@ NATIVE = {
 }  # fmt: skip
 """The functions of `tc.builtins` that are an intrinsic of LLVM, on scalars and vectors alike."""
 
-EXPONENTS = {"logb": ("getexp",), "scaleb": ("scalef",), "significand": ("getmant", "8")}
+EXPONENTS = {"logb": ("getexp",), "scaleb": ("scalef",), "significand": ("getmant", "11")}
 """The instructions of AVX-512 for exponents, with their constants: getmant's wants fractions from
-1 to 2, and NaN for negative numbers."""
+3/4 to 3/2, and NaN for negative numbers."""
 
 _ROUNDING = "4"
 

@@ -161,8 +161,8 @@ def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
                 bounds = "first, last"
             yield f"for {variables[var]} in m.range({bounds}):"
             yield from _block(body, context)
-        case If(condition=condition, then=then, otherwise=otherwise):
-            yield f"with m.when({_text(condition, context)}):"
+        case If(condition=condition, then=then, otherwise=otherwise, rare=rare):
+            yield f"with m.when({_text(condition, context)}{', rare=True' if rare else ''}):"
             yield from _block(then, context)
             if otherwise:
                 yield "with m.otherwise():"

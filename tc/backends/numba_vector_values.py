@@ -382,6 +382,8 @@ def extract(value: Value, lane: int) -> Value:
 def reduce(op: str, value: Value) -> Value:
     """The lanes combined by + * min max: halves of the vector with each other, until one is
     left."""
+    if value.dtype.kind == "bool" and op in ("min", "max"):
+        return _any_or_all(op, value)
     rest: Value | None = None
     while (lanes := value.dtype.lanes) > 1:
         if lanes % 2:
@@ -391,6 +393,14 @@ def reduce(op: str, value: Value) -> Value:
         low, high = tuple(range(half)), tuple(range(half, 2 * half))
         value = _combine(op, shuffle(value, value, low), shuffle(value, value, high))
     return value if rest is None else _combine(op, value, rest)
+
+
+def _any_or_all(op: str, value: Value) -> Value:
+    """Whether any ("max") or all ("min") lanes are true, which processors see at once."""
+    code, kind = value.code, llvm_type(value.dtype)
+    word = "or" if op == "max" else "and"
+    name = f"llvm.vector.reduce.{word}.v{value.dtype.lanes}i1"
+    return Value(code, code.pure(code.call(name, "i1", (kind, value.text))), BOOL)
 
 
 def _combine(op: str, left: Value, right: Value) -> Value:

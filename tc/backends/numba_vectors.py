@@ -79,7 +79,7 @@ class Machine:
 
     def __init__(self, code: Code) -> None:
         self._code = code
-        self._choice: tuple[int, str, str] | None = None
+        self._choice: tuple[int, str, str, str] | None = None
 
     # --- buffers ----------------------------------------------------------------------------
 
@@ -217,28 +217,29 @@ class Machine:
         return self.choose(first, lambda: known(self._code, True, BOOL), second)
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
-        """What runs only where the condition is true."""
+    def when(self, condition: Value, *, rare: bool = False) -> Iterator[None]:
+        """What runs only where the condition is true, which may be said to be rare."""
         code = self._code
         yes, end = code.label("when"), code.label("end")
         place = code.emit("")
-        code.replace(place, f"br i1 {condition.text}, label %{yes}, label %{end}")
+        hint = code.rarely() if rare else ""
+        code.replace(place, f"br i1 {condition.text}, label %{yes}, label %{end}{hint}")
         code.start(yes)
         with code.scope():
             yield
         code.jump(end)
         code.start(end)
-        self._choice = (place, condition.text, yes)
+        self._choice = (place, condition.text, yes, hint)
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
         """What runs where the condition of the `when` just before was false."""
         if self._choice is None:
             raise InternalError("a traced otherwise() without a when()")
-        (place, condition, yes), self._choice = self._choice, None
+        (place, condition, yes, hint), self._choice = self._choice, None
         code = self._code
         no, end = code.label("otherwise"), code.label("end")
-        code.replace(place, f"br i1 {condition}, label %{yes}, label %{no}")
+        code.replace(place, f"br i1 {condition}, label %{yes}, label %{no}{hint}")
         code.jump(end)
         code.start(no)
         with code.scope():

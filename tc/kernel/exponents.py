@@ -37,15 +37,18 @@ def scaleb(x: Array, n: Array) -> Array:
 
 
 def significand(x: Array) -> Array:
-    """x / 2**logb(x) of positive numbers, from 1 to below 2; 1 with the sign of x for zeros, 1 for
-    infinity, and NaN for NaN and all below 0.
+    """x divided by that power of two that brings positive numbers from 3/4 to below 3/2; 1 with the
+    sign of x for zeros, 1 for infinity, and NaN for NaN and all below 0.
 
-    >>> significand(np.array([12.0, 5e-324, np.inf, -0.0, -2.0])).tolist()
-    [1.5, 1.0, 1.0, -1.0, nan]
+    The power is logb(x), or one more, so logb(x) - logb(significand(x)).
+
+    >>> significand(np.array([12.0, 11.0, 5e-324, np.inf, -0.0, -2.0])).tolist()
+    [0.75, 1.375, 1.0, 1.0, -1.0, nan]
     """
     is_common = (x > 0) & (x < np.inf)
-    fraction = 2 * np.frexp(np.where(is_common, x, 1))[0]
-    found = np.where(x == 0, np.copysign(1, x), fraction)
+    fraction = np.frexp(np.where(is_common, x, 1))[0]
+    found = np.where(fraction < 0.75, 2 * fraction, fraction)
+    found = np.where(x == 0, np.copysign(1, x), found)
     return np.where(x >= 0, found, np.nan).astype(x.dtype)
 
 

@@ -220,9 +220,12 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
+    """`rare` is a hint, which may be ignored: the condition is seldom true."""
+
     condition: Expr
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...] = ()
+    rare: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

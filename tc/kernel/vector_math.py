@@ -207,7 +207,7 @@ class _Expander:
             For(lane, _ZERO, Const(lanes, INT64), (Store(memory, (_ZERO, index), one),)),
             Set(value, Select(rare, exact, Var(value, dtype), dtype)),
         )
-        before += [Let(value, common), If(Reduce("max", rare, BOOL), slow)]
+        before += [Let(value, common), If(Reduce("max", rare, BOOL), slow, rare=True)]
         return Var(value, dtype)
 
     def memory(self, dtype: DType) -> str:

@@ -23,6 +23,7 @@ from tc.kernel.prefetch_blocks import prefetch_blocks
 from tc.kernel.prefetch_copies import prefetch_copies
 from tc.kernel.prefetch_outputs import prefetch_outputs
 from tc.kernel.prefetch_sweeps import prefetch_sweeps
+from tc.kernel.quotients import multiply_instead
 from tc.kernel.stream import stream
 from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
@@ -158,7 +159,8 @@ def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
     kernel = expand_calls(contracted, exponents=device.exponents)
     kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
     kernel = prefetch(prefetch_sweeps(kernel, device.l2), device.l2)
-    return prefetch_copies(prefetch_outputs(kernel, device.l2), device.l2)
+    kernel = prefetch_copies(prefetch_outputs(kernel, device.l2), device.l2)
+    return multiply_instead(kernel) if device.fma else kernel
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

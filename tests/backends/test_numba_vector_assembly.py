@@ -26,6 +26,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
+from tc.kernel.quotients import multiply_instead
 from tc.kernel.vector_math import expand_calls
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import compile_kernel, ramp, run
@@ -138,3 +139,23 @@ def test_exponents_are_instructions(function: str, wanted: set[str]) -> None:
     words = [line.split()[0] for line in assembly(kernel) if line]
     assert wanted <= set(words)
     assert sum(word.startswith("v") for word in words) < 40  # constants, too
+
+
+def test_what_is_rare_is_not_computed_beforehand() -> None:
+    """Vectors that may not be multiplied instead of divided: found at once, divided elsewhere."""
+    if vector_bits() < 512:
+        pytest.skip("looks for instructions of AVX-512")
+    divisor = Let("v", Broadcast(Load("y", (integer(0),), FLOAT32), F16))
+    lanes = [ramp(integer(16 * number), 16) for number in range(4)]
+    quotients = [Binary("/", Load("x", (at,), F16), Var("v", F16), F16) for at in lanes]
+    stores = [Store("o", (at,), value) for at, value in zip(lanes, quotients, strict=True)]
+    buffers = (
+        dense("x", FLOAT32, (64,), "input"),
+        dense("y", FLOAT32, (1,), "input"),
+        dense("o", FLOAT32, (64,), "output"),
+    )
+    kernel = multiply_instead(Kernel("k", buffers, ((divisor, *stores),)))
+    words = [line.split()[0] for line in assembly(kernel) if line]
+    assert words.count("vdivps") == 4
+    assert words.index("vdivps") > words.index("vmulps")
+    assert not any(word.startswith("kshift") for word in words)

@@ -91,7 +91,7 @@ FORMS: Mapping[str, Form] = {
     "log": Form(log, 0.95, 1.0, log_by_parts),
     "log10": Form(log10, 1.0, 1.0, log10_by_parts),
     "log1p": Form(log1p, 1.6, 1.5),
-    "log2": Form(log2, 1.1, 1.1, log2_by_parts),
+    "log2": Form(log2, 1.5, 1.5, log2_by_parts),
     "logb": Form(logb, 0.0, 0.0, logb_itself),
     "norm3d": Form(length, 1.5, 1.5),
     "norm4d": Form(length, 1.8, 1.8),

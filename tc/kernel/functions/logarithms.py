@@ -1,7 +1,7 @@
 """log and what is made of it: bases 2 and 10, log of 1 + x.
 
-x is 2**k * (1 + r), k and r from its bits; log(1 + r) is a polynomial. 1 + r lies between the
-roots of 1/2 and 2, so that the sum is never much smaller than its terms.
+x is 2**k * (1 + r), k and r from its bits; log(1 + r) is a polynomial. 1 + r lies between 3/4
+and 3/2, so that the sum is never much smaller than its terms.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import numpy as np
 
 from tc.kernel.functions.coefficients import LOG, LOG2, LOG10, Logarithm
 from tc.kernel.functions.vector import Format, Vector, fma, polynomial, select
+
+LEAST = 0.75
+"""The least 1 + r."""
 
 
 def log(x: Vector) -> Vector:
@@ -43,7 +46,7 @@ def log10_by_parts(x: Vector) -> Vector:
 def log1p(x: Vector) -> Vector:
     """By 1 + x = 2**k * (1 + r), where r is made of x and not of the sum, which is rounded."""
     form = x.format
-    biased, fraction = _split((x + 1.0).bits, form)
+    biased, fraction = _split((x + 1.0).bits, form, LEAST)
     power = (form.bias * 2 - biased << form.fraction).as_float  # 2**-k
     near = fma(x, power, power - 1.0)
     rest = select(x < 2.0 ** (form.fraction + 3), near, fraction - 1.0)  # beyond, the 1 is lost
@@ -62,32 +65,31 @@ def logb_itself(x: Vector) -> Vector:
     return x.logb()
 
 
-def split(x: Vector) -> tuple[Vector, Vector]:
-    """k and 1 + r of positive finite numbers."""
+def split(x: Vector, least: float) -> tuple[Vector, Vector]:
+    """k and 1 + r of positive finite numbers, 1 + r from `least` to below twice that."""
     normal, zero = _normal(x)
-    biased, fraction = _split(normal.bits, x.format)
+    biased, fraction = _split(normal.bits, x.format, least)
     return _as_number(biased, x.format) - zero, fraction
 
 
 def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
-    """log2 of positive normal numbers, by a shorter polynomial."""
-    biased, fraction = _split(x.bits, x.format)
+    """log2 of positive normal numbers, by a shorter polynomial for 1 + r from sqrt(1/2) to
+    sqrt(2)."""
+    biased, fraction = _split(x.bits, x.format, math.sqrt(0.5))
     rest, k = fraction - 1.0, _as_number(biased, x.format) - _zero(x.format)
     return k + fma(rest, math.log2(math.e), rest * rest * polynomial(rest, coefficients))
 
 
 def _log_at(x: Vector, table: Logarithm) -> Vector:
-    k, fraction = split(x)
+    k, fraction = split(x, LEAST)
     return _outside(x, _polynomial(k, fraction - 1.0, table), 0.0)
 
 
 def _log_of_parts(x: Vector, table: Logarithm) -> Vector:
     """Where exponent and fraction are instructions, whose results at zeros, infinity and NaN make
     the right ones here, and NaN below zero."""
-    k, fraction = x.logb(), x.significand()
-    is_upper = fraction > math.sqrt(2.0)
-    k = select(is_upper, k + 1.0, k)
-    fraction = select(is_upper, fraction * 0.5, fraction)
+    fraction = x.significand()
+    k = x.logb() - fraction.logb()
     return _polynomial(k, fraction - 1.0, _rounded_down(table, x.format))
 
 
@@ -114,11 +116,11 @@ def _normal(x: Vector) -> tuple[Vector, Vector]:
     return select(is_subnormal, x * 2.0**up, x), zero
 
 
-def _split(bits: Vector, form: Format) -> tuple[Vector, Vector]:
+def _split(bits: Vector, form: Format, least: float) -> tuple[Vector, Vector]:
     """k + bias, as integers, and 1 + r."""
-    least = form.bits_of(math.sqrt(0.5))
-    moved = bits + (form.bits_of(1.0) - least)
-    fraction = (moved & ((1 << form.fraction) - 1)) + least
+    first = form.bits_of(least)
+    moved = bits + (form.bits_of(1.0) - first)
+    fraction = (moved & ((1 << form.fraction) - 1)) + first
     return moved >> form.fraction, fraction.as_float
 
 

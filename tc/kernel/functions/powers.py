@@ -68,7 +68,7 @@ def _precise_log2(x: Vector) -> tuple[Vector, Vector]:
     """log2 as the sum of two numbers: k + s * (c0 + c1 * s**2 + ...) with s = r / (2 + r), the
     first two coefficients and all that they meet being such sums."""
     table = LOG2_OF_RATIO
-    k, fraction = split(x)
+    k, fraction = split(x, math.sqrt(0.5))
     over, under = fraction - 1.0, fraction + 1.0
     inverse = 1.0 / under
     s = over * inverse
