@@ -7,9 +7,11 @@ each other, as the planes of an image are in a convolution, it waits for each ro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
+from types import MappingProxyType
 
 from tc.device import LINE
 from tc.dtypes import INT64
@@ -50,6 +52,12 @@ WASTE = 4.0
 PART = 4
 """A block is no larger than this part of the cache: the next one has a place beside it."""
 
+LEFT_OUT = 8
+"""Hints may be further apart than a line by this part of it: as few of the lines are left out."""
+
+PIECES = 1 << 10
+"""Parts of a block that are looked at: more take long, and hardly leave no gap between them."""
+
 MOST = 256
 """Reads of an iteration: more take long to look at, and are hardly in so few lines."""
 
@@ -60,7 +68,8 @@ def prefetch_blocks(kernel: Kernel, cache: int) -> Kernel:
 
     Each iteration of a loop reads a block of an input, in rows with gaps between them, and the
     next iteration another block. Where a row of this block is read, the same row of the next one
-    is asked for.
+    is asked for. Where rows overlap with those of other iterations, and are together a block
+    without gaps, all of them ask for as much of it.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.kernel.ir import Binary, Ramp
@@ -207,6 +216,10 @@ class _Rows:
             step, count = self._step(loop), len(range_of(loop))
             disjoint = depth < len(loops) - 1 and (step is None or abs(step) >= extent)
             if disjoint and count > 1 and gaps and work >= DISTANCE and waste <= WASTE:
+                swept = self._swept(loops[depth + 1 :], line)
+                if swept is not None:
+                    fits = swept.lines * LINE <= cache / PART
+                    return self._evenly(swept, loop) if fits else []
                 lines = self._lines(loops[depth + 1 :], line)
                 small = len(lines) * LINE * trips <= waste * cache / PART
                 return [self._later(offset, loop) for offset in lines] if small else []
@@ -236,9 +249,89 @@ class _Rows:
         follows = any(0 < new[0] + step - firsts[-1] <= line for step in steps)
         return firsts if follows or new[-1] == firsts[-1] else [*firsts, new[-1]]
 
-    def _later(self, offset: int, loop: For) -> Indices:
-        """An element as it is read in the next iteration of a loop, if there is one."""
+    def _swept(self, loops: Sequence[For], line: int) -> _Swept | None:
+        """What the iterations of loops read together, if it is the same stretch of memory for some
+        of these loops, those that read elements again and all that move by less."""
+        steps = [(self._step(loop) or 0, loop) for loop in loops]
+        ordered = sorted(((s, loop) for s, loop in steps if s), key=lambda each: each[0])
+        if self.buffer.strides[-1] != 1 or not ordered or ordered[0][0] < 0:
+            return None
+        pieces = _joined(((o, o + 1) for o in self.elements), line)
+        found: list[tuple[list[tuple[int, int]], int]] = []
+        for number, (step, loop) in enumerate(ordered):
+            again = any(o + step in self.elements for o in self.elements)
+            count = len(range_of(loop))
+            if len(pieces) * count > PIECES:
+                break
+            moved = ((a + step * i, b + step * i) for a, b in pieces for i in range(count))
+            pieces = _joined(moved, line)
+            if again:
+                found.append((pieces, number + 1))
+        if not found or len(found[-1][0]) > 1:
+            return None
+        ((begin, end),), count = found[-1]
+        sweeping = [loop for _, loop in ordered[:count]]
+        inner = [loop for loop in loops if any(loop is each for each in sweeping)]
+        iterations = prod(len(range_of(loop)) for loop in inner)
+        hints = -(-(end - begin) // (iterations * (line + line // LEFT_OUT)))
+        step = -(-(end - begin) // (iterations * hints))
+        others = prod(len(range_of(loop)) for s, loop in steps if s) // iterations
+        repeated = prod(len(range_of(loop)) for s, loop in steps if not s)
+        if max(1, line // step) * repeated > WASTE:
+            return None
+        return _Swept(inner, begin, hints, step, others * -(-(end - begin) // line))
+
+    def _evenly(self, swept: _Swept, loop: For) -> list[Indices]:
+        """Elements of a stretch as it is in the next iteration of a loop, for each iteration of
+        those that go over it."""
+        number: Expr = Const(0, INT64)
+        for inner in swept.loops:
+            trips = range_of(inner)
+            digit = binary("-", Var(inner.var, INT64), Const(trips[0], INT64), {})
+            number = binary("*", number, Const(len(trips), INT64), {})
+            number = binary("+", number, digit, {})
+        begins = {inner.var: inner.begin for inner in swept.loops}
+        *rows, last = self._later(swept.begin, loop, begins)
+        first = binary("*", number, Const(swept.hints * swept.step, INT64), {})
+        first = binary("+", first, last, {})
+        shifts = (Const(swept.step * hint, INT64) for hint in range(swept.hints))
+        return [(*rows, binary("+", first, shift, {})) for shift in shifts]
+
+    def _later(
+        self, offset: int, loop: For, inner: Mapping[str, Expr] = MappingProxyType({})
+    ) -> Indices:
+        """An element as it is read in the next iteration of a loop, if there is one, at these
+        values of variables of inner loops."""
         touch, lane = self.elements[offset]
         following = binary("+", Var(loop.var, INT64), Const(1, INT64), {})
         last = Const(range_of(loop)[-1], INT64)
-        return touch.element(lane, {loop.var: binary("min", following, last, {})})
+        return touch.element(lane, {**inner, loop.var: binary("min", following, last, {})})
+
+
+@dataclass(frozen=True)
+class _Swept:
+    """A stretch of memory that some loops, outermost first, go over: in each iteration so many
+    `hints`, `step` elements apart, are as many as it has. With all loops there are so many
+    `lines`."""
+
+    loops: Sequence[For]
+    begin: int
+    hints: int
+    step: int
+    lines: int
+
+
+def _joined(pieces: Iterable[tuple[int, int]], line: int) -> list[tuple[int, int]]:
+    """Stretches from one element to before another, sorted, as one where less than a line is
+    between them.
+
+    >>> _joined([(40, 50), (0, 8), (9, 12)], 16)
+    [(0, 12), (40, 50)]
+    """
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(pieces):
+        if found and begin - found[-1][1] < line:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found

@@ -15,7 +15,7 @@ from math import prod
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, firsts_of_lines, together
+from tc.kernel.cache_lines import Indices, lasts_of_lines, together
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Buffer,
@@ -56,7 +56,8 @@ def prefetch_outputs(kernel: Kernel, cache: int) -> Kernel:
     not known how many, and there are no hints).
 
     A loop stores rows with gaps between them, and before it, in each iteration around both, runs
-    a loop with far more to do. In each of its iterations that asks for a part of the rows.
+    a loop with far more to do. In each of its iterations that asks for a part of the rows, from
+    their ends: a line in which one begins is often that in which another ended before.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.kernel.ir import Binary, Ramp
@@ -72,9 +73,9 @@ def prefetch_outputs(kernel: Kernel, cache: int) -> Kernel:
     >>> print(*list(statement_lines(hinted.regions[0][0]))[2:7], sep="\\n")
       for i in 0:30
         let part: int64 = min(i * 2, 59)
-        prefetch o[part, b, 0]
+        prefetch o[part, b, 15]
         let part_1: int64 = min(i * 2 + 1, 59)
-        prefetch o[part_1, b, 0]
+        prefetch o[part_1, b, 15]
     """
     outputs = {b.name: b for b in kernel.arguments if b.bytes > cache and b.role == "output"}
     if not cache or not outputs:
@@ -236,10 +237,10 @@ class _Region:
         }
         line = max(1, LINE // self._outputs[buffer].dtype.bytes)
         offsets = sorted(places)
-        firsts = firsts_of_lines(offsets, line)
-        if len(firsts) > BURST or not _jumps(offsets, dict(terms), loops, line):
+        lasts = lasts_of_lines(offsets, line)
+        if len(lasts) > BURST or not _jumps(offsets, dict(terms), loops, line):
             return None
-        return _Part(loops, buffer, tuple(places[first] for first in firsts))
+        return _Part(loops, buffer, tuple(places[last] for last in lasts))
 
     def _count(self, stmts: tuple[Stmt, ...]) -> int:
         """How many stores to outputs there are."""

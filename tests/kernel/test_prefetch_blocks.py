@@ -61,7 +61,7 @@ def window(*body: Stmt) -> For:
 
 
 IMAGE = image(window(*sums(row(N, C, plus(H, R)))))
-HINT = "c: x[min(n + 1, 5), c, h + 2, 0:30:15]"
+HINT = "c: x[min(n + 1, 5), c, 0, h * 34:h * 34 + 34:17]"
 
 
 def kernel_of(
@@ -93,15 +93,56 @@ def lines(kernel: Kernel) -> list[str]:
     return [line.strip() for s in kernel.regions[0] for line in statement_lines(s)]
 
 
-def test_the_row_that_is_new_in_each_plane() -> None:
-    """The others of the window were read before. It ends in another line than it starts in."""
+def test_rows_of_a_plane_are_shared_evenly() -> None:
+    """Those of the first window too, of which there are more than in later iterations."""
     assert hints(kernel_of(IMAGE)) == [HINT]
-
-
-def test_rows_that_follow_each_other() -> None:
-    """The hint for the next row is the one for the line in which this row ends."""
     kernel = kernel_of(IMAGE, columns=16)
-    assert hints(kernel, PLANES * ROWS * 16 * 4 * PART) == [HINT.replace("0:30:15", "0")]
+    found = hints(kernel, PLANES * ROWS * 16 * 4 * PART)
+    assert found == ["c: x[min(n + 1, 5), c, 0, h * 18]"]
+
+
+@pytest.mark.parametrize("columns", [16, 17, 19, COLUMNS])
+def test_the_lines_of_a_plane(columns: int) -> None:
+    """Few of them are left out, and few are asked for twice."""
+    (hint,) = hints(kernel_of(IMAGE, columns=columns), (ROWS * columns + 32) * 4 * PLANES * PART)
+    place = hint.removesuffix("]").split(", ")[-1].replace("h", "{0}").split(":")
+    asked: list[int] = []
+    for h in range(HEIGHT):
+        first, *rest = (eval(part.format(h)) for part in place)
+        asked += range(first, *rest) if rest else [first]
+    plane = range(0, ROWS * columns - columns + 16, 16)
+    lines_asked = [at // 16 for at in asked]
+    assert len(set(lines_asked) & {at // 16 for at in plane}) >= len(plane) * 7 // 8
+    assert len(lines_asked) <= 2 * len(plane)
+
+
+def test_a_window_in_both_dimensions() -> None:
+    """Tiles of a row do not overlap by much, but rows do: both go over the plane."""
+    x = Load("x", (N, C, plus(H, R), ramp(Binary("*", T, integer(14), INT64), 16)), VECTOR)
+    tiles = loop("t", 2, *total(loop("c", PLANES, window(*sums(x)))))
+    found = hints(kernel_of(loop("h", HEIGHT, tiles)), CACHE + 1000 * PART)
+    assert found == ["c: x[min(n + 1, 5), c, 0, (h * 2 + t) * 17]"]
+
+
+def test_planes_that_hardly_overlap() -> None:
+    """As where lanes behind the end of a row are in the next plane: each plane is on its own."""
+    assert hints(kernel_of(IMAGE, columns=15), PLANES * ROWS * 16 * 4 * PART) == [
+        "c: x[min(n + 1, 5), c, 0, h * 17]"
+    ]
+
+
+def test_columns_of_several_rows() -> None:
+    """Tiles between those of other rows read nothing again."""
+    x = Load("x", (N, C, R, ramp(Binary("*", T, integer(16), INT64), 16)), VECTOR)
+    body = total(loop("c", PLANES, loop("t", 3, window(*sums(x, 2 * WORK)))), at=integer(0))
+    found = hints(kernel_of(*body, columns=64), PLANES * ROWS * 64 * 4 * PART)
+    assert [hint.split(", ")[-2] for hint in found] == ["0", "1", "2"]
+
+
+def test_rows_with_gaps_between_them() -> None:
+    """Of wide rows of which only a part is read, those are asked for that are new."""
+    found = hints(kernel_of(IMAGE, columns=100))
+    assert found == ["c: x[min(n + 1, 5), c, h + 2, 0:30:15]"]
 
 
 def test_results_stay() -> None:
@@ -131,8 +172,8 @@ def test_only_buffers_that_are_not_written() -> None:
 
 
 def test_blocks_fit_beside_each_other() -> None:
-    """Two lines are asked for in each row but the first ones."""
-    size = 2 * 64 * PLANES * HEIGHT
+    """As many lines as a plane is long."""
+    size = -(-((ROWS - 1) * COLUMNS + 16) // 16) * 64 * PLANES
     assert hints(kernel_of(IMAGE), size * PART)
     assert not hints(kernel_of(IMAGE), size * PART - PART)
 
@@ -211,9 +252,9 @@ def test_few_lines() -> None:
 
 
 def test_few_reads() -> None:
-    for count in MOST // WINDOW, MOST // WINDOW + 1:
-        kernel = kernel_of(image(window(*sums(row(N, C, plus(H, R)), count))))
-        assert bool(hints(kernel)) is (count == MOST // WINDOW)
+    for count in MOST, MOST + 1:
+        kernel = kernel_of(image(*sums(row(N, C, H), count)))
+        assert bool(hints(kernel)) is (count == MOST)
 
 
 def test_places_that_are_not_known_before() -> None:

@@ -53,12 +53,23 @@ def lines(kernel: Kernel) -> list[str]:
 def test_each_iteration_of_the_long_loop_asks_for_its_part() -> None:
     assert hints(kernel_of()) == [
         "let part: int64 = min(i * 3, 59)",
-        "prefetch o[part, b, 0]",
+        "prefetch o[part, b, 15]",
         "let part_1: int64 = min(i * 3 + 1, 59)",
-        "prefetch o[part_1, b, 0]",
+        "prefetch o[part_1, b, 15]",
         "let part_2: int64 = min(i * 3 + 2, 59)",
-        "prefetch o[part_2, b, 0]",
+        "prefetch o[part_2, b, 15]",
     ]
+
+
+def test_rows_are_asked_for_from_their_ends() -> None:
+    """Rows of 20 that follow each other end in lines in which the next ones begin."""
+    store = Store("o", (K, B, ramp(integer(0), 20)), Const(0.0, FLOAT32.vector(20)))
+    long = loop("i", TRIPS, *(add() for _ in range(6 * WORK)))
+    body = (Let("s", Const(0.0, VECTOR)), long, loop("k", ROWS, store))
+    output = dense("o", FLOAT32, (ROWS, IMAGES, 20), "output")
+    kernel = Kernel("f", (output,), ((loop("b", IMAGES, *body, parallel=True),),))
+    found = [line for line in hints(kernel) if line.startswith("prefetch")]
+    assert found[0] == "prefetch o[part, b, 3:35:16]"
 
 
 def test_all_rows_are_asked_for() -> None:
@@ -117,9 +128,9 @@ def unrolled(rows: int, *, work: int = 2 * WORK, from_: int = 0, to: int = MOST)
 
 def test_statements_behind_the_long_loop_are_asked_for_before_it() -> None:
     kernel = unrolled(FEWEST)
-    assert hints(kernel) == [f"prefetch o[{row}, b, 0]" for row in range(FEWEST)]
+    assert hints(kernel) == [f"prefetch o[{row}, b, 15]" for row in range(FEWEST)]
     found = lines(prefetch_outputs(kernel, 1 << 10))
-    assert found.index("prefetch o[0, b, 0]") < found.index(f"for i in 0:{TRIPS}")
+    assert found.index("prefetch o[0, b, 15]") < found.index(f"for i in 0:{TRIPS}")
 
 
 def test_statements_with_few_lines_are_not_waited_for() -> None:
