@@ -112,9 +112,9 @@ def _block(
                 made.append(replace(stmt, body=_block(body, large, stmt)))
             case For(body=body):
                 made.append(replace(stmt, body=(*_hints(stmt, outer, large), *body)))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                blocks = (_block(block, large, None) for block in (then, otherwise))
-                made.append(If(condition, *blocks))
+            case If(then=then, otherwise=otherwise):
+                yes, no = (_block(block, large, None) for block in (then, otherwise))
+                made.append(replace(stmt, then=yes, otherwise=no))
             case _:
                 made.append(stmt)
     return tuple(made)

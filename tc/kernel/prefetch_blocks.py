@@ -130,9 +130,9 @@ class _Region:
                     hints = tuple(self._hints(stmt, around))
                     body = self.hinted(body, around.inside(stmt))
                     made.append(replace(stmt, body=(*hints, *body)))
-                case If(condition=condition, then=then, otherwise=otherwise):
-                    blocks = (self.hinted(block, around) for block in (then, otherwise))
-                    made.append(If(condition, *blocks))
+                case If(then=then, otherwise=otherwise):
+                    yes, no = (self.hinted(block, around) for block in (then, otherwise))
+                    made.append(replace(stmt, then=yes, otherwise=no))
                 case Let():
                     around = around.after(stmt, self._assigned)
                     made.append(stmt)

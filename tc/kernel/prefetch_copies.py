@@ -247,9 +247,9 @@ class _Region:
                     new = self._asking(stmt, around)
                     new = self.hinted(body, around.inside(stmt)) if new is None else new
                     made.append(replace(stmt, body=new))
-                case If(condition=condition, then=then, otherwise=otherwise):
-                    blocks = (self.hinted(block, around) for block in (then, otherwise))
-                    made.append(If(condition, *blocks))
+                case If(then=then, otherwise=otherwise):
+                    yes, no = (self.hinted(block, around) for block in (then, otherwise))
+                    made.append(replace(stmt, then=yes, otherwise=no))
                 case Let():
                     around = around.after(stmt, self._assigned)
                     made.append(stmt)

@@ -143,9 +143,9 @@ class _Region:
                 case For(body=body):
                     inner = (*self._hints.get(id(stmt), ()), *self._with_hints(body))
                     made += [*self._ahead.get(id(stmt), ()), replace(stmt, body=inner)]
-                case If(condition=condition, then=then, otherwise=otherwise):
-                    blocks = (self._with_hints(block) for block in (then, otherwise))
-                    made.append(If(condition, *blocks))
+                case If(then=then, otherwise=otherwise):
+                    yes, no = (self._with_hints(block) for block in (then, otherwise))
+                    made.append(replace(stmt, then=yes, otherwise=no))
                 case _:
                     made.append(stmt)
         return tuple(made)

@@ -186,9 +186,9 @@ class _Region:
                     found = dict(self._sweeps(body, within))
                     new = self._asking(stmt, found) if len(found) > 1 else self.hinted(body, within)
                     made.append(replace(stmt, body=new))
-                case If(condition=condition, then=then, otherwise=otherwise):
-                    blocks = (self.hinted(block, around) for block in (then, otherwise))
-                    made.append(If(condition, *blocks))
+                case If(then=then, otherwise=otherwise):
+                    yes, no = (self.hinted(block, around) for block in (then, otherwise))
+                    made.append(replace(stmt, then=yes, otherwise=no))
                 case Let():
                     around = around.after(stmt, self._assigned)
                     made.append(stmt)

@@ -178,8 +178,9 @@ def _marked(stmts: tuple[Stmt, ...], around: _Around) -> tuple[Stmt, ...]:
         match stmt:
             case For(body=body):
                 made.append(replace(stmt, body=_marked(body, around.inside(stmt))))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                made.append(If(condition, _marked(then, around), _marked(otherwise, around)))
+            case If(then=then, otherwise=otherwise):
+                yes, no = (_marked(block, around) for block in (then, otherwise))
+                made.append(replace(stmt, then=yes, otherwise=no))
             case Let():
                 around = around.after(stmt)
                 made.append(stmt)

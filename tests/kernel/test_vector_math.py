@@ -4,6 +4,7 @@ puts them into kernels."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -37,6 +38,11 @@ from tc.kernel.ir import (
     statements,
     walk,
 )
+from tc.kernel.prefetch import prefetch
+from tc.kernel.prefetch_blocks import prefetch_blocks
+from tc.kernel.prefetch_copies import prefetch_copies
+from tc.kernel.prefetch_sweeps import prefetch_sweeps
+from tc.kernel.stream import stream
 from tc.kernel.vector_math import NATIVE, PLAIN, expand_calls, has_vector_form
 from tc.kernel.verify import verify
 from tests.support import precise
@@ -148,6 +154,16 @@ def test_error_functions_against_series(function: str) -> None:
         wanted = getattr(precise, function)(Decimal(float(argument)))
         error = precise.in_ulps(found, wanted, np.float64)
         assert error <= FORMS[function].ulps64, argument
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=ids)
+@pytest.mark.parametrize("exponents", [False, True])
+@pytest.mark.parametrize("function", ["log", "log2", "log10"])
+def test_logarithms_where_terms_cancel(function: str, exponents: bool, dtype: Any) -> None:
+    """Just below 3/4, where k is -1 and log(1 + r) is largest."""
+    rng = np.random.default_rng(6)
+    x = np.concatenate([rng.uniform(0.7, 0.75, 20_000), rng.uniform(0.74, 0.75, 20_000)])
+    check(function, x.astype(dtype), exponents=exponents)
 
 
 EVERYWHERE = [("exp", False), ("exp", True), ("log", False), ("log", True), ("tanh", False)]
@@ -349,6 +365,20 @@ def test_plain_formulas_on_scalars(dtype: Any) -> None:
         (made,) = expanded(Let("a", one))
         assert not any(isinstance(node, Call) and node.function in PLAIN
                        for node in walk(_expressions(made)[0]))  # fmt: skip
+
+
+HINTS = (stream, prefetch, prefetch_blocks, prefetch_copies, prefetch_sweeps)
+
+
+@pytest.mark.parametrize("hints", HINTS, ids=ids)
+def test_what_is_rare_stays_so(hints: Callable[[Kernel, int], Kernel]) -> None:
+    f16, index = FLOAT32.vector(16), Binary("*", Var("i", INT64), integer(16), INT64)
+    every = Ramp(index, 1, INT64.vector(16))
+    store = Store("o", (every,), Call("sin", (Load("x", (every,), f16),), f16))
+    buffers = (dense("x", FLOAT32, (2048,), "input"), dense("o", FLOAT32, (2048,), "output"))
+    body = loop("i", 128, store, parallel=True)
+    kernel = hints(expand_calls(Kernel("k", buffers, ((body,),))), 1024)
+    assert [s.rare for s in statements(kernel.regions[0]) if isinstance(s, If)] == [True]
 
 
 def test_calls_share_the_memory_of_rare_lanes() -> None:
