@@ -62,7 +62,8 @@ def peel(kernel: Kernel) -> Kernel:
 
 
 def _region(region: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """The region, and where threads share its loop the last iteration as one of its own."""
+    """The region, and where threads share its loop the last iteration as one of its own; before
+    such a loop stand comments only."""
     *before, last = _block(region, {}) or (None,)
     if isinstance(last, For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
         head, tail = _parts(last)

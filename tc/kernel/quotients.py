@@ -7,6 +7,8 @@ so r is off by one unit of its own at most, and q + r * z before it is rounded b
 and y from 1 to 2. That is less than the distance from x / y to where rounding turns, half way
 between two floats, but where that distance is among the least possible ones; and all such x and
 y, found by solving the congruences for them, give the same as a division.
+
+A zero among the dividends is not sure to be exact, so where there are many, all is divided.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """log and what is made of it: bases 2 and 10, log of 1 + x.
 
-x is 2**k * (1 + r), k and r from its bits; log(1 + r) is a polynomial. 1 + r lies between 3/4
-and 3/2, so that the sum is never much smaller than its terms.
+x is 2**k * (1 + r), k and r from its bits; log(1 + r) is a polynomial. 1 + r lies around 1, from
+sqrt(1/2) or 3/4 to twice that, so that the sum is never much smaller than its terms.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ import numpy as np
 
 from tc.kernel.functions.coefficients import LOG, LOG2, LOG10, Logarithm
 from tc.kernel.functions.vector import Format, Vector, fma, polynomial, select
-
-LEAST = 0.75
-"""The least 1 + r."""
 
 
 def log(x: Vector) -> Vector:
@@ -45,12 +42,12 @@ def log10_by_parts(x: Vector) -> Vector:
 
 def log1p(x: Vector) -> Vector:
     """By 1 + x = 2**k * (1 + r), where r is made of x and not of the sum, which is rounded."""
-    form = x.format
-    biased, fraction = _split((x + 1.0).bits, form, LEAST)
+    form, table = x.format, LOG[x.dtype.bits]
+    biased, fraction = _split((x + 1.0).bits, form, table.least)
     power = (form.bias * 2 - biased << form.fraction).as_float  # 2**-k
     near = fma(x, power, power - 1.0)
     rest = select(x < 2.0 ** (form.fraction + 3), near, fraction - 1.0)  # beyond, the 1 is lost
-    result = _polynomial(_as_number(biased, form) - _zero(form), rest, LOG[x.dtype.bits])
+    result = _polynomial(_as_number(biased, form) - _zero(form), rest, table)
     return _outside(x, result.copysign(x), -1.0)
 
 
@@ -81,14 +78,16 @@ def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
 
 
 def _log_at(x: Vector, table: Logarithm) -> Vector:
-    k, fraction = split(x, LEAST)
+    k, fraction = split(x, table.least)
     return _outside(x, _polynomial(k, fraction - 1.0, table), 0.0)
 
 
 def _log_of_parts(x: Vector, table: Logarithm) -> Vector:
     """Where exponent and fraction are instructions, whose results at zeros, infinity and NaN make
     the right ones here, and NaN below zero."""
-    fraction = x.significand()
+    fraction = x.significand()  # from 3/4 to 3/2
+    if table.least < 0.75:
+        fraction = select(fraction < 2 * table.least, fraction, fraction * 0.5)
     k = x.logb() - fraction.logb()
     return _polynomial(k, fraction - 1.0, _rounded_down(table, x.format))
 
