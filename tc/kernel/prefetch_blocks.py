@@ -49,6 +49,10 @@ memory in some 300."""
 WASTE = 4.0
 """Hints for the same line at most, on average."""
 
+BLOCKS = 8
+"""Blocks one after the other that are worth hints which share lines: those in the last are in
+vain."""
+
 PART = 4
 """A block is no larger than this part of the cache: the next one has a place beside it."""
 
@@ -68,7 +72,7 @@ def prefetch_blocks(kernel: Kernel, cache: int) -> Kernel:
 
     Each iteration of a loop reads a block of an input, in rows with gaps between them, and the
     next iteration another block. Where a row of this block is read, the same row of the next one
-    is asked for. Where rows overlap with those of other iterations, and are together a block
+    is asked for. Where iterations read parts of the same rows or lines, which are together a block
     without gaps, all of them ask for as much of it.
 
     >>> from tc.dtypes import FLOAT32
@@ -215,11 +219,13 @@ class _Rows:
             loop = loops[depth]
             step, count = self._step(loop), len(range_of(loop))
             disjoint = depth < len(loops) - 1 and (step is None or abs(step) >= extent)
-            if disjoint and count > 1 and gaps and work >= DISTANCE and waste <= WASTE:
-                swept = self._swept(loops[depth + 1 :], line)
-                if swept is not None:
-                    fits = swept.lines * LINE <= cache / PART
-                    return self._evenly(swept, loop) if fits else []
+            found = disjoint and count > 1 and gaps and work >= DISTANCE
+            near = line if waste > WASTE and count >= BLOCKS else 0
+            swept = self._swept(loops[depth + 1 :], line, near) if found else None
+            if swept is not None:
+                fits = swept.lines * LINE <= cache / PART
+                return self._evenly(swept, loop) if fits else []
+            if found and waste <= WASTE:
                 lines = self._lines(loops[depth + 1 :], line)
                 small = len(lines) * LINE * trips <= waste * cache / PART
                 return [self._later(offset, loop) for offset in lines] if small else []
@@ -249,9 +255,10 @@ class _Rows:
         follows = any(0 < new[0] + step - firsts[-1] <= line for step in steps)
         return firsts if follows or new[-1] == firsts[-1] else [*firsts, new[-1]]
 
-    def _swept(self, loops: Sequence[For], line: int) -> _Swept | None:
+    def _swept(self, loops: Sequence[For], line: int, near: int) -> _Swept | None:
         """What the iterations of loops read together, if it is the same stretch of memory for some
-        of these loops, those that read elements again and all that move by less."""
+        of these loops, those that read elements again or move by less than `near`, and all that
+        move by less."""
         steps = [(self._step(loop) or 0, loop) for loop in loops]
         ordered = sorted(((s, loop) for s, loop in steps if s), key=lambda each: each[0])
         if self.buffer.strides[-1] != 1 or not ordered or ordered[0][0] < 0:
@@ -259,7 +266,7 @@ class _Rows:
         pieces = _joined(((o, o + 1) for o in self.elements), line)
         found: list[tuple[list[tuple[int, int]], int]] = []
         for number, (step, loop) in enumerate(ordered):
-            again = any(o + step in self.elements for o in self.elements)
+            again = step < near or any(o + step in self.elements for o in self.elements)
             count = len(range_of(loop))
             if len(pieces) * count > PIECES:
                 break

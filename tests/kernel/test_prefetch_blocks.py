@@ -11,6 +11,7 @@ from tc.dtypes import BOOL, FLOAT32, INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import (
     Binary,
+    Broadcast,
     Compare,
     Const,
     Expr,
@@ -24,7 +25,16 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.prefetch_blocks import DISTANCE, LINES, MOST, PART, WASTE, WORK, prefetch_blocks
+from tc.kernel.prefetch_blocks import (
+    BLOCKS,
+    DISTANCE,
+    LINES,
+    MOST,
+    PART,
+    WASTE,
+    WORK,
+    prefetch_blocks,
+)
 from tc.kernel.printer import statement_lines
 from tc.kernel.verify import verify
 from tests.support.kernels import dense, integer, loop
@@ -137,6 +147,17 @@ def test_columns_of_several_rows() -> None:
     body = total(loop("c", PLANES, loop("t", 3, window(*sums(x, 2 * WORK)))), at=integer(0))
     found = hints(kernel_of(*body, columns=64), PLANES * ROWS * 64 * 4 * PART)
     assert [hint.split(", ")[-2] for hint in found] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("blocks", [BLOCKS - 1, BLOCKS])
+def test_rows_side_by_side(blocks: int) -> None:
+    """As a product reads them, an element of each at a time: each line is asked for twice."""
+    elements = (Load("x", (N, C, integer(row), T), FLOAT32) for row in range(8))
+    reads = [sums(Broadcast(x, VECTOR), WORK // 4) for x in elements]
+    columns = loop("t", 32, *(stmt for stmts in reads for stmt in stmts))
+    body = loop("c", blocks, *total(columns, at=integer(0)))
+    found = hints(kernel_of(body, planes=blocks, rows=8, columns=32), 8 * 32 * 4 * PART)
+    assert found == ([] if blocks < BLOCKS else ["t: x[n, min(c + 1, 7), 0, t * 8]"])
 
 
 def test_rows_with_gaps_between_them() -> None:
