@@ -12,6 +12,7 @@ from dataclasses import replace
 from tc.kernel.folding import Interval, compare, integer, interval, is_constant
 from tc.kernel.ir import Comment, Compare, Const, Expr, For, If, Kernel, Stmt
 from tc.kernel.lanes import conjuncts, range_of
+from tc.kernel.unroll import unrolled_size
 
 FEWEST = 4
 """Iterations of a loop that is worth a second copy of its body."""
@@ -102,7 +103,7 @@ def _is_peeled(loop: For, bounds: Mapping[str, Interval], fewest: int) -> bool:
             last = int(end) - 1
         case _:
             return False
-    if _size(loop.body) > LARGEST:
+    if sum(unrolled_size(stmt, {}) for stmt in loop.body) > LARGEST:
         return False
     whole = {loop.var: (int(begin), last - 1)}
     rest = {loop.var: (last, last)}
@@ -142,19 +143,3 @@ def _is_partial(test: Compare, bounds: Mapping[str, Interval], lanes: int) -> bo
     (low, high), (end, _) = interval(test.left, bounds), interval(test.right, bounds)
     vectors = (high - low + 1) // lanes
     return (vectors - (end - low) // lanes) * MASKED >= vectors
-
-
-def _size(stmts: tuple[Stmt, ...]) -> int:
-    """Statements that these are after unrolling."""
-    total = 0
-    for stmt in stmts:
-        match stmt:
-            case For(begin=Const(value=begin), end=Const(value=end), mark="unroll"):
-                total += max(0, int(end) - int(begin)) * _size(stmt.body)
-            case For():
-                total += 1 + _size(stmt.body)
-            case If():
-                total += 1 + _size(stmt.then) + _size(stmt.otherwise)
-            case _:
-                total += 1
-    return total

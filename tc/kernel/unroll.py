@@ -162,7 +162,7 @@ class _Copier:
             case Const(value=first), Const(value=last) if last <= first:
                 return []
             case Const(value=first), Const(value=last) if stmt.mark == "unroll":
-                if self.size(stmt) <= self.limit:
+                if unrolled_size(stmt, self.sizes) <= self.limit:
                     return [
                         copied
                         for i in range(int(first), int(last))
@@ -190,23 +190,36 @@ class _Copier:
         )
         return [If(condition, then, otherwise)] if then or otherwise else []
 
-    def size(self, stmt: Stmt) -> int:
-        """The statements that one becomes; beyond the limit where a loop in it stays."""
-        known = self.sizes.get(id(stmt))
-        if known is None:
-            known = self.sizes[id(stmt)] = self._size(stmt)
-        return known
 
-    def _size(self, stmt: Stmt) -> int:
-        match stmt:
-            case For(begin=Const(value=first), end=Const(value=last), mark="unroll"):
-                return sum(map(self.size, stmt.body)) * max(0, int(last) - int(first))
-            case For():
-                return 1 + sum(map(self.size, stmt.body))
-            case If():
-                return 1 + sum(map(self.size, (*stmt.then, *stmt.otherwise)))
-            case _:
-                return 1
+def unrolled_size(stmt: Stmt, known: dict[int, int]) -> int:
+    """The statements that one becomes when all marked loops in it are unrolled; `known` keeps that
+    by the identity of the statement.
+
+    >>> from tc.dtypes import BOOL, INT64
+    >>> stmt = Comment("two")
+    >>> loop = For("i", Const(0, INT64), Const(3, INT64), (stmt, stmt), mark="unroll")
+    >>> unrolled_size(loop, {}), unrolled_size(If(Const(True, BOOL), (loop,)), {})
+    (6, 7)
+    """
+    size = known.get(id(stmt))
+    if size is None:
+        size = known[id(stmt)] = _size(stmt, known)
+    return size
+
+
+def _size(stmt: Stmt, known: dict[int, int]) -> int:
+    def total(stmts: tuple[Stmt, ...]) -> int:
+        return sum(unrolled_size(each, known) for each in stmts)
+
+    match stmt:
+        case For(begin=Const(value=first), end=Const(value=last), body=body, mark="unroll"):
+            return total(body) * max(0, int(last) - int(first))
+        case For(body=body):
+            return 1 + total(body)
+        case If(then=then, otherwise=otherwise):
+            return 1 + total(then) + total(otherwise)
+        case _:
+            return 1
 
 
 def _masked_store(stmt: Store, scope: _Scope) -> list[Stmt]:

@@ -27,8 +27,7 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.prefetch_copies import PART, WORK, prefetch_copies
-from tc.kernel.printer import statement_lines
-from tc.kernel.verify import verify
+from tests.kernel.hinted import hints_of
 from tests.support.kernels import Array, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
@@ -79,23 +78,7 @@ def kernel_of(*body: Stmt, width: int = WIDTH, sums: int = 2 * WORK) -> Kernel:
 
 
 def hints(kernel: Kernel, cache: int = CACHE) -> list[str]:
-    """The hints, each behind the variable of its loop; all else stays."""
-    verify(kernel)
-    found = prefetch_copies(kernel, cache)
-    verify(found)
-    before, after = ([*lines(each)] for each in (kernel, found))
-    assert [line for line in after if not line.startswith("prefetch")] == before
-    made, variable = [], ""
-    for line in after:
-        if " in " in line:
-            variable = line.split(" in ")[0].split()[-1]
-        if line.startswith("prefetch"):
-            made.append(f"{variable}: {line.removeprefix('prefetch ')}")
-    return made
-
-
-def lines(kernel: Kernel) -> list[str]:
-    return [line.strip() for s in kernel.regions[0] for line in statement_lines(s)]
+    return hints_of(kernel, lambda each: prefetch_copies(each, cache))
 
 
 HINT = "k: x[b + 1, 0, k * 16]"

@@ -8,8 +8,8 @@ from tc.dtypes import FLOAT32, INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Const, Expr, For, Kernel, Let, Set, Store, Var
 from tc.kernel.prefetch_outputs import BURST, FEWEST, MOST, PART, WORK, prefetch_outputs
-from tc.kernel.printer import statement_lines
 from tc.kernel.verify import verify
+from tests.kernel.hinted import lines
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import ramp
 
@@ -44,10 +44,6 @@ def hints(kernel: Kernel, cache: int | None = None) -> list[str]:
     made = [line for line in after if line.startswith(("prefetch", "let part"))]
     assert [line for line in after if line not in made] == before
     return made
-
-
-def lines(kernel: Kernel) -> list[str]:
-    return [line.strip() for s in kernel.regions[0] for line in statement_lines(s)]
 
 
 def test_each_iteration_of_the_long_loop_asks_for_its_part() -> None:

@@ -27,8 +27,7 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.prefetch_sweeps import LONG, PART, WORK, prefetch_sweeps
-from tc.kernel.printer import statement_lines
-from tc.kernel.verify import verify
+from tests.kernel.hinted import hints_of
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
@@ -82,23 +81,7 @@ def kernel_of(*body: Stmt, columns: int = COLUMNS) -> Kernel:
 
 
 def hints(kernel: Kernel, cache: int = CACHE) -> list[str]:
-    """The hints, each behind the variable of its loop; all else stays."""
-    verify(kernel)
-    found = prefetch_sweeps(kernel, cache)
-    verify(found)
-    before, after = ([*lines(each)] for each in (kernel, found))
-    assert [line for line in after if not line.startswith("prefetch")] == before
-    made, variable = [], ""
-    for line in after:
-        if " in " in line:
-            variable = line.split(" in ")[0].split()[-1]
-        if line.startswith("prefetch"):
-            made.append(f"{variable}: {line.removeprefix('prefetch ')}")
-    return made
-
-
-def lines(kernel: Kernel) -> list[str]:
-    return [line.strip() for s in kernel.regions[0] for line in statement_lines(s)]
+    return hints_of(kernel, lambda each: prefetch_sweeps(each, cache))
 
 
 INPUT, OUTPUT = "j: x[n + 1, j * 16]", "j: o[n, j * 16]"
