@@ -3,8 +3,15 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+FLOORS ?= $(VENV)-floors
+# How pytest shares the tests between processes; `make test PARALLEL=` runs them in one.
+PARALLEL ?= --numprocesses 2 --dist loadfile
 
-.PHONY: demo test lint types layers check bench accept clean
+# How long `make fuzz` and `make soak` go on, and in which sequence of programs.
+MINUTES ?= 10
+SEED    ?= $(shell date +%s)
+
+.PHONY: demo test floors fuzz soak lint types layers check bench accept changelog clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -16,7 +23,26 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m bench.demo
 
 test: $(VENV)/.installed
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q $(PARALLEL)
+
+# A small part of the tests with the oldest versions of what tc needs.
+$(FLOORS)/.installed: tests/floors.txt
+	$(PYTHON) -m venv $(FLOORS)
+	$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+floors: $(FLOORS)/.installed
+	PYTHONPATH=. $(FLOORS)/bin/python -m pytest -q -p no:cacheprovider tests/test_programs.py \
+		-k 'not preset' spec/types.md spec/functions.md spec/ranges.md spec/api.md spec/rules.md
+
+# generated programs against the interpreter; what fails is shrunk into build/fuzz
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz --programs 1000000 --minutes $(MINUTES) --seed $(SEED) \
+		--log build/fuzz/log.jsonl --found build/fuzz
+
+# processes, threads, forks, kills, signals and full disks on one directory of kernels
+soak: $(VENV)/.installed
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --log build/soak/log.txt
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -31,12 +57,16 @@ layers: $(VENV)/.installed
 check: lint types layers
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m bench.compile_time
+	$(BIN)/python -m bench.compile_time | tee bench/results/compile_time.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	$(BIN)/python -m bench.cpu --runs 3 --save
 
 accept: $(VENV)/.installed
 	$(BIN)/python -m pytest -q tests --accept
 
+# The fragments of changelog.d become the section of a release: make changelog VERSION=1.2.3
+changelog: $(VENV)/.installed
+	$(BIN)/towncrier build --yes --version $(VERSION)
+
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

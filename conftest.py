@@ -1,4 +1,5 @@
-"""No test reads or writes the kernels that the developer keeps on disk.
+"""No test reads or writes the kernels that the developer keeps on disk, and none passes because
+plain code stands in where tc is at fault.
 
 The tests of the cache itself turn it on, with a directory of their own; processes that tests
 start have one of this session.
@@ -18,6 +19,9 @@ DIRECTORY = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["TC_STRICT"] = "1"
+    for variable in ("TC_CACHE_DIR", "TC_THREADS"):
+        os.environ.pop(variable, None)
     config.stash[DIRECTORY] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tc-tests-")
 
 

@@ -3,7 +3,8 @@
 Each library runs in its own process and is stopped while another is timed; rounds alternate
 between them. Every output is checked against float64. The machine's limits are measured in the
 same run. `--kernels softmax --peers numpy,torch,tc` takes part of it; `--runs 3` measures three
-times with fresh processes and takes medians.
+times with fresh processes and takes medians. `--tables-of FILE.json` measures nothing: it makes the
+tables of what was recorded anew.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from bench import cpu_machine
 from bench.cpu_kernels.kernel import Kernel
-from bench.cpu_kernels.table import select
+from bench.cpu_kernels.table import BY_NAME, select
 from bench.cpu_limits import Limits
 from bench.cpu_measure import Settings, Timing, measure
 from bench.cpu_report import (
@@ -60,6 +62,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--wait", type=float, default=0.0, help="seconds before a busy turn")
     parser.add_argument("--niceness", type=int, default=0, help="of a peer in its turn")
     parser.add_argument("--out", type=Path, help="where to write .json and .md; else nowhere")
+    parser.add_argument(
+        "--tables-of", type=Path, metavar="FILE", help="make the tables of recorded data anew"
+    )
     parser.add_argument("--save", action="store_true", help="write into bench/results")
     chosen = parser.parse_args(given)
     unknown = [name for name in words(chosen.peers) if name not in PEERS]
@@ -115,8 +120,8 @@ def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Li
     parts = [
         heading,
         limits_text(limits),
-        "`ratio` is the fastest peer's time over tc's; `of limit` the machine's least time over "
-        "tc's and over the fastest peer's.",
+        "`ratio` is the fastest peer's time over tc's, both as printed; `of limit` the machine's "
+        "least time over tc's and over the fastest peer's.",
         table(rows, names, "github"),
         summary(rows),
         failures_text(rows),
@@ -124,8 +129,30 @@ def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Li
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def tables_of(path: Path, *, least: bool = False) -> None:
+    """Reads recorded data, and writes it and its tables by what is printed now."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    runs = {
+        record["kernel"]: [{n: Timing(**t) for n, t in run.items()} for run in record["runs"]]
+        for record in data["kernels"]
+    }
+    limits = Limits(**data["limits"])
+    rows = [row_of(BY_NAME[name], of, limits, least=least) for name, of in runs.items()]
+    data["kernels"] = as_json(rows, runs)
+    names = list(dict.fromkeys(name for of in runs.values() for run in of for name in run))
+    write(path, data, markdown(rows, names, cpu_machine.one_line(data["machine"]), limits))
+
+
+def write(path: Path, data: dict[str, Any], text: str) -> None:
+    path.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+
+
 def main(given: Sequence[str] | None = None) -> None:
     chosen = arguments_of(given)
+    if chosen.tables_of is not None:
+        tables_of(chosen.tables_of, least=chosen.least)
+        return
     kernels, names = select(words(chosen.kernels)), words(chosen.peers)
     rounds = min(chosen.rounds, 3) if chosen.quick else chosen.rounds
     settings = Settings(chosen.threads, rounds, patience=chosen.wait, niceness=chosen.niceness)
@@ -149,9 +176,7 @@ def main(given: Sequence[str] | None = None) -> None:
             "limits": asdict(limits),
             "kernels": as_json(rows, runs),
         }
-        out.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        text = markdown(rows, names, heading, limits)
-        out.with_suffix(".md").write_text(text, encoding="utf-8")
+        write(out, data, markdown(rows, names, heading, limits))
 
 
 if __name__ == "__main__":

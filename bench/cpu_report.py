@@ -26,15 +26,11 @@ Run = Mapping[str, Timing]
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel over all runs: seconds and the ratio are medians over them.
-
-    `ratio` is the time of the run's fastest peer over tc's, `least` the least time that the
-    machine allows.
-    """
+    """A kernel over all runs: seconds are medians over them, `least` is the least time that the
+    machine allows."""
 
     kernel: Kernel
     seconds: Mapping[str, float]
-    ratio: float | None
     least: float
     reasons: Mapping[str, str]
     forms: Mapping[str, str]
@@ -42,6 +38,11 @@ class Row:
     @property
     def subject(self) -> float | None:
         return self.seconds.get(SUBJECT)
+
+    @property
+    def ratio(self) -> float | None:
+        """The fastest peer's time over tc's: of the times that stand beside it."""
+        return ratio_of(self.seconds)
 
     @property
     def fastest(self) -> str:
@@ -103,14 +104,12 @@ def row_of(kernel: Kernel, runs: Sequence[Run], limits: Limits, *, least: bool =
         for name in names
         if any(name in run for run in per_run)
     }
-    ratios = [ratio for run in per_run if (ratio := ratio_of(run)) is not None]
     allowed = limits.seconds(
         flops=kernel.flops, read=kernel.bytes_read, written=kernel.bytes_written
     )
     return Row(
         kernel,
         seconds,
-        statistics.median(ratios) if ratios else None,
         allowed,
         {n: t.reason for run in runs for n, t in run.items() if t.reason},
         {n: t.form for n, t in runs[-1].items() if t.form},
@@ -144,8 +143,16 @@ def table(rows: Sequence[Row], peers: Sequence[str], form: str = "simple") -> st
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """What is asked of the listed kernels, and what was reached; primes and extras apart."""
+    """The mean over the whole table; then what is asked of the listed kernels and what was reached,
+    primes and extras apart."""
+    every = {row.kernel.name: row.ratio for row in rows if row.ratio is not None}
     lines = []
+    if every:
+        worst = min(every, key=lambda name: every[name])
+        lines.append(
+            f"all: geometric mean {geometric_mean(list(every.values())):.3f} over {len(every)} "
+            f"kernels, least {every[worst]:.2f} ({worst})"
+        )
     for group in dict.fromkeys(group_of(row.kernel) for row in rows):
         members = [row for row in rows if group_of(row.kernel) == group]
         ratios = {row.kernel.name: row.ratio for row in members if row.ratio is not None}

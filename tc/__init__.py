@@ -11,8 +11,9 @@ Public names are loaded when first used, so that `import tc` is fast.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tc.uninterrupted import load
 
 if TYPE_CHECKING:
     from tc import cache
@@ -40,18 +41,22 @@ if TYPE_CHECKING:
         TCError,
         TCWarning,
     )
-    from tc.options import MappingOptions, Options, ScheduleOptions
+    from tc.explanation import Explanation
+    from tc.options import PRESETS, MappingOptions, Options, ScheduleOptions
     from tc.source import Source
+    from tc.threads import get_threads, set_threads
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "PRESETS",
     "AccessError",
     "BackendError",
     "CheckError",
     "Compiled",
     "Definitions",
     "Device",
+    "Explanation",
     "InputError",
     "InternalError",
     "KernelText",
@@ -71,7 +76,9 @@ __all__ = [
     "emit",
     "error_bound",
     "explain",
+    "get_threads",
     "interpret",
+    "set_threads",
 ]
 
 _HOMES = {
@@ -80,8 +87,10 @@ _HOMES = {
     "tc.compiled": ("Compiled", "TensorInfo"),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "tc.device": ("Device",),
-    "tc.options": ("MappingOptions", "Options", "ScheduleOptions"),
+    "tc.explanation": ("Explanation",),
+    "tc.options": ("PRESETS", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.source": ("Source",),
+    "tc.threads": ("get_threads", "set_threads"),
 }
 _MODULES = ("backends", "cache")  # the first can be called
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -89,10 +98,10 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"tc.{name}")
+        return load(f"tc.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'tc' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(load(_HOME[name]), name)
     globals()[name] = value
     return value
 

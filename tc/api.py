@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.arguments import bind_collection, read_inputs, signature_of
+from tc.arguments import bind_call, read_inputs, signature_of
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
 from tc.compiled import Compiled, check_initial, sizes_of_arrays, warn_doubts
@@ -15,43 +17,58 @@ from tc.device import Device
 from tc.errors import BackendError, InputError
 from tc.explanation import Explanation, check_stage
 from tc.options import Options
+from tc.origins import source_of
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.semantics.bound import error_bound as bound_of_shaped
 from tc.semantics.program import Program
 from tc.semantics.suggest import nearest
-from tc.sizes import resolve_sizes
+from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import Source
 from tc.specialisation import out_of_memory, start_doubts
 
+Text: TypeAlias = str | os.PathLike[str] | Source
+_Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
+"""Inputs and sizes as they are given: one by one, and by keyword."""
+
 
 def interpret(
-    src: str | Source, inputs: object, *, entry: str | None = None, outputs: object = None
+    src: Text,
+    /,
+    *inputs: Any,
+    entry: str | None = None,
+    outputs: object = None,
+    **named: Any,
 ) -> Any:
     """Runs a tensor comprehension by the reference interpreter: slow, checked, always right.
 
-    `inputs` is a sequence or a dict by name of arrays and, for rank 0, Python numbers; `outputs`
-    is as for `tc.Compiled`. Returns one array, or a named tuple of several, of the inputs' kind.
-    `entry` names the def to run where there are several; `src` is the text, or a `tc.Source` so
-    that errors show its file name.
+    Inputs are arrays and, for rank 0, numbers: one by one or by keyword, as for `tc.Compiled`, or
+    all in one sequence or dict by name; `outputs` is as there. Returns one array, or a named tuple
+    of several, of the inputs' kind. `entry` names the def to run where there are several; `src` is
+    the text, the `pathlib.Path` of a file with it, or a `tc.Source`, whose name errors show.
 
     Raises ParseError, CheckError, InputError, RangeError, and AccessError for a read that leaves
     its tensor (G7), always before any array of the caller's is touched.
 
     >>> import numpy as np
+    >>> import tc
     >>> a, x = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(3, np.float32)
-    >>> interpret("def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }", [a, x])
+    >>> tc.interpret("def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }", [a, x])
     array([ 3., 12.], dtype=float32)
     """
     program = _program(src, entry)
     function = Compiled(program, "interpret", None, None)
     warn_doubts(program.doubts, 2)
-    values = bind_collection(function.signature, inputs)
-    return function.call(values, outputs)
+    return function.call(bind_call(function.signature, inputs, named), outputs)
 
 
 def error_bound(
-    src: str | Source, inputs: object, *, entry: str | None = None, outputs: object = None
+    src: Text,
+    /,
+    *inputs: Any,
+    entry: str | None = None,
+    outputs: object = None,
+    **named: Any,
 ) -> Any:
     """How far a result may be from the exact one in whatever order it was computed (R5).
 
@@ -60,13 +77,14 @@ def error_bound(
     from the interpreter's by at most this much, element by element.
 
     >>> import numpy as np
+    >>> import tc
     >>> x = np.ones(1000, np.float32)
-    >>> float(error_bound("def sum(float(N) x) -> (s) { s +=! x(i) }", [x])) < 1e-1
+    >>> float(tc.error_bound("def sum(float(N) x) -> (s) { s +=! x(i) }", [x])) < 1e-1
     True
     """
     program = _program(src, entry)
     signature = signature_of(program)
-    values = bind_collection(signature, inputs)
+    values = bind_call(signature, inputs, named)
     views, family, like, _ = read_inputs(signature, values)
     targets: dict[str, np.ndarray] = {}
     if outputs is not None:
@@ -86,7 +104,7 @@ def error_bound(
 
 
 def compile(
-    src: str | Source,
+    src: Text,
     *,
     entry: str | None = None,
     backend: str = "numba",
@@ -95,14 +113,16 @@ def compile(
 ) -> Compiled:
     """A def of a text as a function of arrays.
 
-    The text is parsed and checked now, and compiled when first called with new sizes. `check`
+    `src` is the text, the `pathlib.Path` of a file with it, or a `tc.Source`. It is parsed and
+    checked now, and compiled when first called with new sizes. `check`
     says whether reads that may leave their tensor, and integer divisions, are tested (G7): None is
     the backend's default, which is on for CPUs. `backend` is one of `tc.backends()`.
 
     Raises ParseError, CheckError, and BackendError for a backend that there is not.
 
     >>> import numpy as np
-    >>> mm = compile(
+    >>> import tc
+    >>> mm = tc.compile(
     ...     "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
     ...     backend="interpret")
     >>> mm(np.ones((2, 3), np.float32), B=np.ones((3, 2), np.float32))
@@ -165,7 +185,7 @@ class Definitions:
 
 
 def define(
-    src: str | Source,
+    src: Text,
     *,
     backend: str = "numba",
     options: Options | None = None,
@@ -176,7 +196,8 @@ def define(
     Takes what `compile` takes, and raises the same.
 
     >>> import numpy as np
-    >>> m = define('''
+    >>> import tc
+    >>> m = tc.define('''
     ...     def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }
     ...     def 2sum(float(N) x) -> (s) { s +=! 2 * x(i) }
     ... ''', backend="interpret")
@@ -194,56 +215,61 @@ def define(
 
 
 def emit(
-    src: str | Source,
-    inputs_or_sizes: object,
-    *,
+    src: Text,
+    /,
+    *inputs_or_sizes: Any,
     entry: str | None = None,
     backend: str = "c",
     options: Options | None = None,
     check: bool = False,
     device: Device | None = None,
+    **named: Any,
 ) -> KernelText:
     """The code for one set of sizes in a backend's language, without running a compiler.
 
-    `inputs_or_sizes` is a sequence with an array, a number or a shape as a tuple per input, or a
-    dict by name of such inputs and of sizes; what follows from the others may be left out, and
-    without an array an input is row-major. `str` of the result is the code, for outputs that
+    Inputs and sizes are given one by one and by keyword, as for `tc.Compiled`, or in one sequence
+    or dict by name: an array, a number or a shape as a tuple for an input, an integer for a size.
+    By name, what follows from the others may be left out; without an array an input is row-major.
+    `str` of the result is the code, for outputs that
     start fresh; with `check` it tests what `compile` tests. `device` is the processor that it is
     for, by default this one.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
-    >>> print(emit(mv, {"M": 2, "K": 3}))  # doctest: +ELLIPSIS
+    >>> import tc
+    >>> print(tc.emit(mv, M=2, K=3))  # doctest: +ELLIPSIS
     /...
     """
     found = registry.get(backend)
     if not isinstance(found, Backend):
         raise _runs_text(backend)
-    stages = _trace(src, inputs_or_sizes, entry, found, options, check, device)
+    stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
     warn_doubts((*stages.program.doubts, *stages.shaped.doubts), 2)
     return stages.text
 
 
 def explain(
-    src: str | Source,
-    inputs_or_sizes: object,
-    *,
+    src: Text,
+    /,
+    *inputs_or_sizes: Any,
     entry: str | None = None,
     stage: str | None = None,
     backend: str = "numba",
     options: Options | None = None,
     check: bool | None = None,
     device: Device | None = None,
+    **named: Any,
 ) -> Explanation:
     """What tc makes of a program at given sizes; `str` of the result is the explanation.
 
-    `inputs_or_sizes` and `device` are as for `emit`, `backend`, `options` and `check` as for
+    Inputs and sizes, and `device`, are as for `emit`, `backend`, `options` and `check` as for
     `compile`. The text shows the kind and range of each variable and the accesses that fixed it,
     shapes and dtypes, preconditions (G6), operations and bytes; then the schedule, how it was
     mapped to the processor, and how fast that can be. With `stage` it shows one stage of the
     compiler, or "all"; `stages` of the result has them by name.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
-    >>> explanation = explain(mv, {"M": 2, "K": 3})
+    >>> import tc
+    >>> explanation = tc.explain(mv, M=2, K=3)
     >>> explanation.total.operations
     12
     >>> list(explanation.stages)  # doctest: +NORMALIZE_WHITESPACE
@@ -254,12 +280,12 @@ def explain(
     found = registry.get(backend)
     if isinstance(found, Backend):
         check = found.checks_by_default if check is None else check
-        stages = _trace(src, inputs_or_sizes, entry, found, options, check, device)
+        stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
         return Explanation(stages.shaped, stages, stage)
     if stage not in (None, "ranges", "all"):
         raise _runs_text(backend)
     program = _program(src, entry)
-    shaped = shape_program(program, resolve_sizes(program, inputs_or_sizes))
+    shaped = shape_program(program, _sizes(program, (inputs_or_sizes, named)))
     return Explanation(shaped, stage=stage)
 
 
@@ -270,9 +296,13 @@ def _runs_text(backend: str) -> BackendError:
     )
 
 
+def _sizes(program: Program, given: _Given) -> CallSizes:
+    return resolve_sizes(program, as_collection(signature_of(program), *given))
+
+
 def _trace(
-    src: str | Source,
-    inputs_or_sizes: object,
+    src: Text,
+    given: _Given,
     entry: str | None,
     backend: Backend,
     options: Options | None,
@@ -288,7 +318,7 @@ def _trace(
     return trace(
         _source(src),
         entry,
-        lambda program: resolve_sizes(program, inputs_or_sizes),
+        lambda program: _sizes(program, given),
         backend,
         _options(options),
         check=check,
@@ -300,11 +330,26 @@ def _source(src: object) -> Source:
     if isinstance(src, Source):
         return src
     if isinstance(src, str):
-        return Source(src)
+        return source_of(src)
+    if isinstance(src, os.PathLike):
+        return _read(os.fspath(src))
     raise InputError(
-        f"the program is text, or a tc.Source, and not of type {type(src).__name__}",
-        repair='tc.Source(Path("f.tc").read_text(), "f.tc")',
+        "the program is text, the path of a file with it, or a tc.Source, and not of type "
+        f"{type(src).__name__}",
+        repair='pathlib.Path("f.tc")',
     )
+
+
+def _read(path: str | bytes) -> Source:
+    name = os.fsdecode(path)
+    try:
+        return Source(Path(name).read_text(encoding="utf-8"), name)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is no text in UTF-8: byte {error.start} is {error.object[error.start]}"
+        ) from error
 
 
 def _program(src: object, entry: str | None) -> Program:

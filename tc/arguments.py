@@ -13,11 +13,12 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from tc.arrays import NUMPY, Family, Refusal, family_of, same_family
-from tc.dtypes import BOOL, INT64, UINT64, DType
+from tc.arrays import NUMPY, family_of
+from tc.dtypes import BOOL, DTYPES, INT64, UINT64, DType
 from tc.errors import InputError
+from tc.families import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
-from tc.semantics.suggest import counted, nearest
+from tc.semantics.suggest import closest, counted
 from tc.source import Span
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -128,12 +129,7 @@ def bind_inputs(
             raise _unknown_input(signature, name, order)
     for parameter in parameters[: len(inputs)]:
         if parameter.name in named:
-            raise fault(
-                signature,
-                parameter,
-                "is given twice, by place and by name",
-                signature.call_text(),
-            )
+            raise _given_twice(signature, parameter)
     missing = [p for p in parameters[len(inputs) :] if p.name not in named]
     if missing:
         raise InputError(
@@ -146,16 +142,37 @@ def bind_inputs(
     return (*inputs, *(named[name] for name in order[len(inputs) :]))
 
 
-def bind_collection(signature: Signature, inputs: object) -> tuple[Any, ...]:
-    """The inputs in order, from a sequence or a mapping by name."""
-    if isinstance(inputs, Mapping):
-        return bind_inputs(signature, (), inputs)
-    if is_sequence(inputs):
-        return bind_inputs(signature, inputs, {})
-    raise InputError(
-        f"{signature.name}: the inputs come as a list, a tuple or a dict by name, and not as "
-        f"{type(inputs).__name__}",
-        repair=f"[{', '.join(p.name for p in signature.inputs)}]",
+def bind_call(
+    signature: Signature, inputs: tuple[Any, ...], named: Mapping[Any, Any]
+) -> tuple[Any, ...]:
+    """The inputs in order: given one by one and by name, or as one collection of them."""
+    if len(inputs) == 1 and is_collection(signature, inputs[0]):
+        only = inputs[0]
+        if not isinstance(only, Mapping):
+            return bind_inputs(signature, only, named)
+        for parameter in signature.inputs:
+            if parameter.name in only and parameter.name in named:
+                raise _given_twice(signature, parameter)
+        return bind_inputs(signature, (), {**only, **named})
+    return bind_inputs(signature, inputs, named)
+
+
+def is_collection(signature: Signature, value: object) -> bool:
+    """Whether the only positional value of a call stands for all inputs: a mapping by name, or a
+    sequence of as many as there are. With one input, a tuple of integers is its shape."""
+    if isinstance(value, Mapping):
+        return True
+    if not is_sequence(value):
+        return False
+    if len(signature.inputs) != 1:
+        return True
+    is_shape = isinstance(value, tuple) and all(isinstance(n, int | np.integer) for n in value)
+    return len(value) == 1 and not (is_shape and signature.inputs[0].rank == 1)
+
+
+def _given_twice(signature: Signature, parameter: Parameter) -> InputError:
+    return fault(
+        signature, parameter, "is given twice, by place and by name", signature.call_text()
     )
 
 
@@ -184,7 +201,7 @@ def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
         else:
             found, view = view_of(signature, parameter, value)
         if view.dtype != parameter.numpy or view.ndim != parameter.rank:
-            raise wrong_type(signature, parameter, view, found)
+            view = read_other(signature, parameter, view, found)
         if family is None:
             family, like, first = found, value, parameter
         elif found is not family and first is not None and not same_family(found, family):
@@ -200,8 +217,11 @@ def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
     return views, family or NUMPY, like, tuple(key)
 
 
-def view_of(signature: Signature, parameter: Parameter, value: Any) -> tuple[Family, Array]:
-    """The family of an array of any library, and a numpy array on the same memory."""
+def view_of(
+    signature: Signature, parameter: Parameter, value: Any, *, measured: bool = False
+) -> tuple[Family, Array]:
+    """The family of an array of any library, and a numpy array on the same memory; `measured`
+    where nothing but its shape, strides and dtype are read."""
     if isinstance(value, NUMBERS):
         raise fault(
             signature,
@@ -212,7 +232,7 @@ def view_of(signature: Signature, parameter: Parameter, value: Any) -> tuple[Fam
         )
     try:
         family = family_of(value)
-        return family, family.view(value)
+        return family, family.measure(value) if measured else family.view(value)
     except Refusal as refusal:
         if parameter.rank == 0 and not hasattr(value, "shape"):
             cause = f"is of type {type(value).__name__}, but {parameter.text} asks for a number"
@@ -220,18 +240,25 @@ def view_of(signature: Signature, parameter: Parameter, value: Any) -> tuple[Fam
         raise fault(signature, parameter, refusal.cause, refusal.repair) from None
 
 
-def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array:
-    """A number as an array of rank 0 of the declared type (Y3).
+def read_other(signature: Signature, parameter: Parameter, view: Array, family: Family) -> Array:
+    """An array of rank 0 of another type than declared, as the number that it holds."""
+    if parameter.rank == view.ndim == 0 and view.dtype.kind in _NUMERIC:
+        return read_number(signature, parameter, view[()])
+    raise wrong_type(signature, parameter, view, family)
 
-    Python's numbers are converted where nothing is lost but the digits that a float has not;
-    numpy's scalars have a type already, which must be the declared one.
-    """
+
+def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array:
+    """A number, Python's or numpy's, as an array of rank 0 of the declared type (Y3); converted
+    where nothing is lost but the digits that a float has not."""
     dtype = parameter.dtype
     if isinstance(value, np.generic):
-        if value.dtype != parameter.numpy:
+        if value.dtype == parameter.numpy:
+            return np.array(value, parameter.numpy)
+        if value.dtype.kind not in _NUMERIC:
             cause = f"has dtype {value.dtype}, but {parameter.text} asks for {dtype}"
-            raise fault(signature, parameter, cause, "np.{dtype}({name})", "Y3")
-    elif dtype.is_float:
+            raise fault(signature, parameter, cause, None, "Y3")
+        value = float(value) if value.dtype.kind == "f" else value.item()
+    if dtype.is_float:
         if not _fits_float(value, dtype):
             cause = f"is {short(value)}, which {dtype} cannot hold"
             raise fault(signature, parameter, cause, "declare a wider type, or scale {name}", "Y3")
@@ -267,6 +294,7 @@ def _fits_integer(value: int, dtype: DType) -> bool:
     return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
+_NUMERIC = "biuf"
 _LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32", "float64")}
 
 
@@ -300,13 +328,35 @@ def wrong_type(
             parameter,
             f"has rank {view.ndim} and shape {view.shape}, but {parameter.text} asks for "
             f"rank {parameter.rank}",
-            f"{{name}}.reshape(({parameter.dims}))",
+            _ranked(view.shape, parameter),
         )
     if view.dtype.newbyteorder("=") == parameter.numpy:
         cause = f"has dtype {view.dtype.str}, which is not in this machine's byte order"
         return fault(signature, parameter, cause, family.cast, "Y3")
     cause = f"has dtype {_dtype_text(view.dtype)}, but {parameter.text} asks for {parameter.dtype}"
+    if view.dtype.name in DTYPES and view.ndim == parameter.rank:
+        dims = f"({parameter.dims})" if parameter.dims else ""
+        declared = f"{view.dtype.name}{dims} {parameter.name}"
+        cause += f"; a parameter for it is written {declared}"
     return fault(signature, parameter, cause, family.cast, "Y3")
+
+
+def _ranked(shape: tuple[int, ...], parameter: Parameter) -> str | None:
+    """What gives an array of this shape the declared rank; where more than dimensions of size 1
+    would have to go, a part of it."""
+    rank, extra = parameter.rank, len(shape) - parameter.rank
+    if extra < 0:
+        row = f"{{name}}.reshape({(1,) * -extra + shape})"
+        if (len(shape), rank) == (1, 2):
+            return f"{row} for one row, {{name}}.reshape({(*shape, 1)}) for one column"
+        return row
+    ones = [axis for axis, size in enumerate(shape) if size == 1]
+    if len(ones) >= extra:
+        kept = [size for axis, size in enumerate(shape) if axis not in ones[:extra]]
+        return f"{{name}}.reshape({tuple(kept)})"
+    if 0 in shape[:extra]:
+        return None
+    return f"{{name}}[{', '.join('0' * extra)}] for one part of it"
 
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:
@@ -325,7 +375,16 @@ def _unknown_input(signature: Signature, name: object, order: list[str]) -> Inpu
             f"{signature.name}: {name} is a size, which follows from the shapes of the inputs",
             repair=signature.call_text(),
         )
-    close = nearest(name, order)
+    outputs = [p.name for p in signature.outputs]
+    if name in ("out", "output", *outputs):
+        given = name if name in outputs else outputs[0]
+        value = given if len(outputs) == 1 else f'{{"{given}": {given}}}'
+        return InputError(
+            f"{signature.name} has no input {name!r}; arrays to write to are passed as outputs=",
+            rule="R4",
+            repair=f"{signature.call_text()[:-1]}{', ' if order else ''}outputs={value})",
+        )
+    close = closest(name, order)
     return InputError(
         f"{signature.name} has no input {name!r}; it takes {', '.join(order) or 'none'}",
         repair=f"{close}=..." if close else signature.call_text(),

@@ -12,11 +12,13 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from tc.families import Family, Refusal, first_line, type_name
+from tc.torch_tensors import torch_family, traced_by_torch
 
 DLPACK_CPU = 1
 DLPACK_DEVICES = {
@@ -25,44 +27,6 @@ DLPACK_DEVICES = {
 }  # fmt: skip
 JAX_ALIGNMENT = 64
 """Below this alignment jax copies what it is given."""
-
-
-class Refusal(Exception):
-    """An argument is no array that tc can read or write; the caller adds the parameter's name.
-
-    `cause` continues "A ...", `repair` has "{name}" where the parameter's name belongs.
-    """
-
-    def __init__(self, cause: str, repair: str | None = None) -> None:
-        super().__init__(cause)
-        self.cause = cause
-        self.repair = repair
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """The arrays of one library.
-
-    `view` gives a numpy array on the same memory, `target` one that may be written to, and both
-    raise `Refusal`; `wrap` makes a fresh row-major numpy array, aligned to `alignment` bytes, an
-    array like its second argument; `touch` tells the library that an array is being written to;
-    `cast` is how its users write a change of dtype, `convert` how they take over an array, and
-    `fresh` how they make one.
-    """
-
-    name: str
-    view: Callable[[Any], np.ndarray]
-    target: Callable[[Any], np.ndarray]
-    wrap: Callable[[np.ndarray, Any], Any]
-    touch: Callable[[Any], None]
-    cast: str = "{name}.astype(np.{dtype})"
-    convert: str | None = "np.asarray({name})"
-    alignment: int = 1
-    fresh: str = "np.empty({shape}, np.{dtype})"
-
-
-def same_family(left: Family, right: Family) -> bool:
-    return left is right or left.name == right.name
 
 
 def family_of(array: object) -> Family:
@@ -78,13 +42,15 @@ def _family_of_type(kind: type) -> Family:
         raise Refusal("is a masked array, and its mask would be lost", "{name}.filled(0)")
     if issubclass(kind, np.ndarray):
         raise Refusal(
-            f"is of {_type_name(kind)}, a subclass of numpy's arrays that may mean more than its "
+            f"is of {type_name(kind)}, a subclass of numpy's arrays that may mean more than its "
             "numbers",
             "np.asarray({name})",
         )
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and issubclass(kind, getattr(torch, "Tensor", ())):
-        return _torch_family(torch, kind)
+        return torch_family(torch, kind)
+    if kind.__module__ == "torch.fx.proxy":
+        raise traced_by_torch()
     if jax is not None and hasattr(jax, "Array"):
         if issubclass(kind, jax.core.Tracer):
             raise Refusal(
@@ -95,7 +61,7 @@ def _family_of_type(kind: type) -> Family:
             return _jax_family(jax)
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         return _dlpack_family(kind)
-    raise Refusal(f"is of {_type_name(kind)}, which is no array", "np.asarray({name}, np.{dtype})")
+    raise Refusal(f"is of {type_name(kind)}, which is no array", "np.asarray({name}, np.{dtype})")
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> np.ndarray:
@@ -149,10 +115,6 @@ address: Callable[[np.ndarray], int] = _choose_address()
 """The address of element (0, ..., 0) of an array in bytes."""
 
 
-def _type_name(kind: type) -> str:
-    return f"type {kind.__name__}"
-
-
 def _same(array: np.ndarray) -> np.ndarray:
     return array
 
@@ -165,91 +127,7 @@ def _no_touch(_array: Any) -> None:
     return None
 
 
-NUMPY = Family("numpy", _same, _same, _wrap_numpy, _no_touch)
-
-
-# --- torch ------------------------------------------------------------------------------------
-
-
-def _torch_family(torch: Any, kind: type) -> Family:
-    if kind not in (torch.Tensor, torch.nn.Parameter):
-        raise Refusal(
-            f"is of {_type_name(kind)}, a subclass of torch's tensors",
-            "{name}.as_subclass(torch.Tensor)",
-        )
-    is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
-    increment = torch.autograd.graph.increment_version
-
-    def plain(tensor: Any) -> np.ndarray:
-        # a functional tensor has an address, with anything at all behind it
-        if is_functional(tensor):
-            raise Refusal("has no values: it is traced by torch.func.functionalize")
-        array: np.ndarray = (tensor.detach() if tensor.requires_grad else tensor).numpy()
-        return array
-
-    def view(tensor: Any) -> np.ndarray:
-        try:
-            return plain(tensor)
-        except Refusal:
-            raise
-        except Exception as error:
-            if _is_lazily_negated(tensor):
-                return plain(tensor.detach().resolve_neg())
-            raise _torch_refusal(torch, tensor, error) from error
-
-    def target(tensor: Any) -> np.ndarray:
-        if tensor.requires_grad:
-            raise Refusal(
-                "requires a gradient, which would not see that it is overwritten",
-                "{name}.detach()",
-            )
-        try:
-            return plain(tensor)
-        except Refusal:
-            raise
-        except Exception as error:
-            if _is_lazily_negated(tensor):
-                raise Refusal(
-                    "is a lazy negation of another tensor", "{name}.resolve_neg()"
-                ) from error
-            raise _torch_refusal(torch, tensor, error) from error
-
-    def wrap(array: np.ndarray, _like: Any) -> Any:
-        return torch.from_numpy(array)
-
-    cast = "{name}.to(torch.{dtype})"
-
-    return Family(
-        "torch",
-        view,
-        target,
-        wrap,
-        increment,
-        cast,
-        "torch.as_tensor({name})",
-        fresh="torch.empty({shape}, dtype=torch.{dtype})",
-    )
-
-
-def _is_lazily_negated(tensor: Any) -> bool:
-    """A real view of a conjugated tensor: the only negation that torch leaves to its readers."""
-    return bool(tensor.device.type == "cpu" and not tensor.is_complex() and tensor.is_neg())
-
-
-def _torch_refusal(torch: Any, tensor: Any, error: Exception) -> Refusal:
-    if tensor.device.type == "meta":
-        return Refusal("is a meta tensor, which has no values", "torch.empty_like({name}).cpu()")
-    if tensor.device.type != "cpu":
-        return Refusal(f"lies on device {tensor.device}", "{name}.cpu()")
-    if tensor.is_quantized:
-        return Refusal("is a quantized tensor", "{name}.dequantize()")
-    if tensor.layout != torch.strided:
-        layout = str(tensor.layout).removeprefix("torch.")
-        return Refusal(f"has the layout {layout}, which is not dense", "{name}.to_dense()")
-    if isinstance(error, TypeError):
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        return Refusal(f"has dtype {dtype}, which tc does not know", "{name}.to(torch.{dtype})")
-    return Refusal(f"cannot be read: {_first_line(error)}")
+NUMPY = Family("numpy", _same, _same, _wrap_numpy, _no_touch, _same)
 
 
 # --- jax --------------------------------------------------------------------------------------
@@ -267,7 +145,7 @@ def _jax_family(jax: Any) -> Family:
             if not deleted and not others:
                 return np.asarray(array)
         except Exception as error:
-            raise Refusal(f"cannot be read: {_first_line(error)}") from error
+            raise Refusal(f"cannot be read: {first_line(error)}") from error
         if deleted:
             raise Refusal("has been deleted, or donated to a function of jax")
         raise Refusal(
@@ -286,7 +164,7 @@ def _jax_family(jax: Any) -> Family:
 
     cast = '{name}.astype("{dtype}")'
     convert = "jax.numpy.asarray({name})"
-    return Family("jax", view, target, wrap, _no_touch, cast, convert, JAX_ALIGNMENT)
+    return Family("jax", view, target, wrap, _no_touch, view, cast, convert, JAX_ALIGNMENT)
 
 
 # --- everything else with __dlpack__ ----------------------------------------------------------
@@ -305,12 +183,18 @@ def _dlpack_family(kind: type) -> Family:
             device, number = array.__dlpack_device__()
             on_cpu, can_return = int(device) == DLPACK_CPU, importer(array) is not None
             if on_cpu and can_return:
-                return np.from_dlpack(array)
+                seen = np.from_dlpack(array)
+                if seen.size == 0 or not seen.flags.owndata:
+                    return seen
+                # of address 0, numpy makes an array with memory of its own, with anything in it
+                raise Refusal("has no memory: its address is 0")
+        except Refusal:
+            raise
         except Exception as error:
-            raise Refusal(f"cannot be read through DLPack: {_first_line(error)}") from error
+            raise Refusal(f"cannot be read through DLPack: {first_line(error)}") from error
         if on_cpu:
             raise Refusal(
-                f"is of {_type_name(kind)}, and {library} has no from_dlpack for the results",
+                f"is of {type_name(kind)}, and {library} has no from_dlpack for the results",
                 "np.from_dlpack({name})",
             )
         name = DLPACK_DEVICES.get(int(device), f"type {int(device)}")
@@ -319,8 +203,4 @@ def _dlpack_family(kind: type) -> Family:
     def wrap(array: np.ndarray, like: Any) -> Any:
         return importer(like)(array)
 
-    return Family(library, view, view, wrap, _no_touch, "{name}.astype({dtype})", None)
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return Family(library, view, view, wrap, _no_touch, view, "{name}.astype({dtype})", None)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from tc.uninterrupted import load
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Formula: TypeAlias = Callable[..., Array]
@@ -60,7 +61,7 @@ def scipy_special(name: str) -> Formula:
 @functools.cache
 def special() -> Any:
     """The module scipy.special; imported late because that takes a quarter of a second."""
-    return import_module("scipy.special")
+    return load("scipy.special")
 
 
 # --- exact arithmetic -------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 The directory is `kernels` in the user's cache directory (Linux: `~/.cache/tc/kernels`, or below
 `$XDG_CACHE_HOME`). An entry is machine code, which runs when it is loaded. So the directory has
 to belong to the user alone: where others could write to it, tc does without it, and says so once.
-What cannot be read or written for another reason, such as a full disk, is done without silently.
-Any number of processes may use one directory at once.
+Where there is no place for a directory, as without a home, tc says that once, too. Where something
+cannot be read or written for another reason, such as a full disk, tc goes on without it, and says
+nothing. Any number of processes may use one directory at once.
 
 >>> import tc
 >>> tc.cache.disable()  # this process neither reads nor writes entries from now on
@@ -19,7 +20,6 @@ import os
 import shlex
 import stat
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -35,6 +35,9 @@ from tc.errors import TCError, TCWarning, render
 LIMIT = 256_000_000
 """The default bound on the sizes of all entries together, in bytes."""
 
+VARIABLE = "TC_CACHE_DIR"
+"""The environment variable that names the directory."""
+
 _MAGIC = b"tc kernel 1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
@@ -42,11 +45,14 @@ _TEMPORARY = ".tmp"
 _ABANDONED = 3600.0  # seconds after which a temporary file has lost its writer
 _KEPT = 7 / 8  # of the limit, once the oldest entries have been removed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_HOMELESS = "~"  # where directories would be that depend on a home, without one
+_ELSEWHERE = f'tc.cache.enable("{"C:/tc-kernels" if os.name == "nt" else "/var/tmp/tc-kernels"}")'
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a directory is not used; `repair` is set where using it would be unsafe."""
+    """Why a directory is not used; `repair` is set where the user is told, once: where using it
+    would be unsafe, and where there is no place for one."""
 
     reason: str
     repair: str | None = None
@@ -82,8 +88,8 @@ class Store:
             return None
         path = self._path(key)
         try:
-            data = _opened(key, _read(path))
-        except OSError:
+            data = _opened(key, _read(path, max(self.limit, LIMIT)))
+        except (OSError, MemoryError):
             return None
         with contextlib.suppress(OSError):
             if data is None:
@@ -100,7 +106,12 @@ class Store:
         with contextlib.suppress(OSError):
             if self._usable(make=True):
                 self._make_room(len(content))
-                _write(self._path(key), content)
+                try:
+                    _write(self._path(key), content)
+                except FileNotFoundError:  # somebody has removed the directory
+                    self._checked = False
+                    if self._usable(make=True):
+                        _write(self._path(key), content)
 
     def remove(self, key: str) -> None:
         with contextlib.suppress(OSError):
@@ -130,8 +141,7 @@ class Store:
             if self._fault is None and not self.directory.is_dir():
                 if not make:
                     return False
-                _make(self.directory)
-                self._fault = find_fault(self.directory)
+                self._fault = _make(self.directory) or find_fault(self.directory)
             self._checked = True
             if self._fault is not None and self._fault.repair is not None:
                 cause = f"kernels are not kept on disk, as {self._fault.reason}"
@@ -175,15 +185,15 @@ class Store:
 
 _store: Store | None = None
 _enabled = True
+_lookups = (0, 0)
 _noted = threading.local()
 
 
 def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMIT) -> None:
     """Keeps kernels on disk from now on, as tc does unless told otherwise: in `directory`, or in
-    the user's cache directory, at most `limit` bytes."""
+    that which TC_CACHE_DIR names, or in the user's cache directory, at most `limit` bytes."""
     global _store, _enabled
-    chosen = _default() if directory is None else Path(directory).expanduser().absolute()
-    _store = Store(chosen, limit)
+    _store = Store(_default() if directory is None else _absolute(Path(directory)), limit)
     _enabled = True
 
 
@@ -203,7 +213,18 @@ def store() -> Store:
 
 def get(key: str) -> bytes | None:
     """The bytes kept under a key (see `digest`), if any."""
-    return store().get(key) if _enabled else None
+    global _lookups
+    if not _enabled:
+        return None
+    data = store().get(key)
+    found, missed = _lookups
+    _lookups = (found + (data is not None), missed + (data is None))
+    return data
+
+
+def lookups() -> tuple[int, int]:
+    """How many entries this process has asked for and found, and how many it has missed."""
+    return _lookups
 
 
 def put(key: str, data: bytes) -> None:
@@ -251,8 +272,11 @@ def code_version() -> str:
     root = os.path.dirname(__file__)
     texts = sorted(_texts(root))
     for path in texts:
-        with open(path, "rb", buffering=0) as file:
-            content = file.read()
+        try:
+            with open(path, "rb", buffering=0) as file:
+                content = file.read()
+        except OSError:  # removed meanwhile, as by an installer
+            return os.urandom(16).hex()
         total.update(b"%s %d " % (os.fsencode(path[len(root) :]), len(content)))
         total.update(content)
     # without texts, as in a zip file, nothing tells versions apart: every process has its own
@@ -272,7 +296,20 @@ def _texts(folder: str) -> Iterator[str]:
 
 
 def _default() -> Path:
-    return Path(platformdirs.user_cache_dir("tc", appauthor=False), "kernels")
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        return _absolute(Path(chosen))
+    try:
+        return Path(platformdirs.user_cache_dir("tc", appauthor=False), "kernels")
+    except (RuntimeError, OSError, KeyError):  # there is no home, and no such user
+        return Path(_HOMELESS, "tc", "kernels")
+
+
+def _absolute(directory: Path) -> Path:
+    try:
+        return directory.expanduser().absolute()
+    except (RuntimeError, OSError, KeyError):  # no home, or no working directory
+        return Path(_HOMELESS, directory)
 
 
 # --- the disk ---------------------------------------------------------------------------------
@@ -281,20 +318,20 @@ def _default() -> Path:
 def find_fault(directory: Path) -> Fault | None:
     """Why entries of a directory are not to be trusted, or None; it need not exist."""
     if not directory.is_absolute():  # what the user's cache directory is without a home
-        return Fault("this user has no home directory")
+        return Fault("this user has no home directory", _ELSEWHERE)
     try:
         return _find_intruder(Path(os.path.realpath(directory)))
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Fault(f"{directory} cannot be used ({error.strerror})")
+        return Fault(f"{directory} cannot be used ({error.strerror})", _ELSEWHERE)
 
 
 def _find_intruder(real: Path) -> Fault | None:
     """Whether anybody but the user, or root, can put files into a directory."""
     info = real.stat()
     if not stat.S_ISDIR(info.st_mode):
-        return Fault(f"{real} is no directory")
+        return Fault(f"{real} is no directory", _ELSEWHERE)
     if not hasattr(os, "geteuid"):  # Windows: the user's folders are the user's
         return None
     if info.st_uid != os.geteuid():
@@ -330,29 +367,45 @@ def _opened(key: str, content: bytes) -> bytes | None:
     return data if content == _sealed(key, data) else None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int) -> bytes:
     """A file of the user's own; nothing of anybody else's, which could have been put there while
-    nobody looked at the directory."""
-    with path.open("rb") as file:
+    nobody looked at the directory, and none of more than `most` bytes."""
+    with open(path, "rb", opener=_open) as file:
         info = os.fstat(file.fileno())
         if hasattr(os, "geteuid") and (info.st_uid != os.geteuid() or info.st_mode & _OTHERS):
+            return b""
+        if not stat.S_ISREG(info.st_mode) or info.st_size > most:
             return b""
         return file.read()
 
 
-def _make(directory: Path) -> None:
+def _open(path: str, flags: int) -> int:
+    """Opens a file, and does not wait for anybody to write to a pipe of that name."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _make(directory: Path) -> Fault | None:
+    """Makes a directory; the fault where that cannot be."""
     missing = [p for p in (directory, *directory.parents) if not os.path.exists(p)]
-    for path in reversed(missing):
-        path.mkdir(mode=0o700, exist_ok=True)
+    try:
+        for path in reversed(missing):
+            path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        return Fault(f"{directory} cannot be made ({error.strerror})", _ELSEWHERE)
+    return None
 
 
 def _write(path: Path, content: bytes) -> None:
     """Writes a file that nobody sees before it is whole."""
-    handle, temporary = tempfile.mkstemp(suffix=_TEMPORARY, dir=path.parent)  # of mode 0600
+    # tempfile's own name would take a lock, which forked children might find locked
+    name = f"{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}{_TEMPORARY}"
+    temporary = path.with_name(name)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise

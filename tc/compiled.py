@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import logging
 import threading
+import time
 import warnings
 import weakref
 from collections import OrderedDict
@@ -13,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from tc.arguments import NUMBERS, Array, bind_inputs, read_inputs, signature_of
+from tc import forks
+from tc.arguments import NUMBERS, Array, bind_call, read_inputs, signature_of
 from tc.arrays import NUMPY
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
+from tc.backends.interpret import InterpretBackend
 from tc.errors import BackendError, InputError, TCError, TCWarning, render
 from tc.explanation import Explanation
+from tc.fallback import Request, compile_or_fall_back
 from tc.kernel.ir import Kernel, row_major
 from tc.library import BACKENDS as LIBRARY_BACKENDS
 from tc.library import LibraryKernel, library_kernel, match_contraction
@@ -33,10 +38,11 @@ from tc.pipeline import (
     shape_program,
     trace,
 )
+from tc.presentation import PerInstance, documentation, python_signature
 from tc.repeats import Repeat, new_repeat
-from tc.semantics.program import Doubt, Program, ShapedProgram
+from tc.semantics.program import Doubt, Program, Read, ShapedProgram, walk
 from tc.sizes import CallSizes, as_collection, resolve_sizes
-from tc.source import Source
+from tc.source import Source, Span
 from tc.specialisation import (
     Specialisation,
     Temporaries,
@@ -45,9 +51,15 @@ from tc.specialisation import (
     start_doubts,
 )
 from tc.stored_texts import stored_text
+from tc.threads import get_threads, on_change
+from tc.uninterrupted import uninterrupted
 
 REMEMBERED = 256
 """The number of specialisations that a function keeps, those used last."""
+
+_COLLECTIONS = (list, tuple, dict, Mapping)
+
+_LOG = logging.getLogger("tc")
 
 _NO_TARGETS: Mapping[str, Any] = {}
 
@@ -70,28 +82,40 @@ class TensorInfo:
 _FUNCTIONS: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
+def _forget_repeats() -> None:
+    """Repeats run with the threads that were allowed when they were made."""
+    for function in list(_FUNCTIONS):
+        function._repeat = None
+
+
+on_change(_forget_repeats)
+
+
 def _renew_locks() -> None:
     """In a forked child: a lock that another thread of the parent held is never released there."""
     for function in list(_FUNCTIONS):
-        function._make_locks()
+        function._renew_lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+forks.renew_in_child(_renew_locks)
 
 
 class Compiled:
     """A def of a text as a function of arrays; made by `tc.compile` and `tc.define`.
 
-    `f(*inputs, outputs=None)`; inputs also by keyword, but for one named `outputs`. Arrays are
-    numpy's, or CPU arrays of any library with `__dlpack__` (torch, jax), all of one library; they
-    are not copied, and results are of the same library. Python numbers stand for inputs of rank
-    0. Several results come as a named tuple. Nothing is differentiated: gradients of torch
-    tensors stop here.
+    `f(*inputs, outputs=None)`; inputs also by keyword, but for one named `outputs`, or all in one
+    list, tuple or dict by name. Arrays are numpy's, or CPU arrays of any library with `__dlpack__`
+    (torch, jax), all of one library; they are not copied, and results are of the same library.
+    Numbers, Python's and numpy's, stand for inputs of rank 0 whose type holds their value. Several
+    results come as a named tuple. Nothing is differentiated yet: a torch tensor that requires a
+    gradient is refused, but under `torch.no_grad()` and `inference_mode()`, and so is what jax or
+    torch traces.
 
     `outputs` (R4) is a sequence in return order, a dict by name of some or all, or the array of a
     single output: row-major, writable, apart from all other arrays, and returned as it is. A
-    refused call has written nothing.
+    call that is refused has written nothing to it, but for an AccessError: after that the
+    interpreter has touched no array of the caller's, and what compiled code has left in the
+    outputs is unspecified (G7).
 
     The function is specialised on first use per shapes, strides, and values of those integer
     scalars that occur in subscripts, `where` or affine conditions; no other value compiles again.
@@ -100,10 +124,13 @@ class Compiled:
     tensor (G7), BackendError where the backend cannot compile.
     """
 
+    __signature__ = PerInstance("_python_signature")
+
     def __init__(
         self, program: Program, backend: str, options: Options | None, check: bool | None
     ) -> None:
         self.program = program
+        self.__doc__ = documentation(program)
         self.options = options or Options()
         self._backend: AnyBackend = registry.get(backend)
         self._requested_check = check
@@ -113,9 +140,10 @@ class Compiled:
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
         self._special: OrderedDict[Hashable, Specialisation] = OrderedDict()
-        self._make_locks()
+        self._renew_lock()
         _FUNCTIONS.add(self)
         self._warned: set[Doubt] = set()
+        self._reported = False
         self._last: Specialisation | None = None
         self._repeat: Repeat | None = None
 
@@ -123,6 +151,11 @@ class Compiled:
     def backend(self) -> str:
         """The name of the backend."""
         return self._backend.name
+
+    @property
+    def text(self) -> str:
+        """The text that was compiled, with all its defs."""
+        return self.program.source.text
 
     @property
     def __name__(self) -> str:  # as functions have it
@@ -134,8 +167,9 @@ class Compiled:
             results = repeat.serve(inputs, outputs)
             if results is not None:
                 return results
-        if named or len(inputs) != len(self.signature.inputs):
-            inputs = bind_inputs(self.signature, inputs, named)
+        few = len(inputs) != len(self.signature.inputs)
+        if named or few or (len(inputs) == 1 and isinstance(inputs[0], _COLLECTIONS)):
+            inputs = bind_call(self.signature, inputs, named)
         return self.call(inputs, outputs)
 
     def call(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
@@ -147,11 +181,11 @@ class Compiled:
             given = bind_outputs(signature, outputs)
             targets, family, like = view_outputs(signature, given, inputs, family, like)
         key = (sizes_key, *targets)
-        with self._lock:
-            special = self._special.get(key)
-            if special is not None:
+        special = self._special.get(key)
+        if special is not None:
+            with contextlib.suppress(KeyError):  # it may just have gone
                 self._special.move_to_end(key)
-        if special is None:
+        else:
             arrays = dict(zip(self.program.inputs, views, strict=True))
             special = self._build(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
         if targets:
@@ -159,10 +193,11 @@ class Compiled:
             if family is not NUMPY:
                 for array in given.values():
                     family.touch(array)
-        if special.doubts:
+        if special.doubts or special.fault:
             self._warn(special.doubts, 3)
+            self._report(special, 3)
         results: list[Any] = run_specialised(
-            special, views, targets, alignment=family.alignment, threads=self.options.threads
+            special, views, targets, alignment=family.alignment, threads=self._threads()
         )
         if family is NUMPY:
             self._expect(special, inputs, views, targets)
@@ -179,7 +214,7 @@ class Compiled:
         Takes inputs, or sizes as in `f.infer(N=3)`; see `tc.emit` for all ways to say them.
         """
         sizes = self._sizes(inputs_or_sizes, named)
-        shaped = shape_program(self.program, sizes)
+        shaped = shape_program(self.program, sizes, self._request(sizes, frozenset()))
         return {n: TensorInfo(s, d) for n, s, d in spaces(shaped, self.program.outputs)}
 
     def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
@@ -210,7 +245,8 @@ class Compiled:
         """
         sizes = self._sizes(inputs_or_sizes, named)
         if not isinstance(self._backend, Backend):
-            return Explanation(shape_program(self.program, sizes))
+            request = self._request(sizes, frozenset())
+            return Explanation(shape_program(self.program, sizes, request))
         source, name = self.program.source, self.program.name
         stages = trace(source, name, lambda _: sizes, self._backend, self.options, check=self.check)
         return Explanation(stages.shaped, stages)
@@ -225,44 +261,58 @@ class Compiled:
         text = (source.text, source.name, self.program.name)
         return rebuild, (*text, self.backend, self.options, self._requested_check)
 
-    def _make_locks(self) -> None:
-        self._lock = threading.Lock()
-        self._building = threading.Lock()
+    def _python_signature(self) -> Any:
+        return python_signature(self.signature)
+
+    def _threads(self) -> int | None:
+        return self.options.threads or get_threads()
+
+    def _renew_lock(self) -> None:
+        self._building = threading.RLock()
 
     def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
         return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
 
+    def _request(self, sizes: CallSizes, given: frozenset[str]) -> Request:
+        return Request(self.program, sizes, given, self.backend, self.options, self.check)
+
     def _prepare(self, sizes: CallSizes, outputs: tuple[str, ...]) -> Specialisation:
         key = (specialisation_key(self.program, sizes), *outputs)
-        return self._special.get(key) or self._build(key, sizes, frozenset(outputs))
+        special = self._special.get(key) or self._build(key, sizes, frozenset(outputs))
+        self._report(special, 3)
+        return special
 
     def _build(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
         check_initial(self.program, given)
-        # one thread compiles; the others find what it made
-        with self._building:
-            special = self._special.get(key)
-            if special is None:
-                special = self._specialise(sizes, given)
-            with self._lock:
-                self._special[key] = special
-                while len(self._special) > REMEMBERED:
-                    self._special.popitem(last=False)
-        return special
+
+        def build() -> Specialisation:
+            # one thread compiles; the others find what it made
+            with self._building:
+                special = self._special.get(key)
+                if special is None:
+                    self._special[key] = special = self._specialise(sizes, given)
+                    while len(self._special) > REMEMBERED:
+                        self._special.popitem(last=False)
+                return special
+
+        return uninterrupted(build)
 
     def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
-        shaped = shape_program(self.program, sizes)
+        request = self._request(sizes, given)
+        shaped = shape_program(self.program, sizes, request)
         backend = self._backend
         runner: CompiledKernel | None = None
-        shaped_backend = None
+        shaped_backend, fault = None, None
         copies: tuple[int, ...] = ()
         if isinstance(backend, Backend):
-            runner = self._library_kernel(shaped, sizes, given)
-            if runner is None:
-                text = self._text(backend, shaped, sizes, given)
-                runner = self._find(text.kernel) or backend.load(text)
+            runner, fault = compile_or_fall_back(
+                lambda options: self._compile(backend, options, shaped, sizes, given), request
+            )
             copies = odd_strides(shaped, sizes)
         else:
             shaped_backend = backend
+        if runner is None and shaped_backend is None:
+            shaped_backend = InterpretBackend()
         return Specialisation(
             shaped,
             runner,
@@ -271,13 +321,40 @@ class Compiled:
             spaces(shaped, self.program.outputs),
             (*shaped.doubts, *start_doubts(shaped, given)),
             Temporaries.of(() if runner is None else runner.kernel.arguments),
+            fault,
         )
 
+    def _compile(
+        self,
+        backend: Backend,
+        options: Options,
+        shaped: ShapedProgram,
+        sizes: CallSizes,
+        given: frozenset[str],
+    ) -> CompiledKernel:
+        start = time.perf_counter()
+        found: CompiledKernel | None = self._library_kernel(options, shaped, sizes, given)
+        if found is None:
+            text = self._text(backend, options, shaped, sizes, given)
+            found = self._find(text.kernel) or backend.load(text)
+        _LOG.info(
+            "%s is ready for %s after %.0f ms (backend %s)",
+            self.program.name,
+            ", ".join(f"{name} {shape}" for name, shape in sizes.shapes.items()) or "no inputs",
+            1000 * (time.perf_counter() - start),
+            self.backend,
+        )
+        return found
+
     def _library_kernel(
-        self, shaped: ShapedProgram, sizes: CallSizes, given: frozenset[str]
+        self,
+        options: Options,
+        shaped: ShapedProgram,
+        sizes: CallSizes,
+        given: frozenset[str],
     ) -> LibraryKernel | None:
         """The library call that does the same, where the options want one and there is one."""
-        if not self.options.match_library or self.backend not in LIBRARY_BACKENDS:
+        if not options.match_library or self.backend not in LIBRARY_BACKENDS:
             return None
         found = match_contraction(shaped, given)
         if found is None:
@@ -285,25 +362,27 @@ class Compiled:
         return library_kernel(found, shaped, element_strides(shaped, sizes), given)
 
     def _text(
-        self, backend: Backend, shaped: ShapedProgram, sizes: CallSizes, given: frozenset[str]
+        self,
+        backend: Backend,
+        options: Options,
+        shaped: ShapedProgram,
+        sizes: CallSizes,
+        given: frozenset[str],
     ) -> KernelText:
         def make() -> KernelText:
-            kernel = lower_program(
-                shaped, sizes, options=self.options, initial=given, check=self.check
-            )
-            return emit_kernel(kernel, backend, self.options)
+            kernel = lower_program(shaped, sizes, options=options, initial=given, check=self.check)
+            return emit_kernel(kernel, backend, options)
 
         strides = element_strides(shaped, sizes)
         return stored_text(
-            shaped, strides, backend, self.options, initial=given, check=self.check, make=make
+            shaped, strides, backend, options, initial=given, check=self.check, make=make
         )
 
     def _find(self, kernel: Kernel) -> CompiledKernel | None:
         """A kernel that was compiled before and does the same: that a caller passes an output
         often changes nothing."""
         wanted = replace(kernel, initial=frozenset())
-        with self._lock:
-            runners = [s.runner for s in self._special.values() if s.runner is not None]
+        runners = [s.runner for s in tuple(self._special.values()) if s.runner is not None]
         return next((r for r in runners if replace(r.kernel, initial=frozenset()) == wanted), None)
 
     def _expect(
@@ -326,7 +405,7 @@ class Compiled:
             repeat = self._repeat
             if repeat is None or not repeat.expects(special, views, outputs):
                 self._repeat = new_repeat(
-                    special, self.signature, views, outputs, self._result, self.options.threads
+                    special, self.signature, views, outputs, self._result, self._threads()
                 )
 
     def _warn(self, doubts: Iterable[Doubt], level: int) -> None:
@@ -334,6 +413,30 @@ class Compiled:
             if doubt not in self._warned:
                 self._warned.add(doubt)
                 warn_doubts((doubt,), level + 1)
+
+    def _report(self, special: Specialisation, level: int) -> None:
+        """A fault of tc, once for a function: the same one may be met at many sizes."""
+        if special.fault is not None and not self._reported:
+            self._reported = True
+            warn_doubts((special.fault,), level + 1)
+
+
+NO_RECURRENCE = (
+    "there are no recurrences: a statement reads all before it writes any; a running sum is "
+    "o(i) +=! k <= i ? x(k) : 0 where i in 0:N"
+)
+
+
+def recurs(program: Program, name: str, span: Span) -> bool:
+    """Whether the statement that defines a tensor reads it there at another place, as in
+    `o(i) = o(i-1) + x(i)`: its values are meant to be computed, and not to be passed."""
+    return any(
+        read.span == span and read.tensor == name and read.subscripts != statement.subscripts
+        for statement in program.statements
+        if statement.target == name
+        for read in walk(statement.rhs)
+        if isinstance(read, Read)
+    )
 
 
 def check_initial(program: Program, given: frozenset[str]) -> None:
@@ -345,7 +448,8 @@ def check_initial(program: Program, given: frozenset[str]) -> None:
                 "values must be passed",
                 rule="R4",
                 span=span,
-                repair=f'outputs={{"{name}": {name}}}',
+                repair=None if recurs(program, name, span) else f'outputs={{"{name}": {name}}}',
+                idiom=NO_RECURRENCE if recurs(program, name, span) else None,
             )
 
 
@@ -393,4 +497,4 @@ def warn_doubts(doubts: Iterable[Doubt], level: int) -> None:
     """Python warnings for doubts, at the caller that is so many frames up."""
     for doubt in doubts:
         error = TCError(doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair)
-        warnings.warn(render("doubt", error), TCWarning, stacklevel=level + 1)
+        warnings.warn(render("warning", error), TCWarning, stacklevel=level + 1)

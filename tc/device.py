@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tc.forks import step
+from tc.processors import allowed_features, default_threads
+from tc.processors import available as _available
+from tc.uninterrupted import load
+
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _WIDE = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 _ARM = ("aarch64", "arm64")
@@ -94,17 +99,10 @@ def host() -> Device:
         l2=_cache_bytes(2, 512 << 10),
         l3=_cache_bytes(3, 0),
         l3_caches=_shared_caches(),
-        threads=len(_available()),
+        threads=default_threads(len(_available())),
         gflops=_clock() / 1e9 * max(1, (units or bits) // 32) * FLOPS_PER_LANE * cores,
         gbytes=GBYTES_PER_CORE * cores,
     )
-
-
-def _available() -> set[int]:
-    """The numbers of the processors that may run this process."""
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
 
 
 def _cores() -> int:
@@ -185,20 +183,22 @@ def vector_bits_of(machine: str, features: Mapping[str, bool]) -> int:
 
 @cache
 def _features() -> Mapping[str, bool]:
-    from llvmlite import binding  # `import tc` must not load it
-
+    binding = load("llvmlite.binding")  # `import tc` must not load it
     try:
-        return dict(binding.get_host_cpu_features())
+        with step():
+            return allowed_features(dict(binding.get_host_cpu_features()))
     except RuntimeError:  # LLVM does not tell on this kind of machine
-        return {}
+        return allowed_features({})
 
 
 @cache
 def _name() -> str:
-    """What LLVM calls the processor."""
-    from llvmlite import binding  # `import tc` must not load it
-
-    return str(binding.get_host_cpu_name())
+    """What LLVM calls the processor, or the one that numba is told to compile for."""
+    if name := os.environ.get("NUMBA_CPU_NAME"):
+        return name
+    binding = load("llvmlite.binding")
+    with step():
+        return str(binding.get_host_cpu_name())
 
 
 def _cache_bytes(level: int, default: int) -> int:

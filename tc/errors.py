@@ -6,14 +6,21 @@ points at, the cause, the repair, and notes that point elsewhere.
 
 from __future__ import annotations
 
+from tc.edits import Edit, apply, described
 from tc.source import Span
 
 
 class TCError(Exception):
     """Base of all errors that tc raises on purpose.
 
-    Attributes: `rule` (a name of semantics.md such as "R1", or None), `span` (or None where no
-    source text is to blame), `cause`, `repair` (or None), `notes` (pairs of span and text).
+    Attributes: `rule` (a name of the language's rules such as "R1", or None), `span` (or None
+    where no source text is to blame), `cause`, `repair` (or None), `notes` (pairs of span and
+    text).
+
+    A repair that can be pasted is given as `edits` of the text, and `repair` says them in words;
+    `paste` is short for one edit of the span. Edits mean what the text meant to say. Where that is
+    not known, `idiom` says what the language lacks and how it is written, and `example` are edits
+    that show it in the text, for the reader to adapt.
     """
 
     def __init__(
@@ -24,19 +31,45 @@ class TCError(Exception):
         span: Span | None = None,
         repair: str | None = None,
         notes: tuple[tuple[Span, str], ...] = (),
+        paste: str | None = None,
+        edits: tuple[Edit, ...] = (),
+        idiom: str | None = None,
+        example: tuple[Edit, ...] = (),
     ) -> None:
         self.cause = cause
         self.rule = rule
         self.span = span
-        self.repair = repair
+        if paste is not None and span is not None:
+            edits = (Edit(span, paste),)
+        self.edits = edits
+        self.repair = described(edits) if edits and repair is None else repair
         self.notes = notes
+        self.idiom = idiom
+        self.example = example
         super().__init__(cause)
+
+    def repaired(self) -> str | None:
+        """The whole text with the repair made, or None where there is nothing to paste.
+
+        >>> import tc
+        >>> try:
+        ...     tc.compile("def f(float(N) x) -> (o) { o = x + 1 }")
+        ... except tc.CheckError as error:
+        ...     print(error.repaired())
+        def f(float(N) x) -> (o) { o(i) = x(i) + 1 }
+        """
+        return apply(self.edits) if self.edits else None
+
+    def exemplified(self) -> str | None:
+        """The whole text with the idiom's example in it, or None where it has none."""
+        return apply(self.example) if self.example else None
 
     def __str__(self) -> str:
         return render(type(self).__name__, self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.cause, self.rule, self.span, self.repair, self.notes)
+        kept = (self.repair, self.notes, self.edits, self.idiom, self.example)
+        return _rebuild, (type(self), self.cause, self.rule, self.span, *kept)
 
 
 class ParseError(TCError):
@@ -56,7 +89,11 @@ class InputError(TCError):
 
 
 class AccessError(TCError):
-    """A checked read or division failed while the program ran (G7, Y4)."""
+    """A checked read or division failed while the program ran (G7, Y4).
+
+    The interpreter has touched no array of the caller's then; what compiled code has left in the
+    outputs is unspecified.
+    """
 
 
 class BackendError(TCError):
@@ -68,11 +105,11 @@ class InternalError(TCError):
 
 
 class TCWarning(UserWarning):
-    """A doubt about a program: it runs, but perhaps means something else (R3, G2, Y1, Y2, N1)."""
+    """A warning about a program: it runs, but perhaps means something else (R3, G2, Y1, Y2, N1)."""
 
 
 def render(kind: str, error: TCError) -> str:
-    """The text of an error or a doubt.
+    """The text of an error or a warning.
 
     >>> from tc.source import Source
     >>> source = Source("C(i) = a(j)", "f.tc")
@@ -92,7 +129,11 @@ def render(kind: str, error: TCError) -> str:
     for span, text in error.notes:
         parts += [f"note: {text}", f" --> {span}", span.underline()]
     if error.repair:
-        parts.append(f"repair: {error.repair}")
+        parts.append("repair: " + error.repair.replace("\n", "\n        "))
+    if error.idiom:
+        parts.append(f"idiom: {error.idiom}")
+    if error.idiom and error.example:
+        parts.append("       " + described(error.example).replace("\n", "\n       "))
     return "\n".join(parts)
 
 
@@ -103,5 +144,17 @@ def _rebuild(
     span: Span | None,
     repair: str | None,
     notes: tuple[tuple[Span, str], ...],
+    edits: tuple[Edit, ...],
+    idiom: str | None,
+    example: tuple[Edit, ...],
 ) -> TCError:
-    return kind(cause, rule=rule, span=span, repair=repair, notes=notes)
+    return kind(
+        cause,
+        rule=rule,
+        span=span,
+        repair=repair,
+        notes=notes,
+        edits=edits,
+        idiom=idiom,
+        example=example,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from tabulate import tabulate
 
@@ -26,6 +27,7 @@ from tc.semantics.program import (
 )
 from tc.semantics.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
+from tc.stages import STAGES, TITLES
 
 OPERATORS = {
     "=": "assigns",
@@ -34,19 +36,6 @@ OPERATORS = {
     "min": "takes the minimum",
     "max": "takes the maximum",
 }
-TITLES = {
-    "ranges": "what was inferred",
-    "rewrite": "the same with fewer operations",
-    "scop": "statements as sets",
-    "dependences": "what must stay in order",
-    "schedule": "the order of instances",
-    "mapping": "tiles, vectors, registers, caches, threads",
-    "loops": "the tree as a loop program",
-    "kernel": "the loop program as it is printed",
-    "estimate": "how fast it can be",
-    "source": "the code",
-}
-STAGES = tuple(TITLES)
 SUMMARY = ("ranges", "rewrite", "schedule", "mapping", "estimate")
 """What is shown where no stage is asked for."""
 
@@ -95,6 +84,9 @@ class Explanation:
         return self.stages[self.stage]
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 class _Stages(Mapping[str, str]):
@@ -157,7 +149,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
             yield f"  {condition.text} stays in bounds, in {condition.statement}"
     for doubt in (*program.doubts, *shaped.doubts):
         yield ""
-        yield f"warning [{doubt.rule}]: {doubt.message} ({doubt.span})"
+        place = f" ({doubt.span.in_text})" if doubt.span is not None else ""
+        yield f"warning [{doubt.rule}]: {doubt.message}{place}"
     yield ""
     yield f"in all: {explanation.total}"
 
@@ -169,14 +162,14 @@ def _tensor_table(shaped: ShapedProgram) -> str:
         symbolic = shaped.symbolic_shapes.get(name, ())
         texts = [to_text(e) if e is not None else "?" for e in symbolic]
         fixed = shaped.shape_fixed_by.get(name)
-        where = f"{fixed}" if fixed is not None and tensor.role != "input" else ""
+        where = fixed.in_text if fixed is not None and tensor.role != "input" else ""
         rows.append((name, tensor.role, tensor.dtype.name, shape, ", ".join(texts), where))
     return _table(("tensor", "role", "type", "shape", "as expressions", "fixed at"), rows)
 
 
 def _statement_lines(explanation: Explanation, shaped: ShapedStatement) -> Iterator[str]:
     stmt = shaped.statement
-    yield f"{stmt.name} at {stmt.span}: {stmt.text}"
+    yield f"{stmt.name} at {stmt.span.in_text}: {stmt.text}"
     yield "  " + _action(stmt)
     rows = [
         (

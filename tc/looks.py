@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from tc.backends.object_files import new_engine, parse_module
 from tc.kernel.ir import row_major
 from tc.looks_code import CODE, PYTHON
 from tc.numpy_layout import ALIGNED, CONTIGUOUS, WORD, WRITABLE
+from tc.uninterrupted import Once
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -113,7 +113,7 @@ def _python_function(place: int) -> Callable[..., int]:
     return function
 
 
-@cache
+@Once
 def _serving() -> tuple[int, Any]:
     """The address of what Python's functions refer to, and how they are made. They may outlive
     this module, so that is in the memory of the code, which is never freed."""

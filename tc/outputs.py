@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tc.arguments import Array, Parameter, Signature, fault, is_sequence, mixed_kinds
-from tc.arrays import NUMPY, Family, Refusal, family_of, overlaps, same_family
+from tc.arrays import NUMPY, family_of, overlaps
 from tc.errors import InputError
+from tc.families import Family, Refusal, same_family
 from tc.semantics.suggest import counted, nearest
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device, host
+from tc.fallback import Request, faults_reported, text_faults_reported
 from tc.frontend.ast import Module
 from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
@@ -51,22 +52,33 @@ class Trace:
 
 def parse_source(source: Source) -> Module:
     """The syntax tree of a text; ParseError."""
-    return parse(source)
+    with text_faults_reported(source):
+        return parse(source)
 
 
 def check_module(module: Module, entry: str | None) -> Program:
     """The program of one def, the only one if `entry` is None; CheckError."""
-    return check(module, entry)
+    with text_faults_reported(module.span.source):
+        return check(module, entry)
 
 
 def check_defs(module: Module) -> Mapping[str, Program]:
     """The programs of all defs by name, in text order; CheckError."""
-    return check_all(module)
+    with text_faults_reported(module.span.source):
+        return check_all(module)
 
 
-def shape_program(program: Program, sizes: CallSizes) -> ShapedProgram:
-    """Ranges and shapes for the sizes of a call; InputError, RangeError."""
-    return infer_ranges(program, sizes.shapes, sizes.scalars)
+def shape_program(
+    program: Program, sizes: CallSizes, request: Request | None = None
+) -> ShapedProgram:
+    """Ranges and shapes for the sizes of a call; InputError, RangeError.
+
+    `request` says what the shapes are wanted for; by default they are all that is.
+    """
+    nothing: frozenset[str] = frozenset()
+    request = request or Request(program, sizes, nothing, "interpret", Options(), check=True)
+    with faults_reported(request, repair=None):
+        return infer_ranges(program, sizes.shapes, sizes.scalars)
 
 
 def lower_program(
@@ -111,19 +123,22 @@ def trace(
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))
     sizes = resolve(program)
-    shaped = timed("infer_ranges", lambda: shape_program(program, sizes))
-    lowering = timed(
-        "lower",
-        lambda: trace_lowering(
-            shaped,
-            element_strides(shaped, sizes),
-            initial=frozenset(program.needs_initial),
-            check=check,
-            options=options,
-            device=device,
-        ),
-    )
-    text = timed("emit", lambda: emit_kernel(lowering.kernel, backend, options))
+    initial = frozenset(program.needs_initial)
+    request = Request(program, sizes, initial, backend.name, options, check, device)
+    shaped = timed("infer_ranges", lambda: shape_program(program, sizes, request))
+    with faults_reported(request):
+        lowering = timed(
+            "lower",
+            lambda: trace_lowering(
+                shaped,
+                element_strides(shaped, sizes),
+                initial=initial,
+                check=check,
+                options=options,
+                device=device,
+            ),
+        )
+        text = timed("emit", lambda: emit_kernel(lowering.kernel, backend, options))
     return Trace(module, program, shaped, lowering, text, options, device, seconds)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from tc import numpy_layout
 from tc.arguments import NUMBERS, Array, Parameter, Signature, read_number
 from tc.backends.base import CompiledKernel, MachineKernel
-from tc.errors import InputError
+from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure
 from tc.looks import Frame, Looks, looks_of
 from tc.looks_code import ADMITTED, DONE, FAILED, OTHER
@@ -112,16 +112,17 @@ class Repeat:
         return frame.direct.take_failure() if status == FAILED and frame.direct else None
 
     def _frame(self) -> Frame | None:
-        """Memory for one more call at the same time; None as in `_fresh`."""
+        """Memory for one more call at the same time; None as in `_fresh`, and in a forked child
+        that cannot compile (`tc.forks`)."""
         special, runner, direct = self.special, self.runner, None
         try:
             temporaries = special.temporaries.take()
             if isinstance(runner, MachineKernel):
                 direct = runner.direct(threads=self.threads)
-        except MemoryError:
+            buffers = self.looks.inputs + len(special.outputs) + len(temporaries)
+            return Frame(self.looks, buffers, temporaries, direct)
+        except (MemoryError, BackendError):
             return None
-        buffers = self.looks.inputs + len(special.outputs) + len(temporaries)
-        return Frame(self.looks, buffers, temporaries, direct)
 
     def _fresh(self) -> list[Array] | None:
         """Arrays for the outputs; None where there is no memory, which the usual way tells if it

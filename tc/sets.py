@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from tc.uninterrupted import load
+
 if TYPE_CHECKING:
     import islpy as isl
 
@@ -43,7 +45,8 @@ class Space:
     """The points of named integer variables, and the isl context in which they live."""
 
     def __init__(self, names: tuple[str, ...], quota: int = QUOTA) -> None:
-        import islpy  # `import tc` must not load it; most programs never come here
+        load("islpy")  # `import tc` must not load it; most programs never come here
+        import islpy
 
         self.names = names
         self._isl = islpy
@@ -95,7 +98,8 @@ class Space:
 @contextmanager
 def bounded() -> Iterator[None]:
     """Turns isl's refusals, above all of the quota, into `TooComplex`."""
-    import islpy  # as above
+    load("islpy")
+    import islpy
 
     try:
         yield

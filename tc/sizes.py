@@ -13,17 +13,18 @@ from tc.arguments import (
     Parameter,
     Signature,
     fault,
+    is_collection,
     is_sequence,
     mixed_kinds,
     read_number,
+    read_other,
     short,
     signature_of,
     view_of,
     were_given,
-    wrong_type,
 )
-from tc.arrays import Family, same_family
 from tc.errors import InputError
+from tc.families import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
 
@@ -124,9 +125,9 @@ def _take_input(signature: Signature, parameter: Parameter, value: Any, known: _
     if isinstance(value, NUMBERS) and parameter.rank == 0:
         view = read_number(signature, parameter, value)
     else:
-        family, view = view_of(signature, parameter, value)
+        family, view = view_of(signature, parameter, value, measured=parameter.rank > 0)
         if view.dtype != parameter.numpy or view.ndim != parameter.rank:
-            raise wrong_type(signature, parameter, view, family)
+            view = read_other(signature, parameter, view, family)
         if known.family is not None and not same_family(known.family[0], family):
             raise mixed_kinds(signature, parameter, family, known.family[1], known.family[0])
         known.family = family, name
@@ -164,7 +165,7 @@ def _check_size(program: Program, name: str, size: int, known: _Known) -> None:
             raise InputError(
                 f"{program.name}: the size {name} is given as {size}, but dimension {extent.axis} "
                 f"of {extent.tensor} is {actual[extent.axis]}",
-                rule="000-T2",
+                rule="T4",
                 span=program.tensors[extent.tensor].span,
                 repair=f"{name}={actual[extent.axis]}",
             )
@@ -224,10 +225,13 @@ def _example(program: Program, known: _Known) -> str:
 def as_collection(
     signature: Signature, inputs: tuple[Any, ...], named: Mapping[str, Any]
 ) -> object:
-    """`f.infer(A, B)`, `f.infer(A, N=3)` and `f.infer({"N": 3})` as one sequence or mapping."""
-    only = inputs[0] if len(inputs) == 1 else None
-    if isinstance(only, Mapping):
-        return {**only, **named}
+    """`f.infer(A, B)`, `f.infer([A, B])`, `f.infer(A, N=3)` and `f.infer({"N": 3})` as one
+    sequence or mapping."""
+    if len(inputs) == 1 and is_collection(signature, inputs[0]):
+        only = inputs[0]
+        if isinstance(only, Mapping):
+            return {**only, **named}
+        inputs = tuple(only)
     if not named or len(inputs) > len(signature.inputs):
         return inputs
     for parameter in signature.inputs[: len(inputs)]:

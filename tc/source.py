@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 TAB_WIDTH = 4
 SHOWN = 120
 """The longest part of a source line that an underlined excerpt shows."""
 
 
+UNNAMED = "<string>"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a text was given to tc: the Python file and line of the call, and in `found` the line,
+    and the characters before it in that line, at which the text begins in this file, if it does."""
+
+    file: str
+    line: int
+    found: tuple[int, int] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text of a tensor comprehension and the name that errors print for it."""
+    """The text of a tensor comprehension and the name that errors print for it.
+
+    `origin` is where a text without a name comes from; errors then name that file and its lines.
+    """
 
     text: str
-    name: str = "<string>"
+    name: str = UNNAMED
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character offset, both counted from 1.
@@ -30,6 +47,27 @@ class Source:
         lines = self.text.split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
 
+    def place(self, line: int, column: int) -> str:
+        """A line and column of the text as messages name them.
+
+        >>> Source("ab\\ncd", origin=Origin("f.py", 9, (7, 4))).place(2, 1)
+        'f.py:8:1'
+        >>> Source("ab\\ncd", origin=Origin("f.py", 9, None)).place(2, 1)
+        '<string>:2:1, given at f.py:9'
+        """
+        origin = self.origin if self.name == UNNAMED else None
+        if origin is None:
+            return f"{self.name}:{line}:{column}"
+        if origin.found is None:
+            return f"{self.name}:{line}:{column}, given at {origin.file}:{origin.line}"
+        before = origin.found[1] if line == 1 else 0
+        return f"{origin.file}:{self.shown(line)}:{column + before}"
+
+    def shown(self, line: int) -> int:
+        """The number of a line of the text in the file that `place` names."""
+        origin = self.origin if self.name == UNNAMED else None
+        return line if origin is None or origin.found is None else origin.found[0] + line - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -40,6 +78,11 @@ class Span:
     end: int
 
     def __str__(self) -> str:
+        return self.source.place(*self.source.position(self.start))
+
+    @property
+    def in_text(self) -> str:
+        """The place as lines of the text alone, whatever file that stands in."""
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"
 
@@ -65,6 +108,7 @@ class Span:
         before = line[: column - 1].expandtabs(TAB_WIDTH)
         marked = line[: column - 1 + width].expandtabs(TAB_WIDTH)
         text, begin, end = _excerpt(line.expandtabs(TAB_WIDTH), len(before), len(marked))
+        number = self.source.shown(number)
         gutter = " " * len(str(number))
         return "\n".join(
             (

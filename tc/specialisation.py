@@ -14,6 +14,7 @@ from tc.arrays import address, empty
 from tc.backends.base import CompiledKernel, ShapedBackend
 from tc.device import LINE
 from tc.errors import AccessError, BackendError, InternalError
+from tc.fallback import is_fault, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import Binary, Doubt, Read, ShapedProgram, Statement, walk
@@ -63,7 +64,8 @@ class Specialisation:
     itself.
 
     `copies` are the places of inputs that must be copied, as their strides are no multiple of
-    their elements; `doubts` are those of a call (R3, G2).
+    their elements; `doubts` are those of a call (R3, G2). `fault` says why other code than that
+    asked for runs.
     """
 
     shaped: ShapedProgram
@@ -73,6 +75,7 @@ class Specialisation:
     outputs: tuple[Space, ...]
     doubts: tuple[Doubt, ...]
     temporaries: Temporaries
+    fault: Doubt | None = None
 
 
 def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[Space, ...]:
@@ -142,9 +145,24 @@ def _run_shaped(
 
 
 def access_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> AccessError:
-    """The error that the interpreter raises for the same failure (G7, Y4)."""
+    """The error that the interpreter raises for the same failure (G7, Y4).
+
+    That a check failed is true however tc has numbered it: where the expression is not found, or
+    the values are not those of one instance, the error says what is known.
+    """
+    try:
+        return _found_error(shaped, kernel, failure)
+    except Exception as error:
+        if is_strict() or not is_fault(error):
+            raise
+        return _unplaced_error(shaped, kernel, failure, error)
+
+
+def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> AccessError:
     site = kernel.sites[failure.site]
     statement = shaped.statements[site.statement].statement
+    if len(failure.values) < len(site.variables):
+        raise InternalError(f"{len(failure.values)} values of {', '.join(site.variables)}")
     indices = dict(zip(site.variables, failure.values, strict=False))
     subscripts = failure.values[len(site.variables) :]
     for expr in walk(statement.rhs):
@@ -157,6 +175,33 @@ def access_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
                 if number == site.expression:
                     return division_error(statement, expr, indices)
     raise InternalError(f"{statement.name} has no {site.kind} {site.expression}")
+
+
+_MEANS = {
+    "read": ("G7", "a read leaves its tensor"),
+    "division": ("Y4", "an integer division, or remainder, is by zero"),
+}
+
+
+def _unplaced_error(
+    shaped: ShapedProgram, kernel: Kernel, failure: Failure, error: Exception
+) -> AccessError:
+    """What is known of a check that failed, where its expression is not."""
+    sites = kernel.sites[failure.site : failure.site + 1] if failure.site >= 0 else ()
+    kind = sites[0].kind if sites else ""
+    rule, means = _MEANS.get(kind, (None, "a read leaves its tensor, or a division is by zero"))
+    statements = [s.statement for s in shaped.statements]
+    found = statements[sites[0].statement : sites[0].statement + 1] if sites else []
+    where = f"{found[0].name}, {found[0].text}" if found else shaped.program.name
+    return AccessError(
+        f"in {where}, {means}, but tc does not find where: {type(error).__name__}: "
+        f"{error.cause if isinstance(error, InternalError) else error}. "
+        f"Check {failure.site} has recorded {', '.join(map(str, failure.values)) or 'nothing'}. "
+        "Please report this, with the program, its sizes and the options",
+        rule=rule,
+        span=found[0].span if found else None,
+        repair='backend="interpret", which says where',
+    )
 
 
 def start_doubts(shaped: ShapedProgram, given: frozenset[str]) -> tuple[Doubt, ...]:

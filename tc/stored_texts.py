@@ -39,8 +39,8 @@ def stored_text(
     except RecursionError:  # nested too deeply to be written down
         return make()
     stored = disk.get(key)
-    if stored is not None:
-        kept: KernelText = pickle.loads(zlib.decompress(stored))
+    kept = None if stored is None else _text(stored)
+    if kept is not None:
         return kept
     chances = disk.chances()
     text = make()
@@ -48,6 +48,15 @@ def stored_text(
         with contextlib.suppress(RecursionError):
             disk.put(key, zlib.compress(pickle.dumps(text), 1))  # to a tenth
     return text
+
+
+def _text(stored: bytes) -> KernelText | None:
+    """What was stored, or None where it cannot be read back, as by another version of numpy."""
+    try:
+        kept = pickle.loads(zlib.decompress(stored))
+    except Exception:  # whatever pickle may raise
+        return None
+    return kept if isinstance(kept, KernelText) else None
 
 
 def canonical(shaped: ShapedProgram) -> Iterator[str]:

@@ -40,7 +40,7 @@ def outputs(values: Any) -> list[Any]:
     return list(values) if isinstance(values, tuple) else [values]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
 @given(chains(), CHOICES)
 def test_chains(chain: Chain, chosen: tc.Options | None) -> None:
     check(chain, chosen, "numba")

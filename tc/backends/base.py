@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -31,6 +32,9 @@ class KernelText:
 
     def __str__(self) -> str:
         return self.source
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.source)}</pre>"
 
 
 class CompiledKernel(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -17,7 +18,9 @@ from tc.backends.c_printer import print_kernel, scratch_of, values_of_fails
 from tc.backends.c_types import VECTOR_PRAGMA
 from tc.backends.scratch import ALIGNMENT
 from tc.errors import BackendError
+from tc.forks import step
 from tc.kernel.ir import Failure, Kernel
+from tc.programs import run_program
 
 COMPILERS = ("cc", "gcc", "clang")
 # without contraction, which some compilers do by default, results do not depend on the compiler;
@@ -143,9 +146,17 @@ def _compiler() -> str | None:
 def _build(compiler: str, source: str) -> ctypes.CDLL:
     """The text as a loaded library. Its files are in a directory of this call alone, which goes
     once the library is mapped."""
-    with tempfile.TemporaryDirectory(prefix="tc-", ignore_cleanup_errors=True) as directory:
-        path = Path(directory)
-        (path / "kernel.c").write_text(source, encoding="utf-8")
+    with contextlib.ExitStack() as stack:
+        try:
+            with step():
+                folder = tempfile.TemporaryDirectory(prefix="tc-", ignore_cleanup_errors=True)
+            path = Path(stack.enter_context(folder))
+            (path / "kernel.c").write_text(source, encoding="utf-8")
+        except OSError as error:
+            raise BackendError(
+                f"backend 'c': its files cannot be written: {error}",
+                repair='set TMPDIR to a folder with space, or use backend="numba"',
+            ) from error
         flags = (*FLAGS, *VECTOR_FLAGS) if VECTOR_PRAGMA in source else FLAGS
         done = _compile(compiler, path, (*flags, NATIVE))
         if done.returncode != 0:
@@ -157,7 +168,8 @@ def _build(compiler: str, source: str) -> ctypes.CDLL:
                 repair='repair the compiler, or use backend="numba"',
             )
         try:
-            return ctypes.CDLL(str(path / "kernel.so"))
+            with step():
+                return ctypes.CDLL(str(path / "kernel.so"))
         except OSError as error:
             raise BackendError(
                 f"backend 'c': what {compiler} made cannot be loaded: {error}",
@@ -168,15 +180,8 @@ def _build(compiler: str, source: str) -> ctypes.CDLL:
 def _compile(compiler: str, path: Path, flags: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [compiler, *flags, "-o", "kernel.so", "kernel.c", "-lm"]
     try:
-        return subprocess.run(
-            command,
-            cwd=path,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=TIME_LIMIT,
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
+        return run_program(
+            command, seconds=TIME_LIMIT, cwd=path, environment={**os.environ, "LC_ALL": "C"}
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendError(

@@ -1,4 +1,4 @@
-"""Kernels as C: one function, plain loops, readable enough to be taken along (seeds 004).
+"""Kernels as C: one function, plain loops, readable enough to be taken along.
 
 The text is C99, with the vectors of GCC and Clang where the kernel has any. It has no undefined
 behaviour where the kernel has a meaning, and compiles without a warning. Expressions are in
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from tc.backends.c_expressions import Context, Dialect, bare, compared, element, text_of
+from tc.backends.c_guards import PRAGMA, guards_loads
 from tc.backends.c_helpers import helper_texts
 from tc.backends.c_instructions import HEADER
 from tc.backends.c_masks import bits_of_local
@@ -83,7 +84,8 @@ def print_kernel(kernel: Kernel, dialect: Dialect = C99) -> str:
     text = "\n".join((*vectors, text))
     includes = [line for line, used in dialect.includes if re.search(used, text)]
     extensions = [VECTOR_PRAGMA, *vectors] if vectors else []
-    parts = map("\n".join, (_head(kernel, names), includes, extensions))
+    guards = [PRAGMA] if guards_loads(kernel) else []
+    parts = map("\n".join, (_head(kernel, names), guards, includes, extensions))
     function = "\n".join((*signature, "{", *body, "}"))
     return "\n\n".join((*(part for part in parts if part), *helpers, function)) + "\n"
 

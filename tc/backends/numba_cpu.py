@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core.errors import NumbaError
 
@@ -26,6 +25,7 @@ from tc.backends.numba_threads import LAUNCHER
 from tc.backends.numba_vector_printer import is_vector_region
 from tc.backends.object_files import LoadedCode
 from tc.backends.scratch import ALIGNMENT, scratch_layout
+from tc.backends.thread_count import thread_count
 from tc.backends.thread_team import Team, performer
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
@@ -148,7 +148,10 @@ class NumbaKernel:
             block.pack(block.words, 0, *addresses)
         parts = block.parts if threads is None else min(threads, block.parts)
         if parts > 1 and self.shared and LAUNCHER.team is not None:
-            return self._run_by_team(LAUNCHER.team, block, parts)
+            try:
+                return self._run_by_team(LAUNCHER.team, block, parts)
+            except BackendError:  # a forked child that cannot compile the team's code
+                parts = 1
         for region in self.regions:
             if not (parts > 1 and region.parallel and self._launch(region, block, parts)):
                 region.function(block.arguments, block.failures, 0, 1)
@@ -180,7 +183,7 @@ class _Block:
     __slots__ = ("arguments", "failures", "pack", "parts", "rows", "scratch", "width", "words")
 
     def __init__(self, buffers: int, width: int, private: int) -> None:
-        self.parts = int(numba.config.NUMBA_NUM_THREADS)
+        self.parts = thread_count()
         self.width = width
         self.scratch = empty((self.parts * private,), _BYTE, ALIGNMENT)
         self.words = (ctypes.c_int64 * (buffers + 1 + self.parts * width))()

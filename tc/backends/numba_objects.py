@@ -11,7 +11,6 @@ import itertools
 import pickle
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import llvmlite
@@ -19,7 +18,7 @@ import llvmlite.binding as llvm
 import numba
 from numba import types
 from numba.core import compiler, registry
-from numba.core.codegen import get_host_cpu_features
+from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler_lock import global_compiler_lock
 
 from tc import cache as disk
@@ -31,10 +30,13 @@ from tc.backends.object_files import (
     Target,
     all_found,
     compile_modules,
+    free_passes,
     load_object,
     parse_module,
 )
 from tc.errors import InternalError
+from tc.forks import step
+from tc.uninterrupted import load as load_module
 
 _SIGNATURE = (types.int64,) * 4
 _CONFIG = (
@@ -52,10 +54,16 @@ def machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -
     `regions` gives them as functions for numba or as `VectorRegion`s. It is called only where they
     must be compiled: what decides the code stands in `source`, in tc or in `_host`.
     """
+    with step():
+        return _machine_code(name, source, regions)
+
+
+def _machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -> LoadedCode:
     key = disk.digest("object", source, *_host())
     stored = disk.get(key)
     if stored is not None:
-        code = load(pickle.loads(stored))
+        file = _object_file(stored)
+        code = None if file is None else load(file)
         if code is not None:
             return code
         disk.remove(key)
@@ -65,6 +73,15 @@ def machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -
         raise InternalError(f"{name} calls a function that is nowhere")
     disk.put(key, pickle.dumps(compiled))
     return code
+
+
+def _object_file(stored: bytes) -> ObjectFile | None:
+    """What was stored, or None where it cannot be read back."""
+    try:
+        file = pickle.loads(stored)
+    except Exception:  # whatever pickle may raise
+        return None
+    return file if isinstance(file, ObjectFile) else None
 
 
 def compile_regions(name: str, regions: Sequence[Any]) -> ObjectFile:
@@ -96,9 +113,8 @@ def _compile_by_numba(name: str, parts: Sequence[Any]) -> ObjectFile:
     flags.no_cfunc_wrapper = False
     flags.no_compile = True
     symbols = []
-    with global_compiler_lock:
-        library = target.target_context.codegen().create_library(name)
-        library.enable_object_caching()
+    with step(), global_compiler_lock:
+        library = _Library(target.target_context.codegen(), name)
         for part in parts:
             if isinstance(part, Code):
                 for linked in part.libraries:
@@ -118,14 +134,62 @@ def _compile_by_numba(name: str, parts: Sequence[Any]) -> ObjectFile:
                 )
                 symbols.append(result.fndesc.llvm_cfunc_wrapper_name)
         library.finalize()
-        _, _, (content, _) = library.serialize_using_object_code()
-    return ObjectFile(content, tuple(symbols))
+    return ObjectFile(library.content, tuple(symbols))
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped
+    """A library of numba of which only the object file is wanted: it is not put into numba's
+    engine, which never frees any."""
+
+    content = b""
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(_Passes(codegen), name)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        super()._optimize_functions(ll_module)
+        self._codegen.free()
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        self._codegen.free()
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self.content = self._codegen._tm.emit_object(self._final_module)
+        self._finalized = True
+
+
+class _Passes:
+    """Numba's code generator, with the passes that it has made since they were last freed."""
+
+    def __init__(self, codegen: Any) -> None:
+        self._codegen = codegen
+        self._made: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def _module_pass_manager(self, **options: Any) -> Any:
+        return self._kept(self._codegen._module_pass_manager(**options))
+
+    def _function_pass_manager(self, **options: Any) -> Any:
+        return self._kept(self._codegen._function_pass_manager(**options))
+
+    def _kept(self, made: tuple[Any, Any]) -> tuple[Any, Any]:
+        self._made.append(made[0])
+        return made
+
+    def free(self) -> None:
+        while self._made:
+            free_passes(self._made.pop())
 
 
 def _make_known() -> None:
     """Registers all functions that machine code made by numba may call."""
-    import_module("tc.backends.numba_math")
-    with global_compiler_lock:
+    load_module("tc.backends.numba_math")
+    with step(), global_compiler_lock:
         registry.cpu_target.target_context.refresh()
 
 

@@ -9,7 +9,6 @@ the caller runs the region serially.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import threading
 import warnings
@@ -26,6 +25,8 @@ from numba.core.errors import NumbaWarning
 from tc.backends.object_files import new_engine, parse_module
 from tc.backends.thread_team import Team, new_team
 from tc.errors import TCWarning
+from tc.forks import renew_in_child, step
+from tc.uninterrupted import uninterrupted
 
 _LAYERS_FUNCTIONS = ("numba_parallel_for", "get_num_threads")
 _WORD = ir.IntType(64)
@@ -52,7 +53,7 @@ class Launcher:
     starter: int | None = None
     unsafe: str | None = None
     running: list[int] = field(default_factory=list)
-    starting: threading.Lock = field(default_factory=threading.Lock)
+    starting: Any = field(default_factory=threading.RLock)
     workqueue: threading.Lock = field(default_factory=threading.Lock)
 
     def launch(
@@ -97,7 +98,7 @@ class Launcher:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", NumbaWarning)
                     numba.get_num_threads()
-                    kernel, owner = _compile_launcher()
+                    kernel, owner = uninterrupted(_compile_launcher)
             except ValueError as error:  # no layer, or a wrong NUMBA_THREADING_LAYER
                 self.unsafe = f"numba has no threads here ({str(error).splitlines()[0]})"
                 return
@@ -105,14 +106,6 @@ class Launcher:
             self.layer = _layer()
             self.owner = owner
             self.kernel = kernel
-
-    def before_fork(self) -> None:
-        if self.team is not None:
-            self.team.before_fork()
-
-    def after_fork_in_parent(self) -> None:
-        if self.team is not None:
-            self.team.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
         """TBB stops its threads before a fork by the thread that started them, and only if they
@@ -126,7 +119,7 @@ class Launcher:
         elif layer == "tbb" and not rest:
             self.unsafe = "TBB cannot run in this forked child; fork from the main thread, or spawn"
         self.running = []
-        self.starting = threading.Lock()
+        self.starting = threading.RLock()
         self.workqueue = threading.Lock()
 
 
@@ -158,6 +151,11 @@ def _compile_launcher() -> tuple[Any, Any]:
     It is written here in LLVM's language, which takes a hundredth of the time of a `prange`: a
     `_part_function` that runs the parts in a range, and its call by the layer.
     """
+    with step():
+        return _compile_in_step()
+
+
+def _compile_in_step() -> tuple[Any, Any]:
     module = ir.Module("tc launcher")
     part_function = _part_function(module)
     parallel_for, get_num_threads = (_layers_function(name) for name in _LAYERS_FUNCTIONS)
@@ -227,9 +225,4 @@ def _word_at(builder: ir.IRBuilder, address: Any, index: int) -> Any:
 
 
 LAUNCHER = Launcher()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=LAUNCHER.before_fork,
-        after_in_parent=LAUNCHER.after_fork_in_parent,
-        after_in_child=LAUNCHER.after_fork_in_child,
-    )
+renew_in_child(LAUNCHER.after_fork_in_child)

@@ -381,11 +381,19 @@ def extract(value: Value, lane: int) -> Value:
 
 def reduce(op: str, value: Value) -> Value:
     """The lanes combined by + * min max: halves of the vector with each other, until one is
-    left."""
+    left.
+
+    Of four integers, neighbours come first: x86's code generator turns a sum that ends with them
+    into one of bytes, where all are known to fit, as truths do, and if it finds that out late, it
+    ends the process over a vector of eight bytes.
+    """
     if value.dtype.kind == "bool" and op in ("min", "max"):
         return _any_or_all(op, value)
     rest: Value | None = None
     while (lanes := value.dtype.lanes) > 1:
+        if lanes == 4 and value.dtype.is_integer:
+            value = _combine(op, shuffle(value, value, (0, 2)), shuffle(value, value, (1, 3)))
+            continue
         if lanes % 2:
             last = extract(value, lanes - 1)
             rest = last if rest is None else _combine(op, rest, last)

@@ -6,18 +6,16 @@ name, so all names have to be looked up beforehand.
 
 from __future__ import annotations
 
-import logging  # noqa: F401  # before what is registered for forks: see `_Fork`
-import os
 import struct
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tc.errors import InternalError
+from tc.forks import is_stranded, step
 
 _SYMBOL_TABLE = 2
 _SECTION = struct.Struct("<2I4Q2I2Q")
@@ -65,6 +63,11 @@ def parse_module(text: str) -> Any:
 
 def compile_modules(texts: Sequence[str], functions: Sequence[str], target: Target) -> ObjectFile:
     """One object file of modules in LLVM's text, each of which defines some of the functions."""
+    with step():
+        return _compile_modules(texts, functions, target)
+
+
+def _compile_modules(texts: Sequence[str], functions: Sequence[str], target: Target) -> ObjectFile:
     module = parse_module("")
     for text in texts:
         module.link_in(parse_module(text))
@@ -80,18 +83,39 @@ def compile_modules(texts: Sequence[str], functions: Sequence[str], target: Targ
     tuning = llvm.create_pipeline_tuning_options(target.level)
     tuning.loop_vectorization = target.vectorize_loops
     tuning.slp_vectorization = target.vectorize_blocks
-    passes = llvm.create_pass_builder(machine, tuning)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(machine, tuning)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    free_passes(passes)
     return ObjectFile(machine.emit_object(module), tuple(functions))
+
+
+def free_passes(passes: Any) -> None:
+    """Frees the passes of a module or function, which llvmlite itself never does: some 50 KB."""
+    NewPassManager._dispose(passes)
+    passes.detach()
 
 
 def load_object(file: ObjectFile) -> LoadedCode:
     """The object file in memory; all that it needs from outside has been found."""
-    engine = new_engine(parse_module(""))
-    if file.functions:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(file.content))
-        engine.finalize_object()
-    return LoadedCode(tuple(engine.get_function_address(name) for name in file.functions), engine)
+    with step():
+        engine = new_engine(parse_module(""))
+        if file.functions:
+            engine.add_object_file(llvm.ObjectFileRef.from_data(file.content))
+            engine.finalize_object()
+        addresses = tuple(engine.get_function_address(name) for name in file.functions)
+        return LoadedCode(addresses, _Owner(engine))
+
+
+class _Owner:
+    """Frees machine code at its end; not in a forked child in which LLVM is locked for ever."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def __del__(self, _stranded: Callable[[], bool] = is_stranded) -> None:
+        if _stranded():
+            self.engine.detach()
 
 
 def new_engine(module: Any) -> Any:
@@ -127,37 +151,3 @@ def _initialize() -> None:
     """Safe to be called at any time."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-
-
-# --- forks ------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Fork:
-    """Lets no fork meet a thread that is inside of LLVM or of numba's compiler: nobody would
-    release their locks in the child.
-
-    Forks take the lock of `logging` as well, which numba takes while it compiles. They take first
-    what was registered last, so `logging` is loaded before this is registered.
-    """
-
-    held: ExitStack = field(default_factory=ExitStack)
-
-    def before(self) -> None:
-        stack = ExitStack()
-        numba = sys.modules.get("numba.core.compiler_lock")
-        locks = (getattr(numba, "global_compiler_lock", None), getattr(llvm.ffi.lib, "_lock", None))
-        for lock in locks:  # in the order in which numba takes them
-            if lock is not None:
-                stack.enter_context(lock)
-        self.held = stack
-
-    def after(self) -> None:
-        self.held.close()
-
-
-_FORK = _Fork()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_FORK.before, after_in_parent=_FORK.after, after_in_child=_FORK.after
-    )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
-from importlib import import_module
 
 from tc.backends.base import AnyBackend
 from tc.errors import BackendError
+from tc.uninterrupted import load
 
 _BACKENDS: dict[str, str] = {
     "numba": "tc.backends.numba_cpu:NumbaBackend",
@@ -82,7 +82,7 @@ def get(name: object) -> AnyBackend:
 def _load(name: str, target: str) -> AnyBackend:
     module, _, attribute = target.partition(":")
     try:
-        backend: AnyBackend = getattr(import_module(module), attribute)()
+        backend: AnyBackend = getattr(load(module), attribute)()
     except (ImportError, AttributeError) as error:
         raise BackendError(
             f"backend {name!r} cannot be loaded: {error}",

@@ -23,13 +23,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-import numba
-
 from tc.backends.object_files import new_engine, parse_module
+from tc.backends.thread_count import thread_count
 from tc.backends.thread_team_code import CODE, PERFORM
+from tc.processors import available
+from tc.uninterrupted import Once, uninterrupted
 
 PATIENCE = 200_000
 """Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
@@ -71,6 +71,7 @@ class _Memory(ctypes.Structure):
         ("patience", ctypes.c_int64),
         ("workers", ctypes.c_int64),
         ("started", ctypes.c_int64),
+        ("process", ctypes.c_int64),
         ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
     )
 
@@ -86,12 +87,15 @@ class _Code:
 
 @dataclass
 class Team:
-    """As many threads as numba may have, counting the one that launches; they start with the first
-    launch. `ready` is the code while they run."""
+    """As many threads as can run at the same time, counting the one that launches; they start with
+    the first launch, and stay on the processors that the process is confined to (the first thread
+    of it: nothing else is asked for by `taskset -a` and `os.sched_setaffinity` alike). `ready` is
+    the code while they run."""
 
     code: _Code | None = None
     ready: _Code | None = None
-    starting: threading.Lock = field(default_factory=threading.Lock)
+    starting: Any = field(default_factory=threading.RLock)
+    compiled: Once[_Code] = field(default_factory=lambda: Once(_compile))
 
     def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
         """Runs all parts, at least one, of the region at address `region`, part p with its record
@@ -115,18 +119,24 @@ class Team:
     def launcher(self) -> tuple[int, int]:
         """Addresses, for machine code: of what `launch` calls, and of a word that is 0 while there
         are no threads to call it with. They stay the same, also in forks."""
-        with self.starting:
-            code = self.code = self.code or _compile()
+        code = self._compiled()
         return code.launch_address, ctypes.addressof(code.memory) + _Memory.started.offset
 
+    def _compiled(self) -> _Code:
+        self.code = self.compiled()
+        return self.code
+
     def _start(self) -> _Code:
+        return uninterrupted(self._start_once)
+
+    def _start_once(self) -> _Code:
+        code = self._compiled()
         with self.starting:
             if self.ready is None:
-                code = self.code = self.code or _compile()
-                threads = int(numba.config.NUMBA_NUM_THREADS)
-                allowed = os.sched_getaffinity(0)
-                code.memory.patience = PATIENCE if len(allowed) >= threads else 0
-                for number in allowed:
+                threads = thread_count()
+                code.memory.patience = PATIENCE if len(available()) >= threads else 0
+                code.memory.process = os.getpid()
+                for number in os.sched_getaffinity(os.getpid()):
                     if number < PROCESSORS:
                         code.memory.allowed[number // 8] |= 1 << number % 8
                 code.memory.workers = _start_threads(code.work, threads - 1)
@@ -134,19 +144,12 @@ class Team:
                 self.ready = code
             return self.ready
 
-    def before_fork(self) -> None:
-        """Lets no fork meet a thread that compiles: LLVM would stay locked in the child."""
-        self.starting.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self.starting.release()
-
     def after_fork_in_child(self) -> None:
         """No thread of the team is here, nor one that was launching."""
         if self.code is not None:
             ctypes.memset(ctypes.addressof(self.code.memory), 0, ctypes.sizeof(_Memory))
         self.ready = None
-        self.starting = threading.Lock()
+        self.starting = threading.RLock()
 
 
 def new_team() -> Team | None:
@@ -157,7 +160,7 @@ def new_team() -> Team | None:
 
 def _compile() -> _Code:
     """The team's code and memory, which stay for ever: its threads use them to the very end."""
-    numbers = {"SLOTS": SLOTS, "BYTES": PROCESSORS // 8, "BITS": PROCESSORS}
+    numbers = {"SLOTS": SLOTS, "BYTES": PROCESSORS // 8, "BITS": PROCESSORS, "PATIENCE": PATIENCE}
     text = CODE
     for name, number in numbers.items():
         text = text.replace(name, str(number))
@@ -172,7 +175,7 @@ def _compile() -> _Code:
     return _Code(_LAUNCH(launch), launch, _PERFORM(performer()), work, memory)
 
 
-@cache
+@Once
 def performer() -> int:
     """The address of what runs regions, with threads or without (see `PERFORM`)."""
     engine = new_engine(parse_module(PERFORM))

@@ -1,14 +1,14 @@
-"""The code of `thread_team` in LLVM's language. SLOTS, BYTES and BITS are numbers, SYSCALL and
-SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no team."""
+"""The code of `thread_team` in LLVM's language. SLOTS, BYTES, BITS and PATIENCE are numbers,
+SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no team."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
 ; taken
 ; the two halves are written by different threads: each has a pair of cache lines of its own
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
-; slots | asleep, signal | patience, workers, whether they have been started, the processors that
-; the process may use, a bit each
-%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, [BYTES x i8] }
+; slots | asleep, signal | patience, workers, whether they have been started, the process, the
+; processors that it might use when they were, a bit each
+%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [BYTES x i8] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @team = global %team zeroinitializer, align 128
 
@@ -16,6 +16,7 @@ declare i64 @llvm.readcyclecounter()
 declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare iBITS @llvm.ctpop.iBITS(iBITS)
 
 define internal void @futex(ptr %word, i64 %operation, i32 %number, ptr %time) {
   %value = zext i32 %number to i64
@@ -71,14 +72,61 @@ define internal i32 @processor() {
   ret i32 %number
 }
 
-; moves this thread away from a processor, if there is another; later it may come back
+; the processors that a thread may use, a bit each: 0 is this one, a process stands for its first
+define internal i1 @allowed(i64 %thread, ptr %processors) {
+  store [BYTES x i8] zeroinitializer, ptr %processors
+  %function = inttoptr i64 SYSCALL to ptr
+  %status = call i64 (i64, ...) %function(i64 204, i64 %thread, i64 BYTES, ptr %processors)
+  %known = icmp sgt i64 %status, 0
+  ret i1 %known
+}
+
+define internal i1 @confine(ptr %processors) {
+  %function = inttoptr i64 SYSCALL to ptr
+  %status = call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %processors)
+  %done = icmp eq i64 %status, 0
+  ret i1 %done
+}
+
+; goes along where the process has been confined to other processors than were known
+define internal void @follow(ptr %known) {
+start:
+  %now = alloca [BYTES x i8]
+  %process = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 7)
+  %told = call i1 @allowed(i64 %process, ptr %now)
+  br i1 %told, label %compare, label %end
+compare:
+  %old = load iBITS, ptr %known, align 1
+  %new = load iBITS, ptr %now, align 1
+  %same = icmp eq iBITS %old, %new
+  br i1 %same, label %end, label %move
+move:
+  store iBITS %new, ptr %known, align 1
+  %moved = call i1 @confine(ptr %now)
+  %count = call iBITS @llvm.ctpop.iBITS(iBITS %new)
+  %processors = trunc iBITS %count to i64
+  %workers = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 5)
+  %enough = icmp ugt i64 %processors, %workers
+  %patience = select i1 %enough, i64 PATIENCE, i64 0
+  store i64 %patience, ptr getelementptr (%team, ptr @team, i64 0, i32 4)
+  br label %end
+end:
+  ret void
+}
+
+; moves this thread away from a processor, if there is another; later it may come back, unless it
+; has been confined meanwhile
 define internal i1 @avoid(i32 %processor) {
 start:
-  %inside = icmp ult i32 %processor, BITS
-  br i1 %inside, label %mask, label %end
-mask:
+  %all = alloca [BYTES x i8]
   %others = alloca [BYTES x i8]
-  %allowed = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 7)
+  %seen = alloca [BYTES x i8]
+  %inside = icmp ult i32 %processor, BITS
+  %known = call i1 @allowed(i64 0, ptr %all)
+  %possible = and i1 %inside, %known
+  br i1 %possible, label %mask, label %end
+mask:
+  %allowed = load [BYTES x i8], ptr %all
   store [BYTES x i8] %allowed, ptr %others
   %index = lshr i32 %processor, 3
   %byte_at = getelementptr i8, ptr %others, i32 %index
@@ -89,14 +137,19 @@ mask:
   %kept = xor i8 %bit, 255
   %fewer = and i8 %byte, %kept
   store i8 %fewer, ptr %byte_at
-  %function = inttoptr i64 SYSCALL to ptr
-  %status = call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %others)
-  %all = getelementptr %team, ptr @team, i64 0, i32 7
-  call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %all)
-  %moved = icmp eq i64 %status, 0
+  %moved = call i1 @confine(ptr %others)
+  br i1 %moved, label %check, label %end
+check:
+  %again = call i1 @allowed(i64 0, ptr %seen)
+  %wanted = load iBITS, ptr %others, align 1
+  %found = load iBITS, ptr %seen, align 1
+  %mine = icmp eq iBITS %wanted, %found
+  br i1 %mine, label %restore, label %end
+restore:
+  %restored = call i1 @confine(ptr %all)
   br label %end
 end:
-  %done = phi i1 [ false, %start ], [ %moved, %mask ]
+  %done = phi i1 [ false, %start ], [ false, %mask ], [ true, %check ], [ true, %restore ]
   ret i1 %done
 }
 
@@ -158,6 +211,9 @@ start:
   %asleep = getelementptr %team, ptr @team, i64 0, i32 1
   %signal = getelementptr %team, ptr @team, i64 0, i32 2
   %processor_at = getelementptr %team, ptr @team, i64 0, i32 0, i64 0, i32 3
+  %known = alloca [BYTES x i8]
+  %before = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 8)
+  store [BYTES x i8] %before, ptr %known
   br label %fresh
 fresh:
   %began = call i64 @llvm.readcyclecounter()
@@ -166,6 +222,7 @@ look:
   %helped = call i1 @help_all()
   br i1 %helped, label %place, label %wait
 place:
+  call void @follow(ptr %known)
   %here = call i32 @processor()
   %there = load atomic i32, ptr %processor_at monotonic, align 4
   %rival = icmp eq i32 %here, %there
@@ -176,6 +233,7 @@ move:
 nap:
   %current = load atomic i32, ptr %signal seq_cst, align 4
   call void @futex(ptr %signal, i64 128, i32 %current, ptr @short)
+  call void @follow(ptr %known)
   %needed = call i1 @help_all()
   br i1 %needed, label %place, label %tire
 wait:
@@ -191,6 +249,7 @@ rest:
   br label %rise
 rise:
   %fewer = atomicrmw sub ptr %asleep, i32 1 seq_cst
+  call void @follow(ptr %known)
   br label %fresh
 }
 

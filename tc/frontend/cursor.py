@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from tc.edits import Edit, described
 from tc.errors import ParseError
 from tc.frontend.ast import Name
+from tc.frontend.foreign import Names
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import FOREIGN, Kind, Token
@@ -13,13 +15,14 @@ from tc.source import Source, Span
 
 Notes = tuple[tuple[Span, str], ...]
 
+_NO_NAMES = Names({}, frozenset())
 _LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
 
 
 class Cursor:
     """The current token of a source; `step` moves on, nothing moves back."""
 
-    __slots__ = ("_lexical_error", "index", "source", "token", "tokens")
+    __slots__ = ("_lexical_error", "index", "names", "source", "statement", "token", "tokens")
 
     def __init__(self, source: Source) -> None:
         found = scan(source)
@@ -28,6 +31,10 @@ class Cursor:
         self.index = 0
         self.token = found.tokens[0]
         self._lexical_error = found.error
+        self.names = _NO_NAMES
+        """Those of the def that is parsed."""
+        self.statement: tuple[int, Token] | None = None
+        """Where the statement that is parsed begins, and its operator once that is known."""
 
     def step(self) -> Token:
         """The current token; the next one becomes current. The last one stays."""
@@ -94,8 +101,13 @@ class Cursor:
         span: Span | None = None,
         repair: str | None = None,
         notes: Notes = (),
+        paste: str | None = None,
+        edits: tuple[Edit, ...] = (),
+        idiom: str | None = None,
+        example: tuple[Edit, ...] = (),
     ) -> ParseError:
-        """A ParseError, at the current token where no span is given.
+        """A ParseError, at the current token where no span is given; `paste` and the rest are
+        those of TCError.
 
         Where the tokens end because of an error of the lexer, that error is the cause.
         """
@@ -103,29 +115,69 @@ class Cursor:
             if self._lexical_error is not None:
                 return self._lexical_error
             span = self.span(self.previous_end, self.previous_end)
+        span = span or self.span_of(self.token)
+        if paste is not None:
+            edits = (Edit(span, paste),)
+        if edits and repair is None:
+            repair = described(edits)
         return ParseError(
             _shortened(cause),
             rule=rule,
-            span=span or self.span_of(self.token),
+            span=span,
             repair=_shortened(repair) if repair else None,
             notes=notes,
+            edits=edits,
+            idiom=_shortened(idiom) if idiom else None,
+            example=example,
         )
 
     def unexpected(
-        self, wanted: str, *, rule: str = "T4", repair: str | None = None, notes: Notes = ()
+        self,
+        wanted: str,
+        *,
+        rule: str = "T4",
+        repair: str | None = None,
+        notes: Notes = (),
+        paste: str | None = None,
+        idiom: str | None = None,
     ) -> ParseError:
         """The error that something else was wanted than the current token."""
         token = self.token
         if token.kind is Kind.NAME and token.text in PYTHON_WORDS:
             return self.python_word(self.index)
         if token.kind is Kind.SIGN and token.text in FOREIGN:
-            cause, paste = FOREIGN[token.text]
-            return self.error(
-                cause, rule="T2" if token.text in (";", "//", "/*") else "T4", repair=paste
-            )
+            cause, meant = FOREIGN[token.text]
+            if token.text == ";":
+                return self.error(cause, rule="T2", paste="")
+            if token.text in ("//", "/*"):
+                return self.comment(cause)
+            return self.error(cause, idiom=meant)
         return self.error(
-            f"expected {wanted}, found {describe(token)}", rule=rule, repair=repair, notes=notes
+            f"expected {wanted}, found {describe(token)}",
+            rule=rule,
+            repair=repair,
+            notes=notes,
+            paste=paste,
+            idiom=idiom,
         )
+
+    def comment(self, cause: str) -> ParseError:
+        """The error that a comment of another language begins here."""
+        token, text = self.token, self.source.text
+        if token.text == "//":
+            return self.error(cause, rule="T2", paste="#")
+        end = text.find("*/", token.end)
+        if end < 0:
+            return self.error(cause, rule="T2", repair="write # before each of its lines")
+        span = self.span(token.start, end + 2)
+        first, last = text.rfind("\n", 0, token.start) + 1, text.find("\n", end)
+        rest = text[end + 2 : None if last < 0 else last]
+        if rest.strip():  # what stands behind it on the line is no comment
+            return self.error(cause, rule="T2", span=span, paste="")
+        lines = [line.strip().strip("*").strip() for line in span.text[2:-2].split("\n")]
+        indent = " " * (token.start - first)
+        comment = f"\n{indent}".join(f"# {line}".rstrip() for line in lines)
+        return self.error(cause, rule="T2", span=span, paste=comment)
 
     def missing(self, wanted: str, *, repair: str, notes: Notes = ()) -> ParseError:
         """The error that something is missing before the current token.
@@ -152,10 +204,13 @@ class Cursor:
         else:
             cause = f"there is no operator '{word.text}'; it is written '{PYTHON_WORDS[word.text]}'"
         found = from_python(self.tokens, at)
-        if found is None:
-            return self.error(cause, span=self.span_of(word), repair=PYTHON_WORDS[word.text])
-        span = self.span(found.first.start, found.last.end)
-        return self.error(cause, span=span, repair=found.text)
+        span = self.span_of(word)
+        if found is not None:
+            span = self.span(found.first.start, found.last.end)
+            return self.error(cause, span=span, paste=found.text)
+        if word.text in ("if", "else"):
+            return self.error(cause, span=span, idiom="o(i) = x(i) > 0 ? x(i) : 0")
+        return self.error(cause, span=span, paste=PYTHON_WORDS[word.text])
 
     def no_name(self, what: str) -> ParseError:
         """The error that the current token names nothing."""
@@ -164,14 +219,14 @@ class Cursor:
             return self.error(
                 f"'{token.text}' is a reserved word and cannot name {what}",
                 rule="T2",
-                repair=f"{token.text}_",
+                repair=f"rename it wherever it stands, for example to {token.text}_",
             )
         if token.text[:4] in ("min=", "max="):
             return self.error(
                 f"'{token.text}' is a reduction operator with nothing on its left; to assign to "
                 f"'{token.text[:3]}', leave a space",
                 rule="T1",
-                repair=f"{token.text[:3]} {token.text[3:]}",
+                paste=f"{token.text[:3]} {token.text[3:]}",
             )
         return self.unexpected(what, repair=f"write {what} here")
 

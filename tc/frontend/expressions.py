@@ -11,11 +11,14 @@ import re
 from typing import NamedTuple
 
 from tc.dtypes import SPELLINGS
+from tc.edits import Edit
 from tc.errors import ParseError
+from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import (
+    BITS,
     FOREIGN,
     PRECEDENCE,
     PREFIX_PRECEDENCE,
@@ -24,6 +27,7 @@ from tc.frontend.tokens import (
     Kind,
     Token,
 )
+from tc.source import Source, Span
 
 MAX_NESTING = 100
 MAX_HEIGHT = 200
@@ -71,7 +75,7 @@ def parse_part(cursor: Cursor, nesting: int = 0) -> Part:
             cursor.expect(":", "of the conditional", notes=(note,))
             pending.append(_Pending(token, TERNARY_PRECEDENCE, then))
         elif token.text in FOREIGN:
-            raise _foreign_operator(cursor, operands[-1], nesting)
+            raise _foreign_operator(cursor, operands, pending, nesting)
         else:
             break
     _reduce(cursor, operands, pending, TERNARY_PRECEDENCE)
@@ -84,11 +88,29 @@ def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]
     inside = _nested(cursor, nesting)
     parts: list[Part] = []
     while not cursor.at(")") or parts:
+        _no_slice(cursor)
         parts.append(parse_part(cursor, inside))
+        _no_slice(cursor)
         if not cursor.accept(","):
             break
     close_bracket(cursor, opening, "',' or ')'")
     return tuple(parts)
+
+
+def _no_slice(cursor: Cursor) -> None:
+    """Raise for `x(i:i+2)` and `sum(x, axis=1)`, which are of other languages."""
+    if cursor.at(":"):
+        raise cursor.error(
+            "there are no slices: a subscript is one element, and index variables run over many",
+            idiom="s(i) +=! x(i + k) where k in 0:2, for the sum of x(i:i+2); x(i, j), with j in "
+            "no other place of the right side, for x(i, :)",
+        )
+    if cursor.at("="):
+        raise cursor.error(
+            "arguments have no names; a sum over one axis is a reduction over the index that "
+            "is not on the left",
+            idiom="o(i) +=! x(i, j)",
+        )
 
 
 def close_bracket(cursor: Cursor, opening: Token, wanted: str) -> Token:
@@ -129,13 +151,12 @@ def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
     span = cursor.span(name.span.start, end)
     written = span.text
     inside = re.sub(r"\]\s*\[", ", ", written[len(name.text) :])
-    readable = depth == 0 and len(written) <= 80 and "\n" not in written
+    simple = depth == 0 and len(written) <= 80 and not set(written) & set("\n:#")
     return cursor.error(
         "subscripts are written in parentheses",
         span=span,
-        repair=name.text + inside.strip().replace("[", "(").replace("]", ")")
-        if readable
-        else f"{name.text}(i, j)",
+        paste=name.text + inside.strip().replace("[", "(").replace("]", ")") if simple else None,
+        repair=None if simple else f"{name.text}(i, j)",
     )
 
 
@@ -155,7 +176,11 @@ def _primary(cursor: Cursor, nesting: int) -> Part:
         closing = close_bracket(cursor, token, "')'")
         return inner._replace(start=token.start, end=closing.end)
     if token.kind is Kind.KEYWORD:
+        if token.text == "where" and cursor.ahead(1).text == "(":
+            raise _choice_as_function(cursor, nesting)
         raise cursor.no_name("a value")
+    if token.kind is Kind.SIGN and token.text == "~":
+        raise _complement(cursor, nesting)
     raise cursor.missing("an expression", repair="write a number, a name or '(' here")
 
 
@@ -187,11 +212,12 @@ def _cast(cursor: Cursor, nesting: int) -> Part:
     parts = parse_arguments(cursor, nesting, "the value to cast")
     start, end = spelling.start, cursor.previous_end
     if len(parts) != 1:
+        value = parts[0].expr.span.text if parts else "x"
         raise cursor.error(
             f"the cast '{spelling.text}' takes one value and is given {len(parts)}",
             rule="T3",
             span=cursor.span(start, end),
-            repair=f"{spelling.text}({parts[0].expr.span.text if parts else 'x'})",
+            repair=f"give it one value: {spelling.text}({value})",
         )
     expr = Cast(spelling.text, parts[0].expr, span=cursor.span(start, end))
     return _checked(cursor, expr, start, end, parts[0])
@@ -243,20 +269,218 @@ def _nested(cursor: Cursor, nesting: int) -> int:
     return nesting + 1
 
 
-def _foreign_operator(cursor: Cursor, left: Part, nesting: int) -> ParseError:
+# --- operators of other languages ---------------------------------------------------------------
+
+_ARITHMETIC = PRECEDENCE["+"]
+_COMPARED = PRECEDENCE["=="]
+
+
+def _foreign_operator(
+    cursor: Cursor, operands: list[Part], pending: list[_Pending], nesting: int
+) -> ParseError:
     token = cursor.token
-    if token.text not in ("^", "**"):
+    if token.text == "**" or (token.text == "^" and _is_power(cursor, operands[-1])):
+        return _power(cursor, operands[-1], nesting)
+    if token.text == "//" and not _is_division(cursor):
         return cursor.unexpected("an operator")
-    cursor.step()
+    if token.text in ("//", "@"):
+        _reduce(cursor, operands, pending, PRECEDENCE["*"])
+        return _quotient(cursor, operands[-1], nesting)
+    if token.text in BITS:
+        _reduce(cursor, operands, pending, _ARITHMETIC)
+        compares = bool(pending) and _COMPARED <= pending[-1].binding < _ARITHMETIC
+        return _bit_operator(cursor, operands[-1], compares, nesting)
+    return cursor.unexpected("an operator")
+
+
+def _power(cursor: Cursor, base: Part, nesting: int) -> ParseError:
+    token = cursor.step()
+    cause = f"there is no operator '{token.text}'"
     try:
-        right = _primary(cursor, nesting)
-        end, exponent = right.end, right.expr.span.text
+        exponent = _exponent(cursor, nesting)
     except ParseError:
-        end, exponent = token.end, "y"
-    base = left.expr.span.text
-    short = len(base) + len(exponent) <= 80 and "\n" not in base + exponent
+        span = cursor.span(base.start, token.end)
+        return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
+    span = cursor.span(base.start, exponent.end)
+    paste = _power_text(cursor, base, exponent)
+    if len(paste) > 160 or "\n" in paste:
+        return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
+    return cursor.error(cause, span=span, paste=paste)
+
+
+def _power_text(cursor: Cursor, base: Part, exponent: Part) -> str:
+    texts = (cursor.span(part.start, part.end).text for part in (base, exponent))
+    first, second = (foreign.written(text) for text in texts)
+    return foreign.power(base.expr, first, exponent.expr, second, cursor.names)
+
+
+def _exponent(cursor: Cursor, nesting: int) -> Part:
+    """What stands behind `**`: an operand with its signs, or another power."""
+    first = cursor.token
+    while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
+        cursor.step()
+    operand = _primary(cursor, nesting)
+    if cursor.at("**") or cursor.at("^"):
+        raise cursor.unexpected("an operator")  # which of the two is first, is not said by all
+    if first.start == operand.start or first.text == "(":
+        return operand
+    span = cursor.span(first.start, operand.end)
+    return Part(Unary(first.text, operand.expr, span=span), first.start, operand.end, 1)
+
+
+def _is_power(cursor: Cursor, base: Part) -> bool:
+    """Whether `^` can only be a power: of bits, both sides would be integers."""
+    after = cursor.ahead(1)
+    is_float = after.kind is Kind.NUMBER and isinstance(number_value(after.text), float)
+    return is_float or foreign.kind_of(base.expr, cursor.names) == "float"
+
+
+def _is_division(cursor: Cursor) -> bool:
+    """Whether `//` stands between operands, as in Python, and begins no comment."""
+    line = cursor.source.text[cursor.token.end :].partition("\n")[0]
+    try:
+        rest = Cursor(Source(line.partition("#")[0]))
+        while rest.token.kind is Kind.SIGN and rest.token.text in (*PREFIXES, "("):
+            rest.step()
+        operand = parse_part(rest)
+    except ParseError:
+        return False
+    is_word = isinstance(operand.expr, Name) and len(operand.expr.text) > 2
+    known = is_word and isinstance(operand.expr, Name) and operand.expr.text in _sizes(cursor)
+    ends = rest.at_end or rest.token.text in (")", ",", "}", "where", ":", "?")
+    return ends and (not is_word or known)
+
+
+def _sizes(cursor: Cursor) -> set[str]:
+    types = cursor.names.params.values()
+    sizes = {dim.text for type_ in types for dim in type_.dims or () if isinstance(dim, Name)}
+    return sizes | set(cursor.names.params)
+
+
+def _quotient(cursor: Cursor, left: Part, nesting: int) -> ParseError:
+    """The error for `a // b` and `A @ B`."""
+    token = cursor.step()
+    try:
+        right = _operand(cursor, nesting, PREFIX_PRECEDENCE)
+    except ParseError as error:
+        return error
+    span = cursor.span(left.start, right.end)
+    texts = (cursor.span(part.start, part.end).text for part in (left, right))
+    first, second = (foreign.written(text) for text in texts)
+    if token.text == "@":
+        return _matrix_product(cursor, left, right, span)
+    meant = foreign.floor_division(left.expr, first, right.expr, second, cursor.names)
+    cause = "there is no operator '//': comments begin with '#', and '/' of integers rounds down"
+    return cursor.error(cause, rule="T2", span=span, paste=meant.text, idiom=meant.words or None)
+
+
+def _matrix_product(cursor: Cursor, left: Part, right: Part, span: Span) -> ParseError:
+    """The error for `C = A @ B`, whole matrices, or vectors."""
+    cause = "there is no operator '@': a product sums over an index that is not on the left"
+    assert cursor.statement is not None
+    start, operator = cursor.statement
+    ranks = []
+    for part in (left, right):
+        type_ = cursor.names.params.get(part.expr.span.text)
+        ranks.append(len(type_.dims or ()) if type_ and isinstance(part.expr, Name) else 0)
+    indices = {(2, 2): "ij ik kj", (2, 1): "i ik k", (1, 2): "j k kj", (1, 1): " k k"}
+    target = cursor.source.text[start : operator.start].strip()
+    before = cursor.source.text[operator.end : left.start].strip()
+    follows = cursor.token.kind is Kind.SIGN and cursor.token.text != "}"
+    known = indices.get((ranks[0], ranks[1]))
+    if known is None or before or follows or not target.isidentifier() or operator.text != "=":
+        return cursor.error(cause, span=span, idiom="C(i,j) +=! A(i,k) * B(k,j)")
+    names = [f"({','.join(letters)})" if letters else "" for letters in known.split(" ")]
+    first, second = left.expr.span.text, right.expr.span.text
     return cursor.error(
-        f"there is no operator '{token.text}'",
-        span=cursor.span(left.start, end),
-        repair=f"pow({base}, {exponent})" if short else "pow(x, y)",
+        cause,
+        span=span,
+        edits=(
+            Edit(
+                cursor.span(start, right.end),
+                f"{target}{names[0]} +=! {first}{names[1]} * {second}{names[2]}",
+            ),
+        ),
     )
+
+
+def _bit_operator(cursor: Cursor, left: Part, compares: bool, nesting: int) -> ParseError:
+    """The error for `& | ^ << >>`; `compares` where the left one is the end of a comparison."""
+    token = cursor.step()
+    cause = f"there is no operator '{token.text}'"
+    try:
+        right = _operand(cursor, nesting, _ARITHMETIC)
+    except ParseError:
+        span = cursor.span(left.start, token.end)
+        return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
+    follows = cursor.token.kind is Kind.SIGN and cursor.token.text in PRECEDENCE
+    strength = PRECEDENCE[cursor.token.text] if follows else 0
+    if compares and token.text in ("&", "|") and strength >= _COMPARED:  # a > 0 & b < 1
+        return cursor.error(
+            cause + f"; conditions are joined by '{token.text * 2}'",
+            span=cursor.span_of(token),
+            paste=token.text * 2,
+        )
+    span = cursor.span(left.start, right.end)
+    texts = (cursor.span(part.start, part.end).text for part in (left, right))
+    first, second = (foreign.written(text) for text in texts)
+    if compares and not _is_number(right):
+        return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
+    meant = foreign.bits(token.text, left.expr, first, right.expr, second, cursor.names)
+    return cursor.error(cause, span=span, paste=meant.text, idiom=meant.words or None)
+
+
+def _is_number(part: Part) -> bool:
+    return isinstance(part.expr, Number)
+
+
+def _operand(cursor: Cursor, nesting: int, binding: int) -> Part:
+    """The operand that operators which bind at least so strongly make."""
+    operands: list[Part] = []
+    pending: list[_Pending] = []
+    while True:
+        while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
+            pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
+        operands.append(_primary(cursor, nesting))
+        token = cursor.token
+        strength = PRECEDENCE.get(token.text, -1) if token.kind is Kind.SIGN else -1
+        if strength < binding:
+            break
+        _reduce(cursor, operands, pending, strength)
+        pending.append(_Pending(cursor.step(), strength))
+    _reduce(cursor, operands, pending, TERNARY_PRECEDENCE)
+    return operands[0]
+
+
+def _complement(cursor: Cursor, nesting: int) -> ParseError:
+    token = cursor.step()
+    try:
+        operand = _operand(cursor, nesting, PREFIX_PRECEDENCE)
+    except ParseError as error:
+        return error
+    text = foreign.written(cursor.span(operand.start, operand.end).text)
+    meant = foreign.complement(operand.expr, text, cursor.names)
+    return cursor.error(
+        "there is no operator '~'",
+        span=cursor.span(token.start, operand.end),
+        paste=meant.text,
+        idiom=meant.words or None,
+    )
+
+
+def _choice_as_function(cursor: Cursor, nesting: int) -> ParseError:
+    """The error for numpy's `where(c, a, b)`, from its `where` on."""
+    start = cursor.step().start
+    cause = "'where' gives the range of an index variable; a choice is written 'c ? a : b'"
+    try:
+        parts = parse_arguments(cursor, nesting, "the arguments of 'where'")
+    except ParseError as error:
+        return error
+    span = cursor.span(start, cursor.previous_end)
+    if len(parts) != 3:
+        return cursor.error(cause, span=span, idiom="c ? a : b")
+    texts = [foreign.written(cursor.span(part.start, part.end).text) for part in parts]
+    nested = [isinstance(part.expr, Conditional) and part.start == part.expr.span.start
+              for part in parts]  # fmt: skip
+    condition = f"({texts[0]})" if nested[0] else texts[0]
+    return cursor.error(cause, span=span, paste=f"({condition} ? {texts[1]} : {texts[2]})")

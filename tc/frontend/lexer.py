@@ -36,14 +36,42 @@ _LOOKALIKES = {
     "≠": "!=",
     "×": "*",
     "·": "*",
+    "⋅": "*",
+    "∗": "*",
     "−": "-",
+    "–": "-",
     "÷": "/",
+    "∕": "/",
     "∧": "&&",
     "∨": "||",
     "¬": "!",
+    "∈": "in",
+    "π": "3.14159265358979",
+    "∞": "(1.0 / 0.0)",
+    "½": "0.5",
     "（": "(",
     "）": ")",
     "，": ",",
+    "\u00a0": " ",
+    "\u2009": " ",
+    "\u202f": " ",
+    "\u200b": "",
+    "\ufeff": "",
+}
+"""Characters by what they mean."""
+
+_IDIOMS = {
+    "²": "x * x, for the square of x",
+    "³": "x * x * x, for the third power of x",
+    "√": "sqrt(x)",
+    "∑": "s +=! x(i)",
+    "Σ": "s +=! x(i)",
+    "∏": "s *=! x(i)",
+    "'": "A(j, i), for the transpose of A(i, j)",
+    "ᵀ": "A(j, i), for the transpose of A(i, j)",
+    '"': "there are no strings; comments begin with '#'",
+    "$": "names are of letters, digits and '_'",
+    "\\": "a statement may go on in the next line as it is",
 }
 
 
@@ -139,32 +167,81 @@ def _number(source: Source, number: re.Match[str]) -> Token:
     run = _RUN.match(source.text, start)
     assert run is not None
     whole = source.text[start : max(run.end(), number.end())]
+    span = Span(source, start, start + len(whole))
     if _LEADING_ZERO.match(text):
-        stripped = whole.lstrip("0")
-        shown = stripped if stripped[:1].isdecimal() else "0" + stripped
-        raise ParseError(
-            f"the number '{_shortened(whole)}' begins with a zero before other digits",
-            rule="T1",
-            span=Span(source, start, start + len(whole)),
-            repair=_shortened(shown),
-        )
+        raise _leading_zero(whole, span)
     if len(whole) > len(text):
-        first, dots, rest = whole.partition("..")
-        raise ParseError(
-            f"'{_shortened(whole)}' is neither a number nor a name",
-            rule="T1",
-            span=Span(source, start, start + len(whole)),
-            repair=_shortened(f"{first}:{rest}" if dots else text),
-        )
+        raise _no_number(whole, text, span)
     value = number_value(text) if len(text) <= MAX_DIGITS else float("inf")
     if value == float("inf"):
         raise ParseError(
             f"the number '{_shortened(text)}' fits no type",
             rule="Y1",
             span=Span(source, start, number.end()),
-            repair="write a number below 1e308",
+            idiom="(1.0 / 0.0), for infinity",
         )
     return Token(Kind.NUMBER, text, start, number.end())
+
+
+def _leading_zero(whole: str, span: Span) -> ParseError:
+    stripped = whole.lstrip("0")
+    shown = stripped if stripped[:1].isdecimal() else "0" + stripped
+    is_octal = shown.isdecimal() and not set(shown) & set("89") and shown != "0"
+    return ParseError(
+        f"the number '{_shortened(whole)}' begins with a zero before other digits",
+        rule="T1",
+        span=span,
+        paste=None if is_octal or len(shown) > 40 else shown,
+        idiom=f"{_shortened(shown)}, or, where it is octal as in C, {int(shown, 8)}"
+        if is_octal and len(shown) <= 40
+        else None,
+        repair="write it without the zeros" if len(shown) > 40 else None,
+    )
+
+
+_FORTRAN = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[dD]([0-9]*)")
+_PRODUCT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+def _no_number(whole: str, text: str, span: Span) -> ParseError:
+    """The error for `0..2`, `2.5x`, `1.5d0` and the like; `text` is the number that it begins
+    with."""
+    first, dots, rest = whole.partition("..")
+    idiom = paste = None
+    if dots:
+        idiom = "0:2, for 0 and 1"
+        if rest.isdecimal() and len(rest) < 18:
+            idiom = f"{first}:{rest}, which ends before {rest}; {first}:{int(rest) + 1}, with it"
+    elif fortran := _FORTRAN.fullmatch(whole):
+        paste = f"{fortran.group(1)}e{fortran.group(2) or '0'}"
+    elif _PRODUCT.fullmatch(whole[len(text) :]) and len(whole) <= 40:
+        paste = f"{text} * {whole[len(text) :]}"
+        if len(whole) == len(text) + 1 and whole[-1] in "ijJhDdL":  # of complex and other types
+            paste, idiom = None, f"{text}, or {text} * {whole[-1]} for a product"
+    return ParseError(
+        f"'{_shortened(whole)}' is neither a number nor a name",
+        rule="T1",
+        span=span,
+        paste=paste,
+        idiom=idiom,
+        repair=None if paste or idiom else "write a number such as 2.5, or a name",
+    )
+
+
+_MODULES = frozenset(
+    ("np", "numpy", "math", "cmath", "torch", "jnp", "jax", "tf", "tensorflow", "F", "nn", "tl")
+    + ("triton", "te", "tir", "tvm", "topi", "hl", "scipy", "special", "lax", "cp", "cupy", "nl")
+)
+_CONSTANTS = {
+    "pi": "3.14159265358979",
+    "e": "2.71828182845905",
+    "tau": "6.28318530717959",
+    "inf": "(1.0 / 0.0)",
+    "nan": "(0.0 / 0.0)",
+}
+_PATH = re.compile(r"(?:\.[A-Za-z_]\w*)+")
+_SIZE = re.compile(r"\.(?:shape\s*[\[(]|size\s*\(|extent\s*\(|dim\s*\()\s*([0-9])\s*[\])]")
+_TRANSPOSED = re.compile(r"\.T\s*[\[(]\s*(\w+)\s*,\s*(\w+)\s*[\])]")
 
 
 def _dim(source: Source, at: int, tensor: Token) -> Token:
@@ -173,14 +250,65 @@ def _dim(source: Source, at: int, tensor: Token) -> Token:
     assert run is not None
     plain = dim is not None and dim.end() == run.end() and not _LEADING_ZERO.match(run.group()[1:])
     if dim is None or not plain or len(run.group()) > 9:
-        raise ParseError(
-            f"'{_shortened(tensor.text + run.group())}' is not a size: a plain dimension number, "
-            f"counted from 0, follows the dot",
-            rule="T2",
-            span=Span(source, tensor.start, run.end()),
-            repair=f"{_shortened(tensor.text)}.0",
-        )
+        raise _no_dim(source, at, tensor, run)
     return Token(Kind.DIM, dim.group(), at, dim.end())
+
+
+def _no_dim(source: Source, at: int, tensor: Token, run: re.Match[str]) -> ParseError:
+    """The error for `np.exp`, `A.shape[0]`, `A.T(i, j)`, `A.n` and the like."""
+    text, name = source.text, _shortened(tensor.text)
+    path = _PATH.match(text, at)
+    if path is not None and tensor.text in _MODULES:
+        last = path.start() + path.group().rfind(".") + 1
+        constant = _CONSTANTS.get(text[last : path.end()])
+        if constant is not None:
+            span = Span(source, tensor.start, path.end())
+            cause = f"there are no modules, and no constant '{text[last : path.end()]}'"
+            return ParseError(cause, rule="T2", span=span, paste=constant)
+        return ParseError(
+            f"there are no modules: '{_shortened(text[last : path.end()])}' stands without one",
+            rule="T2",
+            span=Span(source, tensor.start, path.end()),
+            paste=text[last : path.end()],
+        )
+    size = _SIZE.match(text, at)
+    cause = f"'{_shortened(tensor.text + run.group())}' is not a size: a plain dimension number, "
+    cause += "counted from 0, follows the dot"
+    if size is not None:
+        span = Span(source, tensor.start, size.end())
+        return ParseError(cause, rule="T2", span=span, paste=f"{tensor.text}.{size.group(1)}")
+    transposed = _TRANSPOSED.match(text, at)
+    if transposed is not None:
+        span = Span(source, tensor.start, transposed.end())
+        paste = f"{tensor.text}({transposed.group(2)}, {transposed.group(1)})"
+        return ParseError(cause, rule="T2", span=span, paste=paste)
+    span = Span(source, tensor.start, run.end())
+    member = run.group()[1:].split(".")[0]
+    if member.isdecimal() and not run.group()[1:].isdecimal():
+        return ParseError(cause, rule="T2", span=span, idiom=f"{name}.{member[:1]}")
+    if run.group()[1:].isdecimal() and len(run.group().lstrip(".0")) < 3:
+        return ParseError(cause, rule="T2", span=span, paste=f"{name}.{int(run.group()[1:])}")
+    idiom = _MEMBERS.get(member, "{0}.0, for the size of the first dimension").format(name)
+    return ParseError(cause, rule="T2", span=span, idiom=idiom)
+
+
+_MEMBERS = {
+    "T": "{0}(j, i), for the transpose of {0}(i, j)",
+    "t": "{0}(j, i), for the transpose of {0}(i, j)",
+    "sum": "s +=! {0}(i), for a sum over i",
+    "mean": "s +=! {0}(i) / {0}.0, for a mean over i",
+    "prod": "s *=! {0}(i), for a product over i",
+    "max": "s max=! {0}(i), for the greatest over i",
+    "min": "s min=! {0}(i), for the least over i",
+    "any": "s max=! {0}(i) != 0, whether one is not 0",
+    "all": "s min=! {0}(i) != 0, whether none is 0",
+    "dot": "s +=! {0}(i) * y(i)",
+    "astype": "double({0}(i)), or another type's name, for a cast",
+    "to": "double({0}(i)), or another type's name, for a cast",
+    "reshape": "{0}(i / 4, i % 4), for the element i of {0} read row by row, with rows of 4",
+    "view": "{0}(i / 4, i % 4), for the element i of {0} read row by row, with rows of 4",
+    "x": "{0}(i), for an element",
+}
 
 
 def _unknown_character(source: Source, at: int) -> ParseError:
@@ -191,15 +319,19 @@ def _unknown_character(source: Source, at: int) -> ParseError:
             "a dot stands only in numbers and in sizes such as T.1, without space around it",
             rule="T2",
             span=span,
-            repair="T.1",
+            idiom="A.0, for the size of A's first dimension; a * b, for products of elements",
         )
     shown = character if character.isprintable() else ascii(character)[1:-1]
-    lookalike = _LOOKALIKES.get(character)
+    idiom = _IDIOMS.get(character)
+    known = character in _LOOKALIKES
+    words = "outside comments a text is plain ASCII"
     return ParseError(
         f"the character '{shown}' (U+{ord(character):04X}) is not of the language",
         rule="T1",
         span=span,
-        repair=lookalike or "delete it; outside comments a text is plain ASCII",
+        paste=_LOOKALIKES.get(character),
+        idiom=idiom,
+        repair=None if known or idiom else words,
     )
 
 

@@ -32,8 +32,8 @@ class _NotPython(Exception):
 # --- ranges -----------------------------------------------------------------------------------
 
 
-def intersection(first: RangeClause, second: RangeClause) -> str:
-    """The range clause that says what two for one variable say together.
+def intersection(first: RangeClause, second: RangeClause) -> str | None:
+    """The range clause that says what two for one variable say together, if there is one.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.source import Source
@@ -44,13 +44,13 @@ def intersection(first: RangeClause, second: RangeClause) -> str:
     """
     begin = _extreme("max", first.begin, second.begin)
     end = _extreme("min", first.end, second.end)
-    if begin.isdecimal() and end.isdecimal() and int(begin) > int(end):
-        return _one_line(first)  # they have nothing in common
+    if begin.isdecimal() and end.isdecimal() and int(begin) >= int(end):
+        return None  # they have nothing in common
     return f"{first.variable.text} in {begin}:{end}"
 
 
-def joined_clauses(clauses: Sequence[Clause]) -> str:
-    """Clauses as one `where`, the ranges of one variable intersected."""
+def joined_clauses(clauses: Sequence[Clause]) -> str | None:
+    """Clauses as one `where`, the ranges of one variable intersected, if they can be."""
     texts: dict[str, str] = {}
     ranges: dict[str, RangeClause] = {}
     for position, clause in enumerate(clauses):
@@ -60,8 +60,11 @@ def joined_clauses(clauses: Sequence[Clause]) -> str:
             del texts[key]
             key = f"range of {clause.variable.text}"
             first = ranges.setdefault(key, clause)
-            texts[key] = _one_line(clause) if first is clause else intersection(first, clause)
-    return "where " + ", ".join(texts.values())
+            both = _one_line(clause) if first is clause else intersection(first, clause)
+            if both is None:
+                return None
+            texts[key] = both
+    return None if "..." in texts.values() else "where " + ", ".join(texts.values())
 
 
 def _extreme(function: str, first: Expr, second: Expr) -> str:
@@ -138,7 +141,7 @@ class _Rewriter:
             then = first
             condition, at = self.disjunction(at + 1, depth)
             if not self._is(at, "else"):
-                return f"{condition} ? {then} : 0", at
+                raise _NotPython  # what stands otherwise is not said
         elif self.tokens[at].text == "?":
             condition = first
             then, at = self.choice(at + 1, depth + 1)

@@ -7,6 +7,7 @@ import difflib
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend.ast import Name, Number, Param, Return, TensorType
+from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
 from tc.frontend.expressions import close_bracket
 from tc.frontend.lexer import number_value
@@ -22,9 +23,33 @@ _FOREIGN_TYPES = {
     "size_t": "uint64",
     "real": "float32",
     "single": "float32",
-    "bfloat16": "float16",
     "boolean": "bool",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "uchar": "uint8",
+    "ushort": "uint16",
 }
+_NO_TYPES = {
+    "bfloat16": "float(N) A, with the values converted before the call",
+    "complex": "float(N, 2) A, with real and imaginary parts",
+    "complex64": "float(N, 2) A, with real and imaginary parts",
+    "complex128": "double(N, 2) A, with real and imaginary parts",
+    "tensor": "float(N, M) A",
+    "vector": "float(N) A",
+    "matrix": "float(N, M) A",
+    "array": "float(N) A",
+    "void": "def f(float(N) A) -> (C) { C(i) = A(i) }",
+}
+"""What is no element type, by what serves."""
 
 
 def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
@@ -70,10 +95,18 @@ def _param(cursor: Cursor) -> Param:
         raise cursor.error(
             f"the parameter '{token.text}' has no type",
             rule="T3",
-            repair=f"float(N) {token.text}",
+            idiom=f"float(N) {token.text}, for a vector of floats; int {token.text}, for a number",
         )
+    if token.kind is Kind.NAME and (swapped := name_before_type(cursor)) is not None:
+        raise swapped
+    if token.text == "const":
+        raise cursor.error("all parameters are constant", rule="T3", paste="")
     type_ = _type(cursor, "a parameter")
+    if cursor.at("["):
+        raise _dims_in_brackets(cursor, type_)
     name = cursor.name("a parameter")
+    if cursor.at("(") or cursor.at("["):
+        raise dims_behind(cursor, type_, name)
     return Param(type_, name, span=cursor.span(start, name.span.end))
 
 
@@ -116,22 +149,43 @@ def _dim(cursor: Cursor) -> Name | Number:
     if isinstance(value, float):
         raise cursor.error(
             f"a dimension is a whole number or a name, and '{token.text}' is neither",
-            repair=str(int(value)) if value < 1e15 else "N",
+            paste=str(int(value)) if value < 1e15 and value == int(value) else None,
+            repair=None if value < 1e15 and value == int(value) else "write a whole number",
         )
     cursor.step()
     return Number(token.text, value, span=cursor.span_of(token))
+
+
+def _dims_in_brackets(cursor: Cursor, type_: TensorType) -> ParseError:
+    """The error for `float[N, M] A`, from the bracket on."""
+    start = cursor.token.start
+    while not cursor.at_end and cursor.step().text != "]":
+        pass
+    span = cursor.span(start, cursor.previous_end)
+    cause = "the sizes of a type stand in parentheses"
+    inside = span.text[1:-1]
+    if type_.dims or set(inside) & set("[]+-*/:?.\n") or not inside.strip() or cursor.at("["):
+        return cursor.error(cause, rule="T3", span=span, idiom=f"{type_.spelling}(N, M) A")
+    return cursor.error(cause, rule="T3", span=span, paste=f"({inside})")
 
 
 def _no_type(cursor: Cursor, what: str) -> ParseError:
     token = cursor.token
     if token.kind is not Kind.NAME:
         return cursor.unexpected(f"the type of {what}", rule="T3", repair="float(N) A")
+    if token.text.lower() in _NO_TYPES:
+        return cursor.error(
+            f"'{token.text}' is not an element type; they are {', '.join(SPELLINGS)}",
+            rule="T3",
+            idiom=_NO_TYPES[token.text.lower()],
+        )
     near = difflib.get_close_matches(token.text.lower()[:40], SPELLINGS, n=1)
     known = _FOREIGN_TYPES.get(token.text.lower()) or (near[0] if near else None)
     return cursor.error(
         f"'{token.text}' is not a type",
         rule="T3",
-        repair=known or "write one of " + ", ".join(SPELLINGS),
+        paste=known,
+        repair=None if known else "write one of " + ", ".join(SPELLINGS),
     )
 
 
@@ -146,5 +200,6 @@ def _no_parentheses(cursor: Cursor, name: Name) -> ParseError:
     return cursor.error(
         f"the returns of '{name.text}' are written in parentheses",
         span=span,
-        repair=f"-> ({written if known else 'C'})",
+        paste=f"({written})" if known else None,
+        repair=None if known else "-> (C)",
     )

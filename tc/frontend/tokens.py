@@ -57,23 +57,26 @@ PREFIX_PRECEDENCE = 7
 PREFIXES = frozenset("-+!")
 
 FOREIGN = {
-    ";": ("statements are separated by white space only", "delete the ';'"),
+    ";": ("statements are separated by white space only", ""),
     "-=": ("there is no reduction '-='", "C(i) += -(...)"),
-    "/=": ("there is no reduction '/='", "C(i) *= 1.0 / (...)"),
+    "/=": ("there is no reduction '/='", "C(i) = C(i) / (...)"),
     "%=": ("there is no reduction '%='", "C(i) = C(i) % (...)"),
     "^": ("there is no operator '^'", "pow(x, y)"),
     "**": ("there is no operator '**'", "pow(x, y)"),
-    "//": ("comments begin with '#', and '/' of integers already rounds down", "#"),
-    "/*": ("comments begin with '#' and run to the end of the line", "#"),
-    "&": ("there is no operator '&'; conditions are joined by '&&'", "&&"),
-    "|": ("there is no operator '|'; conditions are joined by '||'", "||"),
-    "~": ("there is no operator '~'; conditions are negated by '!'", "!"),
-    "<<": ("there is no operator '<<'", "a * 2"),
-    ">>": ("there is no operator '>>'", "a / 2"),
+    "//": ("comments begin with '#', and '/' of integers already rounds down", ""),
+    "/*": ("comments begin with '#' and run to the end of the line", ""),
+    "&": ("there is no operator '&'", "conditions are joined by '&&'"),
+    "|": ("there is no operator '|'", "conditions are joined by '||'"),
+    "~": ("there is no operator '~'", "conditions are negated by '!'"),
+    "<<": ("there is no operator '<<'", "a * 16, for a << 4"),
+    ">>": ("there is no operator '>>'", "a / 16, for a >> 4"),
+    "@": ("there is no operator '@'", "C(i,j) +=! A(i,k) * B(k,j)"),
     "[": ("subscripts are written in parentheses", "A(i, j)"),
     "]": ("subscripts are written in parentheses", "A(i, j)"),
 }
-"""Signs of other languages: why each is not of this one, and what to write instead."""
+"""Signs of other languages: why each is not of this one, and what serves instead."""
+
+BITS = frozenset(("&", "|", "^", "<<", ">>"))
 
 SIGNS = tuple(
     sorted(

@@ -205,7 +205,8 @@ class For:
     "transpose": the outer of two loops with constant bounds around one Store, which may stand in
     an If, of one Load, which may stand in a Cast and in a Select with a constant (`condition ?
     load : constant`, so that the tail of a tile is filled; `condition && load` of bools). The
-    Load is contiguous in memory along one of the loops and the Store along the other.
+    Load is contiguous in memory along one of the loops and the Store along the other. A Store of
+    the constant alone, all of a block being beyond a tensor, stays loops.
     "lines": the outermost of loops around one Store of one Load; where both go on in memory one
     element after the other, whole lines are stored.
     """

@@ -237,7 +237,8 @@ def _mark_rules(loop: For, scope: _Scope) -> Rules:
 
 
 def _is_copy(body: tuple[Stmt, ...]) -> bool:
-    """Whether a body is one Store of one Load, but for a test, a Cast, and a fill."""
+    """Whether a body is one Store of one Load, but for a test, a Cast, and a fill; or of the fill
+    alone, where the test is known to fail."""
     match body:
         case (If(then=(Store() as store,), otherwise=()),):
             return _is_copy((store,))
@@ -248,7 +249,7 @@ def _is_copy(body: tuple[Stmt, ...]) -> bool:
                 case Logical(op="&&", operands=(_, Load())):  # `condition ? load : false`
                     return True
                 case _:
-                    return isinstance(value, Load)
+                    return isinstance(value, Load | Const)
         case _:
             return False
 

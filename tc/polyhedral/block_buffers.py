@@ -14,9 +14,9 @@ from tc.device import Device
 from tc.polyhedral.blocks import Block, Facts
 from tc.polyhedral.promotion import (
     Reach,
+    copies,
     is_needed_later,
     is_rounded_between,
-    is_written_first,
     packed_tile,
     padded_tile,
     staged_tile,
@@ -241,14 +241,11 @@ class BlockBuffers:
         found, last = reach.box(tensor, users), vector_dimension(self.tile, tensor, users)
         if found is None or last is None or prod(found.sizes) * 4 > self.device.l2 // 4:
             return None
-        return staged_tile(
-            tensor,
-            found.sizes,
-            last,
-            self.tile.lanes,
-            fetch=not is_written_first(tensor, users),
-            keep=is_needed_later(tensor, [s.name for s in statements], self.facts),
-        )
+        copied = copies(tensor, users, reach)
+        if copied is None:
+            return None
+        keep = is_needed_later(tensor, [s.name for s in statements], self.facts)
+        return staged_tile(tensor, found.sizes, last, self.tile.lanes, copied=copied, keep=keep)
 
 
 def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:

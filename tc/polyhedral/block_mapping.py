@@ -1,4 +1,4 @@
-"""Mapping one block: the point loops of its register tile are sunk below the reductions (002,
+"""Mapping one block: the point loops of its register tile are sunk below the reductions (the paper,
 section 5.3), so that accumulators stay in registers; around go loops over tiles, packed operands,
 padded inputs and staged outputs; the outermost parallel loops are shared among threads.
 """
@@ -19,9 +19,9 @@ from tc.polyhedral.blocks import Block, Facts, Item, extent
 from tc.polyhedral.promotion import (
     Reach,
     blocked_tile,
+    copies,
     is_needed_later,
     is_rounded_between,
-    is_written_first,
     moves_as_one,
     register_tile,
     touches,
@@ -158,7 +158,7 @@ class BlockMapper:
             return node
         if not moves_as_one(tensor, [statement], self._all_around):
             return node
-        own = self._accumulators(tensor, [statement], fetch=True, keep=True)
+        own = self._accumulators(tensor, [statement], keep=True)
         return node if own is None else Promotion((own,), node)
 
     def _item(self, item: Item) -> Node:
@@ -240,12 +240,8 @@ class BlockMapper:
                 continue
             whole = all(self._is_whole(item) for item in items if item.statement in users)
             if whole and moves_as_one(tensor, users, self._all_around):
-                found = self._accumulators(
-                    tensor,
-                    users,
-                    fetch=not is_written_first(tensor, users),
-                    keep=is_needed_later(tensor, names, self.facts),
-                )
+                keep = is_needed_later(tensor, names, self.facts)
+                found = self._accumulators(tensor, users, keep=keep)
                 tiles += [] if found is None else [found]
         return tiles
 
@@ -257,19 +253,19 @@ class BlockMapper:
         return own >= set(item.statement.reduction) and all(v.variable for v in fixed)
 
     def _accumulators(
-        self, tensor: str, users: list[ScopStatement], *, fetch: bool, keep: bool
+        self, tensor: str, users: list[ScopStatement], *, keep: bool
     ) -> ArrayTile | None:
         reach = Reach(
             self.facts.scop, self._all_around, {s.name: tuple(self.points) for s in users}
         )
-        found = reach.box(tensor, users)
-        if found is None:
+        found, copied = reach.box(tensor, users), copies(tensor, users, reach)
+        if found is None or copied is None:
             return None
         last, lanes, chosen = None, 1, self.chosen
         if chosen is not None:
             lanes = chosen.lanes
             last = None if chosen.reduced else vector_dimension(chosen, tensor, users)
-        return register_tile(tensor, found.sizes, last, lanes, fetch=fetch, keep=keep)
+        return register_tile(tensor, found.sizes, last, lanes, copied=copied, keep=keep)
 
     # --- long reductions ------------------------------------------------------------------------
 

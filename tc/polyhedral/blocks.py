@@ -13,6 +13,7 @@ from functools import cached_property
 from math import prod
 
 from tc.kernel.ir import row_major
+from tc.polyhedral.checks import checked_variables
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence
 from tc.polyhedral.scop import Access, Scop, ScopStatement
 from tc.semantics.program import Index, Read, Select, walk
@@ -103,16 +104,19 @@ class Facts:
         return {e.site: e for s in statements for e in walk(s.rhs) if isinstance(e, Read)}
 
     def padded(self, statement: ScopStatement) -> Iterator[tuple[Access, int | float | bool]]:
-        """The reads that are the whole first argument of a pad, with its constant."""
+        """The reads that are the whole first argument of a pad, with its constant; at rank 0 there
+        is nothing to pad."""
         if statement.kind != "update":
             return
         accesses = {a.site: a for a in statement.reads}
         for expr in walk(self.scop.shaped.program.statements[statement.position].rhs):
             match expr:
                 case Select(then=Read(bare_only=True, site=site), otherwise=other):
-                    value = getattr(other, "value", None)
-                    if value is not None and None not in accesses[site].subscripts:
-                        yield accesses[site], value
+                    value, access = getattr(other, "value", None), accesses.get(site)
+                    if value is None or access is None or None in access.subscripts:
+                        continue
+                    if access.subscripts:
+                        yield access, value
                 case _:
                     pass
 
@@ -152,28 +156,12 @@ class Facts:
 
     def tested(self, statement: ScopStatement) -> frozenset[str]:
         """The variables on which tests at run time depend; their loops stay as they are."""
-        if statement.kind != "update" or not self.check:
-            return frozenset()
-        source = self.scop.shaped.statements[statement.position]
-        found: set[str] = set()
-        for expr in walk(source.statement.rhs):
-            if getattr(expr, "site", -1) in source.checked:
-                if isinstance(expr, Read):
-                    for axis, subscript in enumerate(expr.subscripts):
-                        if not self._certain(expr, axis):
-                            found |= {e.name for e in walk(subscript) if isinstance(e, Index)}
-                else:
-                    found |= {e.name for e in walk(expr) if isinstance(e, Index)}
-        return frozenset(found)
+        return checked_variables(statement, self.scop) if self.check else frozenset()
 
-    def _certain(self, read: Read, axis: int) -> bool:
-        """Whether a subscript is one variable whose range is within the tensor."""
-        subscript = read.subscripts[axis]
-        if not isinstance(subscript, Index):
-            return False
-        size = self.scop.shaped.shapes[read.tensor][axis]
-        return all(
-            s.ranges[subscript.name][0] >= 0 and s.ranges[subscript.name][1] <= size
-            for s in self.scop.statements
-            if any(a.site == read.site for a in s.reads)
+    def is_tested(self, member: Member, block: Block) -> bool:
+        """Whether tests of an item of a block depend on what a member is there."""
+        return any(
+            member.values[item.statement.name].variable in self.tested(item.statement)
+            for item in block.items
+            if item.statement.name in member.values
         )

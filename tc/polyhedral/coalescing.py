@@ -275,18 +275,28 @@ def _merged_statement(position: int, merges: _Merges) -> ShapedStatement:
         new = (replace(s, name=kept.get(s.name, "")) if isinstance(s, Index) else s for s in old)
         return _without_second(tuple(new), merges.of(tensor))
 
+    def settled(node: Expr) -> Expr:
+        return _settled_extent(node, merges)
+
     def change(node: Expr) -> Expr:
         if isinstance(node, Read) and node.tensor in merges.axes:
             return replace(node, subscripts=subscripts(node.tensor, node.subscripts))
-        return _settled_extent(node, merges)
+        return settled(node)
 
     merged_statement = replace(
         statement,
-        subscripts=subscripts(statement.target, statement.subscripts),
+        # concat's offsets are extents of its sources
+        subscripts=tuple(
+            rewrite(s, settled) for s in subscripts(statement.target, statement.subscripts)
+        ),
         outer=tuple(kept[v] for v in statement.outer if v in kept),
         variables=tuple(kept.values()),
         rhs=rewrite(statement.rhs, change),
-        where=tuple(clause for clause in statement.where if clause.variable not in {*pairs, *gone}),
+        where=tuple(
+            replace(c, begin=rewrite(c.begin, settled), end=rewrite(c.end, settled))
+            for c in statement.where
+            if c.variable not in {*pairs, *gone}
+        ),
         exists=tuple(read for read in statement.exists if read.tensor not in merges.axes),
         variable_spans={kept[v]: s for v, s in statement.variable_spans.items() if v in kept},
     )

@@ -32,14 +32,14 @@ class _Loop:
 
 
 def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
-    """Fills the buffer of a tile; elements outside of the tensor get its fill, or 0."""
+    """Fills the buffer of a tile; elements outside of its limits get its fill, or 0."""
 
     def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
         tile = placed.tile
         around = inner.outside(placed)
         dtype = compute_dtype(inner.world.dtype(tile.tensor))
         value = cast(around.load(tile.tensor, element), dtype)
-        tests = list(around.within(element, tile.tensor))
+        tests = list(around.within(element, tile.tensor, tile.limits))
         if tests:
             outside = constant(0 if tile.fill is None else tile.fill, dtype)
             value = select(reduce(logical_and, tests), value, outside)
@@ -49,7 +49,7 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
 
 
 def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
-    """Writes the elements of a tile that are in the tensor; the offset is within it."""
+    """Writes the elements of a tile that are within its limits."""
 
     def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
         tile = placed.tile
@@ -57,7 +57,7 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
         value: Expr = Load(tile.buffer, indices, compute_dtype(inner.world.dtype(tile.tensor)))
         value = cast(value, around.element_dtype(tile.tensor))
         store = Store(*around.place(tile.tensor, element), value)
-        tests = list(around.within(element, tile.tensor))
+        tests = list(around.within(element, tile.tensor, tile.limits))
         return If(reduce(logical_and, tests), (store,)) if tests else store
 
     return _in_lines(placed, state) if placed.tile.lines else _copy(placed, state, body)

@@ -11,15 +11,8 @@ from dataclasses import replace
 from math import prod
 
 from tc.polyhedral.rewriting import Rewriting
-from tc.semantics.program import (
-    Binary,
-    Expr,
-    Index,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-    walk,
-)
+from tc.semantics.factors import quotient_of
+from tc.semantics.program import Binary, ShapedProgram, ShapedStatement
 
 STEPS = 16
 """Terms of a sum from which it is worth a statement."""
@@ -31,9 +24,8 @@ def divide_last(shaped: ShapedProgram) -> ShapedProgram:
     The temporaries are named after the target ("m.q0"); the statement that divides keeps its
     name. A program in which nothing is divided is returned as it is.
 
-    What R5 does not bound may differ, as it may for `factor`: the sum may overflow where the
-    quotients do not, and what was NaN only because infinite quotients of both signs met, or 0 / 0,
-    may become infinite.
+    Where the sum may overflow though the quotients do not, or is NaN or infinite as written, R5
+    leaves the value open, as it does for `factor`.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check import check
@@ -49,23 +41,10 @@ def divide_last(shaped: ShapedProgram) -> ShapedProgram:
 
 
 def _quotient(shaped_statement: ShapedStatement) -> Binary | None:
-    """The term of a sum, if it is a quotient of floats by what is the same for all terms."""
+    """The terms of a sum, if it may be divided, and has enough of them."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
-    if statement.op != "+" or shaped_statement.checked or shaped_statement.is_empty:
-        return None
-    if prod(ranges[v].extent for v in statement.reduction) < STEPS:
-        return None
-    match statement.rhs:
-        case Binary(op="/", right=divisor, dtype=dtype) as quotient if dtype.is_float:
-            same = not _depends(divisor, statement) and _depends(quotient.left, statement)
-            return quotient if same else None
-        case _:
-            return None
-
-
-def _depends(expr: Expr, statement: Statement) -> bool:
-    reduction = set(statement.reduction)
-    return any(isinstance(e, Index) and e.name in reduction for e in walk(expr))
+    steps = prod(ranges[v].extent for v in statement.reduction)
+    return quotient_of(shaped_statement) if steps >= STEPS else None
 
 
 def _divided(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:

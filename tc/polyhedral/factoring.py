@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from string import ascii_lowercase
 
-from tc.polyhedral.products import MAX_FACTORS, Costs, Factor, Sum, best_order
+from tc.polyhedral.products import Costs, Factor, Sum, best_order
 from tc.polyhedral.rewriting import Rewriting
+from tc.semantics.factors import Group, groups_of
 from tc.semantics.program import (
     Binary,
     Call,
@@ -56,11 +57,10 @@ def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
     wrap around, and form a ring: the results are the same bits. Minimum and maximum stay, and so
     do sums within factors, such as (a-b) * (a-b).
 
-    What R5 does not bound may differ. A smaller sum, or a product of some factors, may leave the
-    range of its type (overflow, or lose digits in underflow) where no term as written does, and
-    the other way round. Where infinities are among the factors, the magnitudes are infinite; an
-    element that is finite or infinite stays so, but one that was NaN only because terms of both
-    signs met at an infinity (inf * 1 + inf * -2), or zero did, may become infinite: inf * (1 - 2).
+    Where a smaller sum, or a product of some factors, leaves the range of its type (overflow, or
+    lost digits in underflow) though no term as written does, or where the sum as written is NaN or
+    infinite (inf * 1 + inf * -2 may become inf * (1 - 2)), R5 leaves the value open;
+    `semantics.factors` says of which statements, for this pass and the error bound alike.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check import check
@@ -87,35 +87,23 @@ def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
 # --- what can be factored ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The factors that use the same variables, with their positions in the product."""
-
-    variables: frozenset[str]
-    exprs: tuple[tuple[int, Expr], ...]
-
-    def factor(self) -> Factor:
-        operations = sum(_operations(expr) for _, expr in self.exprs) + len(self.exprs) - 1
-        contiguous = (v for _, expr in self.exprs for v in _contiguous(expr))
-        return Factor(self.variables, operations, frozenset(contiguous), len(self.exprs) > 1)
+def _factor_of(group: Group) -> Factor:
+    operations = sum(_operations(expr) for _, expr in group.exprs) + len(group.exprs) - 1
+    contiguous = (v for _, expr in group.exprs for v in _contiguous(expr))
+    return Factor(group.variables, operations, frozenset(contiguous), group.is_product)
 
 
 def _find_order(
     shaped_statement: ShapedStatement, shaped: ShapedProgram, costs: Costs
-) -> tuple[Sum, tuple[_Group, ...]] | None:
+) -> tuple[Sum, tuple[Group, ...]] | None:
     """A better order for a statement, and the factors that it speaks of."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
-    if statement.op != "+" or shaped_statement.checked or shaped_statement.is_empty:
+    groups = groups_of(shaped_statement)
+    if not groups:
         return None
-    groups = _groups(statement.rhs)
-    used = frozenset().union(*(group.variables for group in groups))
     tensors = {n.tensor for n in walk(statement.rhs) if isinstance(n, Read)}
-    if not 2 <= len(groups) <= MAX_FACTORS:
-        return None
-    if not statement.reduction or not used.issuperset(statement.reduction):
-        return None
     order = best_order(
-        tuple(group.factor() for group in groups),
+        tuple(map(_factor_of, groups)),
         statement.outer,
         {v: r.extent for v, r in ranges.items()},
         # a temporary has its elements from 0, and all must be written
@@ -124,23 +112,6 @@ def _find_order(
         costs=costs,
     )
     return None if order.is_plain else (order, groups)
-
-
-def _groups(rhs: Expr) -> tuple[_Group, ...]:
-    """The factors of a product by their variables, in text order."""
-    exprs: list[Expr] = []
-    stack = [rhs]
-    while stack:
-        match stack.pop():
-            case Binary(op="*", left=left, right=right):
-                stack += (right, left)
-            case expr:
-                exprs.append(expr)
-    found: dict[frozenset[str], list[tuple[int, Expr]]] = {}
-    for position, expr in enumerate(exprs):
-        variables = frozenset(n.name for n in walk(expr) if isinstance(n, Index))
-        found.setdefault(variables, []).append((position, expr))
-    return tuple(_Group(variables, tuple(same)) for variables, same in found.items())
 
 
 def _operations(expr: Expr) -> int:
@@ -183,7 +154,7 @@ class _Factored:
     rewriting: Rewriting
     old: ShapedStatement
     order: Sum
-    groups: tuple[_Group, ...]
+    groups: tuple[Group, ...]
     before: list[ShapedStatement] = field(default_factory=list)
 
     def made(self) -> list[ShapedStatement]:

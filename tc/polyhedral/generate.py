@@ -329,6 +329,8 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             if access.tensor == tile.tensor
         ]
         found = box(accesses)
+        if found is not None and any(tile.before):
+            found = _begun_before(found, tile.before)
         if found is None or any(n > m for n, m in zip(found.sizes, tile.sizes, strict=True)):
             raise unfit(tile.tensor, tile.sizes, found)
         kind = "scratch" if tile.kind == "scratch" else tile.kind
@@ -336,6 +338,12 @@ def _place(node: Promotion, state: State) -> list[Placed]:
         name = world.add_buffer(_spelt(tile.buffer), kind, dtype, tile.shape)
         placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
     return placed
+
+
+def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
+    offsets = (add(o, constant_form(by), -1) for o, by in zip(found.offsets, before, strict=True))
+    sizes = (size + by for size, by in zip(found.sizes, before, strict=True))
+    return Box(tuple(offsets), tuple(sizes))
 
 
 def _spelt(name: str) -> str:
@@ -421,7 +429,9 @@ class _Cells:
             *_vector(lane, lanes, (Set(total.name, binary(op, total, first)),)),
             Store(*place, cast(total, own)),
         )
-        tests = list(state.within(element, target))
+        bounds = self.statement.write.bounds
+        whole = bounds == tuple((0, extent) for extent in world.scop.shaped.shapes[target])
+        tests = list(state.within(element, target, None if whole else bounds))
         if tests:
             final = (If(reduce(logical_and, tests), final),)
         return _unrolled(outer, self.box.sizes, (*stmts, *final), last="unroll")

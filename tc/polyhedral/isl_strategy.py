@@ -19,6 +19,7 @@ from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.relations import Relation, variable_text
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop import ScopStatement
+from tc.programs import run_program
 
 WORKER = "tc.polyhedral.isl_worker"
 
@@ -45,15 +46,11 @@ def _ask(question: dict[str, Any], seconds: float) -> dict[str, Any] | str:
     # The child must find tc and islpy where this process did, however its path was set up.
     path = os.pathsep.join(entry for entry in sys.path if entry)
     try:
-        done = subprocess.run(
+        done = run_program(
             [sys.executable, "-m", WORKER],
-            input=json.dumps(question),
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=seconds,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path},
+            seconds=seconds,
+            environment={**os.environ, "PYTHONPATH": path},
+            given=json.dumps(question),
         )
     except subprocess.TimeoutExpired:
         return f"it did not end in {seconds:g} s"

@@ -3,7 +3,8 @@
 Where the target is promoted, instances outside of the domain (the tail of a tile that is not
 full) are computed too, since their results are never written back: their reads are clamped into
 the domain, or masked along the lanes of a vector, and terms of reductions become the identity.
-Other statements are guarded as a whole.
+Other statements are guarded as a whole, and so is what may fail (G7): a test holds for the range
+of the text, and for nothing beyond.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tc.dtypes import compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, If, Load, Stmt, Store
+from tc.polyhedral.checks import checked_variables
 from tc.polyhedral.expressions import Block, Scope, lower_expression
 from tc.polyhedral.footprint import Digits
 from tc.polyhedral.forms import add, expression, range_of, substitute
@@ -59,13 +61,21 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
 
 
 def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
-    """Whether values of a variable past its range write past the end of the tensor, if anything:
-    those are never written back. Within the tensor other statements may own the elements."""
-    shape = state.world.scop.shaped.shapes[statement.write.tensor]
+    """Whether values of a variable past its range write past what a tile is written back to, if
+    anything, and nothing that may fail depends on it. Within the tile's limits other statements
+    may own the elements."""
+    world = state.world
+    if world.checks and variable in checked_variables(statement, world.scop):
+        return False
+    placed = state.innermost(statement.write.tensor)
+    if placed is None or statement.name in state.expanded:
+        return True
+    shape = world.scop.shaped.shapes[statement.write.tensor]
+    ends = shape if placed.tile.limits is None else (end for _, end in placed.tile.limits)
     end = statement.ranges[variable][1]
-    for subscript, extent in zip(statement.write.subscripts, shape, strict=True):
+    for subscript, last in zip(statement.write.subscripts, ends, strict=True):
         if subscript is not None and variable in subscript.terms:
-            return subscript.constant + subscript.terms[variable] * end >= extent
+            return subscript.constant + subscript.terms[variable] * end >= last
     return True
 
 

@@ -4,7 +4,8 @@
         --compute_dependences--> Dependences --schedule--> Node --map_schedule--> Node
         --lower_schedule--> Kernel, with marks --finish--> Kernel
 
-Each tree is checked against the dependences before it is used.
+Each tree is checked against the dependences before it is used. Where it would round the sums of
+halves on the way, these get temporaries of floats, and the stages run again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tc.device import Device, host
 from tc.kernel.contract import contract
@@ -29,12 +30,12 @@ from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
 from tc.polyhedral.blocks import Facts
 from tc.polyhedral.coalescing import coalesce
-from tc.polyhedral.copying import copy_own_reads
 from tc.polyhedral.dependences import Dependences, compute_dependences
 from tc.polyhedral.dividing import divide_last
 from tc.polyhedral.factoring import factor
 from tc.polyhedral.fusion import worthwhile
 from tc.polyhedral.generate import lower_schedule
+from tc.polyhedral.halves import keep_sums, rounded_early
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.schedule import Node
@@ -45,6 +46,12 @@ from tc.semantics.program import ShapedProgram
 
 T = TypeVar("T")
 Strides = Mapping[str, tuple[int, ...]]
+
+
+class Timed(Protocol):
+    """Runs a stage and notes the seconds that it took."""
+
+    def __call__(self, stage: str, run: Callable[[], T], /) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -103,16 +110,19 @@ def trace_lowering(
     def timed(stage: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
         result = run()
-        seconds[stage] = time.perf_counter() - start
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
         return result
 
     shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options))
-    scop = timed("scop", lambda: build_scop(shaped, initial))
-    dependences = timed("dependences", lambda: compute_dependences(scop))
-    tree = timed("schedule", lambda: _schedule(scop, dependences, options, device))
-    timed("legality", lambda: check_schedule(tree, dependences))
-    facts = Facts(scop, strides, check)
-    mapped = timed("map", lambda: map_schedule(tree, facts, device, options.mapping))
+    scop, dependences, tree, mapped = _mapped(
+        shaped, strides, initial, check, options, device, timed
+    )
+    early = rounded_early(mapped.tree, scop)
+    if early:
+        shaped = keep_sums(shaped, early)
+        scop, dependences, tree, mapped = _mapped(
+            shaped, strides, initial, check, options, device, timed
+        )
     timed("legality of the mapping", lambda: check_schedule(mapped.tree, dependences))
     written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
     marked = _with_sites_of(written, shaped, original)
@@ -120,11 +130,29 @@ def trace_lowering(
     return Lowering(shaped, scop, dependences, tree, mapped, marked, kernel, seconds)
 
 
+def _mapped(
+    shaped: ShapedProgram,
+    strides: Strides,
+    initial: frozenset[str],
+    check: bool,
+    options: Options,
+    device: Device,
+    timed: Timed,
+) -> tuple[Scop, Dependences, Node, Mapped]:
+    """The stages from a shaped program, rewritten, to a mapped tree."""
+    scop = timed("scop", lambda: build_scop(shaped, initial))
+    dependences = timed("dependences", lambda: compute_dependences(scop))
+    tree = timed("schedule", lambda: _schedule(scop, dependences, options, device))
+    timed("legality", lambda: check_schedule(tree, dependences))
+    facts = Facts(scop, strides, check)
+    mapped = timed("map", lambda: map_schedule(tree, facts, device, options.mapping))
+    return scop, dependences, tree, mapped
+
+
 def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options
 ) -> tuple[ShapedProgram, Strides]:
     """The program factored, long reductions split, and adjacent dimensions joined."""
-    shaped = copy_own_reads(shaped)
     if not options.schedule.rewrite:
         return shaped, strides
     shaped = divide_last(factor(shaped))

@@ -132,6 +132,11 @@ class _Mapper:
         members, child = _opened(node)
         names = list(leaves(node))
         own = tuple(m for m in points if all(m.values[n].variable for n in names))
+        mixed = tuple(
+            m for m in points if m not in own and any(m.values[n].variable for n in names)
+        )
+        if mixed:  # statements that run along these, and others that run once
+            return Band(mixed, True, self._parts(mixed, node, own))
         block = block_of((*own, *members), child, self.facts.scop)
         if block is not None:
             return self._block(block)

@@ -2,7 +2,8 @@
 
 `sum over j, k of X(i,j,k) * B(j,r) * C(k,r)` is known here by the variables of each factor alone.
 An order is a tree: an inner node is a sum that is stored and then used like a factor. All orders
-of up to MAX_FACTORS factors are compared, by dynamic programming over the sets of factors.
+of up to `semantics.factors.MAX_FACTORS` factors are compared, by dynamic programming over the sets
+of factors.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-MAX_FACTORS = 6
-"""The orders of more factors are not searched; those with the same variables count as one."""
+from tc.semantics.factors import left_over, may_stand_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,10 @@ class _Search:
         return self.stored[members]
 
     def is_storable(self, members: int) -> bool:
-        variables, remaining = self.variables(members), self.remaining(members)
+        remaining = self.remaining(members)
         if not remaining <= self.storable or self.volume(remaining) > self.largest:
             return False
-        if remaining != variables:
-            return True
-        # products of everything with everything are larger than what they are made of
-        chosen = self.chosen(members)
-        return any(f.variables == variables for f in chosen) and (
-            len(chosen) > 1 or chosen[0].is_product
-        )
+        return may_stand_apart(self.chosen(members), remaining)
 
     def summed(self, operands: tuple[int | Sum, ...], members: int) -> Sum:
         """The sum of a product of operands, with its cost."""
@@ -182,15 +176,12 @@ class _Search:
     def chosen(self, members: int) -> list[Factor]:
         return [factor for n, factor in enumerate(self.factors) if members >> n & 1]
 
-    def variables(self, members: int) -> frozenset[str]:
-        return frozenset().union(*(f.variables for f in self.chosen(members)))
-
     def remaining(self, members: int) -> frozenset[str]:
         """The variables of the sum over a set of factors: those of the result or of others."""
         others = ~members & ((1 << len(self.factors)) - 1)
         if not others:
             return self.kept
-        return self.variables(members) & (self.kept | self.variables(others))
+        return left_over(self.chosen(members), self.chosen(others), self.kept)
 
     def volume(self, variables: frozenset[str]) -> int:
         return math.prod(self.extents[v] for v in variables)

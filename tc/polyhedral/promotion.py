@@ -8,15 +8,17 @@ tiles an input with its padding; local tiles a temporary that no one else sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.fills import subtract
 from tc.polyhedral.footprint import Box, Position, box, enter, start, values_of
 from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
-from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.polyhedral.scop import Access, Interval, Scop, ScopStatement
 from tc.polyhedral.tiles import RegisterTile
 from tc.semantics.affine import Linear
 
@@ -55,14 +57,58 @@ class Reach:
                 return False
         return True
 
+    def writes_first(
+        self, tensor: str, users: Sequence[ScopStatement], touched: tuple[Interval, ...]
+    ) -> bool:
+        """Whether in each iteration of the loops around, statements write all of `touched` that
+        lies in the box, before any reads it. The users are in text order."""
+        found = self.box(tensor, users)
+        if found is None:
+            return False
+        needed = tuple(
+            (begin, end) if offset.terms else _common((begin, end), offset.constant, size)
+            for offset, size, (begin, end) in zip(found.offsets, found.sizes, touched, strict=True)
+        )
+        left: Iterable[tuple[Interval, ...]] = [needed]
+        for s in takewhile(lambda s: not _reads(s, tensor), users):
+            if s.write.tensor == tensor and not self._is_pinned(s):
+                left = subtract(left, self._written(s, found))
+        return not any(all(begin < end for begin, end in piece) for piece in left)
+
+    def _written(self, statement: ScopStatement, whole: Box) -> tuple[Interval, ...]:
+        """What of its target a statement writes in each iteration of the loops around: in
+        dimensions in which the box moves with these, nothing if it does not write all of that."""
+        own = box([(statement.write, self._position(statement))])
+        assert own is not None
+        written = []
+        for d, bounds in enumerate(statement.write.bounds):
+            offset, size = own.offsets[d], own.sizes[d]
+            if not offset.terms:
+                written.append(_common(bounds, offset.constant, size))
+            elif (offset, size) == (whole.offsets[d], whole.sizes[d]):
+                written.append(bounds)
+            else:
+                written.append((0, 0))
+        return tuple(written)
+
+    def _is_pinned(self, statement: ScopStatement) -> bool:
+        """Whether a statement runs in one iteration only of a loop around."""
+        return any(
+            m.values[statement.name].variable is None and self._iterations(m) > 1
+            for m in self.around
+            if statement.name in m.values
+        )
+
+    def _iterations(self, member: Member) -> int:
+        return count(member, values_of(member, map(self.scop.statement, member.values)))
+
     def _position(self, statement: ScopStatement) -> Position:
         """Where the walk that makes the loops will stand at the node."""
         position = start(statement)
         for member in self.around:
             digit = self._outer_digit(member, statement.name)
             if digit is not None:
-                statements = map(self.scop.statement, member.values)
-                several = count(digit, values_of(member, statements)) > 1
+                several = self._iterations(digit) > 1
                 loop = Linear(0, {f"{digit.name}.{digit.step}": 1} if several else {})
                 position = enter(position, digit, statement.name, loop, 1 + several)
         return position
@@ -101,10 +147,61 @@ def is_rounded_between(tensor: str, users: Iterable[ScopStatement], scop: Scop) 
     return dtype != compute_dtype(dtype) and len({s.position for s in users}) > 1
 
 
-def is_written_first(tensor: str, users: list[ScopStatement]) -> bool:
-    """Whether the first statement that touches a tensor writes it without reading."""
-    first = users[0]
-    return first.write.tensor == tensor and not any(a.tensor == tensor for a in first.reads)
+def _reads(statement: ScopStatement, tensor: str) -> bool:
+    return any(a.tensor == tensor for a in statement.reads)
+
+
+def _common(bounds: Interval, begin: int, size: int) -> Interval:
+    return max(bounds[0], begin), min(bounds[1], begin + size)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Which elements of a tile are copied: those within `limits` (as `ArrayTile` has them). They
+    are fetched unless the statements within surely write each before it is read."""
+
+    fetch: bool
+    limits: tuple[Interval, ...] | None
+
+
+def copies(tensor: str, some: Iterable[ScopStatement], reach: Reach) -> Copies | None:
+    """What must be copied for a tile that some statements use.
+
+    None where a tile would copy what it must not: elements that none of them touches, which others
+    may write meanwhile, or that nobody has written yet.
+    """
+    names = {s.name for s in some}
+    users = [s for s in reach.scop.statements if s.name in names]
+    bounds = [a.bounds for s in users for a in s.accesses if a.tensor == tensor]
+    touched = _hull(bounds)
+    if touched not in bounds:
+        return None
+    shape = reach.scop.shaped.shapes[tensor]
+    limits = None if touched == tuple((0, extent) for extent in shape) else touched
+    if reach.writes_first(tensor, users, touched):
+        return Copies(False, limits)
+    return Copies(True, limits) if _is_defined(tensor, touched, users[0], reach.scop) else None
+
+
+def _hull(bounds: Sequence[tuple[Interval, ...]]) -> tuple[Interval, ...]:
+    return tuple(
+        (min(begin for begin, _ in axis), max(end for _, end in axis))
+        for axis in zip(*bounds, strict=True)
+    )
+
+
+def _is_defined(
+    tensor: str, touched: tuple[Interval, ...], first: ScopStatement, scop: Scop
+) -> bool:
+    """Whether elements hold values before a statement: the caller's, or those of statements before
+    it."""
+    if tensor in scop.initial:
+        return True
+    left: Iterable[tuple[Interval, ...]] = [touched]
+    for s in takewhile(lambda s: s is not first, scop.statements):
+        if s.write.tensor == tensor:
+            left = subtract(left, s.write.bounds)
+    return not any(True for _ in left)
 
 
 def is_needed_later(tensor: str, own: Iterable[str], facts: Facts) -> bool:
@@ -120,20 +217,23 @@ def moves_as_one(tensor: str, users: Iterable[ScopStatement], around: Iterable[M
     forms = set()
     members = tuple(around)
     for s in users:
-        names = {m.values[s.name].variable: m.name for m in members if s.name in m.values}
-        for access in (s.write, *s.reads):
+        along = {m.values[s.name].variable: m for m in members if s.name in m.values}
+        for access in s.accesses:
             if access.tensor != tensor:
                 continue
-            if any(x is None or not set(x.terms) <= set(names) for x in access.subscripts):
+            if any(x is None or not set(x.terms) <= set(along) for x in access.subscripts):
                 return False
-            forms.add(
-                tuple(
-                    (x.constant, *sorted((names[v], c) for v, c in x.terms.items()))
-                    for x in access.subscripts
-                    if x is not None
-                )
-            )
+            forms.add(tuple(_in_members(x, s.name, along) for x in access.subscripts if x))
     return len(forms) == 1
+
+
+def _in_members(
+    form: Linear, statement: str, along: Mapping[str | None, Member]
+) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """A subscript by the values of members rather than by the variables of a statement."""
+    shifts = (c * along[v].values[statement].offset for v, c in form.terms.items())
+    terms = tuple(sorted((along[v].name, c) for v, c in form.terms.items()))
+    return form.constant - sum(shifts), terms
 
 
 def local_tiles(
@@ -146,12 +246,13 @@ def local_tiles(
         if not users or any(s.name not in names for s in users):
             continue
         found = reach.box(tensor, users)
-        if found is None or not is_written_first(tensor, users):
+        if found is None or is_rounded_between(tensor, users, facts.scop):
             continue
-        if is_rounded_between(tensor, users, facts.scop):
+        touched = _hull([a.bounds for s in users for a in s.accesses if a.tensor == tensor])
+        if not reach.writes_first(tensor, users, touched):
             continue
         if not all(map(reach.always, users)):
-            continue  # the small buffer would be read in iterations that write nothing to it
+            continue  # what lies beyond a range is computed too: it would read what nobody wrote
         if prod(found.sizes) * max(program.tensors[tensor].dtype.bytes, 4) <= most_bytes:
             layout = tuple(Axis(d, 1, n) for d, n in enumerate(found.sizes))
             name = f"{tensor}_local"
@@ -159,13 +260,21 @@ def local_tiles(
 
 
 def register_tile(
-    tensor: str, sizes: tuple[int, ...], last: int | None, lanes: int, *, fetch: bool, keep: bool
+    tensor: str,
+    sizes: tuple[int, ...],
+    last: int | None,
+    lanes: int,
+    *,
+    copied: Copies,
+    keep: bool,
 ) -> ArrayTile:
     """Accumulators, the dimension `last` innermost, in vectors of `lanes`."""
     order = [d for d in range(len(sizes)) if d != last] + ([] if last is None else [last])
     layout = tuple(Axis(d, 1, sizes[d]) for d in order)
     width = lanes if last is not None else 1
-    return ArrayTile(tensor, f"{tensor}_acc", "register", sizes, layout, fetch, keep, width)
+    name = f"{tensor}_acc"
+    fetch, limits = copied.fetch, copied.limits
+    return ArrayTile(tensor, name, "register", sizes, layout, fetch, keep, width, limits=limits)
 
 
 def packed_tile(
@@ -177,11 +286,14 @@ def packed_tile(
     steps: Mapping[str, int] | None = None,
 ) -> ArrayTile:
     """A panel of the vector's width for each step of the reductions, of which `steps` may limit
-    some to a part; with `whole`, all panels."""
+    some to a part; with `whole`, all panels, the first where the vector's member begins, which may
+    be before the statement does."""
     statement = block.main.statement
     width = chosen.lanes * chosen.vectors
     v = block.variable(chosen.vector)
+    u = None if chosen.row is None else block.variable(chosen.row)
     reductions = set(statement.reduction)
+    before = [0] * len(access.subscripts)
     sizes, outer, inner, panel = [], [], [], 0
     for d, subscript in enumerate(access.subscripts):
         assert subscript is not None
@@ -189,10 +301,16 @@ def packed_tile(
         for name, c in subscript.terms.items():
             begin, end = statement.ranges[name]
             reach = 1
-            if whole or name in reductions:
-                reach = end - begin if steps is None else steps.get(name, end - begin)
-            elif name == v:
+            if name == v:
                 reach = width
+                if whole:
+                    reach = values_of(chosen.vector, (i.statement for i in block.items))
+                    value = chosen.vector.values[statement.name]
+                    before[d] = begin + value.offset - chosen.vector.origin
+            elif whole or name in reductions:
+                reach = end - begin if steps is None else steps.get(name, end - begin)
+            elif name == u:
+                reach = chosen.rows
             size += abs(c) * (reach - 1)
         if v in subscript.terms:
             size = -(-size // width) * width
@@ -208,8 +326,17 @@ def packed_tile(
     inner.sort(key=lambda a: max(depth.get(n, -1) for n in _terms(access, a.dimension)))
     layout = (*outer, *inner, Axis(panel, 1, width))
     kind = "temporary" if whole else "scratch"
-    name = f"{access.tensor}_packed"
-    return ArrayTile(access.tensor, name, kind, tuple(sizes), layout, True, False, chosen.lanes)
+    return ArrayTile(
+        access.tensor,
+        f"{access.tensor}_packed",
+        kind,
+        tuple(sizes),
+        layout,
+        True,
+        False,
+        chosen.lanes,
+        before=tuple(before),
+    )
 
 
 def _terms(access: Access, dimension: int) -> Iterable[str]:
@@ -230,12 +357,14 @@ def blocked_tile(
 
 
 def staged_tile(
-    tensor: str, sizes: tuple[int, ...], last: int, lanes: int, *, fetch: bool, keep: bool
+    tensor: str, sizes: tuple[int, ...], last: int, lanes: int, *, copied: Copies, keep: bool
 ) -> ArrayTile:
     """A part of an output with the vector's dimension innermost, transposed on the way out."""
     order = [d for d in range(len(sizes)) if d != last] + [last]
     layout = tuple(Axis(d, 1, sizes[d]) for d in order)
-    return ArrayTile(tensor, f"{tensor}_tile", "scratch", sizes, layout, fetch, keep, lanes)
+    name = f"{tensor}_tile"
+    fetch, limits = copied.fetch, copied.limits
+    return ArrayTile(tensor, name, "scratch", sizes, layout, fetch, keep, lanes, limits=limits)
 
 
 def lines_tile(tensor: str, sizes: tuple[int, ...]) -> ArrayTile:

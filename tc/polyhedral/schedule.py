@@ -10,7 +10,7 @@ hours and minutes of a time), so tiling, at any number of levels, never changes 
 means. What is promoted (copied to nearby memory) stands in the tree at the place of the copy.
 
 The trees are ours; `tc.polyhedral.legality` checks each against the dependences before it is used.
-(isl's manual, "Schedule Trees"; 002, section 5.)
+(isl's manual, "Schedule Trees"; the paper, section 5.)
 """
 
 from __future__ import annotations
@@ -107,8 +107,11 @@ class ArrayTile:
     The box has `sizes` elements in the dimensions of the tensor; its offset in each is the least
     element touched, a function of the loops around (`tc.polyhedral.footprint`). The axes of the
     buffer are `layout`, outermost first. `fetch` and `write_back` say which copies are needed;
-    they run in vectors of `lanes` along the last axis. `fill`, where it is one, is what reads of
-    the tensor through `pad` find outside of it, and the buffer too.
+    they run in vectors of `lanes` along the last axis, for elements within `limits` (half-open, one
+    a dimension; None: all of the tensor): what is beyond may belong to others, or be unwritten.
+    `fill`, where it is one, is what reads of the tensor through `pad` find outside of it, and the
+    buffer too. The box begins `before` elements before the least one touched, one number a
+    dimension (none: 0 each).
     """
 
     tensor: str
@@ -121,6 +124,8 @@ class ArrayTile:
     lanes: int = 1
     fill: int | float | bool | None = None
     lines: bool = False
+    limits: tuple[tuple[int, int], ...] | None = None
+    before: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -227,6 +232,8 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
                 copies = [w for w, on in (("in", t.fetch), ("out", t.write_back)) if on]
                 how = f" (copied {' and '.join(copies)})" if copies else ""
                 how = how.replace(")", " in lines)") if t.lines else how
+                if t.limits is not None and copies:
+                    how = how.replace(")", f", {_ranges(t.limits)})")
                 yield f"{indent}promote {t.tensor} to {t.kind} {t.buffer}[{shape}]{how}"
             yield from _lines(child, indent + "  ")
         case Expansion(statement=name, buffer=buffer, digits=digits, child=child):
@@ -235,6 +242,10 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
             yield from _lines(child, indent + "  ")
         case _:
             raise unknown_tree(node)
+
+
+def _ranges(limits: tuple[tuple[int, int], ...]) -> str:
+    return " x ".join(f"{begin}:{end}" for begin, end in limits)
 
 
 def unknown_tree(node: NoReturn) -> InternalError:

@@ -143,15 +143,19 @@ class State:
         dtype = self.world.dtype(tensor)
         return dtype if self.innermost(tensor) is None else compute_dtype(dtype)
 
-    def within(self, element: tuple[Linear, ...], tensor: str) -> Iterator[Expr]:
-        """The conditions, those not certain, that an element is one that `place` finds."""
+    def within(
+        self, element: tuple[Linear, ...], tensor: str, limits: tuple[Interval, ...] | None = None
+    ) -> Iterator[Expr]:
+        """The conditions, those not certain, that an element is one that `place` finds, and within
+        limits (half-open), if there are any."""
         placed = self.innermost(tensor)
         if placed is not None:
             yield from self._beyond(placed, element)
-            return
-        for form, extent in zip(element, self.world.scop.shaped.shapes[tensor], strict=True):
+        elif limits is None:
+            limits = tuple((0, extent) for extent in self.world.scop.shaped.shapes[tensor])
+        for form, (begin, end) in zip(element, limits or (), strict=limits is not None):
             low, high = range_of(form, self.bounds)
-            if low < 0:
-                yield compare(">=", expression(form), integer(0), {})
-            if high >= extent:
-                yield compare("<", expression(form), integer(extent), {})
+            if low < begin:
+                yield compare(">=", expression(form), integer(begin), {})
+            if high >= end:
+                yield compare("<", expression(form), integer(end), {})

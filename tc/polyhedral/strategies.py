@@ -210,4 +210,4 @@ def _warn(text: str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     repair = f'ScheduleOptions(fusion="{MAX}")'
-    warnings.warn(render("doubt", TCError(text, repair=repair)), TCWarning, stacklevel=level)
+    warnings.warn(render("warning", TCError(text, repair=repair)), TCWarning, stacklevel=level)

@@ -119,16 +119,17 @@ def _candidates(
     widest = device.lanes(facts.bits(statement))
     if widest == 1:
         return
-    tested = set().union(*(facts.tested(i.statement) for i in block.items))
     for vector in (*block.members, *block.main.reduction):
         variable = block.variable(vector)
         extent = extent_of(vector, block)
-        if variable is None or variable in tested or extent < 2 or _needed(block, vector):
+        if variable is None or extent < 2 or _needed(block, vector):
+            continue
+        if facts.is_tested(vector, block):
             continue
         rows: list[Member | None] = [None]
         for member in block.members:
-            across = block.variable(member)
-            if member != vector and across is not None and across not in tested:
+            is_across = member != vector and block.variable(member) is not None
+            if is_across and not facts.is_tested(member, block):
                 rows.append(member)
         for lanes in _lane_counts(extent, widest):
             for row in rows:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.uninterrupted import load
 
 if TYPE_CHECKING:
     import islpy as isl
@@ -38,7 +39,8 @@ def value_flow(scop: Scop) -> tuple[Flow, ...]:
 
 
 def _of_tensor(scop: Scop, tensor: str) -> Iterator[Flow]:
-    import islpy as isl  # only explanations come here, and most programs load no isl
+    load("islpy")  # only explanations come here, and most programs load no isl
+    import islpy as isl
 
     context = isl.Context()
     depth = max(len(s.variables) for s in scop.statements)

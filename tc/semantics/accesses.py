@@ -23,6 +23,7 @@ from tc.semantics.program import (
     children,
     walk,
 )
+from tc.semantics.suggest import one_line
 from tc.source import Span
 
 Guard: TypeAlias = tuple[Expr, bool]
@@ -71,10 +72,20 @@ class Access:
     def text(self) -> str:
         return " ".join(self.span.text.split())
 
+    @property
+    def at_zero(self) -> str | None:
+        """The read with 0 as this subscript, as text: how what has one element along a dimension
+        is read by all; None for the left side."""
+        if self.read is None:
+            return None
+        written = [one_line(subscript.span) for subscript in self.read.subscripts]
+        written[self.axis] = "0"
+        return f"{self.tensor}({','.join(written)})"
+
 
 @dataclass(frozen=True, slots=True)
 class GuardedRead:
-    """A read with its subscripts, evaluated where all guards have their value."""
+    """A read with its subscripts (none at rank 0), evaluated where all guards have their value."""
 
     read: Read
     accesses: tuple[Access, ...]
@@ -115,7 +126,7 @@ def accesses_of(statement: Statement) -> Accesses:
             case Read() | Extent() | Size():
                 needed.append(node)
         match node:
-            case Read(subscripts=subscripts) if subscripts:
+            case Read():
                 accesses = tuple(_read(node, len(everything), False))
                 everything += accesses
                 reads.append(GuardedRead(node, accesses, guards))

@@ -7,7 +7,7 @@ bound's arithmetic (tc.semantics.uncertain) computes each value with a bound of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -55,6 +55,12 @@ class Arithmetic(Protocol[V, A]):
     def accumulate(self, reduction: A, term: V, shape: Sequence[int], /) -> A:
         """Takes in a block's terms: of its axes (`shape`), those beyond the reduction's own are
         reduced, and those along which the term has length 1 repeat it."""
+
+    def redistribute(
+        self, reduction: A, factors: Iterable[V], term: V, shape: Sequence[int], /
+    ) -> A:
+        """Notes that the block's terms, just taken in, may be computed through other products of
+        these factors, and other sums (R5)."""
 
     def finish(self, reduction: A, /) -> V: ...
 
@@ -140,6 +146,15 @@ class Plain:
     ) -> tuple[str, Array]:
         op, total = reduction
         return op, BINARY[op](total, reduce_block(op, term, shape, total.ndim))
+
+    def redistribute(
+        self,
+        reduction: tuple[str, Array],
+        _factors: Iterable[Array],
+        _term: Array,
+        _shape: Sequence[int],
+    ) -> tuple[str, Array]:
+        return reduction
 
     def finish(self, reduction: tuple[str, Array]) -> Array:
         return reduction[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,8 +28,9 @@ def error_bound(
     The bounds are float64 arrays of the outputs' shapes: 0 where every implementation gives the
     same, infinite where the inputs admit any value (a sum that overflows in some order, a
     comparison of rounded values that decides which element is read). They grow with the number
-    of terms and their magnitudes, and cover any order of a reduction, contraction of `a*b + c`
-    to one rounding, and functions within the `ulps` of tc.builtins. Raises AccessError as
+    of terms and their magnitudes, and cover any order of a reduction, sums of products that are
+    factored (infinite where factoring may overflow, or the sum is NaN or infinite), contraction of
+    `a*b + c` to one rounding, and functions within the `ulps` of tc.builtins. Raises AccessError as
     `interpret` does.
 
     >>> from tc.frontend.parser import parse
@@ -116,6 +117,15 @@ class Bounded:
 
     def accumulate(self, reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
         return uncertain_reductions.accumulate(reduction, term, shape)
+
+    def redistribute(
+        self,
+        reduction: Reduction,
+        factors: Iterable[Uncertain],
+        term: Uncertain,
+        shape: Sequence[int],
+    ) -> Reduction:
+        return uncertain_reductions.redistribute(reduction, factors, term, shape)
 
     def finish(self, reduction: Reduction) -> Uncertain:
         return uncertain_reductions.finish(reduction)

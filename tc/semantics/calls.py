@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tc.edits import Edit
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.frontend.left_sides import walk
 from tc.semantics import program as p
 from tc.semantics.builder import Builder, declared, note_read
 from tc.semantics.names import CONCAT, Invocation, Signature
 from tc.semantics.resolve import Frame, Seen
 from tc.semantics.resolved import FlatTensor
-from tc.semantics.suggest import closest, counted, element, listed, nearest, one_line
+from tc.semantics.suggest import (
+    before,
+    closest,
+    counted,
+    element,
+    listed,
+    nearest,
+    one_line,
+    unused,
+)
 from tc.source import Span
 
 
@@ -21,7 +32,7 @@ def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: Frame) ->
     signature = frame.signature
     callee = call.callee.text
     if not isinstance(arg, ast.Name) or not signature.is_tensor(arg.text):
-        raise _no_tensor(arg, callee, signature)
+        raise _no_tensor(arg, call, signature)
     tensor = frame.tensors[arg.text]
     if any(arg.text == target.text for target in call.targets):
         raise CheckError(
@@ -29,7 +40,7 @@ def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: Frame) ->
             "fresh tensors",
             rule="N4",
             span=arg.span,
-            repair=f"{arg.text}_2 = {callee}(...)",
+            repair="give the target a name of its own",
         )
     if builder.tensors[tensor].role == "temporary" and tensor not in builder.written:
         read = Seen(tensor, arg.text, arg.span, False)
@@ -51,7 +62,7 @@ def call_targets(
                 f"'{name}' is an input of '{signature.name}', and inputs are immutable",
                 rule="N2",
                 span=target.span,
-                repair=f"write to another name, such as {name}_2",
+                repair="write to another name",
                 notes=((signature.params[name].span, "the input is declared here"),),
             )
         tensor = frame.tensors[name]
@@ -60,7 +71,7 @@ def call_targets(
                 f"the call names the target '{name}' twice",
                 rule="N4",
                 span=target.span,
-                repair=f"{name}_2",
+                repair="give each target a name of its own",
             )
         if tensor in builder.touched and tensor not in args:
             how = "written" if tensor in builder.written else "read"
@@ -68,7 +79,8 @@ def call_targets(
                 f"'{name}' has been {how} before; the targets of a call are fresh tensors",
                 rule="N4",
                 span=target.span,
-                repair=f"{name}_2",
+                idiom=f"t = {call.callee.text}(...), and then {name}(i) = t(i), to replace "
+                f"what '{name}' holds",
                 notes=((builder.touched[tensor], f"it is {how} here"),),
             )
         found[tensor] = target.span
@@ -84,7 +96,7 @@ def check_counts(call: Invocation, callee: Signature) -> None:
             f"{len(call.args)}",
             rule="N4",
             span=call.span,
-            repair=f"{name}({', '.join(callee.params)}), for the parameters {wanted}",
+            repair=f"give it a tensor for each of the parameters {wanted}",
             notes=((callee.definition.name.span, f"'{name}' is defined here"),),
         )
     if len(call.targets) != len(callee.returns):
@@ -93,7 +105,7 @@ def check_counts(call: Invocation, callee: Signature) -> None:
             f"{listed([*callee.returns])}, and the call has {counted(len(call.targets), 'target')}",
             rule="N4",
             span=call.targets[0].span.to(call.targets[-1].span),
-            repair=f"{', '.join(callee.returns)} = {name}(...)",
+            repair=f"write a target for each, as in {', '.join(callee.returns)} = {name}(...)",
             notes=((callee.definition.name.span, f"'{name}' is defined here"),),
         )
 
@@ -173,6 +185,9 @@ def with_calls(error: CheckError, calls: tuple[Span, ...]) -> CheckError:
         rule=error.rule,
         span=error.span,
         repair=error.repair,
+        edits=error.edits,
+        idiom=error.idiom,
+        example=error.example,
         notes=(*error.notes, *((call, "in this call") for call in reversed(calls))),
     )
 
@@ -189,19 +204,26 @@ def unknown_def(
         and len(defs[other].returns) == len(call.targets)
     ]
     near = nearest(name, (*known, CONCAT)) or closest(name, fitting)
-    only = fitting[0] if len(fitting) == 1 else None
     return CheckError(
         f"'{name}' is not a def of this text" + (f"; did you mean '{near}'?" if near else ""),
         rule="N4",
         span=call.callee.span,
-        repair=near
-        or only
-        or (f"call {listed(known, 'or')}" if known else f"def {name}(...) -> (...) {{...}}"),
+        paste=near,
+        repair=None
+        if near
+        else f"define it, or call {listed(known, 'or')}"
+        if known
+        else f"write it: def {name}(...) -> (...) {{...}}",
     )
 
 
-def _no_tensor(arg: ast.Expr, callee: str, signature: Signature) -> CheckError:
-    text = one_line(arg.span)
+def _no_tensor(arg: ast.Expr, call: Invocation, signature: Signature) -> CheckError:
+    callee, text = call.callee.text, one_line(arg.span)
+    t = unused("t", arg.span)
+    edits: tuple[Edit, ...] = (before(call.span, f"{t} = {text}"), Edit(arg.span, t))
+    names = {n.text for n in walk(arg) if isinstance(n, ast.Name)}
+    if not all(name in signature.sizes or signature.is_tensor(name) for name in names):
+        edits = ()  # of index variables there would be none here
     if isinstance(arg, ast.Name) and arg.text not in signature.sizes:
         near = nearest(arg.text, signature.tensors())
         return CheckError(
@@ -210,21 +232,26 @@ def _no_tensor(arg: ast.Expr, callee: str, signature: Signature) -> CheckError:
             + "; a call passes tensors",
             rule="N4",
             span=arg.span,
-            repair=near or f"pass one of {listed(signature.tensors(), 'or')}",
+            paste=near,
+            repair=None if near else f"pass one of {listed(signature.tensors(), 'or')}",
         )
     if isinstance(arg, ast.Apply) and signature.is_tensor(arg.name.text):
         return CheckError(
             f"'{callee}' is given the element '{text}'; a call passes whole tensors",
             rule="N4",
             span=arg.span,
-            repair=arg.name.text,
+            edits=edits,
+            repair=f"{t} = {text}, before the call, and pass {t}"
+            if edits
+            else f"pass the whole tensor, {arg.name.text}",
         )
     what = "the size" if isinstance(arg, ast.Name) else "the value"
     return CheckError(
         f"'{callee}' is given {what} '{text}'; a call passes tensors by name",
         rule="N4",
         span=arg.span,
-        repair=f"t = {text}, before the call, and pass t",
+        edits=edits,
+        repair=f"{t} = {text}, before the call, and pass {t}",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from tc.dtypes import BOOL, DType, Type, Weak, is_lossy_mix, join
+from tc.edits import Edit, within
 from tc.errors import CheckError, InputError
 from tc.frontend import ast
 from tc.semantics import program as p
@@ -15,9 +16,9 @@ from tc.semantics.lower import INDEX, VALUE, lower_index, lower_read, lower_to
 from tc.semantics.lowering import Context
 from tc.semantics.names import signatures
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
-from tc.semantics.suggest import element, listed, nearest, one_line
+from tc.semantics.suggest import listed, nearest, one_line
 from tc.semantics.types import Types, infer_types, term_type
-from tc.source import Source
+from tc.source import Span
 
 
 def check(module: ast.Module, entry: str | None = None) -> p.Program:
@@ -27,6 +28,7 @@ def check(module: ast.Module, entry: str | None = None) -> p.Program:
     the text, and InputError for an `entry` that is missing or unknown (N4).
 
     >>> from tc.frontend.parser import parse
+    >>> from tc.source import Source
     >>> program = check(parse(Source("def f(float(N) A) -> (o) { o +=! A(i) * 2 }")))
     >>> program.statements[0].reduction, str(program.tensors["o"].dtype)
     (('i',), 'float32')
@@ -57,14 +59,15 @@ def check_all(module: ast.Module) -> Mapping[str, p.Program]:
     before those that call it.
     """
     known = signatures(module)
+    spans = {definition.name.text: definition.span for definition in module.defs}
     programs = {}
     for name, signature in known.items():
         flat = flatten(signature, known)
-        programs[name] = _program(name, module.span.source, flat)
+        programs[name] = _program(name, spans[name], flat)
     return {definition.name.text: programs[definition.name.text] for definition in module.defs}
 
 
-def _program(name: str, source: Source, flat: Flat) -> p.Program:
+def _program(name: str, span: Span, flat: Flat) -> p.Program:
     types = infer_types(flat)
     scalars = frozenset(
         name
@@ -85,7 +88,7 @@ def _program(name: str, source: Source, flat: Flat) -> p.Program:
     )
     return p.Program(
         name,
-        source,
+        span.source,
         dict(_tensors(flat, types)),
         flat.inputs,
         flat.outputs,
@@ -96,6 +99,7 @@ def _program(name: str, source: Source, flat: Flat) -> p.Program:
         flat.needs_initial,
         tuple(doubts.values()),
         frozenset(static),
+        span,
     )
 
 
@@ -143,7 +147,7 @@ def _typed(name: str, statement: FlatStatement, target: FlatTensor, cx: Context)
             error.cause,
             rule="Y1",
             span=error.span,
-            repair=f"{dtype}({one_line(statement.rhs.span, 'x')})",
+            paste=f"{dtype}({one_line(statement.rhs.span, 'x')})",
             notes=((target.declared_at, f"{dtype} is declared here"),),
         ) from None
     where = tuple(
@@ -192,18 +196,25 @@ def _check_declared(
     cause = (
         f"'{statement.target_text}' is declared as {declared}, and this statement gives it {what}"
     )
-    left = element(statement.target_text, target.rank)
-    repair = f"{declared}({text})"
+    edit = Edit(statement.rhs.span, f"{declared}({text})")
+    edits: tuple[Edit, ...] = (edit,)
     if declared == BOOL and statement.op in ("+", "*"):
         cause += "; the terms of += and *= are arithmetic"
-        start = "!" if statement.init else ""
-        repair = f"{left} {'max=' if statement.op == '+' else 'min='}{start} bool({text})"
+        operator = _other_operator(statement, "max" if statement.op == "+" else "min")
+        edits = within(statement.span, (operator, edit))
     elif declared != BOOL and cx.type(statement.rhs) == BOOL:
         cause += " (bool counts as int32 where it meets another type)"
     raise CheckError(
         cause + "; a wider type needs a cast",
         rule="Y3",
         span=statement.rhs.span,
-        repair=repair,
+        edits=edits,
         notes=((target.declared_at, f"{declared} is declared here"),),
     )
+
+
+def _other_operator(statement: FlatStatement, name: str) -> Edit:
+    """The edit that makes the statement reduce with another operator."""
+    span = statement.span
+    start = span.source.text.rindex(f"{statement.op}=", span.start, statement.rhs.span.start)
+    return Edit(Span(span.source, start, start + len(statement.op)), name)

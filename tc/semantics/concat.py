@@ -20,12 +20,13 @@ from tc.semantics.suggest import counted, element, one_line
 def add_concat(builder: Builder, call: Invocation, frame: Frame) -> None:
     """`X = concat(A, B)`: one statement per source, with an offset in the last subscript (N4)."""
     if len(call.targets) != 1 or not call.args:
+        joined = ", ".join(one_line(arg.span) for arg in call.args) or "A, B"
         raise CheckError(
             f"concat joins one or more tensors into one, and is given "
             f"{counted(len(call.args), 'tensor')} for {counted(len(call.targets), 'target')}",
             rule="N4",
             span=call.span,
-            repair=f"{call.targets[0].text} = concat(A, B)",
+            idiom=f"{call.targets[0].text} = concat({joined}), for one tensor of all",
         )
     if len(call.args) > MAX_JOINED:
         raise CheckError(

@@ -45,13 +45,25 @@ def division_error(
 ) -> AccessError:
     """An integer division, or remainder, by zero at one instance of a statement (Y4)."""
     divisor, whole = division.right.span.text, division.span.text
+    zero = _constant_infinity(division)
     tested = f"({divisor})" if set(divisor) & set("?&|<>=!") else divisor
     return AccessError(
         f"{_instance(statement, indices)} divides by zero: {divisor} is 0",
         rule="Y4",
         span=division.span,
-        repair=f"write ({tested} == 0 ? 0 : {whole})",
+        paste=zero,
+        idiom=None
+        if zero
+        else f"({tested} == 0 ? 0 : {whole}), with what the quotient is to be there for the 0",
     )
+
+
+def _constant_infinity(division: Binary) -> str | None:
+    """The infinity or NaN that a division of literals by 0 is in languages of floats."""
+    left, right = division.left.span.text, division.right.span.text
+    if division.op != "/" or right != "0" or not left.lstrip("-+ ").isdecimal():
+        return None
+    return f"({left}.0 / 0.0)"
 
 
 def _many_pieces(subscript: Expr) -> str:

@@ -164,6 +164,7 @@ def _check_outputs(builder: Builder, signature: Signature) -> None:
             + (f"; '{near}' is written and not returned" if near else ""),
             rule="N2",
             span=result.name.span,
-            repair=f"-> ({near})" if near else f"{element(name, rank)} = ...",
+            paste=near,
+            repair=None if near else f"write it: {element(name, rank)} = ...",
             notes=((signature.temporaries[near], f"'{near}' is written here"),) if near else (),
         )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 
 from tc import sets
+from tc.edits import Edit
 from tc.errors import RangeError
 from tc.semantics.accesses import GuardedRead, facts
 from tc.semantics.affine import (
@@ -30,7 +31,8 @@ from tc.semantics.preconditions import (
 from tc.semantics.program import Index, Range
 from tc.semantics.rounds import Situation
 from tc.semantics.sizes import evaluate, source_text
-from tc.semantics.suggest import element, unused
+from tc.semantics.suggest import before, element, unused
+from tc.source import Span
 
 _OTHER = "'"  # the second instance of a pair has primed variables
 
@@ -114,27 +116,50 @@ def _described(
 ) -> str:
     known = situation.known.at(first)
     indices = ", ".join(str(evaluate(s, known)) for s in read.read.subscripts)
+    place = f"{_name(situation)}({indices})" if indices else _name(situation)
 
     def listed(point: dict[str, int]) -> str:
         return ", ".join(f"{name} = {value}" for name, value in point.items())
 
     return (
-        f"reads {_name(situation)}({indices}) in the instance {listed(first)}, "
+        f"reads {place} in the instance {listed(first)}, "
         f"and the instance {listed(second)} writes it"
     )
 
 
 def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
-    name = _name(situation)
+    """The error for a read that P1 forbids. That `a(i,j) = a(j,i)` is meant to read what `a` held
+    is plain; of `a(i) = a(i-1)` it is not, which may be meant as a recurrence."""
+    name, statement = _name(situation), situation.statement
     rank = len(read.read.subscripts)
     old = unused(f"{name}_old", read.read.span)
+    copy = f"{element(old, rank)} = {element(name, rank)}"
+    cause = f"'{source_text(read.read)}' {what}"
+    if _is_transposed(situation, read) and read.read.span.text.startswith(name):
+        at = read.read.span
+        first = Span(at.source, at.start, at.start + len(name))
+        return RangeError(
+            cause,
+            rule="P1",
+            span=at,
+            repair=f"{copy}, before this statement, and read {old} here",
+            edits=(before(statement.span, copy), Edit(first, old)),
+        )
     return RangeError(
-        f"'{source_text(read.read)}' {what}",
+        cause,
         rule="P1",
         span=read.read.span,
-        repair=f"{element(old, rank)} = {element(name, rank)}, before this statement, "
-        f"and read {old} here",
+        idiom=f"a statement reads all before it writes any, so that there are no recurrences; to "
+        f"read what '{name}' held: {copy}, before this statement, and {old} here",
     )
+
+
+def _is_transposed(situation: Situation, read: GuardedRead) -> bool:
+    """Whether the subscripts of a read are those of the left side in another order."""
+    statement = situation.statement
+    own = [s.name for s in read.read.subscripts if isinstance(s, Index)]
+    left = [s.name for s in statement.subscripts if isinstance(s, Index)]
+    return not statement.reduction and len(own) == len(left) and sorted(own) == sorted(left)
 
 
 def _name(situation: Situation) -> str:

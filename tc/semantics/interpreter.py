@@ -16,7 +16,8 @@ import numpy as np
 from tc.dtypes import FLOAT16, compute_dtype
 from tc.semantics.arithmetic import PLAIN, Arithmetic
 from tc.semantics.blocks import Block, choose_extents, target_variables, tiles
-from tc.semantics.evaluate_expr import Frame, evaluate_block
+from tc.semantics.evaluate_expr import Frame, evaluate, evaluate_block
+from tc.semantics.factors import redistributed
 from tc.semantics.places import Array, target_pick
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
@@ -103,6 +104,7 @@ def _run(
         shaped_statement, memory_limit, lexicographic=bool(shaped_statement.checked)
     )
     dtype = shaped.program.tensors[statement.target].dtype
+    factors = redistributed(shaped_statement)
     for outer in tiles(target_variables(shaped_statement), shaped_statement, extents):
         pick = target_pick(statement.subscripts, shaped, outer)
 
@@ -119,7 +121,12 @@ def _run(
             reduction = arithmetic.start(statement.op, start, outer.shape, compute_dtype(dtype))
             for inner in tiles(statement.reduction, shaped_statement, extents):
                 block = outer + inner
-                reduction = arithmetic.accumulate(reduction, evaluate_over(block), block.shape)
+                term = evaluate_over(block)
+                reduction = arithmetic.accumulate(reduction, term, block.shape)
+                if factors:
+                    frame = Frame(shaped, statement, arithmetic, tensors, block)
+                    values = (evaluate(factor, frame, None) for factor in factors)
+                    reduction = arithmetic.redistribute(reduction, values, term, block.shape)
             value = arithmetic.finish(reduction)
         if dtype == FLOAT16:  # computed in float32 over the whole statement, rounded once (Y8)
             value = arithmetic.convert(value, compute_dtype(dtype), dtype)

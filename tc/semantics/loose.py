@@ -6,6 +6,7 @@ be something else: a size, a tensor of rank 0, or a constant of another language
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping
 
 from tc.errors import CheckError
@@ -14,19 +15,51 @@ from tc.semantics.resolved import Bound, Index, Read, Resolved, operands
 from tc.semantics.suggest import listed, nearest
 from tc.source import Span
 
+_PI = "3.14159265358979"
+_INFINITY, _NAN = "(1.0 / 0.0)", "(0.0 / 0.0)"
 _CONSTANTS = {
-    "True": "bool(1)",
-    "true": "bool(1)",
-    "False": "bool(0)",
-    "false": "bool(0)",
-    "inf": "(1.0 / 0.0)",
-    "Infinity": "(1.0 / 0.0)",
-    "INFINITY": "(1.0 / 0.0)",
-    "nan": "(0.0 / 0.0)",
-    "NaN": "(0.0 / 0.0)",
-    "NAN": "(0.0 / 0.0)",
+    **dict.fromkeys(("True", "true", "TRUE"), "bool(1)"),
+    **dict.fromkeys(("False", "false", "FALSE"), "bool(0)"),
+    **dict.fromkeys(("inf", "Inf", "INF", "infinity", "Infinity", "INFINITY"), _INFINITY),
+    **dict.fromkeys(("HUGE_VAL", "oo"), _INFINITY),
+    **dict.fromkeys(("nan", "NaN", "NAN"), _NAN),
+    **dict.fromkeys(("pi", "PI", "Pi", "M_PI", "CUDART_PI", "CUDART_PI_F"), _PI),
+    **dict.fromkeys(("tau", "TAU"), "6.28318530717959"),
+    **dict.fromkeys(("M_E", "euler", "Euler"), "2.71828182845905"),
+    "M_SQRT2": "1.4142135623731",
+    "M_PI_2": "1.5707963267949",
+    "M_LN2": "0.693147180559945",
+    **dict.fromkeys(("FLT_MAX", "float_max"), "3.40282346638529e38"),
+    **dict.fromkeys(("FLT_MIN",), "1.17549435082229e-38"),
+    **dict.fromkeys(("FLT_EPSILON",), "1.19209289550781e-7"),
+    **dict.fromkeys(("DBL_EPSILON",), "2.22044604925031e-16"),
+    **dict.fromkeys(("INT_MAX", "INT32_MAX"), "2147483647"),
 }
 """Constants of other languages, by what they are here."""
+
+_WRITTEN = (
+    (re.compile(r"[0-9]+(?:_[0-9]+)+"), lambda text: text.replace("_", "")),
+    (re.compile(r"[0-9]+[dD][0-9]+"), lambda text: re.sub("[dD]", "e", text)),
+    (re.compile(r"0[bB][01]+"), lambda text: str(int(text, 2))),
+    (re.compile(r"0[oO][0-7]+"), lambda text: str(int(text, 8))),
+)
+_PRODUCT = re.compile(r"([0-9]+)([A-Za-z_]\w*)")
+
+
+def number_written(name: str, known: Container[str]) -> str | None:
+    """What a name that begins with digits was meant to be: `1_000`, `1d0`, or `2i`.
+
+    >>> number_written("1_000", ()), number_written("0b11", ()), number_written("2i", {"i"})
+    ('1000', '3', '2 * i')
+    >>> number_written("2i", ())
+    """
+    for pattern, value in _WRITTEN:
+        if pattern.fullmatch(name):
+            return value(name)
+    product = _PRODUCT.fullmatch(name)
+    if product and product.group(2) in known:
+        return f"{product.group(1)} * {product.group(2)}"
+    return None
 
 
 def loose_names(
@@ -46,27 +79,38 @@ def check_loose(names: Iterable[str], variables: Mapping[str, Span], signature: 
                 "occur in no subscript",
                 rule="N1",
                 span=variables[name],
-                repair=_CONSTANTS[name],
+                paste=_CONSTANTS[name],
+            )
+        text = number_written(name, {*signature.sizes, *_scalars(signature)})
+        if text is not None:
+            raise CheckError(
+                f"'{name}' is a name, since names may begin with digits, and as an index "
+                "variable it would occur in no subscript",
+                rule="N1",
+                span=variables[name],
+                paste=text,
             )
         if name.isupper():
             raise _no_size(name, variables[name], signature)
 
 
+def _scalars(signature: Signature) -> list[str]:
+    return [name for name in signature.tensors() if not signature.ranks.get(name)]
+
+
 def _no_size(name: str, span: Span, signature: Signature) -> CheckError:
     sizes = [*signature.sizes]
-    near = nearest(name, (*sizes, *(t for t in signature.tensors() if not signature.ranks.get(t))))
-    if not sizes:
-        known, repair = "which has no sizes", f"declare it as an input: int {name}"
-    elif len(sizes) == 1:
-        known, repair = f"whose only size is {listed(sizes)}", sizes[0]
-    else:
-        known, repair = f"whose sizes are {listed(sizes)}", f"write one of {listed(sizes, 'or')}"
+    near = nearest(name, (*sizes, *_scalars(signature)))
+    known = "which has no sizes"
+    if sizes:
+        known = f"whose {'only size is' if len(sizes) == 1 else 'sizes are'} {listed(sizes)}"
     return CheckError(
         f"'{name}' is no size of '{signature.name}', {known}, and as an index variable it would "
         "occur in no subscript" + (f"; did you mean '{near}'?" if near else ""),
         rule="N1",
         span=span,
-        repair=near or repair,
+        paste=near,
+        repair=None if near else f"declare it as an input, int {name}, or name a size",
     )
 
 

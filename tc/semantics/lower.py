@@ -27,6 +27,7 @@ from tc.semantics.lowering import (
     Context,
     Mode,
     convert,
+    doubt_chain,
     doubt_mix,
     folded,
     literal,
@@ -98,11 +99,16 @@ def lower_index(expr: Resolved, mode: Mode, cx: Context, what: str) -> p.Expr:
         text = one_line(expr.span, "x")
         shown = "a floating value" if found is Weak.FLOAT else f"{found}"
         note = ", and only integers subscript" if what == "the subscript" else ""
+        condition = found == BOOL and what == "the bound"
         raise CheckError(
             f"{what} '{one_line(expr.span)}' is {shown}{note}",
             rule="Y2" if found == BOOL else "Y9",
             span=expr.span,
-            repair=f"int32({text})",
+            paste=None if condition else f"int32({text})",
+            idiom="begin:end, with a number each; a condition is a choice on the right side, "
+            "c ? x : 0"
+            if condition
+            else None,
         )
     return convert(lower(expr, mode.as_whole(), cx), INT64)
 
@@ -226,6 +232,7 @@ def _compare(expr: Compare, mode: Mode, cx: Context) -> p.Expr:
         mode = mode.as_index()
     if not mode.index:
         doubt_mix(left, right, expr.op, expr.span, cx)
+    doubt_chain(expr, cx)
     mode = mode.with_weak_float(FLOAT64)
     return p.Compare(
         expr.op,

@@ -20,7 +20,7 @@ from tc.dtypes import (
 from tc.errors import CheckError
 from tc.semantics import program as p
 from tc.semantics.constants import Constants, constant
-from tc.semantics.resolved import Binary, Number, Resolved, operands
+from tc.semantics.resolved import Binary, Compare, Number, Resolved, operands
 from tc.semantics.suggest import one_line
 from tc.semantics.types import Memo, type_of
 from tc.source import Span
@@ -118,15 +118,18 @@ def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:
             f"the literal {shown(value)} does not fit {dtype}, the type that it takes here",
             rule="Y1",
             span=span,
-            repair=_roomier(value, span, mode),
+            paste=_roomier(value, span, mode),
+            repair="write a number of at most 9223372036854775807"
+            if _roomier(value, span, mode) is None
+            else None,
         )
     computed = compute_dtype(dtype)
     return p.Literal(float(value) if dtype.is_float else value, computed, span=span)
 
 
-def _roomier(value: int | float, span: Span, mode: Mode) -> str:
+def _roomier(value: int | float, span: Span, mode: Mode) -> str | None:
     if mode.whole and isinstance(value, int):  # no cast to a float may stand there
-        return str(_MAX_INT32 if value > 0 else -_MAX_INT32)
+        return None
     for dtype in ("int32", "int64", "uint64") if isinstance(value, int) else ("float32",):
         if fits(value, DTYPES[dtype]):
             return f"{dtype}({one_line(span, 'x')})"
@@ -182,6 +185,41 @@ def doubt_mix(left: Type, right: Type, op: str, span: Span, cx: Context) -> None
             repair=f"cast one side to the type of the other: {left}(...)",
         )
         cx.doubts.setdefault((doubt.message, str(span)), doubt)
+
+
+def doubt_chain(expr: Compare, cx: Context) -> None:
+    """Warn where a comparison without parentheses compares the outcome of another: `0 < x < 2`
+    is true for all x, as in C (T4, Y2)."""
+    left = expr.left
+    equalities = {"==", "!="}
+    if not isinstance(left, Compare) or left.span.start != expr.span.start:
+        return
+    if (expr.op in equalities) != (left.op in equalities) or cx.type(expr.right) == BOOL:
+        return
+    links = _links(expr, left)
+    doubt = p.Doubt(
+        "Y2",
+        f"'{one_line(expr.span)}' compares '{links[1]}' with what '{one_line(left.span)}' is, "
+        "which is 0 or 1",
+        span=expr.span,
+        repair=f"{links[0]} {left.op} {links[2]} && {links[2]} {expr.op} {links[1]}",
+    )
+    cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
+
+
+def _links(expr: Compare, left: Compare) -> tuple[str, str, str]:
+    """The first, the last and the middle of three compared expressions as they are written, with
+    the parentheses around them."""
+    source, start = expr.span.source, expr.span.start
+    first_end = source.text.find(left.op, left.left.span.end)
+    last_start = source.text.find(expr.op, left.span.end) + len(expr.op)
+    spans = (
+        Span(source, start, first_end),
+        Span(source, last_start, expr.span.end),
+        Span(source, first_end + len(left.op), left.span.end),
+    )
+    first, last, middle = (one_line(span).strip() for span in spans)
+    return first, last, middle
 
 
 def too_large(span: Span) -> CheckError:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from tc import builtins
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.semantics.foreign_functions import is_foreign
 from tc.semantics.program import Doubt
 from tc.semantics.suggest import indices, listed, nearest, one_line
 from tc.source import Span
@@ -20,18 +21,6 @@ from tc.source import Span
 CONCAT = "concat"
 MIN_MAX = ("min", "max")
 PAD = "pad"
-SPELLED_OTHERWISE = {
-    "relu": "fmax({}, 0)",
-    "sigmoid": "1 / (1 + exp(-({})))",
-    "ln": "log({})",
-    "arctan": "atan({})",
-    "arcsin": "asin({})",
-    "arccos": "acos({})",
-    "sqr": "pow({}, 2)",
-    "power": "pow({}, y)",
-    "not": "!({})",
-}
-"""Functions of other libraries, by what they are here."""
 MAX_STATEMENTS = 10_000
 MAX_CALL_DEPTH = 50
 MAX_JOINED = 100
@@ -95,7 +84,7 @@ def signatures(module: ast.Module) -> dict[str, Signature]:
                 f"there are two defs named '{definition.name.text}'",
                 rule="N2",
                 span=definition.name.span,
-                repair=f"rename this one: def {definition.name.text}_2(...)",
+                repair="give each a name of its own",
                 notes=((first.name.span, "the first one is here"),),
             )
     declared = {name: _declare(definition, defs) for name, definition in defs.items()}
@@ -181,14 +170,15 @@ def _step(
             f"'{statement.op}'",
             rule="N4",
             span=statement.op_span,
-            repair=f"{statement.target.text} = {one_line(rhs.span)}",
+            idiom=f"t = {one_line(rhs.span)}, and then "
+            f"{statement.target.text}(i) {statement.op} t(i)",
         )
     if statement.where:
         raise CheckError(
             f"a call of '{callee}' takes no where clause",
             rule="N4",
             span=statement.where[0].span,
-            repair=f"{statement.target.text} = {one_line(rhs.span)}",
+            idiom=f"t = {one_line(rhs.span)}, and then o(i) = t(i) where i in 0:2, for a part",
         )
     return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
 
@@ -197,7 +187,7 @@ def _is_misspelt_call(rhs: ast.Apply, tensors: set[str], defs: Mapping[str, ast.
     """Whether an unknown name is given tensors by name, as the defs of a text are."""
     name = rhs.name.text
     functions = (*builtins.BUILTINS, *builtins.ALIASES, *MIN_MAX, PAD)
-    if name in functions or name in SPELLED_OTHERWISE or len(defs) < 2 or not rhs.args:
+    if name in functions or is_foreign(name) or len(defs) < 2 or not rhs.args:
         return False
     if not all(isinstance(arg, ast.Name) and arg.text in tensors for arg in rhs.args):
         return False
@@ -303,7 +293,7 @@ def _declared_twice(what: str, again: ast.Name, first: ast.Name) -> CheckError:
         f"two {what} are named '{again.text}'",
         rule="N2",
         span=again.span,
-        repair=f"rename this one: {again.text}_2",
+        repair="give each a name of its own",
         notes=((first.span, "the first one is here"),),
     )
 

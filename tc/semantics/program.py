@@ -43,7 +43,7 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class Size(Node):
-    """The value of a size variable (000-T3)."""
+    """The value of a size variable (Y1)."""
 
     name: str
     dtype: DType = INT64
@@ -219,7 +219,7 @@ class Tensor:
 @dataclass(frozen=True, slots=True)
 class SizeDef:
     """A size and where its value comes from: the first `Extent` that becomes known gives it, and
-    each other one must agree (000-T2). Inlined defs have sizes of their own, "MLP1.N"."""
+    each other one must agree (T4). Inlined defs have sizes of their own, "MLP1.N"."""
 
     name: str
     extents: tuple[Extent, ...]
@@ -294,7 +294,7 @@ class Doubt:
 
     rule: str
     message: str
-    span: Span = field(compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
     repair: str | None = None
 
 
@@ -316,6 +316,7 @@ class Program:
     static_scalars: frozenset[str]
     """The integer rank 0 inputs whose values the code is specialised on: those that occur in a
     subscript, a where clause or an affine condition (G2)."""
+    span: Span | None = None  # of the def
 
 
 # --- the program, for the sizes of one call ---------------------------------------------------

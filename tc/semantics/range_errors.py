@@ -43,20 +43,27 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     name, ranges = failure.variable, failure.rounds.ranges
     worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
     access, box = worst.access, _box(worst.access, name, ranges)
-    repair = f"say which values '{name}' takes: "
+    repair: str | None = f"say which values '{name}' takes: "
+    idiom = None
     where = _feasible_where(situation, name, failure.bounds, ranges)
     if worst.problem == INFEASIBLE:
         place = _place_outside(situation, access, {**box, name: (0, 1)})
         cause = f"'{name}' cannot start at 0: {place}"
+        if _falls_from_the_size(situation, access, name):
+            size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+            idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
+            repair = None
     elif worst.problem == NEGATIVE:
         place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=True)
         cause = f"the range of '{name}' would have a size below 0: {place}"
         shrunk = _shrunk_where(situation, access, name, box)
         if shrunk is not None:
-            repair, where = "let the offsets fit: ", shrunk
+            extent = situation.known.extent(access.tensor, access.axis)
+            repair = f"make {access.tensor}.{access.axis}, which is {extent}, as large as the "
+            repair, where = repair + "offsets, or say which of them count: ", shrunk
     else:
         cause = f"'{access.text}' lets '{name}' run to {worst.end}, more than 2**62"
-        where = f"where {name} in 0:1"
+        repair, where = "give it a range that ends before that", ""
     others = tuple(
         (b.access.span, f"'{name}' is also bounded by '{b.access.text}', to 0:{b.end}")
         for b in failure.bounds
@@ -66,9 +73,17 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
         cause,
         rule="G5",
         span=access.span,
-        repair=repair + where,
+        repair=repair and repair + where,
+        idiom=idiom,
         notes=(*others, *shape_notes(situation, (b.access for b in failure.bounds))),
     )
+
+
+def _falls_from_the_size(situation: Situation, access: Access, name: str) -> bool:
+    """Whether the subscript is the size less the variable, whose first value is one too many."""
+    form = linear_form(access.subscript, situation.known)
+    extent = situation.known.extent(access.tensor, access.axis)
+    return form is not None and form.terms == {name: -1} and form.constant == extent
 
 
 def no_where(situation: Situation, failure: NoWhere) -> RangeError:
@@ -78,23 +93,24 @@ def no_where(situation: Situation, failure: NoWhere) -> RangeError:
     if failure.reason == "unknown":
         bound = clause.begin if evaluate(clause.begin, situation.known) is None else clause.end
         cause = f"a bound of '{name}' has no value: {why_unknown(bound, situation.known)}"
-        repair = f"where {name} in 0:1"
+        repair = "write bounds that have a value at these sizes"
     elif failure.reason == "negative":
         rule = "G5"
         cause = f"the range of '{name}' is {text}, a size below 0"
-        begin, end = failure.end, failure.begin
-        if name in situation.statement.outer:  # those start at 0 at least
-            begin, end = max(begin, 0), max(end, 0)
-        repair = f"where {name} in {begin}:{end}"
+        repair = (
+            "write the lesser bound first; for a falling index, T(N - 1 - i) reads from the end"
+        )
     elif failure.reason == "start":
         cause = (
             f"'{name}' is on the left side, and its range {text} starts below 0, where "
             f"{situation.statement.target} has no elements"
         )
-        repair = f"where {name} in 0:{max(failure.end, 0)}"
+        repair = (
+            f"let '{name}' start at 0, and write {name} - {-failure.begin} for {name} on the right"
+        )
     else:
         cause = f"the range of '{name}' is {text}, beyond 2**62"
-        repair = f"where {name} in 0:1"
+        repair = "write bounds below 2**62"
     return RangeError(cause, rule=rule, span=clause.span, repair=repair)
 
 
@@ -223,10 +239,18 @@ def outside(
     value = evaluate(access.subscript, known.at(point))
     extent = known.extent(access.tensor, access.axis) or 0
     where = _widest_where(situation, access, ranges)
-    if where is not None:
+    repair: str | None
+    idiom = None
+    if extent == 1 and access.is_bare and access.at_zero is not None:
+        repair = f"{access.at_zero} for {access.text}, which takes that element for all"
+    elif where is not None:
         repair = f"let the index stay in bounds: {where}"
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
+    elif value is not None and not access.variables and -extent <= value:
+        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+        repair = None
+        idiom = f"{size}-{-value}, which counts from the end; pad({access.text}, 0), for 0 there"
     else:
         repair = f"pad the read: pad({access.text}, 0)"
     return RangeError(
@@ -234,6 +258,7 @@ def outside(
         rule="G3" if access.read is None else "G6",
         span=access.span,
         repair=repair,
+        idiom=idiom,
         notes=shape_notes(situation, (access,)),
     )
 
@@ -338,14 +363,45 @@ def _shrunk_where(situation: Situation, access: Access, name: str, box: Box) -> 
 
 
 def _widest_where(situation: Situation, access: Access, ranges: Mapping[str, Range]) -> str | None:
-    """The range of one variable that keeps an access in bounds and loses the fewest values."""
-    found: list[tuple[int, str]] = []
+    """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
+    clauses: dict[str, str] = {}
+    for other in situation.accesses.all:
+        if other is access or (access.read is not None and other.read is access.read):
+            found = _widest(situation, other, ranges)
+            if found is not None:
+                clauses.setdefault(*found)
+            elif other is access:
+                return None
+    return f"where {', '.join(clauses.values())}"
+
+
+def _widest(
+    situation: Situation, access: Access, ranges: Mapping[str, Range]
+) -> tuple[str, str] | None:
+    """A variable, and the range of it that keeps an access in bounds; None where none does, or
+    where all are.
+
+    Rather one of the left side than of a reduction: a sum over part of its terms is another sum.
+    Then the one that loses the smallest part of its values.
+    """
+    found: list[tuple[bool, float, str, str]] = []
     for name in access.variables:
-        begin, end = _allowed(situation, access, name, _box(access, name, ranges))
-        begin, end = max(begin, ranges[name].begin), min(end, ranges[name].end)
-        if begin < end:
-            found.append((ranges[name].extent - (end - begin), f"where {name} in {begin}:{end}"))
-    return min(found)[1] if found else None
+        own = ranges[name]
+        first, last = _allowed(situation, access, name, _box(access, name, ranges))
+        begin, end = max(first, own.begin), min(last, own.end)
+        if begin >= end:
+            continue
+        if (begin, end) == (own.begin, own.end):
+            return None
+        extent = situation.symbols.extent(access.tensor, access.axis)
+        texts = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
+        low = own.symbolic_begin if begin == own.begin else texts and texts[0]
+        high = own.symbolic_end if end == own.end else texts and texts[1]
+        bounds = f"{_if_equal(situation, low, begin)}:{_if_equal(situation, high, end)}"
+        lost = 1 - (end - begin) / own.extent
+        reduced = name not in situation.statement.outer
+        found.append((reduced, lost, name, f"{name} in {bounds}"))
+    return min(found)[2:] if found else None
 
 
 def _allowed(situation: Situation, access: Access, name: str, box: Box) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def infer_ranges(
     `program.static_scalars`.
 
     Inputs of rank 0 may be left out of `shapes`. Raises InputError where the arguments contradict
-    the declarations (000-T2), and RangeError where ranges do not follow, an access leaves its
+    the declarations (T4), and RangeError where ranges do not follow, an access leaves its
     tensor, or an in-place update would read what it writes (G3, G5, G6, G8, P1).
 
     >>> from tc.frontend.parser import parse

@@ -8,10 +8,12 @@ from typing import NoReturn
 
 from tc import builtins
 from tc.dtypes import SPELLINGS
+from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.expressions import MAX_HEIGHT
-from tc.semantics.names import CONCAT, MIN_MAX, PAD, SPELLED_OTHERWISE, Signature
+from tc.semantics.foreign_functions import FORMULAS, REDUCTIONS, filled, formula, idiom, is_foreign
+from tc.semantics.names import CONCAT, MIN_MAX, PAD, Signature
 from tc.semantics.resolved import (
     Binary,
     Bound,
@@ -30,7 +32,15 @@ from tc.semantics.resolved import (
     Unary,
     height,
 )
-from tc.semantics.suggest import closest, counted, element, nearest, one_line
+from tc.semantics.suggest import before, closest, counted, element, nearest, one_line, unused
+from tc.semantics.whole_tensors import (
+    is_matrix_product,
+    names_of,
+    product,
+    reduced,
+    steps,
+    with_subscripts,
+)
 from tc.source import Span
 
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
@@ -87,7 +97,7 @@ class Scope:
 
     `shaped` holds the program's tensors whose extents are known before the statement; `bindings`
     are those in scope; `hidden` are the names of bindings that are not in scope here, and
-    `binding` is the one whose value is resolved.
+    `binding` is the one whose value is resolved. `statement` is the one around, for repairs.
     """
 
     frame: Frame
@@ -96,6 +106,7 @@ class Scope:
     bindings: Mapping[str, BindingValue]
     hidden: Mapping[str, Span]
     binding: str | None = None
+    statement: ast.Comprehension | None = None
 
 
 def resolve(
@@ -199,7 +210,7 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
     if signature.is_tensor(name):
         rank = signature.ranks.get(name, 0)
         if rank:
-            _no_subscripts(expr, rank, signature)
+            _no_subscripts(expr, rank, scope)
         tensor = scope.frame.tensors[name]
         findings.reads.append(Seen(tensor, name, expr.span, in_subscript))
         return Read(tensor, (), span=expr.span)
@@ -208,7 +219,7 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
             f"the binding '{name}' uses itself",
             rule="T5",
             span=expr.span,
-            repair=f"give the value inside another name: {name}_2",
+            repair="give the value inside another name",
         )
     if name in scope.hidden:
         raise CheckError(
@@ -237,15 +248,19 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
     if scope.frame.signature.is_tensor(name):
         return _read(expr, scope, findings, in_subscript)
     if name in scope.defs or name == CONCAT:
+        edits = _call_before(expr, name, scope)
         raise CheckError(
             f"'{name}' gives whole tensors and is called by a statement of its own, not within "
             "an expression",
             rule="N4",
             span=expr.span,
-            repair=f"t = {_called(expr, name)}, and read t(i) here",
+            edits=edits,
+            repair=None
+            if edits
+            else f"t = {_called(expr, name)}, before this statement, and read t here",
         )
     if name in MIN_MAX or name == PAD:
-        _check_count(expr, 2)
+        _check_count(expr, 2, scope)
         first = resolve(expr.args[0], scope, findings, in_subscript)
         second = resolve(expr.args[1], scope, findings, in_subscript)
         if name == PAD:
@@ -254,7 +269,7 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
     builtin = builtins.lookup(name)
     if builtin is None:
         _unknown_function(expr, scope)
-    _check_count(expr, builtin.arity)
+    _check_count(expr, builtin.arity, scope)
     args = []
     for arg in expr.args:
         args.append(resolve(arg, scope, findings, in_subscript))
@@ -271,7 +286,10 @@ def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool)
             f"'{name}' has rank {rank} and is given {counted(len(expr.args), 'subscript')}",
             rule="N1",
             span=expr.span,
-            repair=element(name, rank),
+            repair=f"write one subscript for each dimension, as in {element(name, rank)}"
+            if rank
+            else None,
+            paste=None if rank else name,
             notes=((place, f"'{name}' has rank {rank} here"),),
         )
     tensor = scope.frame.tensors[name]
@@ -286,7 +304,7 @@ def _dim(expr: ast.Dim, scope: Scope) -> Extent:
     name = expr.tensor.text
     signature = scope.frame.signature
     if not signature.is_tensor(name):
-        _unknown_tensor(expr.tensor, scope)
+        _unknown_tensor(expr.tensor, scope, expr.span)
     rank = signature.ranks.get(name, expr.axis + 1)
     if expr.axis >= rank:
         raise CheckError(
@@ -294,7 +312,10 @@ def _dim(expr: ast.Dim, scope: Scope) -> Extent:
             + (f", so its dimensions are 0 to {rank - 1}" if rank > 1 else ""),
             rule="T2",
             span=expr.span,
-            repair=f"{name}.{rank - 1}" if rank else name,
+            repair="dimensions are counted from 0: "
+            + " or ".join(f"{name}.{axis}" for axis in range(min(rank, 6)))
+            if rank
+            else f"a tensor of rank 0 is one number, '{name}', and has no size",
             notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
         )
     tensor = scope.frame.tensors[name]
@@ -309,25 +330,110 @@ def _dim(expr: ast.Dim, scope: Scope) -> Extent:
     return Extent(tensor, expr.axis, span=expr.span)
 
 
-def _check_count(expr: ast.Apply, arity: int) -> None:
-    if len(expr.args) != arity:
-        name = expr.name.text
-        args = (*(one_line(arg.span) for arg in expr.args[:arity]), *"xyzw"[len(expr.args) : arity])
-        raise CheckError(
-            f"'{name}' takes {counted(arity, 'argument')} and is given {len(expr.args)}",
-            rule="G9" if name == PAD else "Y7",
-            span=expr.span,
-            repair=f"{name}({', '.join(args)})",
-        )
+def _call_before(expr: ast.Apply, callee: str, scope: Scope) -> tuple[Edit, ...]:
+    """The call in a statement of its own, and the statement reading what it gives."""
+    statement = scope.statement
+    if statement is None or not statement.indices or statement.where:
+        return ()
+    signature = scope.frame.signature
+    names = [_whole_tensor(arg, statement, signature) for arg in expr.args]
+    if None in names:
+        return ()
+    if callee == CONCAT:
+        rank = signature.ranks.get(names[0]) if names and names[0] else None
+    else:
+        results = [*scope.defs[callee].returns]
+        rank = scope.defs[callee].ranks.get(results[0]) if len(results) == 1 else None
+    if rank is None or rank > len(statement.indices):
+        return ()
+    t = unused("t", expr.span)
+    indices = [index.text for index in statement.indices][len(statement.indices) - rank :]
+    read = f"{t}({', '.join(indices)})" if rank else t
+    call = before(statement.span, f"{t} = {callee}({', '.join(map(str, names))})")
+    return within(statement.span, (call, Edit(expr.span, read)))
 
 
-def _no_subscripts(expr: ast.Name, rank: int, signature: Signature) -> NoReturn:
+def _whole_tensor(arg: ast.Expr, statement: ast.Comprehension, signature: Signature) -> str | None:
+    """The tensor that an argument names, whole or by its element at the left side's indices."""
+    left = [index.text for index in statement.indices or ()]
+    match arg:
+        case ast.Name(text=name) if signature.is_tensor(name):
+            return name
+        case ast.Apply(name=ast.Name(text=name), args=args) if signature.is_tensor(name):
+            names = [sub.text for sub in args if isinstance(sub, ast.Name)]
+            return name if len(names) == len(args) and names == left else None
+    return None
+
+
+def _check_count(expr: ast.Apply, arity: int, scope: Scope) -> None:
+    count = len(expr.args)
+    if count == arity:
+        return
+    name = expr.name.text
+    texts = [one_line(arg.span) for arg in expr.args]
+    edits: tuple[Edit, ...] = ()
+    words = f"'{name}' takes {counted(arity, 'argument')}"
+    repair: str | None = f"give it {counted(arity, 'argument')}"
+    hint = None
+    if name in MIN_MAX and count > 2:
+        text = texts[0]
+        for other in texts[1:]:
+            text = f"{name}({text}, {other})"
+        edits, repair = (Edit(expr.span, text),), None
+    elif name in MIN_MAX and count == 1:
+        words += f"; the {'greatest' if name == 'max' else 'least'} of many is a reduction"
+        edits, hint = _reduction(expr, scope)
+        repair = None
+    elif name == PAD and count == 1:
+        edits, repair = (Edit(expr.span, f"pad({texts[0]}, 0)"),), None
+    elif (name, count) in FORMULAS:
+        text = filled(FORMULAS[name, count], expr.args, texts)
+        edits, repair = (Edit(expr.span, text),), None
+    elif (hint := idiom(name)) is not None:
+        repair = None
+    if any("..." in text for text in texts):
+        edits = ()
+    raise CheckError(
+        f"{words} and is given {count}" if ";" not in words else f"{words}, and {count} is given",
+        rule="G9" if name == PAD else "Y7",
+        span=expr.span,
+        repair=repair,
+        edits=edits,
+        idiom=hint,
+    )
+
+
+def _reduction(expr: ast.Apply, scope: Scope) -> tuple[tuple[Edit, ...], str | None]:
+    """The reduction that a call such as `sum(x(i))` is, or an idiom that shows it."""
+    name = expr.name.text
+    statement, signature = scope.statement, scope.frame.signature
+    edits = reduced(statement, expr, signature) if statement is not None else ()
+    if edits:
+        return edits, None
+    operator = REDUCTIONS[name]
+    inside = f"t {operator} A(i), and read t here; t(i) {operator} A(i,j), for one of each row"
+    return (), inside
+
+
+def _no_subscripts(expr: ast.Name, rank: int, scope: Scope) -> NoReturn:
     name = expr.text
+    signature, statement = scope.frame.signature, scope.statement
+    edits: tuple[Edit, ...] = ()
+    inside = statement is not None and (
+        statement.rhs.span.start <= expr.span.start and expr.span.end <= statement.rhs.span.end
+    )
+    hint = f"write an element of it, such as {element(name, rank)}"
+    if statement is not None and inside:
+        edits = with_subscripts(statement, signature)
+        if not edits and is_matrix_product(statement, signature):
+            hint = "C(i,j) = A(i,j) * B(i,j), element by element; C(i,j) +=! A(i,k) * B(k,j), the "
+            hint += "product of matrices"
     raise CheckError(
         f"'{name}' has rank {rank}, and only a tensor of rank 0 is read without parentheses",
         rule="N1",
         span=expr.span,
-        repair=element(name, rank),
+        edits=edits,
+        idiom=None if edits else hint,
         notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
     )
 
@@ -340,31 +446,93 @@ def _unknown_function(expr: ast.Apply, scope: Scope) -> NoReturn:
         what = "is a size, which has no elements and takes no arguments"
     elif name in scope.bindings or name in scope.hidden:
         what = "is a binding, which has no elements and takes no arguments"
-    functions = (*builtins.BUILTINS, *builtins.ALIASES, *MIN_MAX, PAD)
+    if "is neither" in what and is_foreign(name):
+        raise _foreign(expr, scope, what)
+    count = len(expr.args)
+    functions = [
+        known
+        for known in (*builtins.BUILTINS, *builtins.ALIASES)
+        if (found := builtins.lookup(known)) is not None and found.arity == count
+    ]
+    functions += (*MIN_MAX, PAD) if count == 2 else ()
     others = {*scope.defs, CONCAT} - {signature.name}
-    near = nearest(name, (*signature.tensors(), *functions, *others)) or closest(name, others)
-    if name in SPELLED_OTHERWISE and expr.args:
-        near = None
-        repair = SPELLED_OTHERWISE[name].format(one_line(expr.args[0].span))
-    elif near in others:
-        repair = f"t = {_called(expr, near)}, before this statement, and read t(i) here"
+    tensors = [t for t in signature.tensors() if signature.ranks.get(t, count) == count]
+    near = nearest(name, (*tensors, *functions, *others)) or closest(name, others)
+    span, repair, hint = expr.name.span, None, None
+    edits: tuple[Edit, ...] = ()
+    if near in others:
+        edits = _call_before(expr, near, scope)
+        repair = f"t = {_called(expr, near)}, before this statement, and read t here"
     elif near is not None:
-        repair = f"{near}({', '.join(one_line(arg.span) for arg in expr.args)})"
+        edits = (Edit(expr.name.span, near),)
     elif "is neither" not in what:
-        repair = name
+        edits = (Edit(expr.span, name),)
+    elif product_of := _juxtaposed(name, signature):
+        edits = (Edit(expr.name.span, product_of),)
     else:
-        repair = f"declare it as a parameter: float({', '.join('NMKLPQ'[: len(expr.args)])}) {name}"
+        dims = ", ".join("NMKLPQ"[: len(expr.args)])
+        hint = f"float({dims}) {name}, among the parameters, if it is a tensor"
     raise CheckError(
         f"'{name}' {what}" + (f"; did you mean '{near}'?" if near else ""),
         rule="N1",
-        span=expr.span if name in SPELLED_OTHERWISE else expr.name.span,
-        repair=repair,
+        span=span,
+        repair=None if edits else repair,
+        edits=edits,
+        idiom=hint,
     )
 
 
-def _unknown_tensor(name: ast.Name, scope: Scope) -> NoReturn:
+def _juxtaposed(name: str, signature: Signature) -> str | None:
+    """`2 * x` for the name `2x`, where `x` is a tensor."""
+    digits = name[: len(name) - len(name.lstrip("0123456789"))]
+    rest = name[len(digits) :]
+    return f"{digits} * {rest}" if digits and signature.is_tensor(rest) else None
+
+
+def _foreign(expr: ast.Apply, scope: Scope, what: str) -> CheckError:
+    """The error for a function of another library."""
+    name, signature, statement = expr.name.text, scope.frame.signature, scope.statement
+    text = formula(expr, names_of(signature))
+    edits: tuple[Edit, ...] = (Edit(expr.span, text),) if text is not None else ()
+    hint = None
+    example: tuple[Edit, ...] = ()
+    if not edits and name in REDUCTIONS:
+        edits, hint = _reduction(expr, scope)
+    elif not edits and statement is not None and (edits := product(statement, expr, signature)):
+        pass
+    elif not edits and statement is not None and any(found := steps(statement, expr, signature)):
+        edits, example = found
+    elif not edits and name in ("len", "length", "numel") and len(expr.args) == 1:
+        arg = expr.args[0]
+        if isinstance(arg, ast.Name) and signature.ranks.get(arg.text) == 1:
+            edits = (Edit(expr.span, f"{arg.text}.0"),)
+    elif not edits and name in ("size", "shape") and len(expr.args) == 2:
+        match expr.args:
+            case (ast.Name(text=tensor), ast.Number(value=int() as axis)):
+                if axis < signature.ranks.get(tensor, 0):
+                    edits = (Edit(expr.span, f"{tensor}.{axis}"),)
+    if example:
+        hint = "it is several statements; over the last index,"
+    elif not edits and hint is None:
+        hint = idiom(name) or f"{name} takes other arguments"
+    return CheckError(
+        f"'{name}' {what}",
+        rule="N1",
+        span=expr.span,
+        edits=edits,
+        idiom=hint,
+        example=example,
+    )
+
+
+def _unknown_tensor(name: ast.Name, scope: Scope, whole: Span | None = None) -> NoReturn:
     signature = scope.frame.signature
     near = nearest(name.text, signature.tensors())
+    edits: tuple[Edit, ...] = ()
+    if near:
+        edits = (Edit(name.span, near),)
+    elif name.text in signature.sizes and whole is not None:
+        edits = (Edit(whole, name.text),)
     kind = "a size" if name.text in signature.sizes else "no tensor"
     raise CheckError(
         f"'{name.text}' is {kind} of '{signature.name}'"
@@ -372,10 +540,6 @@ def _unknown_tensor(name: ast.Name, scope: Scope) -> NoReturn:
         + (f"; did you mean '{near}'?" if near else ""),
         rule="N1",
         span=name.span,
-        repair=near
-        or (
-            name.text
-            if name.text in signature.sizes
-            else f"name one of the tensors: {', '.join(signature.tensors())}"
-        ),
+        edits=edits,
+        repair=None if edits else f"name one of the tensors: {', '.join(signature.tensors())}",
     )

@@ -315,5 +315,13 @@ def _lesser_size(situation: Situation, variable: str, bounds: tuple[Bound, ...])
         "G2",
         f"'{variable}' indexes {described(lesser)}, and {described(other)}: its range is 0:{end}",
         span=other.access.span,
-        repair=f"declare both with one size, or add: where {variable} in 0:{end}",
+        repair=_one_size(lesser.access, variable, end),
     )
+
+
+def _one_size(access: Access, variable: str, end: int) -> str:
+    """What makes the sizes one. Where the lesser is 1, other languages repeat its element along
+    the other, and here the text says so."""
+    if end == 1 and access.at_zero is not None:
+        return f"{access.at_zero} for {access.text}, which takes that element for all '{variable}'"
+    return f"declare both with one size, or add: where {variable} in 0:{end}"

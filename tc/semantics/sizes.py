@@ -1,7 +1,7 @@
 """Sizes: the values of size variables and size expressions, and whether the places agree.
 
 A size variable takes its value from the first dimension declared with it that becomes known; each
-other one must agree (000-T2). Size expressions (declared dimensions, where bounds, constants in
+other one must agree (T4). Size expressions (declared dimensions, where bounds, constants in
 subscripts) are evaluated on Python integers; one that would overflow its type has no value.
 """
 
@@ -35,7 +35,7 @@ from tc.semantics.program import (
 )
 from tc.source import Span
 
-AGREE = "000-T2"  # the promise that a repeated size forces equality
+AGREE = "T4"  # a size named twice is one
 LARGEST = 2**62
 """Bound of all range bounds and of the bytes of a tensor, so that int64 offsets are safe."""
 
@@ -248,7 +248,7 @@ def _scalar(tensor: Tensor, scalars: Mapping[str, int]) -> int:
 
 def settle(program: Program, known: Known) -> Known:
     """Gives values to the sizes, and shapes to the declared tensors, that follow from the shapes
-    known; raises InputError or RangeError where two places disagree (000-T2)."""
+    known; raises InputError or RangeError where two places disagree (T4)."""
     while True:
         sizes = dict(_size_values(program, known))
         shapes = dict(known.shapes)

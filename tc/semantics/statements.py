@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tc.dtypes import DType
+from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
-from tc.semantics.loose import check_loose, loose_names
+from tc.semantics.loose import check_loose, loose_names, number_written
 from tc.semantics.names import Signature
 from tc.semantics.resolve import (
     BindingValue,
@@ -37,7 +39,8 @@ from tc.semantics.resolved import (
     Resolved,
     operands,
 )
-from tc.semantics.suggest import counted, element, indices, listed, nearest, one_line, unused
+from tc.semantics.suggest import counted, element, listed, nearest, one_line, unused
+from tc.semantics.whole_tensors import with_subscripts
 from tc.source import Span
 
 MAX_VARIABLES = 32
@@ -81,7 +84,8 @@ def resolve_statement(
     scope = Scope(frame, defs, shaped, {}, names)
     bindings = _bindings(statement, scope, outer) if names else {}
     right = Findings()
-    rhs = resolve(statement.rhs, Scope(frame, defs, shaped, bindings, {}), right)
+    inside = Scope(frame, defs, shaped, bindings, {}, statement=statement)
+    rhs = resolve(statement.rhs, inside, right)
     if bindings:
         check_height(rhs, statement.rhs.span)
     where: list[FlatRange] = []
@@ -139,33 +143,35 @@ def _left_side(statement: ast.Comprehension, signature: Signature) -> dict[str, 
             f"'{name}' is an input of '{signature.name}', and inputs are immutable",
             rule="N2",
             span=statement.target.span,
-            repair=f"write to another name, such as {name}_2, and return that",
+            repair="write to another name, and return that",
             notes=((signature.params[name].span, "the input is declared here"),),
         )
     names = statement.indices or ()
     rank = signature.ranks[name]
     if len(names) != rank:
-        repair = f"{element(name, rank)} {statement.op} ..."
+        repair = f"write it with {counted(rank, 'index variable')}, as in {element(name, rank)}"
         annotation = signature.returns[name].type if name in signature.returns else None
         if annotation is not None:
             dims = ", ".join("NMKLPQ"[: len(names)])
-            repair += f" as declared, or declare the other rank: {annotation.spelling}({dims})"
+            declared = f"{annotation.spelling}({dims})" if dims else annotation.spelling
+            repair += f", or declare the other rank: {declared}"
+        edits = () if statement.indices else with_subscripts(statement, signature)
         raise CheckError(
             f"'{name}' has rank {rank} and is written with {counted(len(names), 'index variable')}",
             rule="N1",
             span=statement.target.span,
-            repair=repair,
+            repair=None if edits else repair,
+            edits=edits,
             notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
         )
     outer: dict[str, Span] = {}
     for index in names:
         if index.text in outer:
-            fresh = next(i for i in (*indices(6), "i_2") if all(i != n.text for n in names))
             raise CheckError(
                 f"the left side names '{index.text}' twice; each index stands there once",
                 rule="N2",
                 span=index.span,
-                repair=f"{name}({', '.join(_renamed(names, index, fresh))}) {statement.op} ...",
+                idiom=_diagonal(statement),
             )
         if index.text in signature.sizes or signature.is_tensor(index.text):
             kind = "a size" if index.text in signature.sizes else "a tensor"
@@ -174,14 +180,25 @@ def _left_side(statement: ast.Comprehension, signature: Signature) -> dict[str, 
                 f"'{signature.name}'",
                 rule="N1",
                 span=index.span,
-                repair=f"{element(name, rank)} {statement.op} ...",
+                idiom=f"o(i) = A(i) where i in {index.text}:{index.text} + 1, for one element",
             )
         outer[index.text] = index.span
     return outer
 
 
-def _renamed(names: Iterable[ast.Name], second: ast.Name, fresh: str) -> list[str]:
-    return [fresh if name is second else name.text for name in names]
+def _diagonal(statement: ast.Comprehension) -> str:
+    """How the statement is written whose left side names its only index twice, to write a
+    diagonal; of other statements, how it is in general."""
+    target, names = statement.target.text, [index.text for index in statement.indices or ()]
+    value, row, column = "A(i)", "i", "j"
+    if len(names) == 2 and statement.op == "=" and not statement.where:
+        row = names[0]
+        column = "j" if row != "j" else "k"
+        value = one_line(statement.rhs.span)
+    else:
+        target = "o"
+    choice = f"{row} == {column} ? {value} : 0"
+    return f"{target}({row}, {column}) = {choice} where {column} in 0:N, for a diagonal"
 
 
 def _bindings(
@@ -205,11 +222,13 @@ def _bindings(
         elif signature.is_tensor(name):
             taken = "a tensor"
         if taken:
+            edits = _renamed(statement, clause, outer, taken)
             raise CheckError(
                 f"the binding '{name}' needs a name of its own: '{name}' is {taken}",
                 rule="T5",
                 span=clause.name.span,
-                repair=f"{name}_2 = {one_line(clause.value.span)}",
+                edits=edits,
+                repair=None if edits else "give the value a name of its own",
             )
         hidden = {key: span for key, span in scope.hidden.items() if key not in bindings}
         inner = Scope(scope.frame, scope.defs, scope.shaped, bindings, hidden, name)
@@ -235,15 +254,16 @@ def _range(
             f"a where clause gives the range of an index variable, and '{name}' is {kind}",
             rule="G8",
             span=clause.variable.span,
-            repair=f"where {indices(1)[0]} in {one_line(clause.begin.span)}:"
-            f"{one_line(clause.end.span)}",
+            repair="name an index variable of the statement",
         )
     if earlier:
+        both = intersection(earlier[0], clause)
         raise CheckError(
             f"the where clause gives '{name}' two ranges",
             rule="G8",
             span=clause.span,
-            repair=f"{intersection(earlier[0], clause)}, in place of both",
+            edits=_one_range(earlier[0].span, clause.span, both) if both else (),
+            repair=None if both else "give it one of them: they have no value in common",
             notes=((earlier[0].span, "the first one is here"),),
         )
     begin, end = (
@@ -271,26 +291,48 @@ def _bound(
                 _check_scalar(node, tensors[tensor])
             case Function() | Pad():
                 _no_size_expression(
-                    node.span, "only the functions min and max", "min(N, M) or an integer division"
+                    node.span, "only the functions min and max", "pass the value as an input: int n"
                 )
             case Number(value=float()):
-                _no_size_expression(node.span, "only whole numbers", _int_text(node.span))
+                _no_size_expression(node.span, "only whole numbers", _int_text(node.span), True)
             case Cast(dtype=dtype) if not dtype.is_integer:
-                _no_size_expression(
-                    node.span, "only integers", one_line(node.operand.span, "its operand")
-                )
+                _no_size_expression(node.span, "only integers", "write an integer")
             case _:
                 pass
         stack.extend(reversed(operands(node)))
     return bound
 
 
-def _int_text(span: Span) -> str:
-    """A floating literal as the whole number that was perhaps meant."""
-    try:
-        return str(int(float(span.text.rstrip("fFlL"))))
-    except (ValueError, OverflowError):
-        return "1"
+def _int_text(span: Span) -> str | None:
+    """A floating literal as the whole number that it is, if it is one."""
+    value = float(span.text.rstrip("fFlL"))
+    return str(int(value)) if value == int(value) else None
+
+
+def _one_range(first: Span, second: Span, text: str) -> tuple[Edit, ...]:
+    """The edits that put one range clause in the place of two."""
+    source = first.source
+    end = second.start
+    between = source.text[first.end : end]
+    if between.strip() == ",":
+        return (Edit(Span(source, first.start, second.end), text),)
+    before = source.text.rfind(",", first.end, end)
+    return (Edit(first, text), Edit(Span(source, before, second.end), ""))
+
+
+def _renamed(
+    statement: ast.Comprehension, clause: ast.Binding, outer: Mapping[str, Span], taken: str
+) -> tuple[Edit, ...]:
+    """The edits that give a binding another name wherever it is meant; a binding of an index
+    variable to a number was meant to be its range."""
+    name, value = clause.name.text, clause.value
+    if name in outer and isinstance(value, ast.Number) and isinstance(value.value, int):
+        return (Edit(clause.span, f"{name} in {value.value}:{value.value + 1}"),)
+    if taken != "a size" or any(isinstance(c, ast.RangeClause) for c in statement.where):
+        return ()
+    fresh = unused(f"{name}_2", clause.span)
+    meant = [n for n in walk(statement.rhs) if isinstance(n, ast.Name) and n.text == name]
+    return within(statement.span, tuple(Edit(n.span, fresh) for n in (*meant, clause.name)))
 
 
 def _check_scalar(read: Read, tensor: FlatTensor) -> None:
@@ -328,23 +370,29 @@ def _index_in_bound(name: str, span: Span, variable: str, scope: Scope, is_used:
             f"the range of '{variable}' uses the index variable '{name}', and the bounds of a "
             "range are size expressions: ranges are boxes"
         )
-        repair = f"... ({variable} < {name} ? ... : 0), to select within the box"
+        repair = None
+        idiom = f"o(i) +=! {variable} < {name} ? A(i, {variable}) : 0, which selects in the box"
     else:
         cause = (
             f"'{name}' in the range of '{variable}' is neither a size nor an integer input of "
             f"'{signature.name}'" + (f"; did you mean '{near}'?" if near else "")
         )
-        repair = near or f"declare it as an input: int {name}"
-    raise CheckError(cause, rule="G8", span=span, repair=repair)
+        repair = None if near else f"declare it as an input: int {name}"
+        idiom = None
+    paste = None if is_used else near
+    raise CheckError(cause, rule="G8", span=span, repair=repair, paste=paste, idiom=idiom)
 
 
-def _no_size_expression(span: Span, allowed: str, repair: str) -> NoReturn:
+def _no_size_expression(
+    span: Span, allowed: str, repair: str | None, pasted: bool = False
+) -> NoReturn:
     raise CheckError(
         f"'{one_line(span)}' in a bound of a range is no size expression: sizes, T.0, integers, "
         f"+ - * / % and comparisons may stand there, and {allowed}",
         rule="G8",
         span=span,
-        repair=repair,
+        repair=None if pasted and repair else repair or "write a whole number",
+        paste=repair if pasted else None,
     )
 
 
@@ -373,17 +421,35 @@ def _check_reduction(
     reduced = [name for name in variables if name not in outer]
     known = (*signature.sizes, *signature.tensors(), *outer)
     meant = [(n, near) for n in reduced if len(n) > 1 and (near := nearest(n, known))]
-    text = statement.span.source.text
-    start, end = statement.span.start, statement.span.end
-    left, right = text[start : statement.op_span.start], text[statement.op_span.end : end]
-    line = " ".join(f"{left}+=!{right}".split())
-    ranges = ", ".join(f"{name} in 0:2" for name in loose)
-    if meant and {name for name, _ in meant}.issuperset(reduced):
-        for name, near in meant:
-            right = re.sub(rf"(?<![\w.]){name}(?!\w)", near, right)
-        line = " ".join(f"{left}={right}".split())
-    elif ranges and "<=>" not in line:
-        line += f", {ranges}" if statement.where else f" where {ranges}"
+    right = Span(statement.span.source, statement.op_span.end, statement.span.end)
+    edits: tuple[Edit, ...] = ()
+    idiom = None
+    example: tuple[Edit, ...] = ()
+    spelled = {name: number_written(name, known) for name in reduced}
+    if any(spelled.values()):
+        edits = tuple(
+            Edit(Span(right.source, right.start + m.start(), right.start + m.end()), text)
+            for name, text in spelled.items()
+            if text
+            for m in re.finditer(rf"(?<![\w.]){name}(?!\w)", right.text)
+        )
+    elif meant and {name for name, _ in meant}.issuperset(reduced):
+        edits = tuple(
+            Edit(Span(right.source, right.start + m.start(), right.start + m.end()), near)
+            for name, near in meant
+            for m in re.finditer(rf"(?<![\w.]){name}(?!\w)", right.text)
+        )
+    elif loose:
+        name = next(iter(loose))
+        idiom = f"float {name}, among the parameters, if '{name}' is a number that is given"
+    elif _is_contraction(statement, signature, reduced):
+        edits = (Edit(statement.op_span, "+=!"),)
+    else:
+        idiom = "+=! sums, *=! multiplies, min=! and max=! give the extremes, such as"
+        if statement.indices is None:
+            idiom = f"{statement.target.text}({', '.join(reduced)}) = ..., if every element is "
+            idiom += "meant; for the sum of all"
+        example = (Edit(statement.op_span, "+=!"),)
     only = "is" if len(reduced) == 1 else "are"
     raise CheckError(
         f"{listed(reduced)} {only} not on the left of '=', so the statement reduces over "
@@ -392,9 +458,30 @@ def _check_reduction(
         + "".join(f"; if '{name}' is misspelt, did you mean '{near}'?" for name, near in meant),
         rule="R1",
         span=variables[reduced[0]],
-        repair=line if len(line) <= 160 and "#" not in line else "write +=! for =",
+        edits=within(statement.span, edits),
+        idiom=None if edits else idiom,
+        example=() if edits else within(statement.span, example),
         notes=((statement.op_span, "the operator is here"),),
     )
+
+
+def _is_contraction(
+    statement: ast.Comprehension, signature: Signature, reduced: Iterable[str]
+) -> bool:
+    """Whether the statement is a product of tensors that share what it reduces over, of which
+    nothing but the sum is usual."""
+    factors, stack = [], [statement.rhs]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Binary) and node.op == "*":
+            stack += [node.left, node.right]
+        elif isinstance(node, ast.Apply) and signature.is_tensor(node.name.text):
+            factors.append({n.text for n in walk(node) if isinstance(n, ast.Name)})
+    if statement.indices is None and statement.target.text not in signature.returns:
+        return False
+    if statement.indices is None and len(list(reduced)) > 1:
+        return False
+    return all(sum(name in factor for factor in factors) >= 2 for name in reduced)
 
 
 def _check_self_reads(
@@ -413,7 +500,8 @@ def _check_self_reads(
                 f"a subscript reads '{name}', which this statement writes",
                 rule="P1",
                 span=read.span,
-                repair=f"{copy}, before this statement, and read {old} in the subscript",
+                idiom=f"to read what '{name}' held before: {copy}, before this statement, and "
+                f"{old} in the subscript",
             )
         if reduces and statement.op.endswith("!"):
             raise CheckError(
@@ -421,5 +509,6 @@ def _check_self_reads(
                 "right-hand side reads it",
                 rule="P1",
                 span=read.span,
-                repair=f"{copy}, before this statement, and read {old} here",
+                idiom=f"to read what '{name}' held before: {copy}, before this statement, and "
+                f"{old} here",
             )

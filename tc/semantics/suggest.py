@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
+from tc.edits import Edit
 from tc.source import Span
 
 MAX_PASTE = 160
@@ -25,22 +26,45 @@ def unused(name: str, span: Span) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a name is most likely a misspelling of.
+    """The candidate that a name is most likely a misspelling of: the one of which it differs by
+    its case, by the order of its letters, or by one letter. Other digits are another name.
 
     >>> nearest("weigth", ["input", "weight"]), nearest("x", ["A", "B"])
     ('weight', None)
+    >>> nearest("cosine", ["cos", "cospi"]), nearest("exp3", ["exp", "exp2"])
+    (None, None)
+    >>> nearest("fmix", ["fmin", "fmax"])
     """
     known = sorted(set(candidates) - {name})
     for candidate in known:
         if candidate.lower() == name.lower():
             return candidate
-    if len(name) < 3:
+    if len(name) < 3 or len(name) > 60:
         return None
+    known = [c for c in known if _digits(c) == _digits(name) and len(c) > 2]
     for candidate in known:  # letters swapped: "tahn" is tanh, not tan
         if len(candidate) == len(name) and sorted(candidate) == sorted(name):
             return candidate
-    found = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.7)
-    return found[0] if found else None
+    found = [c for c in known if _differs_by_one(name, c)]
+    if not found and len(name) > 6:
+        found = difflib.get_close_matches(name, known, n=2, cutoff=0.85)
+    return found[0] if len(found) == 1 else None
+
+
+def _digits(name: str) -> str:
+    return "".join(character for character in name if character.isdecimal())
+
+
+def _differs_by_one(name: str, other: str) -> bool:
+    """Whether one letter more, less or other makes one name the other."""
+    shorter, longer = sorted((name, other), key=len)
+    if len(longer) - len(shorter) > 1:
+        return False
+    same = 0
+    while same < len(shorter) and shorter[same] == longer[same]:
+        same += 1
+    rest = shorter[same:] if len(longer) > len(shorter) else shorter[same + 1 :]
+    return rest == longer[same + 1 :]
 
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:
@@ -97,3 +121,20 @@ def element(tensor: str, rank: int) -> str:
     ('A(i, j)', 'a')
     """
     return f"{tensor}({', '.join(indices(rank))})" if rank else tensor
+
+
+def before(statement: Span, text: str) -> Edit:
+    """The insertion of a statement before another one, on a line of its own.
+
+    >>> from tc.edits import apply
+    >>> from tc.source import Source
+    >>> print(apply([before(Span(Source("{\\n  o(i) = t(i)\\n}"), 4, 15), "t = g(x)")]))
+    {
+      t = g(x)
+      o(i) = t(i)
+    }
+    """
+    text_before = statement.source.text[: statement.start]
+    line = text_before.rpartition("\n")[2]
+    gap = "\n" + line if "\n" in text_before and not line.strip() else " "
+    return Edit(Span(statement.source, statement.start, statement.start), text + gap)

@@ -9,7 +9,7 @@ error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,7 @@ from tc.semantics.uncertain import (
     widened,
     within_integers,
 )
+from tc.semantics.uncertain_factoring import NONE, Products, factored_error, with_terms
 
 _NAN, _PLUS, _MINUS = 1, 2, 4
 
@@ -42,7 +43,8 @@ class Reduction:
     `error` adds (min, max: takes the largest of) the errors of finite terms; `specials` are the
     bits of the NaNs and infinities met that every implementation meets. For sums, `magnitude` is
     the sum of |terms|. For products it is that of |term| + error, `relative` the sum of
-    log(1 + error / |term|), and `greatest` a bound on every partial product.
+    log(1 + error / |term|), and `greatest` a bound on every partial product. `products` tells
+    what factoring the terms met may do.
     """
 
     op: str
@@ -55,6 +57,7 @@ class Reduction:
     magnitude: Array
     relative: Array
     greatest: Array
+    products: Products = NONE
 
 
 def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) -> Reduction:
@@ -115,7 +118,26 @@ def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> R
     )
 
 
+def redistribute(
+    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
+) -> Reduction:
+    """Notes that the terms of a block may be computed through other products and sums."""
+    kept, dtype = reduction.total.ndim, reduction.dtype
+    products = with_terms(reduction.products, factors, term, shape, kept, dtype)
+    return replace(reduction, products=products)
+
+
 def finish(reduction: Reduction) -> Uncertain:
+    found = _finished(reduction)
+    if not reduction.products.count:
+        return found
+    error = factored_error(reduction.products, found.value, found.error, reduction.dtype)
+    if error.any():
+        return Uncertain(found.value, error, None)
+    return found
+
+
+def _finished(reduction: Reduction) -> Uncertain:
     total, grid = reduction.total, reduction.grid
     if not reduction.dtype.is_float:
         return Uncertain(total, _integer_error(reduction), grid)

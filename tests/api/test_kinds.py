@@ -118,13 +118,6 @@ def test_torch_scalars_and_numbers(torch: Any, backend: str) -> None:
         assert result == 6
 
 
-def test_torch_gradients_stop(torch: Any, backend: str) -> None:
-    parameter = torch.nn.Parameter(torch.ones(3))
-    result = tc.compile(COPY, backend=backend)(parameter)
-    assert not result.requires_grad
-    assert tc.compile(COPY, backend=backend)(parameter * 2).sum() == 6
-
-
 def test_torch_negative_bit(torch: Any, backend: str) -> None:
     x = torch.tensor([1j, 2j]).conj().imag
     assert x.is_neg()

@@ -349,16 +349,23 @@ SCALED = "def scaled(float(N) X, float s, int32 n) -> (Y) { Y(i) = X(i) * s + n 
 def test_numbers_are_served(served: list[bool], passed: bool) -> None:
     x, out = floats(9), np.zeros(9, np.float32) if passed else None
     function = repeating(SCALED, x, 0.5, 3, outputs=out)
-    for scale, shift in ((0.5, 3), (-2, 2**31 - 1), (np.float32(7), np.int32(-1)), (True, False)):
+    for scale, shift in (
+        (0.5, 3),
+        (-2, 2**31 - 1),
+        (np.float32(7), np.int32(-1)),
+        (True, False),
+        (np.float64(0.25), np.int64(4)),
+        (np.int8(2), np.uint64(3)),
+    ):
         result = function(x, scale, shift, outputs=out)
         np.testing.assert_allclose(result, x * np.float32(scale) + np.float32(shift), rtol=1e-6)
     for scale in (float("inf"), float("nan")):
         np.testing.assert_array_equal(function(x, scale, 0, outputs=out), x * np.float32(scale))
-    assert served == [True] * 6
+    assert served == [True] * 8
 
 
 @pytest.mark.parametrize("numbers", [(1e39, 1), (0.5, 2**31), (0.5, 1.0), ("1", 1), (None, 1),
-                                     (np.float64(1), 1), (0.5, np.int64(1)), ([0.5], 1),
+                                     (np.float64(1e39), 1), (0.5, np.int64(2**31)), ([0.5], 1),
                                      (np.ones(1, np.float32), 1), (0.5, 1 + 0j)])  # fmt: skip
 def test_numbers_that_do_not_fit(numbers: tuple[Any, Any]) -> None:
     x = floats(9)

@@ -79,7 +79,7 @@ def test_emit_takes_inputs_or_sizes() -> None:
 
 @pytest.mark.skipif("c" not in tc.backends(), reason="there is no C compiler")
 def test_emitted_c_compiles(tmp_path: Path) -> None:
-    """004-4; sgemm reads what is in C before (R4)."""
+    """position-4; sgemm reads what is in C before (R4)."""
     (tmp_path / "f.c").write_text(str(tc.emit(SGEMM, {"N": 2, "M": 3, "K": 4})))
     command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "f.c"]
     subprocess.run(command, cwd=tmp_path, check=True)

@@ -25,6 +25,7 @@ SCALE = tc.Source(
     "    y(i) = on ? a * x(i) : x(i)\n    z(i) = k * x(i)\n}\n",
     "scale.tc",
 )
+TAKE = tc.Source("def take(float(N) X, int(M) I) -> (Y) { Y(i) = X(I(i)) }", "take.tc")
 SGEMM = tc.Source(
     "def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {\n"
     "    C(i,j) = b * C(i,j)\n    C(i,j) += a * A(i,k) * B(k,j)\n}\n",
@@ -94,6 +95,12 @@ WRONG: dict[str, Callable[[], Any]] = {
     "structured_dtype": lambda: mm(np.zeros((2, 3), [("a", "f4"), ("b", "i4")]), B),
     "byte_order": lambda: mm(A.astype(A.dtype.newbyteorder("S")), B),
     "sizes": lambda: mm(A, B.T),
+    "rank_one_more": lambda: mm(A[None], B),
+    "rank_part": lambda: mm(np.ones((4, 2, 3), np.float32), B),
+    "int64": lambda: tc.interpret(TAKE, np.ones(3, np.float32), np.zeros(2, np.int64)),
+    "out": lambda: mm(A, B, out=np.empty((2, 4), np.float32)),
+    "out_of_several": lambda: tc.compile(SCALE, backend="interpret")(1.0, 1, True, X, y=X),
+    "no_file": lambda: tc.compile(Path("no_such_file.tc")),
     # numbers
     "float_for_integer": lambda: scale(1.0, 3.0, True, X),
     "integer_too_large": lambda: scale(1.0, 128, True, X),
@@ -101,7 +108,9 @@ WRONG: dict[str, Callable[[], Any]] = {
     "float_too_large": lambda: scale(1e39, 1, True, X),
     "integer_too_large_for_float": lambda: scale(10**400, 1, True, X),
     "integer_for_bool": lambda: scale(1.0, 1, 1, X),
-    "scalar_dtype": lambda: scale(np.float64(1), 1, True, X),
+    "scalar_dtype": lambda: scale(np.complex64(1), 1, True, X),
+    "scalar_value": lambda: scale(np.float64(1e39), np.int64(1), True, X),
+    "scalar_array": lambda: scale(1.0, np.array(200), True, X),
     # outputs
     "outputs_missing": lambda: tc.compile(SGEMM, backend="interpret")(1.0, 1.0, A, B),
     "outputs_unknown": lambda: mm(A, B, outputs={"D": np.empty((2, 4), np.float32)}),

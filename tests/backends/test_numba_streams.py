@@ -173,7 +173,10 @@ def test_streaming_changes_no_result(name: str, request: pytest.FixtureRequest) 
     memory = np.full(usual.size + 16, np.nan, np.float32)
     begin = -address(memory) % 64 // 4
     o = memory[begin : begin + usual.size].reshape(usual.shape)
-    np.testing.assert_array_equal(function(**inputs, outputs=o), usual)
+    function(**inputs, outputs=o)
+    # small caches change more than the stores: sums may be made in another order
+    bound = tc.error_bound(case.text, inputs, entry=case.def_name)
+    assert (np.abs(o.astype(np.float64) - usual) <= 2 * bound).all()
 
 
 @pytest.mark.usefixtures("tiny")

@@ -420,3 +420,57 @@ assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 """,
         threads=4,
     )
+
+
+CONFINED = """
+def threads():
+    return set(map(int, os.listdir("/proc/self/task")))
+
+others = threads() - {os.getpid()}  # of numpy's library
+
+def confined():
+    '''Which processors the threads of the team, and that which launches, may use.'''
+    return {thread: os.sched_getaffinity(thread) for thread in threads() - others}
+
+everywhere = os.sched_getaffinity(0)
+if len(everywhere) < 2:
+    print("one processor")
+    sys.exit()
+check_launches(100, 3, 1000)
+one = {min(everywhere)}
+"""
+
+
+def test_a_process_that_is_confined_while_it_runs_stays_so() -> None:
+    """All its threads, as `taskset -a -p` does it; a worker that shares the processor of the
+    launching thread would like another."""
+    run_script(
+        CONFINED
+        + """
+for thread in confined(): os.sched_setaffinity(thread, one)
+for _ in range(300): check_launches(1, 3, 100_000)
+assert set(map(frozenset, confined().values())) == {frozenset(one)}, confined()
+""",
+        threads=4,
+    )
+
+
+def test_workers_follow_the_first_thread() -> None:
+    """`os.sched_setaffinity(0, ...)` confines that alone."""
+    run_script(
+        CONFINED
+        + """
+def follow(processors):
+    os.sched_setaffinity(0, processors)
+    end = time.monotonic() + 60
+    while any(allowed != processors for allowed in confined().values()):
+        check_launches(20, 4, 100_000)
+        assert time.monotonic() < end, confined()
+
+follow(one)
+assert team.code.memory.patience == 0
+follow(everywhere)
+assert team.code.memory.patience == (PATIENCE if len(everywhere) >= 4 else 0)
+""",
+        threads=4,
+    )

@@ -51,8 +51,9 @@ def test_nothing_beyond_the_arrays(shape: tuple[int, int, int], ctype: str, back
     trace = function.explain(values).trace
     assert trace is not None
     kernel = trace.lowering.kernel
-    assert any(buffer.name == "O_lines" for buffer in kernel.buffers)
-    assert streams(kernel)
+    if ctype != "double" or device.vector_bits() == 512:  # elsewhere not in lines
+        assert any(buffer.name == "O_lines" for buffer in kernel.buffers)
+        assert streams(kernel)
     for before, alignment in product((False, True), (1, 64)):
         x = at_edge(shape, dtype, before=before)
         x[...] = values

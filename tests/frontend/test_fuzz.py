@@ -47,14 +47,18 @@ def check_error(text: str, error: ParseError) -> None:
     assert error.span is not None
     assert 0 <= error.span.start <= error.span.end <= len(text)
     assert error.cause
-    assert error.repair
+    assert error.repair or error.idiom
     assert len(error.cause) < 500
-    assert len(error.repair) < 500
+    assert len(error.repair or "") < 500
+    assert len(error.idiom or "") < 500
+    if error.edits:
+        assert error.repaired() != text
     assert str(error).startswith(f"ParseError [{error.rule}]: ")
 
 
 @given(st.text(max_size=60))
 @example("\0")
+@example("\xa0")
 @example("\ud800")
 @example("def f() -> (o) { o = 1 }\r")
 def test_any_text(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Words, numbers, signs and comments: rules T1 and T2, promise 000-G5."""
+"""Words, numbers, signs and comments: rules T1 and T2, promise language-G5."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def kinds(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("text", ["2LUT", "2f", "2F", "0x", "0xg", "1e", "_", "0_", "012a", "1u2"])
-def test_rule_T1_identifiers_may_begin_with_digits(text: str) -> None:  # 000-G5
+def test_rule_T1_identifiers_may_begin_with_digits(text: str) -> None:  # language-G5
     assert kinds(text) == [("name", text)]
 
 
@@ -42,7 +42,7 @@ def test_rule_T1_identifiers_may_begin_with_digits(text: str) -> None:  # 000-G5
         ("18446744073709551615", 2**64 - 1),
     ],
 )
-def test_rule_T1_numbers_are_c_literals(text: str, value: float) -> None:  # 000-G5
+def test_rule_T1_numbers_are_c_literals(text: str, value: float) -> None:  # language-G5
     assert kinds(text) == [("number", text)]
     found = number_value(text)
     assert found == value
@@ -143,9 +143,7 @@ def test_numbers_of_no_type_are_refused(text: str) -> None:
         tokenize(Source(text))
 
 
-@pytest.mark.parametrize(
-    "text", ["$", "é", "\0", "→", "\ud800", "'", '"', "\\", "@", "\ufeff", "२"]
-)
+@pytest.mark.parametrize("text", ["$", "é", "\0", "→", "\ud800", "'", '"', "\\", "\ufeff", "२"])
 def test_unknown_characters(text: str) -> None:
     with pytest.raises(ParseError, match=r"\[T1\].* is not of the language"):
         tokenize(Source("a " + text))

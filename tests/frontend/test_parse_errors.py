@@ -28,7 +28,7 @@ ParseError [T4]: a range is written 'begin:end', not '[0, 2['
   |
 4 |     where kw = [0, 2[, kh = [0, 2[
   |                ^^^^^^
-repair: where kw in 0:2
+repair: kw in 0:2
 """,
     ),
     "missing_brace": (
@@ -65,7 +65,7 @@ ParseError [T4]: the returns of 'f' are written in parentheses
   |
 1 | def f(float(N) A) -> C, D {
   |                      ^^^^
-repair: -> (C, D)
+repair: (C, D)
 """,
     ),
     "missing_arrow": (
@@ -95,7 +95,7 @@ ParseError [T2]: 'half' is a reserved word and cannot name a parameter
   |
 1 | def f(float(N) half) -> (C) {
   |                ^^^^
-repair: half_
+repair: rename it wherever it stands, for example to half_
 """,
     ),
     "brackets": (
@@ -140,7 +140,7 @@ ParseError [T4]: '=+' is no operator: a sum is '+=', a plain value with a sign '
   |
 2 |   s() =+ A(i)
   |       ^^
-repair: s() += ...
+idiom: s += A(i), for a sum
 """,
     ),
     "minus_equals": (
@@ -185,7 +185,7 @@ ParseError [T1]: the number '012' begins with a zero before other digits
   |
 2 |   C(i) = A(i) * 012
   |                 ^^^
-repair: 12
+idiom: 12, or, where it is octal as in C, 10
 """,
     ),
     "unknown_character": (
@@ -215,7 +215,7 @@ ParseError [T2]: statements are separated by white space only
   |
 2 |   C(i) = A(i);
   |              ^
-repair: delete the ';'
+repair: delete ';'
 """,
     ),
     "unterminated": (
@@ -246,7 +246,7 @@ def test_whole_messages(text: str, message: str) -> None:
 def test_the_parser_refuses_every_parse_snapshot(path: Path) -> None:
     with pytest.raises(ParseError) as raised:
         parse(Source(path.read_text(encoding="utf-8"), path.name))
-    assert raised.value.repair
+    assert raised.value.repair or raised.value.idiom
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,8 @@ def test_the_parser_refuses_every_parse_snapshot(path: Path) -> None:
         ("o(i) +=! A(i + k) where k = [0, 2[", "where k = [0, 2["),
         ("o(i) +=! A(i + k) where k = [1, f(A.0)[", "where k = [1, f(A.0)["),
         ("o(i) +=! A(i + k) where k in [0, A.0 - 1]", "where k in [0, A.0 - 1]"),
-        ("o(i) +=! A(i + k) where k in 0..2", "0..2"),
-        ("o(i) +=! A(i + k) where k in N", "where k in N"),
         ("o(i) +=! A(i + k) where k < 3", "where k < 3"),
         ("o(i) +=! A(i + k + l) where k in 0:2 where l in 0:2", "where k in 0:2 where l in 0:2"),
-        ("o(i) = 1 where A(i)", "where A(i)"),
         ("o(i) = A[i]", "A[i]"),
         ("o(i) = A[B[i] + 1][C[i]]", "A[B[i] + 1][C[i]]"),
         ("o[i] = A(i)", "o[i]"),
@@ -267,26 +264,27 @@ def test_the_parser_refuses_every_parse_snapshot(path: Path) -> None:
         ("o(i) = 2 * (A(i) + 1)^B(i)", "(A(i) + 1)^B(i)"),
         ("o() -= A(i) + 1", "o() -= A(i) + 1"),
         ("o() /= A(i) + 1", "o() /= A(i) + 1"),
-        ("o(i) = 012", "012"),
         ("o(i) = 00.5", "00.5"),
         ("o(i) = A.01", "A.01"),
         ("o(i) = A .1", "A .1"),
-        ("o(i) = A(i) // B(i)", "//"),
+        ("o(i) = A(i) // B(i)", "A(i) // B(i)"),
         ("o(i) = A(i) × B(i)", "×"),
         ("o(i) = A(i) ≤ B(i)", "≤"),
-        ("o(i) = A(i) & B(i)", "&"),
-        ("o(i) = int32(A(i), 2)", "int32(A(i), 2)"),
-        ("o(i) = 2 A(i)", "A(i)"),
-        ("half(i) = A(i)", "half"),
+        ("o(i) = 2 A(i)", "2 A(i)"),
     ],
 )
 def test_repairs_can_be_pasted(wrong: str, replaced: str) -> None:
     text = f"def f(float(N) A) -> (o) {{\n  {wrong}\n}}"
     with pytest.raises(ParseError) as raised:
         parse(Source(text))
-    repair = raised.value.repair
-    assert repair is not None
-    parse(Source(text.replace(replaced, repair)))
+    error = raised.value
+    repaired = error.repaired()
+    assert repaired is not None
+    parse(Source(repaired))
+    assert error.repair is not None
+    first = text.index(replaced)
+    assert repaired.startswith(text[:first])
+    assert repaired.endswith(text[first + len(replaced) :])
 
 
 @pytest.mark.parametrize(
@@ -299,7 +297,6 @@ def test_repairs_can_be_pasted(wrong: str, replaced: str) -> None:
         ("def f(doulbe(N) A) -> (C) {", "doulbe", "double"),
         ("def f(Int32(N) A) -> (C) {", "Int32", "int32"),
         ("def f(long N) -> (C) {", "long", "int64"),
-        ("def f(A) -> (C) {", "A", "float(N) A"),
         ("def f(float(N) A) → (C) {", "→", "->"),
     ],
 )
@@ -309,6 +306,8 @@ def test_repairs_of_headers_can_be_pasted(header: str, replaced: str, pasted: st
     assert raised.value.repair is not None
     assert raised.value.repair in pasted
     parse(Source(header.replace(replaced, pasted) + "}"))
+    if (repaired := raised.value.repaired()) is not None:
+        assert repaired == header.replace(replaced, pasted) + "}"
 
 
 def test_a_missing_operator() -> None:
@@ -316,9 +315,9 @@ def test_a_missing_operator() -> None:
         parse(Source("def f(float(N) A) -> (C) { C(i) = 2 A(i) }"))
     assert raised.value.cause == (
         "expected '=' or a reduction (+= *= min= max=, with ! to initialise) after 'A(i)', found "
-        "'}'; if 'A(i)' belongs to the expression before it, an operator is missing between them"
+        "'}'; if 'A(i)' belongs to the expression before it, an operator is missing"
     )
-    assert raised.value.repair == "* A(i)"
+    assert raised.value.repair == "2 * A(i)"
     assert raised.value.span is not None
     assert raised.value.span.text == "A(i)"
 

@@ -1,4 +1,4 @@
-"""The grammar of the seeds (000-G1 to 000-G10) and of rules T2 to T5, tree by tree."""
+"""The grammar (language-G1 to language-G10) and of rules T2 to T5, tree by tree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.ast_strategies import NOWHERE
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.tc"))
 
-SEEDS = {
+PRINTED = {
     "000 grammar": "def f(float(A,B) x) -> (y) { y(i,j) = -x(i,j) }",
     "003 mv": "def mv(float(R,C) A, float(C) B) -> (o) {\no(i) +=! A(i,j) * B(j)\n}",
     "003 mm": "def mm(float(X,Y) A, float(Y,Z) B) -> (R) {\nR(i,j) += A(i,j) * B(j,k)\n}",
@@ -127,8 +127,8 @@ def read(tensor: str, *args: str) -> Apply:
     return Apply(name(tensor), tuple(name(arg) for arg in args), span=NOWHERE)
 
 
-@pytest.mark.parametrize("text", SEEDS.values(), ids=SEEDS)
-def test_programs_of_the_seeds_parse(text: str) -> None:
+@pytest.mark.parametrize("text", PRINTED.values(), ids=PRINTED)
+def test_programs_in_print_parse(text: str) -> None:
     module = parse(Source(text))
     assert len(module.defs) == 1
     assert parse(Source(to_text(module))) == module
@@ -141,7 +141,7 @@ def test_the_table_of_programs_parses(path: Path) -> None:
 
 
 def test_a_matrix_vector_product_tree_by_tree() -> None:
-    (mv,) = parse(Source(SEEDS["003 mv"])).defs
+    (mv,) = parse(Source(PRINTED["003 mv"])).defs
     assert mv.name == name("mv")
     assert [(to_text(p.type), p.name.text) for p in mv.params] == [
         ("float(R, C)", "A"),

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT64, UINT8, DType
-from tc.kernel.folding import integer, logical_and, select
+from tc.kernel.folding import FALSE, integer, logical_and, select
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -30,6 +30,7 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.transpose import transpose
+from tc.kernel.verify import verify
 from tests.kernel.marked import (
     add,
     all_expressions,
@@ -207,6 +208,19 @@ def test_the_guard_may_stand_between_the_loops() -> None:
     buffers = (dense("a", FLOAT32, (2, 3), "input"), dense("o", FLOAT32, (3, 2), "output"))
     changed = transpose(Kernel("k", buffers, ((nest,),)), lanes_bits=512)
     assert not loops(changed)
+
+
+def test_a_block_of_padding_alone_stays_loops() -> None:
+    two = Const(2.0, FLOAT32)
+    stmt = Store("o", (J, I), select(FALSE, Load("a", (I, J), FLOAT32), two))
+    assert stmt.value == two
+    nest = loop("i", 4, loop("j", 4, stmt), mark="transpose")
+    buffers = (dense("a", FLOAT32, (2, 3), "input"), dense("o", FLOAT32, (4, 4), "output"))
+    kernel = Kernel("k", buffers, ((nest,),))
+    verify(kernel)
+    changed = transposed(kernel)
+    assert loops(changed) == ["i", "j"]
+    assert all(s.mark == "" for s in all_statements(changed) if isinstance(s, For))
 
 
 def test_a_condition_on_what_is_read() -> None:

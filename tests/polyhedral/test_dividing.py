@@ -14,6 +14,7 @@ from tc.dtypes import FLOAT32
 from tc.polyhedral import dividing
 from tc.polyhedral.coalescing import coalesce
 from tc.polyhedral.dividing import STEPS, divide_last
+from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
 from tests.support.interpreting import shaped_with
@@ -167,6 +168,7 @@ def test_infinities_and_zeros() -> None:
     plain, divided = (interpret(p, arrays, {})["o"] for p in (program, found))
     np.testing.assert_array_equal(plain, [inf, nan, nan, inf, nan, nan, np.float32(2e38)])
     np.testing.assert_array_equal(divided, [inf, -inf, inf, inf, nan, nan, inf])
+    assert error_bound(program, arrays, {})["o"].tolist() == [inf] * 7
 
 
 def test_table_of_programs() -> None:

@@ -14,6 +14,7 @@ from tc.errors import TCError
 from tc.polyhedral.coalescing import coalesce
 from tc.polyhedral.factoring import factor
 from tc.polyhedral.products import Costs
+from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
 from tests.support.interpreting import shaped_with
@@ -389,7 +390,7 @@ def test_rule_R3_continues_or_starts_afresh(op: str) -> None:
 
 
 def test_infinities_among_the_factors() -> None:
-    """What the docstring of `factor` says: finite and infinite elements stay, NaN may not."""
+    """What the docstring of `factor` says: NaN may become infinite, under an infinite bound."""
     text = "def f(float(I) s, float(I,K) A) -> (O) { O(i) +=! s(i) * A(i,k) }"
     inf, nan = np.inf, np.nan
     arrays = {
@@ -400,6 +401,9 @@ def test_infinities_among_the_factors() -> None:
     plain, factored = (interpret(p, arrays, {})["O"] for p in (program, factor(program, EAGER)))
     np.testing.assert_array_equal(plain, [inf, nan, inf, nan, nan, 6])
     np.testing.assert_array_equal(factored, [inf, -inf, inf, nan, nan, 6])
+    bounds = error_bound(program, arrays, {})["O"]
+    assert bounds[:5].tolist() == [inf] * 5
+    assert bounds[5] < 1e-5
 
 
 @settings(suppress_health_check=list(HealthCheck))

@@ -87,7 +87,7 @@ def test_a_schedule_that_reverses_falls_back() -> None:
         tree = schedule(scop, dependences, "isl", seconds=60)
     (warning,) = caught
     assert str(warning.message) == (
-        "doubt: isl's scheduler was asked for, but it runs S0 along -1 d, which is reversed; the "
+        "warning: isl's scheduler was asked for, but it runs S0 along -1 d, which is reversed; the "
         'strategy "max" is used\nrepair: ScheduleOptions(fusion="max")'
     )
     assert warning.filename == __file__

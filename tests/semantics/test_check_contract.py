@@ -177,7 +177,7 @@ def check_if_legal(text: str) -> None:
     if failure is not None:
         assert failure.rule is not None
         assert failure.span is not None
-        assert failure.repair
+        assert failure.repair or failure.idiom
         assert str(failure)
 
 

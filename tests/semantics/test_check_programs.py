@@ -1,4 +1,4 @@
-"""The seeds' programs as checked programs, statement by statement."""
+"""The programs of the paper and its companions as checked programs, statement by statement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checked(text: str, entry: str | None = None) -> Program:
 
 
 EXPECTED = {
-    # 002-3.1: mv in two statements
+    # paper-3.1: mv in two statements
     """def mv(float(M,K) A, float(K) x) -> (C) {
       C(i) = 0
       C(i) += A(i,k) * x(k)
@@ -33,13 +33,13 @@ EXPECTED = {
         "C(i) = 0.0:f32",
         "C(i) + (A(i, k) * x(k)) over k [written]",
     ],
-    # 003-3: without "!" the caller's values count (R3)
+    # introduction-3: without "!" the caller's values count (R3)
     """def mm(float(X,Y) A, float(Y,Z) B) -> (R) {
       R(i,j) += A(i,k) * B(k,j)
     }""": [
         "R(i, j) + (A(i, k) * B(k, j)) over k [caller]",
     ],
-    # 002-3.3
+    # paper-3.3
     """def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {
       C(i,j) = b * C(i,j)  # initialization
       C(i,j) += a * A(i,k) * B(k,j)  # accumulation
@@ -47,7 +47,7 @@ EXPECTED = {
         "C(i, j) = (b() * C(i, j))",
         "C(i, j) + ((a() * A(i, k)) * B(k, j)) over k [written]",
     ],
-    # 002-3.4
+    # paper-3.4
     """def fcrelu(float(B,I) in, float(O,I) weight, float(O) bias) -> (out) {
       out(b,o) = bias(o)
       out(b,o) += in(b,i) * weight(o,i)
@@ -57,7 +57,7 @@ EXPECTED = {
         "out(b, o) + (in(b, i) * weight(o, i)) over i [written]",
         "out(b, o) = fmax(out(b, o), 0.0:f32)",
     ],
-    # 002-3.5
+    # paper-3.5
     """def conv2d(float(B,IP,H,W) in, float(OP,IP,KH,KW) weight) -> (out) {
       out(b,op,h,w) +=! in(b,ip, h + kh, w + kw) * weight(op,ip,kh,kw) }""": [
         "out(b, op, h, w) +! (in(b, ip, (h + kh), (w + kw)) * weight(op, ip, kh, kw)) "
@@ -70,11 +70,11 @@ EXPECTED = {
         "out(b, c, i, j) max! in(b, c, ((2:i64 * i) + kw), ((2:i64 * j) + kh)) "
         "where kw in 0:i64:2:i64, kh in 0:i64:2:i64 over kw, kh",
     ],
-    # 002-3.6
+    # paper-3.6
     """def gather(float(N) X, int(A,B) I) -> (Z) {
       Z(i,j) = X(I(i,j))
     }""": ["Z(i, j) = X(i64(I(i, j)))"],
-    # 002-3.7
+    # paper-3.7
     """def sconv2d(int sh, int sw, float(N,C,H,W) I, float(F,C,KH,KW) W, float(F) B) -> (O) {
       O(n,f,h,w) = B(f)
       O(n,f,h,w) += I(n,c, sh * h + kh, sw * w + kw) * W(f,c,kh,kw)
@@ -83,7 +83,7 @@ EXPECTED = {
         "O(n, f, h, w) + (I(n, c, ((i64(sh()) * h) + kh), ((i64(sw()) * w) + kw)) * "
         "W(f, c, kh, kw)) over c, kh, kw [written]",
     ],
-    # 004-2
+    # position-2
     """def softmax(float(N, D) I) -> (O, expsum) {
       expsum(n) +=! exp(I(n, d))
       O(n, d) = exp(I(n, d)) / expsum(n)
@@ -102,7 +102,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("text", EXPECTED, ids=lambda text: text.split("(")[0])
-def test_statements_of_the_seeds(text: str) -> None:
+def test_statements_in_print(text: str) -> None:
     assert show_program(checked(text)) == EXPECTED[text]
 
 
@@ -124,7 +124,7 @@ def test_sconv2d_has_a_size_and_a_tensor_of_one_name() -> None:  # N1
     assert show_program(checked(text)) == ["o(i) = (((I(i) * W(i)) * f32(W)) + f32(W.0))"]
 
 
-def test_sizes_come_from_the_parameters() -> None:  # 000-T2
+def test_sizes_come_from_the_parameters() -> None:  # language-T2
     sizes = program("tmm").sizes
     assert {name: [show(e) for e in size.extents] for name, size in sizes.items()} == {
         "M": ["A.0"],

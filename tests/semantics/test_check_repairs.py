@@ -13,12 +13,8 @@ from tc.source import Source
 
 ERRORS = Path(__file__).parent.parent / "errors"
 IN_PLACE = [
-    "check_bound_too_large",
-    "check_subscript_too_large",
-    "check_size_misspelt",
     "check_size_misspelt_near",
     "check_call_of_misspelt_def",
-    "check_call_of_unlike_def",
     "check_python_not_called",
     "check_python_true",
     "check_python_inf",
@@ -29,7 +25,6 @@ IN_PLACE = [
     "parse_python_not",
 ]
 STATEMENTS = [
-    "check_reduction_without_access",
     "check_reduction_misspelt_scalar",
     "parse_reduction_space_after_mark",
     "parse_reduction_space",
@@ -52,9 +47,7 @@ def test_a_repair_in_place_of_what_is_underlined(name: str) -> None:
         error = error_of(text)
         if error is None:
             break
-        assert error.span is not None
-        assert error.repair is not None
-        text = text[: error.span.start] + error.repair + text[error.span.end :]
+        text = error.repaired() or ""
     assert error_of(text) is None, text
 
 
@@ -63,9 +56,7 @@ def test_a_repair_that_is_the_statement(name: str) -> None:
     text = (ERRORS / f"{name}.tc").read_text(encoding="utf-8")
     error = error_of(text)
     assert error is not None
-    lines = text.split("\n")
-    lines[1] = f"  {error.repair}"
-    assert error_of("\n".join(lines)) is None, lines
+    assert error_of(error.repaired() or "") is None, error.repaired()
 
 
 @pytest.mark.parametrize("where", ["i in 0:N where i in 1:4", "i in 0:N, i in 1:4"])
@@ -73,10 +64,9 @@ def test_rule_G8_one_range_for_two(where: str) -> None:
     text = "def f(float(N) a) -> (o) { o(i) = a(i) %s }"
     error = error_of(text % f"where {where}")
     assert error is not None
-    assert error.repair is not None
-    clauses = error.repair.removesuffix(", in place of both").removeprefix("where ")
-    assert clauses == "i in 1:min(N, 4)"
-    assert error_of(text % f"where {clauses}") is None
+    repaired = error.repaired()
+    assert repaired == text % "where i in 1:min(N, 4)"
+    assert error_of(repaired) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +95,7 @@ def test_rule_N1_an_unknown_size_in_any_statement() -> None:
 
 def test_rule_N4_a_misspelt_function_is_no_call() -> None:
     text = "def g(float x) -> (o) { o = x } def f(float x) -> (o) { o = %s(x) }"
-    for name, repair in (("tahn", "tanh(x)"), ("relu", "fmax(x, 0)")):
+    for name, repair in (("tahn", "tanh"), ("relu", "max(x, 0)")):
         error = error_of(text % name)
         assert error is not None
         assert error.repair == repair
@@ -124,5 +114,5 @@ def test_rule_Y1_bounds_beyond_int64() -> None:
     for begin in ("-99999999999999999999", "-(3000000000000 * 99999999999999)"):
         error = error_of(text % begin)
         assert error is not None
-        assert error.repair == "-2147483647"
-        assert error_of(text % error.repair) is None
+        assert error.repaired() is None
+        assert error.repair == "write a number of at most 9223372036854775807"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tc.errors import RangeError
 from tests.support.brute_ranges import Subscript, conditions, linear_subscripts, subscripts
+from tests.support.interpreting import run
 from tests.support.sizes_of_call import attempt, program_of, shape
 
 
@@ -24,7 +25,7 @@ def refusal(text: str, **sizes: int) -> RangeError:
 TRANSPOSE = "def f(float(N,M) b) -> (a) { a(i,j) = b(i,j)  a(i,j) = a(j,i) }"
 
 
-def test_transposing_in_place_is_rejected() -> None:  # rule P1, 002-3.2
+def test_transposing_in_place_is_rejected() -> None:  # rule P1, paper-3.2
     error = refusal(TRANSPOSE, N=3, M=3)
     assert error.cause == (
         "'a(j,i)' reads a(1, 0) in the instance i = 0, j = 1, and the instance i = 1, j = 0 "
@@ -34,7 +35,7 @@ def test_transposing_in_place_is_rejected() -> None:  # rule P1, 002-3.2
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (0, 0), (0, 3)])
-def test_one_instance_or_none_is_accepted(n: int, m: int) -> None:  # rule P1, 002-3.2
+def test_one_instance_or_none_is_accepted(n: int, m: int) -> None:  # rule P1, paper-3.2
     if n == m:
         shape(TRANSPOSE, N=n, M=m)
     text = "def f(float(N,M) b) -> (a) { a(i,j) = b(i,j)  a(i,j) += a(i,j) * b(i,j) * b(i,k) }"
@@ -47,7 +48,7 @@ def test_two_instances_may_conflict() -> None:  # rule P1
     shape(text, N=1)
 
 
-def test_transposing_another_tensor_is_accepted() -> None:  # rule P1, 002-3.2
+def test_transposing_another_tensor_is_accepted() -> None:  # rule P1, paper-3.2
     shape("def f(float(N,M) b) -> (a) { a(i,j) = b(j,i) }", N=3, M=4)
 
 
@@ -95,7 +96,51 @@ def test_reduction_variables_count_as_part_of_the_instance() -> None:  # rule P1
     shape(text, N=3, K=1)
 
 
-def test_contractions_and_pointwise_updates_are_accepted() -> None:  # rule P1, 002-3.3
+SCALARS = {
+    "a sum": ("s = a(0)  s += s * a(i)", "i = 0, and the instance i = 1"),
+    "a maximum": ("s = a(0)  s max= a(i) - s", "i = 0, and the instance i = 1"),
+    "under a condition on values": (
+        "s = a(0)  s min= a(i) > s ? 0 : a(i)",
+        "i = 0, and the instance i = 1",
+    ),
+    "under a condition on the index": (
+        "s = a(0)  s += i == 2 ? s : a(i)",
+        "i = 2, and the instance i = 0",
+    ),
+    "in a pad": ("s = a(0)  s += pad(s * a(i), 0)", "i = 0, and the instance i = 1"),
+    "over several": ("s = a(0)  s *= s + a(i) * a(j)", "i = 0, j = 0, and the instance i = 1"),
+    "what the caller passes": ("s += a(i) * s", "i = 0, and the instance i = 1"),
+    "of a temporary": ("t = a(0)  t += a(i) * t  s = t", "i = 0, and the instance i = 1"),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_rank_0_is_no_exception(name: str) -> None:  # rule P1
+    body, pair = SCALARS[name]
+    text = f"def f(float(N) a) -> (s) {{ {body} }}"
+    error = refusal(text, N=3)
+    target = "t" if "temporary" in name else "s"
+    assert error.cause.startswith(f"'{target}' reads {target} in the instance {pair}")
+    assert error.repair is None  # the loop that was meant may be a recurrence
+    assert error.idiom is not None
+    assert f"{target}_old = {target}, before this statement, and {target}_old here" in error.idiom
+    shape(text, N=1)
+
+
+def test_the_repair_at_rank_0_means_the_old_value() -> None:  # rule P1
+    text = "def f(float(N) a) -> (s) { s = a(0)  s_old = s  s += s_old * a(i) }"
+    assert run(text, a=[1, 2, 3]) == 1 + 1 * (1 + 2 + 3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["s = a(0)  s = s * 2", "s = a(0)  s += s", "s = a(0)  s += i > N ? s : a(i)", "s max=! a(i)"],
+)
+def test_scalars_that_no_other_instance_writes(body: str) -> None:  # rule P1
+    shape(f"def f(float(N) a) -> (s) {{ {body} }}", N=3)
+
+
+def test_contractions_and_pointwise_updates_are_accepted() -> None:  # rule P1, paper-3.3
     text = """def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {
       C(i,j) = b * C(i,j)
       C(i,j) += a * A(i,k) * B(k,j)
@@ -116,8 +161,8 @@ def test_the_names_of_an_inlined_def_are_its_own() -> None:  # rule P1, N4
     def f(float(N) x) -> (z) { z = g(x) }"""
     error = refusal(text, N=4)
     assert "reads t(3)" in error.cause
-    assert error.repair is not None
-    assert "t_old" in error.repair
+    assert error.idiom is not None
+    assert "t_old" in error.idiom
 
 
 EXTENT = 6
@@ -176,6 +221,6 @@ def test_quasi_affine_self_reads_against_all_pairs(update: Any) -> None:
 
 @pytest.mark.parametrize("statement", ["a(i) = b(int32(a(i)))", "a(i) +=! a(i) * b(k)"])
 def test_what_is_wrong_whatever_the_sizes_is_an_error_of_the_text(statement: str) -> None:
-    """rule P1, 002-3.15"""
+    """rule P1, paper-3.15"""
     with pytest.raises(Exception, match="P1"):
         program_of(f"def f(float(N) b) -> (a) {{ a(i) = b(i)  {statement} }}")

@@ -110,7 +110,8 @@ def test_rule_Y4_integer_division_by_zero() -> None:
         error = failure(text, a=np.arange(4).astype(np.int32), b=np.array([1, 2, 0, 0], np.int32))
         assert error.rule == "Y4"
         assert error.cause == f"S0, o(i) = a(i) {op} b(i), at i = 2, divides by zero: b(i) is 0"
-        assert error.repair == f"write (b(i) == 0 ? 0 : a(i) {op} b(i))"
+        assert error.idiom is not None
+        assert error.idiom.startswith(f"(b(i) == 0 ? 0 : a(i) {op} b(i)), ")
         assert error.span is not None
         assert error.span.text == f"a(i) {op} b(i)"
 

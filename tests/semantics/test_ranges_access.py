@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tc.errors import RangeError
@@ -23,7 +25,38 @@ def test_an_access_that_took_no_part_is_a_precondition() -> None:  # rule G6
     error = caught.value
     assert error.rule == "G6"
     assert error.cause == "at i = 2, j = 3 subscript 0 of 'C(i+j)' is 5, but C.0 is K = 5"
-    assert error.repair == "let the index stay in bounds: where i in 0:2"
+    assert error.repair == "let the index stay in bounds: where j in 0:K-N+1"
+
+
+WINDOWS = {
+    "the centre first": (
+        "def f(float(N) I, float(K) k) -> (o) { o(y) +=! I(y+K/2) * I(y+i) * k(i) @ }",
+        "y in 0:N-K+1",
+    ),
+    "two dimensions at once": (
+        "def f(float(N,M) I, float(K,L) k) -> (o)"
+        " { o(y,x) +=! (I(y+K/2,x+L/2) - I(y+i,x+j)) * k(i,j) @ }",
+        "y in 0:N-K+1, x in 0:M-L+1",
+    ),
+    "one before": (
+        "def f(float(N) I, float(K) k) -> (o) { o(y) +=! I(y) * I(y-i) * k(i) @ }",
+        "y in K-1:N",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_the_repair_of_a_window_keeps_all_of_its_terms(name: str) -> None:  # rule G6
+    text, where = WINDOWS[name]
+    sizes = {"N": 20, "M": 17, "K": 5, "L": 3}
+    sizes = {size: value for size, value in sizes.items() if re.search(rf"\b{size}\b", text)}
+    with pytest.raises(RangeError) as caught:
+        shape(text.replace("@", ""), **sizes)
+    assert caught.value.rule == "G6"
+    assert caught.value.repair == f"let the index stay in bounds: where {where}"
+    (statement,) = shape(text.replace("@", f"where {where}"), **sizes).statements
+    assert statement.ranges["i"].extent == 5
+    assert statement.ranges["y"].extent == 16
 
 
 def test_a_constant_subscript_is_a_precondition() -> None:  # rule G6
@@ -137,7 +170,7 @@ def test_what_is_checked_at_run_time(rhs: str, checked: set[str]) -> None:  # ru
     assert checked_texts(shape(text, N=4 if "i-1" not in rhs else 5, M=5)) == checked
 
 
-def test_indirect_and_nonaffine_subscripts_constrain_nothing() -> None:  # rule G7, 002-3.6
+def test_indirect_and_nonaffine_subscripts_constrain_nothing() -> None:  # rule G7, paper-3.6
     text = "def gather(float(N) X, int(A,B) I) -> (Z) { Z(i,j) = X(I(i,j)) }"
     shaped = shape(text, N=2, A=3, B=4)
     assert shaped.shapes["Z"] == (3, 4)

@@ -1,4 +1,4 @@
-"""Sizes of a call against the declarations: 000-T2, T4, and the arguments of infer_ranges."""
+"""Sizes of a call against the declarations: language-T2, T4, and the arguments of infer_ranges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refused(text: str, shapes: dict[str, tuple[int, ...]], **scalars: int) -> TC
     return caught.value
 
 
-def test_a_repeated_size_forces_equality() -> None:  # 000-T2
+def test_a_repeated_size_forces_equality() -> None:  # language-T2
     error = refused(MM, {"A": (2, 3), "B": (4, 5)})
     assert error.cause == "size K is 3 in dimension 1 of A, but 4 in dimension 0 of B"
     assert error.span is not None
@@ -30,7 +30,7 @@ def test_a_repeated_size_forces_equality() -> None:  # 000-T2
     assert error.span.start > error.notes[0][0].start
 
 
-def test_a_size_twice_in_one_parameter() -> None:  # 000-T2
+def test_a_size_twice_in_one_parameter() -> None:  # language-T2
     error = refused("def f(float(N,N) A) -> (o) { o +=! A(i,i) }", {"A": (2, 3)})
     assert error.cause == "size N is 2 in dimension 0 of A, but 3 in dimension 1 of A"
 
@@ -74,14 +74,14 @@ def test_annotated_results_take_the_sizes() -> None:  # rule T4
     assert shaped.statements[0].ranges["i"].end == 3
 
 
-def test_sizes_of_an_inlined_def_agree() -> None:  # 000-T2, N4
+def test_sizes_of_an_inlined_def_agree() -> None:  # language-T2, N4
     text = """
     def g(float(N) x, float(N) y) -> (z) { z(i) = x(i) * y(i) }
     def f(float(A) a, float(B) b) -> (r) { t(i) = a(i)  r = g(t, b) }"""
     assert shape(text, A=3, B=3).shapes["r"] == (3,)
     with pytest.raises(RangeError) as caught:
         shape(text, A=3, B=4)
-    assert caught.value.rule == "000-T2"
+    assert caught.value.rule == "T4"
     assert "3" in caught.value.cause
     assert "4" in caught.value.cause
 

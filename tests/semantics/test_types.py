@@ -307,3 +307,30 @@ def test_annotation_holds_for_the_caller() -> None:  # T4
       o(i) = t(i) * 2
     }"""
     assert short(checked(text, "f").tensors["o"].dtype) == "f64"
+
+
+CHAINS = {
+    "0 < x(i) < 2": "0 < x(i) && x(i) < 2",
+    "2 >= x(i)+1 >=x(i)": "2 >= x(i)+1 && x(i)+1 >= x(i)",
+    "0 <= (x(i) + 1) <= (2 * x(i))": "0 <= (x(i) + 1) && (x(i) + 1) <= (2 * x(i))",
+    "x(i) == x(i) == 1": "x(i) == x(i) && x(i) == 1",
+}
+
+
+@pytest.mark.parametrize("written", CHAINS)
+def test_a_chain_of_comparisons_is_doubted(written: str) -> None:  # Y2 T4
+    """Comparisons are computed as in C; the repair is what was meant."""
+    program = checked(f"def f(float(N) x) -> (o) {{ o(i) = {written} ? 1 : 0 }}", "f")
+    (doubt,) = program.doubts
+    assert doubt.rule == "Y2"
+    assert doubt.repair == CHAINS[written]
+    assert f"'{written}' compares" in doubt.message
+    assert not checked(f"def f(float(N) x) -> (o) {{ o(i) = {doubt.repair} ? 1 : 0 }}", "f").doubts
+
+
+@pytest.mark.parametrize(
+    "written", ["(0 < x(i)) < 2", "x(i) < 2 == x(i) > 1", "x(i) > 1 == bool(1)", "c < 2"]
+)
+def test_other_comparisons_of_conditions_are_fine(written: str) -> None:  # Y2 T4
+    text = f"def f(float(N) x) -> (o) {{ o(i) = {written} ? 1 : 0 where c = 0 < x(i) }}"
+    assert not checked(text, "f").doubts

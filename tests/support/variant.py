@@ -7,7 +7,7 @@ way of float32. What it computes in each block is an `Arithmetic`, as the interp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,6 +107,15 @@ class Variant:
             return op, total
         shuffled: Any = BINARY[op].accumulate(terms[..., order], axis=-1, dtype=terms.dtype)
         return op, np.asarray(BINARY[op](shuffled[..., -1], total))
+
+    def redistribute(
+        self,
+        reduction: tuple[str, Array],
+        _factors: Iterable[Value],
+        _term: Value,
+        _shape: Sequence[int],
+    ) -> tuple[str, Array]:
+        return reduction
 
     def finish(self, reduction: tuple[str, Array]) -> Value:
         return Value(reduction[1])

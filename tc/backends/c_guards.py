@@ -1,0 +1,88 @@
+"""Loads that GCC must not turn into masked ones.
+
+For AVX-512, GCC before 14 (12.4 and 13.2 are mended) makes one masked load of a loop over a load
+under a condition, and where the mask is a constant, as in `for (i < 16) if (i < 7) ... a[i]`, a
+load of all lanes: past the end of the array. It does so after it has joined both sides of a
+condition in a loop, which a pragma forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tc.dtypes import BOOL
+from tc.kernel.ir import (
+    Compare,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Select,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    statements,
+    walk,
+)
+
+PRAGMA = """\
+#if defined(__AVX512VL__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
+// or these versions read beyond the ends of arrays
+#pragma GCC optimize ("no-tree-loop-if-convert")
+#endif"""
+
+
+def guards_loads(kernel: Kernel) -> bool:
+    """Whether a loop has loads of single elements under a condition on its indices."""
+    loops = (s for region in kernel.regions for s in statements(region) if isinstance(s, For))
+    inside = {id(stmt): stmt for loop in loops for stmt in statements(loop.body)}
+    return any(map(_has_guarded_load, inside.values()))
+
+
+def _has_guarded_load(stmt: Stmt) -> bool:
+    if isinstance(stmt, If) and _is_of_indices(stmt.condition):
+        branches = (*statements(stmt.then), *statements(stmt.otherwise))
+        if any(_loads(expr) for inner in branches for expr in _expressions(inner)):
+            return True
+    return any(_guards(expr) for own in _expressions(stmt) for expr in walk(own))
+
+
+def _guards(expr: Expr) -> bool:
+    """Whether an operand is a load and is evaluated only under a condition on indices."""
+    match expr:
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            sides: tuple[Expr, ...] = (then, otherwise)
+        case Logical(op="&&" | "||", operands=(condition, *rest)):
+            sides = tuple(rest)
+        case _:
+            return False
+    return _is_of_indices(condition) and any(map(_loads, sides))
+
+
+def _loads(expr: Expr) -> bool:
+    return any(isinstance(part, Load) and part.dtype.lanes == 1 for part in walk(expr))
+
+
+def _is_of_indices(condition: Expr) -> bool:
+    """Whether it may be known before the loop runs; locals are taken to be."""
+    if condition.dtype.lanes > 1:
+        return False
+    for part in walk(condition):
+        match part:
+            case Compare() if not any(isinstance(inner, Load) for inner in walk(part)):
+                return True
+            case Var(dtype=dtype) if dtype == BOOL:
+                return True
+    return False
+
+
+def _expressions(stmt: Stmt) -> Iterator[Expr]:
+    match stmt:
+        case Store(indices=indices, value=value):
+            yield from (*indices, value)
+        case Let(value=value) | Set(value=value) | If(condition=value):
+            yield value

@@ -1,0 +1,122 @@
+"""The commands that look at a program: check, fmt, explain, emit; and those of the cache."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+
+from tc import api, cache, rules
+from tc.cli.given import read_call, read_options, read_text
+from tc.cli.shell import in_shell_words
+from tc.cli.usage import UsageError
+from tc.errors import TCError, render
+from tc.frontend.format import format_source
+from tc.pipeline import check_defs, parse_source
+
+
+def check(arguments: argparse.Namespace) -> int:
+    status = 0
+    for name in arguments.files:
+        source = read_text(name)
+        try:
+            programs = check_defs(parse_source(source))
+        except TCError as error:
+            print(in_shell_words(error), file=sys.stderr)
+            status = 1
+            continue
+        for program in programs.values():
+            for doubt in program.doubts:
+                warning = TCError(
+                    doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair
+                )
+                print(in_shell_words(render("warning", warning)), file=sys.stderr)
+        print(f"{source.name}: {', '.join(programs)}: no errors")
+    return status
+
+
+def fmt(arguments: argparse.Namespace) -> int:
+    status = 0
+    for name in arguments.files:
+        source = read_text(name)
+        text = format_source(source)
+        if arguments.check:
+            if text != source.text:
+                print(f"{source.name}: would change")
+                status = 1
+        elif arguments.write and name != "-":
+            if text != source.text:
+                Path(name).write_text(text, encoding="utf-8")
+        else:
+            sys.stdout.write(text)
+    return status
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    if _names_a_rule(arguments):
+        return _explain_rule(arguments.file.upper())
+    options, call = read_options(arguments), read_call(arguments)
+    explanation = api.explain(
+        call.source,
+        call.values,
+        entry=arguments.entry,
+        stage=arguments.stage,
+        backend=arguments.backend,
+        options=options,
+    )
+    print(explanation)
+    return 0
+
+
+def _names_a_rule(arguments: argparse.Namespace) -> bool:
+    """`tc explain G5`, unless there is a file of that name."""
+    looks = re.fullmatch(r"[A-Z]\d+", arguments.file, re.IGNORECASE)
+    return looks is not None and not arguments.values and not os.path.exists(arguments.file)
+
+
+def _explain_rule(name: str) -> int:
+    if name not in rules.RULES:
+        raise UsageError(f"there is no rule {name}; the rules are {', '.join(rules.RULES)}")
+    print(rules.RULES[name])
+    return 0
+
+
+def emit(arguments: argparse.Namespace) -> int:
+    options, call = read_options(arguments), read_call(arguments)
+    code = api.emit(
+        call.source,
+        call.values,
+        entry=arguments.entry,
+        backend=arguments.backend,
+        options=options,
+    )
+    print(code)
+    return 0
+
+
+def show_cache(_: argparse.Namespace) -> int:
+    report = cache.store().report()
+    print(f"directory  {report.directory}")
+    print(f"entries    {report.entries}")
+    print(f"size       {_megabytes(report.size)} of at most {_megabytes(report.limit)}")
+    if report.fault is None:
+        print("used       yes")
+        return 0
+    print(f"used       no: {report.fault.reason}")
+    if report.fault.repair is not None:
+        print(in_shell_words(f"repair: {report.fault.repair}"), file=sys.stderr)
+    return 1
+
+
+def clear_cache(_: argparse.Namespace) -> int:
+    store = cache.store()
+    removed = store.clear()
+    left = store.report().entries
+    print(f"removed {removed} of {removed + left} kernels from {store.directory}")
+    return 1 if left else 0
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,70 @@
+"""From words to a command: runs it, and prints errors and warnings in the words of a shell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+
+from tc.cli.parser import parser_of
+from tc.cli.usage import UsageError
+from tc.errors import TCError, TCWarning
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """Runs the command of these words and returns the exit status; `name` is the program's."""
+    arguments = _parsed(name, words)
+    say = partial(_said, arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", TCWarning)
+            warnings.showwarning = lambda message, *_, **__: print(
+                say(str(message)), file=sys.stderr
+            )
+            return _command(arguments.command)(arguments)
+    except TCError as error:
+        print(say(error), file=sys.stderr)
+        return 1
+    except MemoryError:
+        print(f"{name}: there is not enough memory for these sizes", file=sys.stderr)
+        return 1
+    except UsageError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        print(f"{name}: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _parsed(name: str, words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; NAME=VALUE may stand before and after the options."""
+    parser = parser_of(name)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    arguments, rest = parser.parse_known_args(words)
+    unknown = [item for item in rest if item.startswith("-") or "=" not in item]
+    if unknown or (rest and not hasattr(arguments, "values")):
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+    if rest:
+        arguments.values += rest
+    return arguments
+
+
+def _command(target: str) -> Callable[[argparse.Namespace], int]:
+    """The function of "module:function", imported now."""
+    module, _, function = target.partition(":")
+    command: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
+    return command
+
+
+def _said(arguments: argparse.Namespace, message: TCError | str) -> str:
+    """A message with its repair as options and NAME=VALUE; `call` is set once inputs are known."""
+    shell = import_module("tc.cli.shell")
+    said: str = shell.in_shell_words(message, getattr(arguments, "call", None))
+    return said

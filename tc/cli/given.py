@@ -1,0 +1,129 @@
+"""What the words of a command give: a text, a def, values for it, options."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tc.cli.usage import UsageError
+from tc.cli.values import pairs_of, values_of
+from tc.errors import BackendError, InputError
+from tc.options import PRESETS, Options
+from tc.pipeline import check_module, parse_source
+from tc.semantics.program import Program
+from tc.semantics.suggest import nearest
+from tc.source import Source
+
+
+@dataclass
+class Call:
+    """A def and its NAME=VALUE pairs, as written and, once they are read, as values."""
+
+    source: Source
+    program: Program
+    pairs: dict[str, str]
+    values: dict[str, Any]
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        return {name: v for name, v in self.values.items() if name in self.program.inputs}
+
+
+def read_text(name: str) -> Source:
+    """The text of a file, or of standard input for "-"."""
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (AttributeError, OSError, UnicodeDecodeError) as error:  # no standard input: None
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text, or not there"
+        raise UsageError(f"cannot read {name}: {reason}") from error
+    return Source(text, "<stdin>" if name == "-" else name)
+
+
+def read_call(arguments: argparse.Namespace) -> Call:
+    """The def and its values; also `arguments.call`, for the repairs of errors from here on."""
+    source = read_text(arguments.file)
+    program = check_module(parse_source(source), arguments.entry)
+    call = arguments.call = Call(source, program, pairs_of(arguments.values), {})
+    known = {*program.inputs, *(name for name in program.sizes if "." not in name)}
+    for name, text in call.pairs.items():
+        if name not in known:
+            close = nearest(name, sorted(known))
+            raise InputError(
+                f"{program.name} has no input or size {name!r}; "
+                f"it has {', '.join(sorted(known)) or 'none'}",
+                repair=f"{close}={text}" if close else None,
+            )
+    rng = np.random.default_rng(getattr(arguments, "seed", 0))
+    call.values = values_of(program, call.pairs, rng)
+    return call
+
+
+def read_options(arguments: argparse.Namespace) -> Options | None:
+    """--preset, with what --options says instead, with --threads; None where none is given."""
+    if arguments.preset is arguments.options is arguments.threads is None:
+        return None
+    options = Options() if arguments.preset is None else PRESETS[arguments.preset]
+    if arguments.options is not None:
+        options = _changed(options, _json(arguments.options))
+    if arguments.threads is not None:
+        options = dataclasses.replace(options, threads=arguments.threads)
+    return options
+
+
+def _json(text: str) -> str:
+    """JSON as it was written, or from a file."""
+    return text if text.lstrip().startswith("{") else read_text(text).text
+
+
+def _check_names(given: object, known: dict[str, Any]) -> None:
+    """BackendError for what is no object of options, or has others than there are."""
+    _check_part("the options", given, known, lambda chosen: chosen)
+    assert isinstance(given, dict)
+    for name, part in given.items():
+        if isinstance(known[name], dict):
+            _check_part(f"the options of {name!r}", part, known[name], partial(_within, name))
+
+
+def _within(name: str, chosen: dict[str, Any]) -> object:
+    return {name: chosen}
+
+
+def _check_part(
+    where: str, part: object, known: dict[str, Any], whole: Callable[[dict[str, Any]], object]
+) -> None:
+    if not isinstance(part, dict):
+        raise BackendError(f"{where} are an object in braces, and not {part!r}")
+    for name, value in part.items():
+        if name not in known:
+            close = nearest(name, list(known))
+            raise BackendError(
+                f"{where} have no {name!r}; there are {', '.join(known)}",
+                repair=f"--options '{json.dumps(whole({close: value}))}'" if close else None,
+            )
+
+
+def _changed(options: Options, text: str) -> Options:
+    """
+    >>> _changed(PRESETS["naive"], '{"mapping": {"rows": 4}}').mapping
+    MappingOptions(vector_bits=0, rows=4, vectors=1, reduction_tile=None, pack=False, ...)
+    """
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise BackendError(
+            f"the options are no JSON: {error}", repair="--options '{\"threads\": 2}'"
+        ) from error
+    merged = dataclasses.asdict(options)
+    _check_names(given, merged)
+    for name, value in given.items():
+        merged[name] = {**merged[name], **value} if isinstance(value, dict) else value
+    return Options.from_json(json.dumps(merged))

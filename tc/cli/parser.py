@@ -1,0 +1,151 @@
+"""What can be written on the command line, with its help."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tc import __version__
+from tc.backends import registry
+from tc.options import PRESETS
+from tc.stages import STAGES
+
+DESCRIPTION = """\
+Tensor Comprehensions: checks, explains and runs operators in index notation."""
+CLOSING = """\
+'{name} help COMMAND' describes a command, '{name} explain G5' the rule G5, which an error cites.
+The commands tc and tensorc are one: where another tc is found first (that of iproute2 shapes
+network traffic), say tensorc, or python -m tc."""
+VALUES = """\
+NAME=VALUE gives an input or a size of the def. VALUE is a number, true or false, a file FILE.npy,
+or one of
+  random:128x64      normal floats, integers 0 to 9, fair bools; random:128x64:0:500 sets bounds
+  zeros:128x64  ones:128x64
+  random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes"""
+OPTIONS = """\
+--options takes JSON, or a file FILE.json, of what tc.Options has; what it leaves out is taken from
+--preset, or chosen by tc:
+  --options '{"mapping": {"rows": 4, "vectors": 2}, "schedule": {"fusion": "min"}}'"""
+MODULE = "tc.cli.commands"
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser; `command` of what it gives is "module:function"."""
+    parser = argparse.ArgumentParser(
+        prog=name,
+        description=DESCRIPTION,
+        epilog=CLOSING.format(name=name),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"{name} {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    check = commands.add_parser("check", help="check every def of a text")
+    check.add_argument("files", nargs="+", metavar="FILE", help="a text, - for standard input")
+    check.set_defaults(command=f"{MODULE}:check")
+
+    fmt = commands.add_parser("fmt", help="print a text in its standard layout, comments kept")
+    fmt.add_argument("files", nargs="+", metavar="FILE", help="a text, - for standard input")
+    how = fmt.add_mutually_exclusive_group()
+    how.add_argument("--write", action="store_true", help="rewrite the files instead")
+    how.add_argument("--check", action="store_true", help="status 1 where a file would change")
+    fmt.set_defaults(command=f"{MODULE}:fmt")
+
+    explained = _program_command(
+        commands,
+        "explain",
+        "show what tc makes of a def at given sizes, or what a rule says",
+        file="a text, - for standard input, or the name of a rule, such as G5",
+    )
+    explained.add_argument(
+        "--stage",
+        choices=(*STAGES, "all"),
+        help="one stage of the compiler, or all, in place of the ranges and a summary",
+    )
+    _add_backend(explained, "numba", "whose code is shown")
+    _add_options(explained)
+    explained.set_defaults(command=f"{MODULE}:explain")
+
+    run = _program_command(commands, "run", "run a def on arrays")
+    _add_backend(run, "numba", "what runs it; interpret is the reference")
+    run.add_argument("--out", metavar="DIR", help="save each output as DIR/NAME.npy")
+    run.add_argument("--seed", type=_seed, default=0, help="of random inputs (default 0)")
+    run.add_argument(
+        "--outputs",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="what an output holds before the call (R3, R4); once for each output",
+    )
+    _add_options(run)
+    run.set_defaults(command="tc.cli.running:run")
+
+    emitted = _program_command(commands, "emit", "print the code made for given sizes")
+    _add_backend(emitted, "c", "the language of the code")
+    _add_options(emitted)
+    emitted.set_defaults(command=f"{MODULE}:emit")
+
+    kept = commands.add_parser("cache", help="the kernels that are kept on disk")
+    actions = kept.add_subparsers(required=True, metavar="ACTION")
+    shown = actions.add_parser("show", help="where they are, and how many")
+    shown.set_defaults(command=f"{MODULE}:show_cache")
+    cleared = actions.add_parser("clear", help="remove them all")
+    cleared.set_defaults(command=f"{MODULE}:clear_cache")
+    commands.add_parser("help", help="describe a command: help COMMAND")
+    return parser
+
+
+def _program_command(
+    commands: Any, name: str, text: str, file: str = "a text, - for standard input"
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=f"{VALUES}\n\n{OPTIONS}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", help=file)
+    parser.add_argument(
+        "values",
+        nargs="*",
+        metavar="NAME=VALUE",
+        default=[],
+        help="an input or a size by its name, as described below",
+    )
+    parser.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
+    return parser
+
+
+def _add_backend(parser: argparse.ArgumentParser, default: str, what: str) -> None:
+    parser.add_argument(
+        "--backend",
+        default=default,
+        choices=registry.names(),
+        help=f"{what} (default {default}): {', '.join(registry.names())}",
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset", choices=tuple(PRESETS), help="options by name, where tc is not to choose"
+    )
+    parser.add_argument("--options", metavar="JSON", help="single options, as described below")
+    parser.add_argument(
+        "--threads", type=_threads, metavar="N", help="the most threads that a call may use"
+    )
+
+
+def _seed(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _threads(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    value = int(text)
+    if value < least:
+        raise ValueError(text)  # argparse makes it a usage error
+    return value

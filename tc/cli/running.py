@@ -1,0 +1,88 @@
+"""`tc run`: a def on arrays from files, numbers and fills."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tc import api, cache
+from tc.cli.given import Call, read_call, read_options
+from tc.cli.usage import UsageError
+from tc.cli.values import array_of, number_of, pairs_of
+from tc.errors import InputError
+from tc.semantics.suggest import nearest
+from tc.sizes import resolve_sizes
+
+
+def run(arguments: argparse.Namespace) -> int:
+    options, call = read_options(arguments), read_call(arguments)
+    if set(call.program.inputs) <= set(call.pairs):
+        resolve_sizes(call.program, call.values)  # sizes that are given too must agree
+    outputs = _outputs(call, arguments)
+    compiled = api.compile(
+        call.source, entry=arguments.entry, backend=arguments.backend, options=options
+    )
+    found, missed = cache.lookups()
+    begin = time.perf_counter()
+    result = compiled(**call.inputs, outputs=outputs or None)
+    seconds = time.perf_counter() - begin
+    found, missed = (now - then for now, then in zip(cache.lookups(), (found, missed), strict=True))
+    results = result if isinstance(result, tuple) else (result,)
+    for name, array in zip(call.program.outputs, results, strict=True):
+        print(_summary(name, np.asarray(array)))
+    how = "the kernel made for these sizes"
+    if arguments.backend == "interpret":
+        how = "nothing is compiled"
+    elif found and not missed:
+        how = "the kernel read from disk"
+    print(f"backend {arguments.backend}, first call {seconds * 1e3:.1f} ms, {how}")
+    if arguments.out:
+        _save(Path(arguments.out), call.program.outputs, results)
+    return 0
+
+
+def _outputs(call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+    program = call.program
+    rng = np.random.default_rng(arguments.seed + 1)
+    sizes = {name: value for name, value in call.values.items() if isinstance(value, int)}
+    outputs = {}
+    for name, text in pairs_of(arguments.outputs).items():
+        if name not in program.outputs:
+            close = nearest(name, program.outputs) or program.outputs[0]
+            raise InputError(
+                f"{program.name} has no output {name!r}; it has {', '.join(program.outputs)}",
+                repair=f"--outputs {close}={text}",
+            )
+        tensor = program.tensors[name]
+        number = number_of(text)
+        outputs[name] = (
+            np.array(number, tensor.dtype.numpy)
+            if number is not None
+            else array_of(tensor, text, sizes, rng)
+        )
+    return outputs
+
+
+def _save(folder: Path, names: Sequence[str], results: Sequence[Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in zip(names, results, strict=True):
+            np.save(folder / f"{name}.npy", np.asarray(array))
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _summary(name: str, array: Any) -> str:
+    shape = "x".join(map(str, array.shape)) or "scalar"
+    head = f"{name}: {array.dtype} {shape}"
+    if array.size == 0:
+        return head + ", empty"
+    if array.size <= 16:
+        return head + f" = {np.array2string(array, separator=', ', precision=6)}"
+    wide = array.astype(np.float64)
+    return head + f", min {wide.min():.6g}, mean {wide.mean():.6g}, max {wide.max():.6g}"

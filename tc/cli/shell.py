@@ -1,0 +1,175 @@
+"""Repairs in the words of a shell: what errors say for Python, as options and NAME=VALUE."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Callable
+from functools import partial
+
+from tc.arguments import signature_of
+from tc.cli.given import Call
+from tc.cli.values import FILLS, number_of
+from tc.errors import TCError
+from tc.pipeline import shape_program
+from tc.semantics.program import Size
+from tc.sizes import EXAMPLE_SIZE, resolve_sizes
+
+OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule"}
+
+
+def in_shell_words(message: TCError | str, call: Call | None = None) -> str:
+    """The text of an error or a warning, its repair as it would be typed.
+
+    >>> print(in_shell_words(TCError("no entry", repair="entry='2x'")))
+    TCError: no entry
+    repair: --entry 2x
+    >>> print(in_shell_words(TCError("M is missing", repair='{"N": 2, "M": 64}')))
+    TCError: M is missing
+    repair: N=2 M=64
+    >>> print(in_shell_words(TCError("too wide", repair="MappingOptions(rows=4, vectors=2)")))
+    TCError: too wide
+    repair: --options '{"mapping": {"rows": 4, "vectors": 2}}'
+    """
+    head, mark, repair = str(message).rpartition("repair: ")
+    if not mark or "\n" in repair:
+        return str(message)
+    for rewrite in WITHOUT_CALL:
+        repair = rewrite(repair)
+    if call is not None:
+        repair = _of_call(repair, head, call)
+    return f"{head}{mark}{_outputs(repair, call)}"
+
+
+# --- repairs that speak for themselves --------------------------------------------------------
+
+
+def _entry(repair: str) -> str:
+    found = re.fullmatch(r"entry=('[^']*')", repair)
+    return f"--entry {shlex.quote(ast.literal_eval(found[1]))}" if found else repair
+
+
+def _backend(repair: str) -> str:
+    return re.sub(r'backend="(\w+)"', r"--backend \1", repair)
+
+
+def _sizes(repair: str) -> str:
+    try:
+        sizes = ast.literal_eval(repair)
+    except (SyntaxError, ValueError):
+        return repair
+    if not isinstance(sizes, dict) or not all(isinstance(v, int) for v in sizes.values()):
+        return repair
+    return " ".join(f"{name}={value}" for name, value in sizes.items()) or repair
+
+
+def _options(repair: str) -> str:
+    """A call of tc.Options or of a part of it, as JSON."""
+    try:
+        tree = ast.parse(repair.removeprefix("tc."), mode="eval").body
+    except SyntaxError:
+        return repair
+    match tree:
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+            pass
+        case _:
+            return repair
+    if name not in (*OWNERS, "Options"):
+        return repair
+    try:
+        values = {str(k.arg): ast.literal_eval(k.value) for k in keywords}
+    except ValueError:
+        return repair
+    if name == "Options" and list(values) == ["threads"]:
+        return f"--threads {values['threads']}"
+    return option_words(values if name == "Options" else {OWNERS[name]: values})
+
+
+def option_words(values: object) -> str:
+    """
+    >>> option_words({"threads": 2})
+    '--options \\'{"threads": 2}\\''
+    """
+    return f"--options {shlex.quote(json.dumps(values))}"
+
+
+def _directory(repair: str) -> str:
+    found = re.fullmatch(r'tc\.cache\.enable\("~/([^"]*)"\)', repair)
+    return f'export XDG_CACHE_HOME="$HOME/{found[1]}"' if found else repair
+
+
+WITHOUT_CALL: tuple[Callable[[str], str], ...] = (_entry, _backend, _sizes, _options, _directory)
+
+
+# --- repairs about the values of a call -------------------------------------------------------
+
+
+def _of_call(repair: str, cause: str, call: Call) -> str:
+    program = call.program
+    if repair == signature_of(program).call_text():
+        missing = [name for name in program.inputs if name not in call.pairs]
+        return " ".join(_pair(name, "random", call) for name in missing) or repair
+    about = re.search(rf": {re.escape(program.name)}: (\w+) (in outputs= )?(?:has|is) ", cause)
+    if about is None:
+        return repair
+    name, text = about[1], call.pairs.get(about[1], "")
+    if about[2]:
+        return f'outputs={{"{name}": ...}}'
+    if text.endswith(".npy"):
+        return _in_file(name, text, repair)
+    names_value = re.match(rf"(?:np\.)?\w*\(?\(?{re.escape(name)}\b|np\.full\(", repair)
+    return _pair(name, text.partition(":")[0], call) if text and names_value else repair
+
+
+def _pair(name: str, fill: str, call: Call) -> str:
+    """A value for an input, of the declared shape as far as it is known."""
+    tensor = call.program.tensors[name]
+    sizes = {size: value for size, value in call.values.items() if size in call.program.sizes}
+    for given, array in call.inputs.items():
+        dims = call.program.tensors[given].shape or ()
+        if given != name and dims and len(dims) == len(getattr(array, "shape", ())):
+            for dim, extent in zip(dims, array.shape, strict=True):
+                if isinstance(dim, Size):
+                    sizes.setdefault(dim.name, extent)
+    if not tensor.rank:
+        number = number_of(fill)
+        return f"{name}={1 if number is None else int(number)}"
+    shape = [
+        sizes.get(getattr(dim, "name", ""), getattr(dim, "value", EXAMPLE_SIZE))
+        for dim in tensor.shape or ()
+    ]
+    shape = shape or [EXAMPLE_SIZE] * tensor.rank
+    return f"{name}={fill if fill in FILLS else 'random'}:{'x'.join(map(str, shape))}"
+
+
+def _in_file(name: str, file: str, repair: str) -> str:
+    """Methods and parts of an input that comes from a file, as commands that change the file."""
+    taken = rf"(?<![\w.]){re.escape(name)}(\.\w+\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\])"
+    return re.sub(taken, partial(_changed, file), repair)
+
+
+def _changed(file: str, found: re.Match[str]) -> str:
+    change = found[1].replace("np.", "numpy.")
+    script = f"import numpy; numpy.save({file!r}, numpy.load({file!r}){change})"
+    return f"python -c {shlex.quote(script)}"
+
+
+def _outputs(repair: str, call: Call | None) -> str:
+    def given(found: re.Match[str]) -> str:
+        return f"--outputs {found[1]}=zeros{_shape_of_output(found[1], call)}"
+
+    return re.sub(r'outputs=\{"(\w+)": [^}]*\}', given, repair)
+
+
+def _shape_of_output(name: str, call: Call | None) -> str:
+    """ ":2x3", or nothing for what has no shape or none that is known."""
+    if call is None:
+        return ""
+    try:
+        shaped = shape_program(call.program, resolve_sizes(call.program, call.values))
+    except TCError:
+        return ""
+    shape = shaped.shapes.get(name, ())
+    return ":" + "x".join(map(str, shape)) if shape else ""

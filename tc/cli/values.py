@@ -1,0 +1,145 @@
+"""NAME=VALUE: numbers, files and fills as the values of inputs and sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tc.cli.usage import UsageError
+from tc.dtypes import BOOL
+from tc.errors import InputError
+from tc.semantics.program import Literal, Program, Size, Tensor
+
+FILLS = ("random", "zeros", "ones")
+
+
+def pairs_of(items: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"{item!r} is not of the form NAME=VALUE")
+        if name in pairs:
+            raise UsageError(f"{name} is given twice")
+        pairs[name] = value
+    return pairs
+
+
+def values_of(program: Program, pairs: dict[str, str], rng: np.random.Generator) -> dict[str, Any]:
+    numbers = {name: number_of(text) for name, text in pairs.items()}
+    sizes = {name: value for name, value in numbers.items() if isinstance(value, int)}
+    values: dict[str, Any] = {}
+    for name, text in pairs.items():
+        number = numbers[name]
+        tensor = program.tensors.get(name)
+        if number is not None and tensor is not None and tensor.dtype == BOOL:
+            values[name] = bool(number)
+        elif number is not None:
+            values[name] = number
+        elif tensor is None:
+            raise InputError(f"{name} is a size of {program.name}: give an integer, not {text!r}")
+        else:
+            values[name] = array_of(tensor, text, sizes, rng)
+    return values
+
+
+def number_of(text: str) -> int | float | bool | None:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def array_of(tensor: Tensor, text: str, sizes: dict[str, int], rng: np.random.Generator) -> Any:
+    fill, _, rest = text.partition(":")
+    if fill not in FILLS:
+        return _load(tensor, text)
+    shape_text, _, bounds_text = rest.partition(":")
+    if bounds_text and fill != "random":
+        raise UsageError(f"{tensor.name}={fill}:SHAPE takes no bounds, as {bounds_text!r}")
+    shape = _shape(tensor, shape_text, sizes)
+    try:
+        return _filled(tensor, fill, shape, bounds_text, rng)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise InputError(
+            f"{tensor.name} of shape {shape} does not fit into memory", span=tensor.span
+        ) from error
+
+
+def _filled(
+    tensor: Tensor, fill: str, shape: tuple[int, ...], bounds_text: str, rng: np.random.Generator
+) -> Any:
+    dtype = tensor.dtype
+    if fill != "random":
+        return np.full(shape, fill == "ones", dtype.numpy)
+    if bounds_text:
+        low, high = _bounds(tensor.name, bounds_text)
+    else:
+        low, high = (0, 2) if dtype.kind == "bool" else (0, 10)
+    if dtype.is_float:
+        values = rng.uniform(low, high, shape) if bounds_text else rng.standard_normal(shape)
+        return np.asarray(values, dtype.numpy)
+    return np.asarray(rng.integers(int(low), max(int(high), int(low) + 1), shape), dtype.numpy)
+
+
+def _bounds(name: str, text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    try:
+        bounds = float(low), float(high) if colon else math.nan
+    except ValueError:
+        bounds = math.nan, math.nan
+    if not bounds[0] <= bounds[1] < math.inf:
+        raise UsageError(
+            f"{name}=random:SHAPE:LOW:HIGH needs two numbers, LOW not above HIGH, not {text!r}"
+        )
+    return bounds
+
+
+def _shape(tensor: Tensor, text: str, sizes: dict[str, int]) -> tuple[int, ...]:
+    if text:
+        try:
+            shape = tuple(int(part) for part in text.split("x"))
+        except ValueError:
+            shape = (-1,)
+        if min(shape) < 0:
+            raise UsageError(f"{tensor.name}: {text!r} is not a shape such as 128x64")
+        return shape
+    shape = ()
+    for dim in tensor.shape or ():
+        match dim:
+            case Literal(value=value):
+                shape += (int(value),)
+            case Size(name=name) if name in sizes:
+                shape += (sizes[name],)
+            case Size(name=name):
+                raise InputError(
+                    f"the shape of {tensor.name} needs the size {name}",
+                    span=tensor.span,
+                    repair=f"{name}=16",
+                )
+            case _:
+                raise InputError(
+                    f"the shape of {tensor.name} is inferred",
+                    span=tensor.span,
+                    repair=f"{tensor.name}=random:{'x'.join(['16'] * tensor.rank)}",
+                )
+    return shape
+
+
+def _load(tensor: Tensor, text: str) -> Any:
+    try:
+        return np.load(text, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(
+            f"{tensor.name}={text} is neither a number, {', '.join(FILLS)} nor a readable "
+            f".npy file: {error}",
+            span=tensor.span,
+            repair=f"{tensor.name}=random:{'x'.join(['16'] * tensor.rank)}",
+        ) from error

@@ -1,0 +1,57 @@
+"""What tc asks of the arrays of a library: how they are read, written and made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+class Refusal(Exception):
+    """An argument is no array that tc can read or write; the caller adds the parameter's name.
+
+    `cause` continues "A ...", `repair` has "{name}" where the parameter's name belongs.
+    """
+
+    def __init__(self, cause: str, repair: str | None = None) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.repair = repair
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The arrays of one library.
+
+    `view` gives a numpy array on the same memory, valid for as long as the array that was given
+    is kept, `target` one that may be written to, and both raise `Refusal`; `wrap` makes a fresh
+    row-major numpy array, aligned to `alignment` bytes, an array like its second argument;
+    `touch` tells the library that an array is being written to; `measure` is a view of which only
+    shape, strides and dtype are read; `cast` is how its users write a change of dtype, `convert`
+    how they take over an array, and `fresh` how they make one.
+    """
+
+    name: str
+    view: Callable[[Any], np.ndarray]
+    target: Callable[[Any], np.ndarray]
+    wrap: Callable[[np.ndarray, Any], Any]
+    touch: Callable[[Any], None]
+    measure: Callable[[Any], np.ndarray]
+    cast: str = "{name}.astype(np.{dtype})"
+    convert: str | None = "np.asarray({name})"
+    alignment: int = 1
+    fresh: str = "np.empty({shape}, np.{dtype})"
+
+
+def same_family(left: Family, right: Family) -> bool:
+    return left is right or left.name == right.name
+
+
+def type_name(kind: type) -> str:
+    return f"type {kind.__name__}"
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

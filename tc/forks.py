@@ -1,0 +1,256 @@
+"""Forks of a process whose threads compile.
+
+A fork copies one thread. What another one held at that moment nobody releases in the child: locks
+of LLVM, of numba and of Python's imports. So whoever needs such takes a `step`, and a fork waits
+until no other thread is in one. Where that takes longer than `PATIENCE`, the process forks all the
+same, and the child refuses to take steps (`check_child`), where it would wait for ever.
+
+This is registered when `tc` is imported, before anything that it would have to wait for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+from tc.errors import BackendError
+
+PATIENCE = 30.0
+"""Seconds that a fork waits for threads that compile."""
+
+_PACKAGES = ("tc", "numba", "llvmlite", "numpy", "scipy", "islpy")
+_PREFIXES = tuple(f"{name}." for name in _PACKAGES)
+_NAP = 0.002  # seconds between looks at what gives no signal
+
+_THREAD = "another thread of its parent was compiling"
+_IMPORT = "another thread of its parent was importing what tc needs"
+_COMPILER = "another thread of its parent was inside of numba or LLVM"
+
+
+class _Gate:
+    """Who is in a step, and how many forks are about to happen."""
+
+    def __init__(self) -> None:
+        self.stranded: str | None = None  # what keeps this process from taking steps
+        self.found: dict[int, str | None] = {}  # the same for children that threads are making
+        self.held: dict[int, list[Any]] = {}  # locks of compilers, by the thread that forks
+        self.renew()
+
+    def renew(self) -> None:
+        """For a process in which only this thread is left."""
+        here = threading.get_ident()
+        depth = getattr(self, "inside", {}).get(here, 0)
+        self.condition = threading.Condition()  # of a lock that a thread may take again
+        self.inside = {here: depth} if depth else {}
+        self.forks = 0
+
+    def enter(self) -> None:
+        here = threading.get_ident()
+        with self.condition:
+            while self.forks and here not in self.inside:
+                self.condition.wait()
+            self.inside[here] = self.inside.get(here, 0) + 1
+
+    def leave(self) -> None:
+        here = threading.get_ident()
+        with self.condition:
+            self.inside[here] -= 1
+            if not self.inside[here]:
+                del self.inside[here]
+                self.condition.notify_all()
+
+    def before(self) -> None:
+        here, end = threading.get_ident(), time.monotonic() + PATIENCE
+        self.found[here] = _THREAD  # should a signal handler raise below
+        with _without_log():
+            with self.condition:
+                self.forks += 1
+                others = self._others_leave(end)
+            self.found[here] = (
+                (_THREAD if others else None)
+                or (None if _wait(_nobody_imports, end) else _IMPORT)
+                or (None if self._hold(end) else _COMPILER)
+            )
+
+    def after_in_parent(self) -> None:
+        self.found.pop(threading.get_ident(), None)
+        self._release()
+        with self.condition:
+            self.forks -= 1
+            self.condition.notify_all()
+
+    def after_in_child(self) -> None:
+        self._release()
+        self.stranded = self.stranded or self.found.get(threading.get_ident())
+        self.found, self.held = {}, {}
+        self.renew()
+        _renew_properties()
+        for renew in _RENEWED:
+            renew()
+
+    def _others_leave(self, end: float) -> bool:
+        """Waits for the threads in steps but this; whether there still are any."""
+        here = threading.get_ident()
+        while any(thread != here for thread in self.inside):
+            left = end - time.monotonic()
+            if left <= 0 or not self.condition.wait(left):
+                break
+        return any(thread != here for thread in self.inside)
+
+    def _hold(self, end: float) -> bool:
+        """Takes the locks of compilers, which others than tc may hold, too."""
+        held = self.held.setdefault(threading.get_ident(), [])
+        for lock in compiler_locks():
+            if not lock.acquire(timeout=max(end - time.monotonic(), 0.1)):
+                return False
+            held.append(lock)
+        return True
+
+    def _release(self) -> None:
+        held = self.held.pop(threading.get_ident(), [])
+        while held:
+            held.pop().release()
+
+
+@contextlib.contextmanager
+def step() -> Iterator[None]:
+    """While this thread imports, or is inside of a compiler: no fork happens.
+
+    Nested steps are one. Raises BackendError in a process that cannot take any. Locks of tc's own
+    that others wait for in steps are taken in a step, too.
+    """
+    check_child()
+    _GATE.enter()
+    try:
+        yield
+    finally:
+        _GATE.leave()
+
+
+def check_child() -> None:
+    """BackendError in a forked process in which compiling would wait for ever."""
+    if _GATE.stranded is not None:
+        raise BackendError(
+            f"this process was forked while {_GATE.stranded}, and what that thread had locked "
+            "stays locked here: it runs what was compiled before, and compiles nothing",
+            repair='multiprocessing.get_context("spawn")',
+        )
+
+
+def is_stranded() -> bool:
+    """Whether this is a forked process that cannot compile."""
+    return _GATE.stranded is not None
+
+
+def renew_in_child(renew: Callable[[], object]) -> None:
+    """Has a function called in forked children, to make new locks for instance."""
+    _RENEWED.append(renew)
+
+
+def compiler_locks() -> list[Any]:
+    """The locks of numba and LLVM, as far as those are loaded, in the order in which numba takes
+    them."""
+    numba = sys.modules.get("numba.core.compiler_lock")
+    llvm = sys.modules.get("llvmlite.binding.ffi")
+    owners = (
+        getattr(numba, "global_compiler_lock", None),
+        getattr(getattr(llvm, "lib", None), "_lock", None),
+    )
+    locks = (getattr(owner, "_lock", None) for owner in owners)
+    return [lock for lock in locks if lock is not None]
+
+
+def imported_here() -> set[str]:
+    """The modules that this thread is importing."""
+    names = set()
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_name == "<module>":
+            names.add(str(frame.f_globals.get("__name__")))
+    return names
+
+
+def is_loading(module: object) -> bool:
+    """Whether a module is still being imported."""
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+def _nobody_imports() -> bool:
+    """No other thread is importing what tc needs."""
+    loading = {
+        name
+        for name, module in list(sys.modules.items())
+        if (name in _PACKAGES or name.startswith(_PREFIXES)) and is_loading(module)
+    }
+    return not loading or loading <= imported_here()
+
+
+def _renew_properties() -> None:
+    """Before Python 3.12 each cached property had a lock, of all objects that have the property."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tc."):
+            classes = [value for value in vars(module).values() if isinstance(value, type)]
+            for value in [value for cls in classes for value in vars(cls).values()]:
+                if isinstance(value, cached_property) and hasattr(value, "lock"):
+                    value.lock = threading.RLock()
+
+
+def _wait(condition: Callable[[], bool], end: float) -> bool:
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(_NAP)
+    return True
+
+
+@contextlib.contextmanager
+def _without_log() -> Iterator[None]:
+    """Gives the lock of `logging` back while this thread waits, as compilers write to a log.
+
+    Forks take it before they come here where `logging` was loaded after this was registered. After
+    it they release locks of all modules that ask for it: also of those loaded while this waited,
+    whose locks nobody has taken.
+    """
+    before = _paired_locks()
+    log: Any = before.get("logging")
+    ours = not _LOG_FIRST and log is not None and log._is_owned()
+    if ours:
+        log.release()
+    try:
+        yield
+    finally:
+        if ours:
+            log.acquire()
+        for name, lock in _paired_locks().items():
+            if name not in before:
+                lock.acquire()
+
+
+def _paired_locks() -> dict[str, Any]:
+    """The locks that other modules, if they are loaded, have forks take before and release
+    after."""
+    found = {name: sys.modules.get(name) for name in _PAIRED}
+    return {
+        name: getattr(module, _PAIRED[name])
+        for name, module in found.items()
+        if module is not None and not is_loading(module) and hasattr(module, _PAIRED[name])
+    }
+
+
+_PAIRED = {"logging": "_lock", "concurrent.futures.thread": "_global_shutdown_lock"}
+_LOG_FIRST = "logging" in _paired_locks()
+_RENEWED: list[Callable[[], object]] = []
+_GATE = _Gate()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_GATE.before,
+        after_in_parent=_GATE.after_in_parent,
+        after_in_child=_GATE.after_in_child,
+    )

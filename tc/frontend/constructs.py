@@ -1,0 +1,218 @@
+"""Statements and headers of other languages: loops, branches, declarations, types behind names.
+
+What they mean here is said where their text tells it, and otherwise the idiom is shown.
+"""
+
+from __future__ import annotations
+
+from tc.dtypes import SPELLINGS
+from tc.edits import Edit
+from tc.errors import ParseError
+from tc.frontend.ast import Name, TensorType
+from tc.frontend.cursor import Cursor
+from tc.frontend.expressions import parse_part
+from tc.frontend.foreign import written
+from tc.frontend.repairs import PYTHON_WORDS, from_python
+from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+
+_LOOP = (
+    "there are no loops: an index variable runs over its range by itself",
+    "C(i) = 2 * A(i) for every i; s +=! A(i) sums over i; where i in 1:N gives the range",
+)
+_BRANCH = (
+    "there is no 'if' statement: a choice is an expression",
+    "C(i) = A(i) > 0 ? A(i) : 0",
+)
+_WORDS = {
+    "for": _LOOP,
+    "foreach": _LOOP,
+    "forall": _LOOP,
+    "while": _LOOP,
+    "do": _LOOP,
+    "parallel": _LOOP,
+    "if": _BRANCH,
+    "elif": _BRANCH,
+    "else": _BRANCH,
+    "switch": _BRANCH,
+    "print": ("nothing is printed: a def computes its returns", "return the tensor to look at it"),
+    "import": (
+        "nothing is imported: functions such as exp(x) are there already",
+        "C(i) = exp(A(i))",
+    ),
+}
+_DECLARING = frozenset(("let", "var", "auto", "const", "static", "val"))
+
+
+def statement_word(cursor: Cursor) -> None:
+    """Raise where the name or type here begins a statement of another language."""
+    token, after = cursor.token, cursor.ahead(1)
+    if token.kind is Kind.KEYWORD:
+        if token.text in SPELLINGS and after.kind is Kind.NAME:
+            raise _declaration(cursor)
+        return
+    if token.kind is not Kind.NAME or after.text in (*ASSIGNMENTS, ","):
+        return
+    if token.text in _DECLARING and after.kind in (Kind.NAME, Kind.KEYWORD):
+        raise cursor.error(
+            "names are not declared: a statement that writes a name makes it", paste=""
+        )
+    if token.text == "return":
+        raise _return(cursor)
+    if token.text in _WORDS and not _assigned(cursor) and not _is_choice(cursor):
+        cause, idiom = _WORDS[token.text]
+        raise cursor.error(cause, idiom=idiom)
+
+
+def _is_choice(cursor: Cursor) -> bool:
+    """Whether the word here is one of `x if c else y`."""
+    word = cursor.token.text
+    return word in PYTHON_WORDS and from_python(cursor.tokens, cursor.index) is not None
+
+
+def _assigned(cursor: Cursor) -> bool:
+    """Whether `( ... ) =` follows the name here, which is a target then."""
+    if cursor.ahead(1).text != "(":
+        return False
+    depth, count = 0, 1
+    while cursor.ahead(count).kind is not Kind.END:
+        depth += {"(": 1, ")": -1}.get(cursor.ahead(count).text, 0)
+        if depth == 0:
+            return cursor.ahead(count + 1).text in ASSIGNMENTS
+        count += 1
+    return False
+
+
+def _declaration(cursor: Cursor) -> ParseError:
+    """The error for `float t = 3`."""
+    spelling = cursor.step()
+    name = cursor.name("a target")
+    span = cursor.span(spelling.start, name.span.end)
+    cause = (
+        "names are not declared: a statement that writes a name makes it, of the type of its value"
+    )
+    idiom = f"{name.text} = {spelling.text}(...)"
+    try:
+        if cursor.at("("):
+            while not cursor.at_end and cursor.step().text != ")":
+                pass
+        if cursor.token.text not in ASSIGNMENTS or cursor.token.kind is not Kind.SIGN:
+            return cursor.error(cause, span=span, idiom=idiom)
+        cursor.step()
+        part = parse_part(cursor)
+    except ParseError:
+        return cursor.error(cause, span=span, idiom=idiom)
+    value = written(cursor.span(part.start, part.end).text)
+    return cursor.error(
+        cause,
+        span=span,
+        edits=(
+            Edit(cursor.span(spelling.start, name.span.start), ""),
+            Edit(cursor.span(part.start, part.end), f"{spelling.text}({value})"),
+        ),
+    )
+
+
+def _return(cursor: Cursor) -> ParseError:
+    cause = "there is no 'return': a def returns what its header names"
+    token = cursor.step()
+    end = cursor.token
+    if end.kind is Kind.NAME and end.text in cursor.names.written:
+        cursor.step()
+        if cursor.token.text in ("}", ";"):
+            return cursor.error(
+                cause, span=cursor.span(token.start, end.end), edits=(
+                    Edit(cursor.span(token.start, end.end), ""),
+                )
+            )  # fmt: skip
+    return cursor.error(cause, span=cursor.span_of(token), idiom="-> (C) { C(i) = 2 * A(i) }")
+
+
+def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None:
+    """The error for `x(i) mod 2`, `o(i)++`, `o(i) := x(i)` and the like, where an assignment
+    should stand behind a target; None where it is something else."""
+    token, after = cursor.token, cursor.ahead(1)
+    left = written(cursor.span(start, cursor.previous_end).text)
+    joined = token.text + after.text if token.end == after.start else token.text
+    if joined in ("++", "--") and token.kind is Kind.SIGN:
+        return cursor.error(
+            f"there is no operator '{joined}'",
+            span=cursor.span(start, after.end),
+            paste=f"{left} += {'1' if joined == '++' else '-1'}",
+        )
+    if joined in (":=", "<-", "=="):
+        return cursor.error(
+            f"'{joined}' assigns nothing; a statement assigns with '='",
+            span=cursor.span(token.start, token.end if joined == "==" else after.end),
+            paste="=",
+        )
+    if joined in ("&=", "|=", "^="):
+        return cursor.error(
+            f"there is no reduction '{joined}'; the operators are += *= min= max=",
+            idiom="all(i) min=! A(i, j) > 0, whether all hold; any(i) max=! A(i, j) > 0, whether "
+            "one does",
+        )
+    if target.text in ("mod", "div") and target.span.start == start:
+        sign = {"mod": "%", "div": "/"}[target.text]
+        return cursor.error(
+            f"there is no operator '{target.text}'; it is written '{sign}', which rounds down",
+            span=target.span,
+            idiom=f"a {sign} b",
+        )
+    if token.kind is Kind.NAME and token.text == "in" and target.span.start == start:
+        before = _before(cursor, target)
+        if before.end < start:
+            return cursor.error(
+                "the clauses of a 'where' are separated by commas",
+                rule="T5",
+                span=cursor.span(before.end, before.end),
+                edits=(Edit(cursor.span(before.end, before.end), ","),),
+            )
+    return None
+
+
+def _before(cursor: Cursor, name: Name) -> Token:
+    return max(
+        (token for token in cursor.tokens if token.end <= name.span.start),
+        key=lambda token: token.end,
+    )
+
+
+# --- headers ----------------------------------------------------------------------------------
+
+
+def dims_behind(cursor: Cursor, type_: TensorType, name: Name) -> ParseError:
+    """The error for `float A(N)` and `float A[N][M]`, from the bracket on."""
+    pieces = []
+    first, depth = cursor.token, 0
+    while not cursor.at_end:
+        if depth == 0 and cursor.token.text not in ("(", "["):
+            break
+        token = cursor.step()
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+        if token.kind in (Kind.NAME, Kind.NUMBER):
+            pieces.append(token.text)
+    span = cursor.span(type_.span.start, cursor.previous_end)
+    inside = cursor.span(first.start, cursor.previous_end).text
+    cause = "the sizes stand behind the type, before the name"
+    if set(inside) & set("+-*/:?.") or not pieces or type_.dims:
+        return cursor.error(cause, rule="T3", span=span, idiom=f"{type_.spelling}(N) {name.text}")
+    paste = f"{type_.spelling}({', '.join(pieces)}) {name.text}"
+    return cursor.error(cause, rule="T3", span=span, paste=paste)
+
+
+def name_before_type(cursor: Cursor) -> ParseError | None:
+    """The error for `A: float(N)`, if this is one."""
+    name, colon = cursor.token, cursor.ahead(1)
+    type_ = cursor.ahead(2)
+    if colon.text != ":" or type_.text not in SPELLINGS:
+        return None
+    for _ in range(3):
+        cursor.step()
+    depth = 0
+    while not cursor.at_end and (depth or cursor.at("(")):
+        depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
+    span = cursor.span(name.start, cursor.previous_end)
+    text = written(cursor.span(type_.start, cursor.previous_end).text)
+    return cursor.error(
+        "the type stands before the name", rule="T3", span=span, paste=f"{text} {name.text}"
+    )

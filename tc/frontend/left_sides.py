@@ -1,0 +1,288 @@
+"""Left sides of other languages, where any expression may stand: written as reads instead (N2).
+
+`C(i + 1) = A(i)` says of each element where it goes; `C(i) = A(i - 1)` says where it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tc.edits import Edit
+from tc.errors import ParseError
+from tc.frontend.ast import Apply, Binary, Cast, Conditional, Expr, Name, Number, Unary
+from tc.frontend.cursor import Cursor
+from tc.frontend.expressions import Part, close_bracket, parse_part
+from tc.frontend.foreign import written
+from tc.frontend.lexer import number_value
+from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+
+_NO_SCATTER = (
+    "there is no scatter: each element says of what it is made; with the number of elements for "
+    "10, this is"
+)
+
+
+class _Left(NamedTuple):
+    """A statement with a subscript on its left, `wrong`, that is no index variable."""
+
+    cursor: Cursor
+    target: Name
+    subscripts: tuple[Expr, ...]
+    wrong: Expr
+    operator: Token
+    rhs: Part
+    start: int
+
+    def with_index(self, name: str) -> str:
+        texts = [name if s is self.wrong else written(s.span.text) for s in self.subscripts]
+        return f"{self.target.text}({', '.join(texts)})"
+
+    def whole(self, text: str) -> tuple[Edit, ...]:
+        """The edit that makes the statement this one."""
+        return (Edit(self.cursor.span(self.start, self.rhs.end), text),)
+
+
+def left_side(cursor: Cursor, target: Name, names: Sequence[Name], opening: Token) -> ParseError:
+    """The error for a subscript on the left that is no name, from it on."""
+    token = cursor.token
+    shown = f"an expression with '{token.text}'"
+    if token.kind is Kind.NUMBER:
+        shown = f"'{int(number_value(token.text))}'"
+    cause = f"the left side of a statement lists index variables, and {shown} is not one"
+    idiom = "C(i) = A(i - 1) where i in 1:N, for C(i + 1) = A(i): the right side says where an "
+    idiom += "element comes from"
+    plain = cursor.error(cause, rule="N2", idiom=idiom)
+    try:
+        left = _statement(cursor, target, names, opening)
+    except ParseError:
+        return plain
+    if left is None:
+        return plain
+    span = cursor.span_of(token)
+    found = _scattered(left)
+    if found is not None:
+        return cursor.error(cause, rule="N2", span=span, idiom=_NO_SCATTER, example=found)
+    found = _gathered(left)
+    return cursor.error(cause, rule="N2", span=span, edits=found) if found else plain
+
+
+def _statement(cursor: Cursor, target: Name, names: Sequence[Name], opening: Token) -> _Left | None:
+    """The statement, if it has no `where`, and just one subscript that is no name."""
+    parts = [parse_part(cursor)]
+    while cursor.accept(","):
+        parts.append(parse_part(cursor))
+    close_bracket(cursor, opening, "',' or ')'")
+    operator = cursor.token
+    if operator.kind is not Kind.SIGN or operator.text not in ASSIGNMENTS:
+        return None
+    cursor.step()
+    rhs = parse_part(cursor)
+    subscripts = (*names, *(part.expr for part in parts))
+    wrong = [s for s in subscripts if not isinstance(s, Name)]
+    if len(wrong) != 1 or cursor.at("where") or cursor.at("<=>"):
+        return None
+    if "#" in cursor.span(target.span.start, rhs.end).text:
+        return None
+    return _Left(cursor, target, subscripts, wrong[0], operator, rhs, target.span.start)
+
+
+def _scattered(left: _Left) -> tuple[Edit, ...] | None:
+    """A sum over the elements that would go to each place."""
+    reads = any(isinstance(node, Apply) for node in walk(left.wrong))
+    if not reads or left.operator.text not in ("+=", "+=!"):
+        return None
+    place = fresh(left.cursor, "b")
+    what = _text(left.rhs, left.cursor)
+    where = written(left.wrong.span.text)
+    return left.whole(
+        f"{left.with_index(place)} {left.operator.text} {where} == {place} ? {what} : 0 "
+        f"where {place} in 0:10"
+    )
+
+
+def _gathered(left: _Left) -> tuple[Edit, ...] | None:
+    cursor, wrong, op = left.cursor, left.wrong, left.operator.text
+    first = _is_first(left)
+    if isinstance(wrong, Number) and isinstance(wrong.value, int):
+        if not (first and _count_written(left) == 1) and not _is_declared(left):
+            return None
+        name = fresh(cursor, *"ijklmn")
+        rhs = _text(left.rhs, cursor)
+        clause = f"where {name} in {wrong.value}:{wrong.value + 1}"
+        return left.whole(f"{left.with_index(name)} {op} {rhs} {clause}")
+    if not isinstance(wrong, Binary):
+        return None
+    if wrong.op == "+" and isinstance(wrong.left, Name) and isinstance(wrong.right, Name):
+        return _convolved(left, wrong.left.text, wrong.right.text)
+    form = _linear(wrong)
+    if form is None:
+        return None
+    index, factor, offset = form
+    if any(isinstance(s, Name) and s.text == index for s in left.subscripts):
+        return None
+    size = _size_of(left, index)
+    if factor == 1 and offset < 0:
+        rhs = _with(left, index, f"{index} + {-offset}")
+        return left.whole(f"{left.with_index(index)} {op} {rhs}")
+    if size is None:
+        return None
+    if factor == 1:
+        rhs = _with(left, index, f"{index} - {offset}")
+        end = str(int(size) + offset) if size.isdecimal() else f"{size} + {offset}"
+        return left.whole(f"{left.with_index(index)} {op} {rhs} where {index} in {offset}:{end}")
+    if not 0 <= offset < factor or op.rstrip("!") not in ("=", "+="):
+        return None
+    other = "0" if first or op != "=" else left.with_index(index)
+    rhs = _with(left, index, f"{index} / {factor}")
+    return left.whole(
+        f"{left.with_index(index)} {op} {index} % {factor} == {offset} ? {rhs} : {other} "
+        f"where {index} in 0:{factor} * {size}"
+    )
+
+
+def _convolved(left: _Left, first: str, second: str) -> tuple[Edit, ...] | None:
+    """`C(i + k) += A(i) * B(k)`."""
+    sizes = _size_of(left, first), _size_of(left, second)
+    named = any(isinstance(s, Name) and s.text in (first, second) for s in left.subscripts)
+    if None in sizes or named or first == second or left.operator.text not in ("+=", "+=!"):
+        return None
+    rhs = _with(left, first, f"{first} - {second}")
+    return left.whole(
+        f"{left.with_index(first)} {left.operator.text} pad({rhs}, 0) "
+        f"where {first} in 0:{sizes[0]} + {sizes[1]} - 1"
+    )
+
+
+def _linear(expr: Expr) -> tuple[str, int, int] | None:
+    """The name, factor and offset of `i + 1`, `i - 1`, `2*i` and `2*i + 1`."""
+    match expr:
+        case Name(text=text):
+            return text, 1, 0
+        case Binary(op="*", left=Number(value=int() as factor), right=Name(text=text)):
+            return text, factor, 0
+        case Binary(op="*", left=Name(text=text), right=Number(value=int() as factor)):
+            return text, factor, 0
+        case Binary(op="+" | "-" as op, left=inner, right=Number(value=int() as offset)):
+            form = _linear(inner)
+        case Binary(op="+" as op, left=Number(value=int() as offset), right=inner):
+            form = _linear(inner)
+        case _:
+            return None
+    if form is None or form[2]:
+        return None
+    return form[0], form[1], offset if op == "+" else -offset
+
+
+# --- the rest of the text ---------------------------------------------------------------------
+
+
+def _is_first(left: _Left) -> bool:
+    """Whether no statement before this one writes the target."""
+    return not any(
+        token.start < left.start and token.text == left.target.text
+        for token in _targets(left.cursor)
+    )
+
+
+def _count_written(left: _Left) -> int:
+    return sum(token.text == left.target.text for token in _targets(left.cursor))
+
+
+def _targets(cursor: Cursor) -> Iterator[Token]:
+    """The names that begin a statement: an assignment follows them and their subscripts."""
+    before: list[Token] = []
+    tokens = cursor.tokens
+    for at in range(1, len(tokens) - 1):
+        token, follows = tokens[at], tokens[at + 1].text in ASSIGNMENTS
+        if token.text == "(":
+            before.append(tokens[at - 1])
+        elif token.text == ")" and before:
+            name = before.pop()
+            if follows and name.kind is Kind.NAME:
+                yield name
+        elif token.kind is Kind.NAME and follows and not before:
+            yield token
+
+
+def _is_declared(left: _Left) -> bool:
+    """Whether the target is a return whose type gives its shape."""
+    for first, second in zip(left.cursor.tokens, left.cursor.tokens[1:], strict=False):
+        if first.text == ")" and second.text == left.target.text and second.start < left.start:
+            return True
+    return False
+
+
+def _size_of(left: _Left, index: str) -> str | None:
+    """The size that the reads of an index variable give it, where it subscripts them alone."""
+    found: dict[str, None] = {}
+    for node in walk(left.rhs.expr):
+        if not isinstance(node, Apply) or node.name.text == left.target.text:
+            continue
+        for axis, arg in enumerate(node.args):
+            if not isinstance(arg, Name) or arg.text != index:
+                continue
+            size = size_text(left.cursor, node.name.text, axis)
+            if size is None:
+                return None
+            found[size] = None
+    sizes = list(found)
+    if len(sizes) == 2:
+        return f"min({sizes[0]}, {sizes[1]})"
+    return sizes[0] if len(sizes) == 1 else None
+
+
+def size_text(cursor: Cursor, tensor: str, axis: int) -> str | None:
+    """The size of a dimension of a parameter, as the text names it."""
+    type_ = cursor.names.params.get(tensor)
+    if type_ is None or axis >= len(type_.dims or ()):
+        return None
+    dim = (type_.dims or ())[axis]
+    return dim.text if isinstance(dim, Name) else str(dim.value)
+
+
+def _with(left: _Left, index: str, instead: str) -> str:
+    """The right side with an index variable replaced."""
+    cursor = left.cursor
+    pieces, at = "", left.rhs.start
+    for position, token in enumerate(cursor.tokens):
+        if token.start < left.rhs.start or token.end > left.rhs.end:
+            continue
+        if token.kind is not Kind.NAME or token.text != index:
+            continue
+        around = cursor.tokens[position - 1].text, cursor.tokens[position + 1].text
+        bare = around[0] in ("(", ",") and around[1] in (")", ",")
+        pieces += cursor.source.text[at : token.start] + (instead if bare else f"({instead})")
+        at = token.end
+    return written(pieces + cursor.source.text[at : left.rhs.end])
+
+
+def _text(part: Part, cursor: Cursor) -> str:
+    text = written(cursor.span(part.start, part.end).text)
+    return f"({text})" if isinstance(part.expr, Conditional) and text[0] != "(" else text
+
+
+def fresh(cursor: Cursor, *names: str) -> str:
+    """The first of some names, or the first one numbered, that the text does not have."""
+    words = {token.text for token in cursor.tokens}
+    numbered = (f"{names[0]}{count}" for count in range(2, len(words) + 3))
+    return next(name for name in (*names, *numbered) if name not in words)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """An expression and all that it consists of."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        match node:
+            case Apply(args=args):
+                stack += args
+            case Cast(operand=operand) | Unary(operand=operand):
+                stack.append(operand)
+            case Binary(left=left, right=right):
+                stack += [left, right]
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                stack += [condition, then, otherwise]
+            case _:
+                pass

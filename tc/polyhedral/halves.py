@@ -1,0 +1,106 @@
+"""Reductions to `half` whose accumulators do not stay in registers: kept in `float` (Y8).
+
+Sums of halves are computed in float and rounded once, at the end of the reduction. Where the
+schedule runs part of a reduction outside of what holds its accumulators, they would be rounded
+each time that they are put down: `o(i) +=! a(i,k)` becomes `t(i) +=! a(i,k)` and `o(i) = t(i)`
+with a temporary of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from tc.dtypes import compute_dtype
+from tc.polyhedral.blocks import extent
+from tc.polyhedral.rewriting import Rewriting
+from tc.polyhedral.schedule import (
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    count,
+    unknown_tree,
+)
+from tc.polyhedral.scop import Scop, ScopStatement
+from tc.semantics.program import ShapedProgram, ShapedStatement
+
+
+def rounded_early(tree: Node, scop: Scop) -> frozenset[str]:
+    """The names of the program's statements that would round what they accumulate before the
+    reduction has ended."""
+    return frozenset(_rounded(tree, scop, _Around()))
+
+
+def keep_sums(shaped: ShapedProgram, names: Collection[str]) -> ShapedProgram:
+    """The program with the reductions named computed in temporaries, named after the target
+    ("o.s0"). What was to be checked is checked in the sum, which then keeps the name."""
+    rewriting = Rewriting(shaped, "kept")
+
+    def kept(old: ShapedStatement) -> list[ShapedStatement] | None:
+        statement = old.statement
+        if statement.name not in names:
+            return None
+        total, read = rewriting.store(
+            old, statement.rhs, statement.outer, statement.reduction, name="sum", kind="s"
+        )
+        last = rewriting.remaining(old, read, statement.outer)
+        if old.checked:
+            total = _named(replace(total, checked=old.checked), statement.name)
+            last = _named(last, f"{statement.name}.rounded")
+        return [total, last]
+
+    return rewriting.program(kept)
+
+
+def _named(shaped_statement: ShapedStatement, name: str) -> ShapedStatement:
+    return replace(shaped_statement, statement=replace(shaped_statement.statement, name=name))
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What is around a node: the statements of which part of the reduction runs there, outside of
+    what holds their accumulators, and what is held: tensors, and statements of expansions."""
+
+    begun: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
+
+
+def _rounded(node: Node, scop: Scop, around: _Around) -> Iterator[str]:
+    match node:
+        case Leaf(statement=name):
+            statement = scop.statement(name)
+            dtype = scop.shaped.program.tensors[statement.write.tensor].dtype
+            if name in around.begun and dtype != compute_dtype(dtype):
+                yield scop.shaped.statements[statement.position].statement.name
+        case Sequence(children=children):
+            for child in children:
+                yield from _rounded(child, scop, around)
+        case Promotion(tiles=tiles, child=child):
+            held = around.held.union(tile.tensor for tile in tiles)
+            yield from _rounded(child, scop, replace(around, held=held))
+        case Expansion(statement=name, child=child):
+            yield from _rounded(child, scop, replace(around, held=around.held | {name}))
+        case Band(members=members, child=child):
+            begun = around.begun.union(
+                name
+                for member in members
+                for name in member.values
+                if not around.held & {name, scop.statement(name).write.tensor}
+                and _reduces(member, scop.statement(name))
+            )
+            yield from _rounded(child, scop, replace(around, begun=begun))
+        case _:
+            raise unknown_tree(node)
+
+
+def _reduces(member: Member, statement: ScopStatement) -> bool:
+    """Whether a loop takes several steps of a statement's reduction."""
+    if not statement.accumulates or member.values[statement.name].variable is None:
+        return False
+    if member.values[statement.name].variable not in statement.reduction:
+        return False
+    return count(member, extent(replace(member, span=None), statement)) > 1

@@ -1,0 +1,356 @@
+"""Functions of other libraries, by what they are here (Y7).
+
+A formula stands for a function of numbers and is pasted in its place. A function of whole tensors
+is a statement here, or several, and only its author knows over which index: it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tc.frontend.ast import Apply, Binary, Conditional, Expr, Unary
+from tc.frontend.foreign import Names, floor_division, kind_of
+from tc.semantics.suggest import one_line
+
+_SQRT_HALF = "0.707106781186548"
+_PI = "3.14159265358979"
+
+FORMULAS: dict[tuple[str, int], str] = {
+    # activations
+    ("relu", 1): "max({0}, 0)",
+    ("ReLU", 1): "max({0}, 0)",
+    ("relu6", 1): "min(max({0}, 0), 6)",
+    ("sigmoid", 1): "(1 / (1 + exp(-{0})))",
+    ("expit", 1): "(1 / (1 + exp(-{0})))",
+    ("logistic", 1): "(1 / (1 + exp(-{0})))",
+    ("logsigmoid", 1): "(min({0}, 0) - log1p(exp(-abs({0}))))",
+    ("log_sigmoid", 1): "(min({0}, 0) - log1p(exp(-abs({0}))))",
+    ("logit", 1): "log({0} / (1 - {0}))",
+    ("silu", 1): "({0} / (1 + exp(-{0})))",
+    ("swish", 1): "({0} / (1 + exp(-{0})))",
+    ("gelu", 1): f"(0.5 * {{0}} * (1 + erf({{0}} * {_SQRT_HALF})))",
+    ("softplus", 1): "(max({0}, 0) + log1p(exp(-abs({0}))))",
+    ("softsign", 1): "({0} / (1.0 + abs({0})))",
+    ("mish", 1): "({0} * tanh(log1p(exp({0}))))",
+    ("leaky_relu", 1): "({0} > 0 ? {0} : 0.01 * {0})",
+    ("leaky_relu", 2): "({0} > 0 ? {0} : {1} * {0})",
+    ("prelu", 2): "({0} > 0 ? {0} : {1} * {0})",
+    ("elu", 1): "({0} > 0 ? {0} : expm1({0}))",
+    ("elu", 2): "({0} > 0 ? {0} : {1} * expm1({0}))",
+    ("hardtanh", 1): "min(max({0}, -1), 1)",
+    ("hardsigmoid", 1): "min(max({0} / 6.0 + 0.5, 0), 1)",
+    ("hardswish", 1): "({0} * min(max({0} + 3, 0), 6) / 6.0)",
+    # limits and choices
+    ("clamp", 3): "min(max({0}, {1}), {2})",
+    ("clip", 3): "min(max({0}, {1}), {2})",
+    ("clip_by_value", 3): "min(max({0}, {1}), {2})",
+    ("saturate", 1): "min(max({0}, 0), 1)",
+    ("maximum", 2): "max({0}, {1})",
+    ("minimum", 2): "min({0}, {1})",
+    ("select", 3): "({0} ? {1} : {2})",
+    ("if_then_else", 3): "({0} ? {1} : {2})",
+    ("ifelse", 3): "({0} ? {1} : {2})",
+    ("ternary", 3): "({0} ? {1} : {2})",
+    ("cond", 3): "({0} ? {1} : {2})",
+    ("lerp", 3): "({0} + {2} * ({1} - {0}))",
+    ("heaviside", 2): "({0} > 0 ? 1.0 : {0} < 0 ? 0.0 : {1})",
+    # numbers
+    ("isnan", 1): "({0} != {0})",
+    ("isinf", 1): "(abs({0}) == 1.0 / 0.0)",
+    ("isfinite", 1): "(abs({0}) < 1.0 / 0.0)",
+    ("absolute", 1): "abs({0})",
+    ("fix", 1): "trunc({0})",
+    ("rint", 1): "({0} - remainder({0}, 1.0))",
+    ("nearbyint", 1): "({0} - remainder({0}, 1.0))",
+    ("frac", 1): "({0} - trunc({0}))",
+    ("fract", 1): "({0} - floor({0}))",
+    # powers and logarithms
+    ("ln", 1): "log({0})",
+    ("loge", 1): "log({0})",
+    ("log", 2): "(log({0}) / log({1}))",
+    ("sqr", 1): "({0} * {0})",
+    ("square", 1): "({0} * {0})",
+    ("cube", 1): "({0} * {0} * {0})",
+    ("power", 2): "pow({0}, {1})",
+    ("reciprocal", 1): "(1.0 / {0})",
+    ("rcp", 1): "(1.0 / {0})",
+    ("inversesqrt", 1): "rsqrt({0})",
+    ("logaddexp", 2): "(max({0}, {1}) + log1p(exp(-abs({0} - {1}))))",
+    # angles
+    ("arcsin", 1): "asin({0})",
+    ("arccos", 1): "acos({0})",
+    ("arctan", 1): "atan({0})",
+    ("arcsinh", 1): "asinh({0})",
+    ("arccosh", 1): "acosh({0})",
+    ("arctanh", 1): "atanh({0})",
+    ("arctan2", 2): "atan2({0}, {1})",
+    ("atan", 2): "atan2({0}, {1})",
+    ("deg2rad", 1): f"({{0}} * {_PI} / 180.0)",
+    ("radians", 1): f"({{0}} * {_PI} / 180.0)",
+    ("rad2deg", 1): f"({{0}} * 180.0 / {_PI})",
+    ("degrees", 1): f"({{0}} * 180.0 / {_PI})",
+    ("cot", 1): "(1.0 / tan({0}))",
+    ("sec", 1): "(1.0 / cos({0}))",
+    ("csc", 1): "(1.0 / sin({0}))",
+    ("coth", 1): "(1.0 / tanh({0}))",
+    ("sech", 1): "(1.0 / cosh({0}))",
+    ("csch", 1): "(1.0 / sinh({0}))",
+    ("cosine", 1): "cos({0})",
+    ("sine", 1): "sin({0})",
+    ("tangent", 1): "tan({0})",
+    ("pow10", 1): "exp10({0})",
+    ("pow2", 1): "exp2({0})",
+    ("i0", 1): "cyl_bessel_i0({0})",
+    ("i1", 1): "cyl_bessel_i1({0})",
+    # gamma
+    ("gamma", 1): "tgamma({0})",
+    ("gammaln", 1): "lgamma({0})",
+    ("loggamma", 1): "lgamma({0})",
+    # operators
+    ("not", 1): "!{0}",
+    ("logical_not", 1): "!{0}",
+    ("logical_and", 2): "({0} && {1})",
+    ("logical_or", 2): "({0} || {1})",
+    ("logical_xor", 2): "(({0} != 0) != ({1} != 0))",
+    ("negative", 1): "(-{0})",
+    ("neg", 1): "(-{0})",
+    ("add", 2): "({0} + {1})",
+    ("subtract", 2): "({0} - {1})",
+    ("sub", 2): "({0} - {1})",
+    ("multiply", 2): "({0} * {1})",
+    ("mul", 2): "({0} * {1})",
+    ("equal", 2): "({0} == {1})",
+    ("not_equal", 2): "({0} != {1})",
+    ("less", 2): "({0} < {1})",
+    ("less_equal", 2): "({0} <= {1})",
+    ("greater", 2): "({0} > {1})",
+    ("greater_equal", 2): "({0} >= {1})",
+    # casts
+    ("long", 1): "int64({0})",
+    ("short", 1): "int16({0})",
+    ("uint", 1): "uint32({0})",
+    ("integer", 1): "int32({0})",
+}
+"""By name and number of arguments."""
+
+_IDIOMS = {
+    "mod": "a % b has the sign of b, as in Python; fmod(a, b) that of a, as in C and Fortran",
+    "modulo": "a % b has the sign of b, as in Python; fmod(a, b) that of a, as in C and Fortran",
+    "argmax": "the greatest value first, then the least index that has it: m max=! x(i) and then "
+    "o min=! x(i) == m ? i : N",
+    "argmin": "the least value first, then the least index that has it: m min=! x(i) and then "
+    "o min=! x(i) == m ? i : N",
+    "softmax": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
+    "o(i,j) = exp(x(i,j) - m(i)) / s(i)",
+    "log_softmax": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
+    "o(i,j) = x(i,j) - m(i) - log(s(i))",
+    "logsumexp": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
+    "o(i) = log(s(i)) + m(i)",
+    "cumsum": "no element is computed from another of its tensor; a running sum is "
+    "o(i) +=! k <= i ? x(k) : 0 where i in 0:N",
+    "cumprod": "no element is computed from another of its tensor; a running product is "
+    "o(i) *=! k <= i ? x(k) : 1 where i in 0:N",
+    "diff": "o(i) = x(i+1) - x(i)",
+    "flip": "o(i) = x(N-1-i) where i in 0:N",
+    "reverse": "o(i) = x(N-1-i) where i in 0:N",
+    "roll": "o(i) = x((i - 1) % N) where i in 0:N",
+    "transpose": "o(i,j) = A(j,i)",
+    "permute": "o(i,j) = A(j,i)",
+    "reshape": "o(i,j) = x(4*i + j) where i in 0:N/4, j in 0:4",
+    "flatten": "o(i) = A(i / M, i % M) where i in 0:N*M",
+    "diag": "o(i) = A(i,i)",
+    "diagonal": "o(i) = A(i,i)",
+    "trace": "o +=! A(i,i)",
+    "triu": "o(i,j) = i <= j ? A(i,j) : 0",
+    "tril": "o(i,j) = i >= j ? A(i,j) : 0",
+    "eye": "o(i,j) = i == j ? 1.0 : 0.0 where i in 0:N, j in 0:N",
+    "zeros": "o(i) = 0.0 where i in 0:N",
+    "ones": "o(i) = 1.0 where i in 0:N",
+    "full": "o(i) = 3.0 where i in 0:N",
+    "zeros_like": "o(i) = 0.0 where i in 0:N",
+    "ones_like": "o(i) = 1.0 where i in 0:N",
+    "arange": "o(i) = i where i in 0:N",
+    "range": "o(i) = i where i in 0:N",
+    "linspace": "o(i) = float(i) / (N - 1) where i in 0:N",
+    "outer": "o(i,j) = x(i) * y(j)",
+    "dot": "o +=! x(i) * y(i)",
+    "inner": "o +=! x(i) * y(i)",
+    "vdot": "o +=! x(i) * y(i)",
+    "matmul": "o(i,j) +=! A(i,k) * B(k,j)",
+    "mm": "o(i,j) +=! A(i,k) * B(k,j)",
+    "gemm": "o(i,j) +=! A(i,k) * B(k,j)",
+    "bmm": "o(b,i,j) +=! A(b,i,k) * B(b,k,j)",
+    "einsum": "o(i,j) +=! A(i,k) * B(k,j), for 'ik,kj->ij'",
+    "linear": "o(i,j) +=! x(i,k) * W(j,k), then o(i,j) = o(i,j) + b(j)",
+    "conv1d": "o(i) +=! x(i + k) * w(k)",
+    "conv2d": "o(n,f,i,j) +=! x(n,c,i + y,j + x) * w(f,c,y,x)",
+    "max_pool2d": "o(c,i,j) max=! x(c,2*i + y,2*j + x) where y in 0:2, x in 0:2",
+    "maxpool": "o(i) max=! x(2*i + k) where k in 0:2",
+    "embedding": "o(i,d) = W(I(i), d)",
+    "gather": "o(i) = x(I(i))",
+    "take": "o(i) = x(I(i))",
+    "one_hot": "o(i,c) = I(i) == c ? 1.0 : 0.0 where c in 0:10",
+    "bincount": "o(b) +=! I(i) == b ? 1 : 0 where b in 0:10",
+    "histogram": "o(b) +=! I(i) == b ? 1 : 0 where b in 0:10",
+    "scatter": "o(b) +=! I(i) == b ? x(i) : 0 where b in 0:10",
+    "scatter_add": "o(b) +=! I(i) == b ? x(i) : 0 where b in 0:10",
+    "sort": "there is no sort; the rank of an element is r(i) +=! x(j) < x(i) ? 1 : 0",
+    "argsort": "there is no sort; the rank of an element is r(i) +=! x(j) < x(i) ? 1 : 0",
+    "topk": "there is no sort; the rank of an element is r(i) +=! x(j) < x(i) ? 1 : 0",
+    "median": "there is no sort; the rank of an element is r(i) +=! x(j) < x(i) ? 1 : 0",
+    "var": "m +=! x(i) / x.0, then v +=! (x(i) - m) * (x(i) - m) / x.0, of floats",
+    "variance": "m +=! x(i) / x.0, then v +=! (x(i) - m) * (x(i) - m) / x.0, of floats",
+    "std": "m +=! x(i) / x.0, then v +=! (x(i) - m) * (x(i) - m) / x.0, then o = sqrt(v), of "
+    "floats",
+    "layer_norm": "m(i) +=! x(i,j) / x.1, then v(i) +=! (x(i,j) - m(i)) * (x(i,j) - m(i)) / x.1, "
+    "then o(i,j) = (x(i,j) - m(i)) * rsqrt(v(i) + 1e-5)",
+    "layernorm": "m(i) +=! x(i,j) / x.1, then v(i) +=! (x(i,j) - m(i)) * (x(i,j) - m(i)) / x.1, "
+    "then o(i,j) = (x(i,j) - m(i)) * rsqrt(v(i) + 1e-5)",
+    "rms_norm": "v(i) +=! x(i,j) * x(i,j) / x.1, then o(i,j) = x(i,j) * rsqrt(v(i) + 1e-5)",
+    "rmsnorm": "v(i) +=! x(i,j) * x(i,j) / x.1, then o(i,j) = x(i,j) * rsqrt(v(i) + 1e-5)",
+    "norm": "n +=! x(i) * x(i), then o = sqrt(n)",
+    "cross_entropy": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
+    "o(i) = log(s(i)) + m(i) - x(i, I(i))",
+    "dropout": "there are no random numbers: pass them as a tensor, o(i) = r(i) < 0.9 ? x(i) : 0",
+    "rand": "there are no random numbers: pass them as a tensor, o(i) = r(i)",
+    "randn": "there are no random numbers: pass them as a tensor, o(i) = r(i)",
+    "random": "there are no random numbers: pass them as a tensor, o(i) = r(i)",
+    "divide": "a / b, which rounds down where both are integers; float(a) / b otherwise",
+    "div": "a / b, which rounds down where both are integers; float(a) / b otherwise",
+    "true_divide": "a / b, which rounds down where both are integers; float(a) / b otherwise",
+    "sinc": f"(x == 0 ? 1 : sin({_PI} * x) / ({_PI} * x)), which is numpy's",
+    "cast": "double(x), or another type's name",
+    "astype": "double(x), or another type's name",
+    "static_cast": "double(x), or another type's name",
+    "step": "(x > 0 ? 1.0 : 0.0), or with >=",
+    "clamp": "max(x, a), for a lower bound alone; min(x, b), for an upper one",
+    "clip": "max(x, a), for a lower bound alone; min(x, b), for an upper one",
+    "round": "round(x * 100) / 100, to two decimals",
+    "print": "nothing is printed; return the tensor to look at it",
+    "ceildiv": "(a + b - 1) / b, of integers",
+    "ceil_div": "(a + b - 1) / b, of integers",
+    "cdiv": "(a + b - 1) / b, of integers",
+    "bitwise_and": "x % 16, for the lowest four bits: there are no operators on bits",
+    "bitwise_or": "there are no operators on bits; integers without common bits are added",
+    "bitwise_xor": "there are no operators on bits; (a > 0) != (b > 0), of conditions",
+    "popcount": "there are no operators on bits; s +=! n / int(exp2(k)) % 2 where k in 0:31",
+    **dict.fromkeys(
+        (
+            "erfi",
+            "expi",
+            "exp1",
+            "expint",
+            "zeta",
+            "digamma",
+            "psi",
+            "polygamma",
+            "beta",
+            "gammainc",
+        )
+        + ("betainc", "jn", "yn", "jv", "k0", "k1", "airy", "sici", "i0e", "i1e", "ellipk"),
+        "there is no such function; the built-in ones are those of CUDA, such as lgamma and j0",
+    ),
+    "sizeof": "x.0, for the number of elements of a vector",
+    "sort_by": "there is no sort; the rank of an element is r(i) +=! x(j) < x(i) ? 1 : 0",
+}
+"""By name: what is no formula of numbers, or means more than one thing."""
+
+REDUCTIONS = {
+    "sum": "+=!",
+    "reduce_sum": "+=!",
+    "sigma": "+=!",
+    "count_nonzero": "+=!",
+    "prod": "*=!",
+    "product": "*=!",
+    "mean": "+=!",
+    "average": "+=!",
+    "avg": "+=!",
+    "max": "max=!",
+    "amax": "max=!",
+    "reduce_max": "max=!",
+    "min": "min=!",
+    "amin": "min=!",
+    "reduce_min": "min=!",
+    "any": "max=!",
+    "all": "min=!",
+}
+"""Functions that reduce whole tensors, by the operator that does."""
+
+MEANS = frozenset(("mean", "average", "avg"))
+TRUTHS = frozenset(("any", "all", "count_nonzero"))
+_SIGNS = frozenset(("sign", "sgn", "signum"))
+_FLOORED = frozenset(("floor_divide", "floordiv", "floor_div"))
+_LENGTHS = frozenset(("len", "length", "size", "shape", "numel"))
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is known to be of another library, and so no misspelling.
+
+    >>> is_foreign("relu"), is_foreign("tahn")
+    (True, False)
+    """
+    return (
+        name in _IDIOMS
+        or name in REDUCTIONS
+        or name in _SIGNS | _FLOORED | _LENGTHS
+        or any(known == name for known, _ in FORMULAS)
+    )
+
+
+def formula(expr: Apply, names: Names) -> str | None:
+    """The expression that a call of another library's function is here, if it is one."""
+    name, count = expr.name.text, len(expr.args)
+    texts = [one_line(arg.span) for arg in expr.args]
+    if "..." in texts:
+        return None
+    if name in _SIGNS and count == 1:
+        x = as_operand(expr.args[0], texts[0])
+        if kind_of(expr.args[0], names) == "int":
+            return f"(({x} > 0) - ({x} < 0))"
+        return f"({x} > 0 ? 1.0 : {x} < 0 ? -1.0 : {x})"
+    if name in _FLOORED and count == 2:
+        first, second = (as_operand(a, t) for a, t in zip(expr.args, texts, strict=True))
+        text = floor_division(expr.args[0], first, expr.args[1], second, names).text
+        return f"({text})" if text is not None else None
+    if name in ("divide", "div", "true_divide") and count == 2:
+        kinds = [kind_of(arg, names) for arg in expr.args]
+        first, second = (as_operand(a, t) for a, t in zip(expr.args, texts, strict=True))
+        return f"({first} / {second})" if "float" in kinds else None
+    template = FORMULAS.get((name, count))
+    if template is None:
+        return None
+    return filled(template, expr.args, texts)
+
+
+def filled(template: str, args: Sequence[Expr], texts: Sequence[str]) -> str:
+    """A template with the arguments' texts; in parentheses, but where they stand alone in a
+    call."""
+    bare = template
+    pieces = {}
+    for position, (arg, text) in enumerate(zip(args, texts, strict=True)):
+        hole = f"{{{position}}}"
+        alone = all(
+            template[at - 1] in "(," or template[at - 2 : at] == ", "
+            for at in _places(template, hole)
+        ) and all(template[at + len(hole)] in ",)" for at in _places(template, hole))
+        is_call = not template.startswith(("(", "!"))
+        pieces[hole] = text if alone and is_call else as_operand(arg, text)
+    for hole, text in pieces.items():
+        bare = bare.replace(hole, text)
+    return bare
+
+
+def _places(template: str, hole: str) -> list[int]:
+    return [at for at in range(len(template)) if template.startswith(hole, at)]
+
+
+def as_operand(expr: Expr, text: str) -> str:
+    """The text of an expression as an operand of any operator."""
+    return f"({text})" if isinstance(expr, Binary | Conditional | Unary) else text
+
+
+def idiom(name: str) -> str | None:
+    """What serves for a function of another library that is no formula of its arguments."""
+    if name in _LENGTHS:
+        return "x.0, for the size of the first dimension of x, x.1 for the second"
+    return _IDIOMS.get(name)

@@ -1,0 +1,259 @@
+"""Torch's tensors as arguments and results; torch is never imported here.
+
+Tensors are read by their address. `Tensor.numpy()` would do, but forbids torch for good to free or
+resize the storage, as sharded training does after each layer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tc.families import Family, Refusal, first_line, type_name
+
+Reader: TypeAlias = Callable[[Any], np.ndarray]
+
+NAMES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+         "float16", "float32", "float64")  # fmt: skip
+"""The dtypes that torch and numpy have in common, by the name that both give them."""
+
+_BEFORE = 1
+_MEMORY: Any = (ctypes.c_char * (2**63 - 2)).from_address(_BEFORE)
+"""All of the memory but its first byte, as a buffer: the fastest way to an array at an address.
+Of a buffer at address 0, numpy would not take the memory, but memory of its own."""
+
+_ANYWHERE = 4096 - _BEFORE
+
+
+def torch_family(torch: Any, kind: type) -> Family:
+    """The family of a type of tensors; `Refusal` where it may mean more than its numbers."""
+    if kind not in (torch.Tensor, torch.nn.Parameter):
+        raise _subclass(kind)
+
+    def wrap(array: np.ndarray, _like: Any) -> Any:
+        return torch.from_numpy(array)
+
+    def resolved(tensor: Any) -> np.ndarray:
+        held = tensor.detach().resolve_neg()
+        array: np.ndarray = read(held).copy()
+        return array
+
+    def unresolved(_: Any) -> np.ndarray:
+        raise Refusal("is a lazy negation of another tensor", "{name}.resolve_neg()")
+
+    read = _reader(torch, resolved, None)
+    return Family(
+        "torch",
+        _reader(
+            torch,
+            resolved,
+            "requires a gradient, but tc computes none: what is learnt would stop here (under "
+            "torch.no_grad() the call is fine)",
+        ),
+        _reader(
+            torch,
+            unresolved,
+            "requires a gradient, which would not see that it is overwritten (under "
+            "torch.no_grad() the call is fine)",
+        ),
+        wrap,
+        torch.autograd.graph.increment_version,
+        _measure(torch),
+        "{name}.to(torch.{dtype})",
+        "torch.as_tensor({name})",
+        fresh="torch.empty({shape}, dtype=torch.{dtype})",
+    )
+
+
+def _dtypes(torch: Any) -> dict[Any, np.dtype[Any]]:
+    return {getattr(torch, name): np.dtype(name) for name in NAMES if hasattr(torch, name)}
+
+
+def _measure(torch: Any) -> Reader:
+    """Arrays like tensors, on no memory: of them a shape is known before there are values."""
+    dtypes = _dtypes(torch)
+
+    def measure(tensor: Any) -> np.ndarray:
+        try:
+            dtype = dtypes[tensor.dtype]
+            steps = [step * dtype.itemsize for step in tensor.stride()]
+            array: np.ndarray = np.ndarray(tuple(tensor.shape), dtype, _MEMORY, _ANYWHERE, steps)
+            return array
+        except Exception as error:
+            raise _refusal(torch, tensor, error) from error
+
+    return measure
+
+
+def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
+    """What gives a numpy array on the memory of a tensor, which must outlive it.
+
+    `negated` is for lazy negations; `gradient` is why a tensor that requires one is refused.
+    """
+    dtypes = _dtypes(torch)
+    grad_mode = torch.is_grad_enabled
+    is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
+    is_tracing = _tracing(torch)
+    forward = torch.autograd.forward_ad
+    new: Any = np.ndarray
+
+    # this runs before every kernel; why a tensor is refused is found afterwards
+    def read(tensor: Any) -> np.ndarray:
+        try:
+            if gradient is not None:
+                if tensor.requires_grad and grad_mode():
+                    raise _gradient(torch, tensor, gradient)
+                if forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
+                    raise _tangent(torch, tensor)
+            # a functional tensor has an address, with anything at all behind it
+            if is_tracing() or is_functional(tensor):
+                raise traced_by_torch()
+            dtype, shape, start = dtypes[tensor.dtype], tensor.shape, tensor.data_ptr()
+            if not tensor.is_cpu or tensor.is_neg():
+                if tensor.is_cpu:
+                    return negated(tensor)
+                raise _refusal(torch, tensor)
+            count, item = tensor.numel(), dtype.itemsize
+            if not count:
+                return np.empty(shape, dtype)
+            rows = tensor.is_contiguous()
+            steps = () if rows else tensor.stride()
+            last = count - 1 if rows else sum(map(_reach, shape, steps))
+            needed = (tensor.storage_offset() + last + 1) * item
+            held = tensor.untyped_storage().nbytes()
+            if needed > held or not start:
+                raise _freed(tensor, needed, held)
+            array: np.ndarray
+            if rows:
+                array = new(shape, dtype, _MEMORY, start - _BEFORE)
+            else:
+                in_bytes = [step * item for step in steps]
+                array = new(shape, dtype, _MEMORY, start - _BEFORE, in_bytes)
+            return array
+        except Refusal:
+            raise
+        except Exception as error:
+            raise _refusal(torch, tensor, error) from error
+
+    return read
+
+
+def _reach(size: int, step: int) -> int:
+    return (size - 1) * step
+
+
+def _tracing(torch: Any) -> Callable[[], bool]:
+    """Whether torch records what is done, by torch.jit.trace, make_fx or fake tensors: what tc
+    computes would become a constant of the record."""
+    private = torch._C
+    try:
+        state, modes = private._get_tracing_state, private._len_torch_dispatch_stack
+        keys = private._TorchDispatchModeKey
+        recording = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
+        mode = private._get_dispatch_mode
+    except AttributeError:  # of another version: not all of them are public
+        return torch.jit.is_tracing  # type: ignore[no-any-return]
+
+    def is_tracing() -> bool:
+        if state() is not None:
+            return True
+        return bool(modes()) and any(mode(key) is not None for key in recording)
+
+    return is_tracing
+
+
+# --- why a tensor is refused ------------------------------------------------------------------
+
+
+def traced_by_torch() -> Refusal:
+    """An error about what stands for a tensor while torch records what is done with it."""
+    return Refusal(
+        "is traced by torch, so that it has no values yet",
+        "call the function outside of what is traced",
+    )
+
+
+def _subclass(kind: type) -> Refusal:
+    match kind.__name__:
+        case "FakeTensor" | "FunctionalTensor":
+            return traced_by_torch()
+        case "NestedTensor":
+            return _nested()
+        case "UninitializedParameter" | "UninitializedBuffer":
+            return Refusal("has no shape yet: run the module it belongs to once before")
+        case "DTensor":
+            return Refusal("is spread over several processes", "{name}.full_tensor()")
+    return Refusal(
+        f"is of {type_name(kind)}, a subclass of torch's tensors",
+        "{name}.as_subclass(torch.Tensor)",
+    )
+
+
+def _nested() -> Refusal:
+    return Refusal(
+        "is a nested tensor, whose rows may differ in length",
+        "torch.nested.to_padded_tensor({name}, 0.0)",
+    )
+
+
+def _tangent(torch: Any, tensor: Any) -> Refusal:
+    return _transformed(torch, tensor) or Refusal(
+        "carries a tangent of forward mode, which tc would lose",
+        "torch.autograd.forward_ad.unpack_dual({name}).primal",
+    )
+
+
+def _gradient(torch: Any, tensor: Any, cause: str) -> Refusal:
+    return _transformed(torch, tensor) or Refusal(cause, "{name}.detach()")
+
+
+def _transformed(torch: Any, tensor: Any) -> Refusal | None:
+    """What torch.func has wrapped has no memory of its own."""
+    functorch = getattr(torch._C, "_functorch", None)
+    wrapped = getattr(functorch, "is_functorch_wrapped_tensor", None)
+    legacy = getattr(functorch, "is_legacy_batchedtensor", None)
+    if any(ask is not None and ask(tensor) for ask in (wrapped, legacy)):
+        return Refusal(
+            "is traced by torch.func (grad, vmap or jvp), so that it has no memory of its own",
+            "call the function outside of torch.func's transforms",
+        )
+    return None
+
+
+def _freed(tensor: Any, needed: int, held: int) -> Refusal:
+    if getattr(tensor, "_is_zerotensor", lambda: False)():
+        return Refusal("is torch's zero without memory", "{name}.clone()")
+    state = "freed" if not held else "shrunk" if needed > held else "freed, at address 0"
+    return Refusal(
+        f"reaches {needed} bytes into its storage, which holds {held}: it was {state}",
+        "call it while the storage is there, or pass a copy made then: {name}.clone()",
+    )
+
+
+def _refusal(torch: Any, tensor: Any, error: Exception | None = None) -> Refusal:
+    transformed = _transformed(torch, tensor)
+    if transformed is not None:
+        return transformed
+    if tensor.device.type == "meta":
+        return Refusal(
+            "is a meta tensor, which has a shape and no values",
+            'load or compute its values first: torch.zeros_like({name}, device="cpu") is of '
+            "this shape",
+        )
+    if tensor.is_nested:
+        return _nested()
+    if tensor.is_quantized:
+        return Refusal("is a quantized tensor", "{name}.dequantize()")
+    if tensor.layout != torch.strided:
+        layout = str(tensor.layout).removeprefix("torch.")
+        return Refusal(f"has the layout {layout}, which is not dense", "{name}.to_dense()")
+    if tensor.device.type != "cpu":
+        return Refusal(f"lies on device {tensor.device}", "{name}.cpu()")
+    if isinstance(error, KeyError):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        real = "{name}.real" if tensor.is_complex() else "{name}"
+        return Refusal(f"has dtype {dtype}, which tc does not know", real + ".to(torch.{dtype})")
+    return Refusal(f"cannot be read: {first_line(error) if error else 'torch says no more'}")

@@ -1,0 +1,172 @@
+"""Work that no signal handler may tear apart, such as compiling and importing.
+
+Python runs signal handlers in the main thread, between any two of its instructions, and what a
+handler raises goes on from there. Compilers do not outlive that. So work of the main thread is
+done by a helper thread, while the main thread waits; handlers run, raise, or call tc themselves
+meanwhile. Where one raises, the work goes on to its end all the same, and what it has made serves
+the next call.
+
+>>> uninterrupted(lambda: 6 * 7)
+42
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from tc import forks
+
+T = TypeVar("T")
+
+_STACK = 32 << 20  # bytes of the helper's stack: LLVM needs more than some systems give a thread
+_NO_THREAD = ("can't start new thread", "can't create new thread")
+
+
+def uninterrupted(work: Callable[[], T]) -> T:
+    """What `work` returns or raises; an exception of a signal handler does not reach into it.
+
+    Locks that `work` takes are never those of the main thread, so handlers may ask for them.
+    """
+    if threading.current_thread() is not threading.main_thread() or _inside_compiler():
+        return work()
+    return _Helper(work).result()
+
+
+def load(name: str) -> ModuleType:
+    """The module of that name, imported where neither signals nor forks tear it apart."""
+    module = sys.modules.get(name)
+    if module is not None and not forks.is_loading(module):
+        return module
+
+    def work() -> ModuleType:
+        with forks.step():
+            return import_module(name)
+
+    # a helper would wait for what this thread is importing
+    nested = any(at.partition(".")[0] == "tc" for at in forks.imported_here())
+    return work() if nested else uninterrupted(work)
+
+
+class Once(Generic[T]):
+    """A value made at the first call, in a step and uninterrupted, for all threads and forks.
+
+    >>> number = Once(lambda: 7)
+    >>> number(), number()
+    (7, 7)
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._renew()
+        forks.renew_in_child(self._renew)
+
+    def __call__(self) -> T:
+        return self._made[0] if self._made else uninterrupted(self._first)
+
+    def _first(self) -> T:
+        with forks.step(), self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+
+
+class _Helper(Generic[T]):
+    """One piece of work of the main thread."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.work = work
+        self.values: list[T] = []
+        self.error: BaseException | None = None
+        self.over = False
+        self.abandoned = False
+        self.lost = False
+        self.latch = threading.Lock()  # held until it is over
+        self.latch.acquire()
+        _HELPERS.add(self)
+
+    def result(self) -> T:
+        try:
+            if not self._start():
+                return self.work()
+            while not self.over:
+                self.latch.acquire()
+        except BaseException:
+            self.abandoned = True
+            raise
+        if self.lost:  # a handler has forked, and this is the child
+            return uninterrupted(self.work)
+        if self.error is not None:
+            error, self.error = self.error, None  # no cycle of traceback and frame
+            try:
+                raise error
+            finally:
+                del error
+        return self.values[0]
+
+    def lose(self) -> None:
+        """In a forked child, where the helper is not."""
+        if not self.over:
+            self.lost = self.over = True
+        if self.latch.locked():
+            self.latch.release()
+
+    def _start(self) -> bool:
+        """Whether there is a thread that does it: there is none where the system gives none, or
+        the process ends."""
+        thread = threading.Thread(target=self._run, name="tc compiles", daemon=False)
+        before = threading.stack_size(_STACK)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if str(error).startswith(_NO_THREAD):
+                return False
+            raise  # of a signal handler
+        except KeyError as error:
+            # what a handler raises while `start` has the thread already, `start` takes for a
+            # failure, and looks in vain for a thread that waits to begin
+            if error.args == (thread,) and error.__context__ is not None:
+                raise error.__context__ from None
+            raise
+        finally:
+            threading.stack_size(before)
+        return True
+
+    def _run(self) -> None:
+        try:
+            with _TURN[0]:
+                if not self.abandoned:
+                    self.values.append(self.work())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.over = True
+            self.latch.release()
+
+
+def _inside_compiler() -> bool:
+    """Whether this thread, in frames further up, holds what the helper would wait for."""
+    return any(lock._is_owned() for lock in forks.compiler_locks())
+
+
+_HELPERS: weakref.WeakSet[_Helper[Any]] = weakref.WeakSet()
+_TURN = [threading.Lock()]
+"""Of helpers, one works at a time: signals cannot leave more behind."""
+
+
+def _after_fork() -> None:
+    _TURN[0] = threading.Lock()
+    for helper in list(_HELPERS):
+        helper.lose()
+
+
+forks.renew_in_child(_after_fork)

@@ -1,0 +1,69 @@
+"""What was recorded and what is printed about it are one: tables, README, means."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench import cpu
+from bench.cpu_report import geometric_mean
+from bench.timing import milliseconds
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "bench" / "results"
+RECORDED = sorted(RESULTS.glob("*.json"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_tables_are_those_of_the_recorded_data(path: Path, tmp_path: Path) -> None:
+    shutil.copy(path, tmp_path)
+    cpu.main(["--tables-of", str(tmp_path / path.name)])
+    for suffix in (".json", ".md"):
+        made = (tmp_path / path.name).with_suffix(suffix).read_text(encoding="utf-8")
+        assert made == path.with_suffix(suffix).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_a_ratio_is_the_quotient_of_the_times_beside_it(path: Path) -> None:
+    for kernel in json.loads(path.read_text(encoding="utf-8"))["kernels"]:
+        seconds = kernel["seconds"]
+        assert kernel["ratio"] == pytest.approx(seconds[kernel["fastest"]] / seconds["tc"])
+
+
+def recorded(part: str) -> dict[str, dict[str, object]]:
+    text = (RESULTS / f"cpu-amd-epyc-25-17-2cores{part}.json").read_text(encoding="utf-8")
+    return {kernel["kernel"]: kernel for kernel in json.loads(text)["kernels"]}
+
+
+def test_rows_of_the_readme_are_recorded() -> None:
+    kernels = recorded("")
+    block = README.split("kernel  ")[1].split("```")[0].splitlines()[2:]
+    assert len(block) == 10
+    for line in block:
+        kernel = next(k for name, k in kernels.items() if line.startswith(f"{name} "))
+        times = {n: milliseconds(s) for n, s in kernel["seconds"].items()}  # type: ignore[attr-defined]
+        fastest = str(kernel["fastest"])
+        said = [times["tc"], fastest, times[fastest], f"{kernel['ratio']:.2f}"]
+        assert line.removeprefix(str(kernel["kernel"])).split() == " ".join(said).split()
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("", "over all thirty is {mean}, the least\n{least}"),
+        ("-odd-sizes", "it is {mean}, the least {least}"),
+    ],
+)
+def test_means_of_the_readme_are_over_whole_tables(part: str, said: str) -> None:
+    ratios = [float(str(k["ratio"])) for k in recorded(part).values()]
+    text = said.format(mean=f"{geometric_mean(ratios):.2f}", least=f"{min(ratios):.2f}")
+    assert text in README
+
+
+def test_times_of_the_compiler_are_those_of_the_file() -> None:
+    table = (RESULTS / "compile_time.txt").read_text(encoding="utf-8").partition("\n")[2]
+    assert f"```\n{table}```" in README

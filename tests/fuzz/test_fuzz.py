@@ -1,0 +1,102 @@
+"""The tools of the generator: cases come again, travel, shrink, and outlive a dying process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import files, generate
+from tests.fuzz.brute import breaks_p1
+from tests.fuzz.execute import Verdict, judge, judge_run, run_of
+from tests.fuzz.model import Case, Param, Statement, binary, num, read, reads, var
+from tests.fuzz.shrink import shrink
+from tests.fuzz.workers import Worker, Workers
+
+COPY = Case(
+    params=(Param("a", "float", ("N",), "normal", (0,), (-2,)),),
+    returns=("o",),
+    statements=(Statement("o", ("i",), "=", read("a", var("i"))),),
+    sizes={"N": 5},
+    refused="",
+    ranges=((("i", 0, 5),),),
+    shapes={"o": (5,)},
+)
+
+
+@pytest.mark.parametrize("index", range(40))
+def test_a_case_comes_again_and_travels(index: int, tmp_path: Path) -> None:
+    case = generate.case(7, index)
+    assert generate.case(7, index) == case
+    assert Case.from_json(case.to_json()) == case
+    path = tmp_path / "case.tc"
+    path.write_text(files.write(run_of(case), "wrong: for the test"))
+    assert files.read(path) == run_of(case)
+
+
+def test_all_verdicts_on_a_program_that_is_right() -> None:
+    assert judge(COPY).kind == "ran"
+    assert judge_run(run_of(COPY)).kind == "ran"
+    assert judge(replace(COPY, backend="evaluate")).kind == "ran"
+
+
+def test_a_wrong_oracle_is_noticed() -> None:
+    """A model that knows better than the interpreter is a finding, whoever is right."""
+    assert judge(replace(COPY, shapes={"o": (4,)})).kind == "oracle"
+    assert judge(replace(COPY, refused="P1")).kind == "oracle"
+
+
+def test_what_breaks_p1() -> None:
+    def broken(rhs: object, op: str = "=", **ranges: range) -> bool:
+        return breaks_p1(Statement("o", ("i",), op, rhs), ranges, {})  # type: ignore[arg-type]
+
+    assert not broken(read("o", var("i")), i=range(4))
+    assert broken(read("o", binary("+", var("i"), num(1))), i=range(4))
+    assert not broken(read("o", binary("+", var("i"), num(4))), i=range(4))
+    assert not broken(read("o", binary("+", var("i"), num(1))), i=range(1))
+    assert broken(
+        binary("*", read("o", var("i")), read("a", var("k"))), "+=", i=range(1), k=range(2)
+    )
+
+
+def test_a_process_that_dies_is_a_verdict() -> None:
+    worker = Worker()
+    try:
+        assert worker.judge(COPY).kind == "ran"
+        assert worker._process is not None
+        os.kill(worker._process.pid, signal.SIGSEGV)
+        verdict = worker.judge(COPY)
+        assert (verdict.kind, verdict.detail[:14]) == ("died", "signal SIGSEGV")
+        assert worker.judge(COPY).kind == "ran"
+    finally:
+        worker.close()
+
+
+class Judge(Workers):
+    """Takes every program that still multiplies by `b` for wrong."""
+
+    def judge(self, case: Case) -> Verdict:
+        multiplies = any(e[1] == "b" for s in case.statements for e in reads(s.rhs))
+        return Verdict("wrong" if multiplies else "ran")
+
+
+def test_a_failing_case_shrinks() -> None:
+    a, b = read("a", var("i")), read("b", var("i"))
+    case = replace(
+        COPY,
+        params=(*COPY.params, Param("b", "half", ("N",), "nan")),
+        statements=(
+            *COPY.statements,
+            Statement("p", ("i",), "+=", binary("+", a, ("call", "exp", (b,)))),
+            Statement("p", ("i",), "=", binary("+", read("p", var("i")), num(1))),
+        ),
+        returns=("p", "o"),
+        options={"mapping": {"rows": 3}},
+    )
+    small = shrink(case, Verdict("wrong"), Judge())
+    assert small.text == "def f(float(N) b) -> (p) {\n  p(i) += b(i)\n}\n"
+    assert small.options == {}
+    assert small.sizes == {"N": 1}

@@ -1,0 +1,93 @@
+"""What the authors of the programs in errors/ meant, by the name of the program: an expression of
+numpy over its inputs and sizes, a tuple where it returns several tensors.
+
+Only those programs stand here whose message offers a repair that leads to a text that runs.
+"""
+
+from __future__ import annotations
+
+MEANT = {
+    "check_annotation_bool_literal": "np.zeros(N, bool)",
+    "check_annotation_bool_sum": "(A > 0).any()",
+    "check_annotation_int_from_bool": "A > 0",
+    "check_annotation_narrower": "A + 1",
+    "check_annotation_size": "np.arange(N)",
+    "check_binding_index": "np.where(np.arange(4) == 3, A[:4], 0)",
+    "check_binding_not_fresh": "A * 3",
+    "check_call_element_argument": "A[0]",
+    "check_call_in_expression": "2 * A",
+    "check_call_in_expression_misspelt": "2 * a",
+    "check_call_number_argument": "A * 3",
+    "check_call_of_misspelt_def": "a",
+    "check_call_size_argument": "A * N",
+    "check_call_unknown": "(A, A)",
+    "check_call_unknown_argument": "input",
+    "check_concat_in_expression": "np.concatenate([A, A])",
+    "check_dimension_of_size": "A / N",
+    "check_literal_half": "A.astype(float) * 70000",
+    "check_literal_int64": "np.full(N, 2.0**63)",
+    "check_literal_joined": "200 + A.astype(int)",
+    "check_literal_negative": "A.astype(int) * -1",
+    "check_literal_too_large": "A.astype(int) + 300",
+    "check_misspelt_function": "np.tanh(A)",
+    "check_misspelt_tensor": "weight @ x",
+    "check_output_undefined": "A",
+    "check_pad_arity": "np.append(A[1:], 0)",
+    "check_python_inf": "np.where(np.arange(N) > 0, a, -np.inf)",
+    "check_python_not_called": "np.where(np.arange(N) > 0, 0, a)",
+    "check_python_true": "a > 0",
+    "check_reduction_misspelt_scalar": "alpha * A",
+    "check_reduction_without_operator": "np.correlate(I, K)",
+    "check_size_is_called": "A / N",
+    "check_size_misspelt_near": "a.mean(1)",
+    "check_subscript_bool": "A[(x > 0).astype(int)]",
+    "check_subscript_float": "A[(x * 2).astype(int)]",
+    "check_subscript_float_literal": "A[[0, 0, 1]]",
+    "check_tensor_without_subscripts": "A * 2",
+    "check_unknown_function": "np.maximum(A, 0)",
+    "check_where_float": "A[: N // 2].sum()",
+    "check_where_misspelt_size": "A.sum()",
+    "check_where_twice": "A[1]",
+    "parse_arrow_character": "A",
+    "parse_brackets": "A @ B",
+    "parse_brackets_target": "A",
+    "parse_c_comment": "A",
+    "parse_closed_range": "A.max(keepdims=True)",
+    "parse_comparison_for_assignment": "A",
+    "parse_dimension_space": "A / N",
+    "parse_divide_equals": "1 / np.prod(A + 1)",
+    "parse_extra_brace": "A",
+    "parse_foreign_type": "np.trunc(A)",
+    "parse_index_expression": "np.append(0, A)",
+    "parse_minus_equals": "-(A * 2).sum()",
+    "parse_missing_operator": "2 * A",
+    "parse_old_range": "input[..., : H // 2 * 2, : W // 2 * 2]"
+    ".reshape(B, C, H // 2, 2, W // 2, 2).max((3, 5))",
+    "parse_power": "0.5 * (A**2).sum()",
+    "parse_python_and": "[a[i] if i > 0 and (i < 3 or a[i] > 2) else 0 for i in range(N)]",
+    "parse_python_if": "[a[i] if i > 0 else 0 for i in range(N)]",
+    "parse_python_if_in_call": "[max(a[i] if i > 0 and not i == 3 else 0, 1) * 2 "
+    "for i in range(N)]",
+    "parse_python_not": "[a[i] if not i > 0 else 0 for i in range(N)]",
+    "parse_python_or_in_choice": "[(a[i] > 1 or a[i] < 0) if i > 0 else i < 3 for i in range(N)]",
+    "parse_range_without_end": "[A[i : i + 3].sum() for i in range(N - 2)]",
+    "parse_reduction_mark_first": "a.sum()",
+    "parse_reduction_space": "a",
+    "parse_reduction_space_after_mark": "a.max()",
+    "parse_return_parentheses": "(A, A)",
+    "parse_semicolon": "A",
+    "parse_single_ampersand": "(A > 0) & (A < 1)",
+    "parse_two_wheres": "np.convolve(A, [1, 2, 1], 'valid')",
+    "parse_two_wheres_one_variable": "[a[i] if i >= 1 else 0 for i in range(4)]",
+    "parse_unknown_character": "A * 2",
+    "parse_unknown_type": "A",
+    "parse_where_comparison": "[A[i : i + 3].sum() for i in range(N - 2)]",
+    "range_in_place_transpose": "b.T",
+}
+
+GIVEN = {
+    "check_subscript_float": {"x": (0.5, 2.25, 0, 1.75)},
+    "parse_python_or_in_choice": {"a": (0.5, 0.5, 2, -1, 1, 0)},
+}
+"""Inputs for which a wrong repair would be seen, or which the program asks for, where the general
+ones are not such."""

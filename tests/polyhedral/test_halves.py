@@ -1,0 +1,113 @@
+"""Sums of halves are rounded once, at the end of the reduction, under every strategy (Y8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tc.kernel.evaluate import evaluate
+from tc.kernel.ir import Failure
+from tc.options import FUSIONS, MappingOptions, Options, ScheduleOptions
+from tc.polyhedral.halves import keep_sums
+from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.semantics.bound import error_bound
+from tc.semantics.interpreter import interpret
+from tests.support.bounds import assert_within
+from tests.support.interpreting import shaped_with
+from tests.support.rewrites import assert_consistent, assert_same_results
+
+RNG = np.random.default_rng(0)
+
+
+def halves(*shape: int) -> Any:
+    return (1 + RNG.random(shape)).astype("f2")
+
+
+PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "convolution": (
+        "def f(half(1,A,B,C) a, half(F,A,C,C) b) -> (o)"
+        " { o(n,f,j) +=! a(n,0,2*i+3*x,j+y) * b(f,c,x,y) }",
+        {"a": halves(1, 1, 13, 1), "b": np.full((2, 1, 1, 1), 3, "f2")},
+    ),
+    "sums of one tensor twice": (
+        "def f(half(N,M) a) -> (o, p) { o(i) +=! a(i,j)  p(j) +=! a(i,j) * o(i) }",
+        {"a": halves(5, 20)},
+    ),
+    "continued": (
+        "def f(half(N,M) a) -> (o) { o(i) = a(i,0)  o(i) += a(i,j) * a(i,k) }",
+        {"a": halves(3, 9)},
+    ),
+    "a product": (
+        "def f(half(N,M) a) -> (o) { o(j) *=! a(i,j) where j in 1:5 }",
+        {"a": halves(9, 5)},
+    ),
+    "to a scalar": ("def f(half(N,M) a) -> (s) { s +=! a(i,j) }", {"a": halves(4, 19)}),
+}
+MAPPINGS = (MappingOptions(), MappingOptions(vector_bits=0, unroll=1, parallel=False))
+
+
+def lowered(text: str, inputs: Any, options: Options, initial: Any = frozenset()) -> Lowering:
+    shaped, _ = shaped_with(text, inputs)
+    return trace_lowering(shaped, {}, initial=initial, check=True, options=options)
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # what isl skews is left to "max"
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_rule_Y8_every_strategy(name: str, fusion: str) -> None:
+    text, inputs = PROGRAMS[name]
+    shaped, arrays = shaped_with(text, inputs)
+    want, limit = interpret(shaped, arrays, {}), error_bound(shaped, arrays, {})
+    for rewrite, mapping in ((True, MAPPINGS[0]), (False, MAPPINGS[1])):
+        schedule = ScheduleOptions(fusion=fusion, rewrite=rewrite)
+        kernel = lowered(text, inputs, Options(schedule=schedule, mapping=mapping)).kernel
+        buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers}
+        for n, array in arrays.items():
+            buffers[n][...] = np.reshape(array, buffers[n].shape)
+        assert evaluate(kernel, buffers) is None
+        for n, expected in want.items():
+            assert_within(buffers[n].reshape(expected.shape), expected, limit[n])
+
+
+def test_the_strategy_that_rounded_each_term_keeps_a_sum() -> None:
+    text, inputs = PROGRAMS["convolution"]
+    options = Options(schedule=ScheduleOptions(fusion="isl"), mapping=MappingOptions(unroll=1))
+    found = lowered(text, inputs, options).shaped
+    assert any(t.startswith("o.s") for t in found.program.temporaries)
+    plain = lowered(text, inputs, Options()).shaped
+    assert not any(t.startswith("o.s") for t in plain.program.temporaries)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sums_kept_apart(name: str) -> None:
+    text, inputs = PROGRAMS[name]
+    shaped, arrays = shaped_with(text, inputs)
+    reductions = [s.name for s in shaped.program.statements if s.reduction]
+    found = keep_sums(shaped, reductions)
+    assert_consistent(found)
+    assert len(found.statements) == len(shaped.statements) + len(reductions)
+    assert_same_results(shaped, found, arrays)
+
+
+def test_the_callers_values_are_continued() -> None:
+    text, inputs = "def f(half(N,M) a) -> (o) { o(i) += a(i,j) }", {"a": halves(3, 50)}
+    shaped, arrays = shaped_with(text, inputs)
+    found = keep_sums(shaped, ["S0"])
+    assert [s.text for s in found.program.statements] == ["o.s0(i) +=! a(i, j)", "o(i) += o.s0(i)"]
+    assert_same_results(shaped, found, arrays, {"o": np.full(3, 0.1, "f2")})
+
+
+def test_checks_keep_their_statement() -> None:
+    text = "def f(half(N) a, int(M) g) -> (o) { o +=! a(g(j)) }"
+    inputs = {"a": halves(4), "g": np.array([0, 1, 3, 2], np.int32)}
+    shaped, arrays = shaped_with(text, inputs)
+    found = keep_sums(shaped, ["S0"])
+    assert [s.name for s in found.program.statements] == ["S0", "S0.rounded"]
+    assert found.statements[0].checked == shaped.statements[0].checked
+    assert_same_results(shaped, found, arrays)
+    kernel = lowered(text, inputs, Options()).kernel
+    buffers = {b.name: np.zeros(b.shape, b.dtype.numpy) for b in kernel.buffers} | arrays
+    buffers["g"] = np.array([0, 4, 3, 2], np.int32)
+    assert isinstance(evaluate(kernel, buffers), Failure)

@@ -1,0 +1,32 @@
+"""Generated programs, with arrays, options and processors of their own, against the interpreter
+(R5) and the model of the language: a share of what `make fuzz` runs for longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.campaign import Campaign
+
+SEED = 2026
+PROGRAMS = 300
+BATCH = 25
+
+
+@pytest.fixture(scope="module")
+def campaign() -> Iterator[Campaign]:
+    campaign = Campaign(seed=SEED, shrinks=False)
+    yield campaign
+    campaign.close()
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
+def test_programs(first: int, campaign: Campaign, tmp_path: Path) -> None:
+    """What fails is written as a file: move it to `tests/programs/found` once it is mended."""
+    campaign.found = tmp_path
+    before = dict(campaign.failures)
+    campaign.run(range(first, first + BATCH))
+    new = {k: v for k, v in campaign.failures.items() if before.get(k) != v}
+    assert not new, f"{campaign.summary()}\n{tmp_path}"

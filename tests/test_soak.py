@@ -1,0 +1,77 @@
+"""A short piece of `make soak`: no wrong number, no death and no hang; memory is for longer ones.
+
+That the soak notices such at all is tested with workers that are made to fail.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+if not (hasattr(os, "fork") and sys.platform == "linux"):
+    pytest.skip("forks, and counts what /proc lists", allow_module_level=True)
+
+import numpy as np
+
+from tests.soak.campaign import Campaign
+from tests.soak.programs import FORMS, Subject, WrongResult, form_of
+
+
+def campaign(folder: Path, **about: int) -> Campaign:
+    made = Campaign(folder / "kernels", seed="CI", **{"workers": 2, "actions": 4, **about})
+    made.run(starts=made.workers)
+    return made
+
+
+def test_a_short_soak(tmp_path: Path) -> None:
+    soak = campaign(tmp_path)
+    assert [finding for finding in soak.findings if finding[0] != "grew"] == []
+    assert soak.counts["end"] == 8 or soak.counts["killed"] == 1, soak.summary()
+    assert soak.counts["call"] > 8, soak.summary()
+
+
+@pytest.mark.parametrize("kind", range(len(FORMS)))
+def test_a_wrong_number_is_noticed(kind: int) -> None:
+    form, k, m = form_of(kind)
+
+    def wrong(*inputs: np.ndarray) -> object:
+        results = form.expected(k, m, inputs)
+        last = np.array(results[-1])
+        last.reshape(-1)[-1] += 1
+        return (*results[:-1], last) if len(results) > 1 else last
+
+    with pytest.raises(WrongResult):
+        Subject(kind, "none", wrong).call(random.Random(0))
+
+
+FAILS = """
+import os
+from tests.soak import worker
+def run(self):
+    BODY
+worker.Worker.run = run
+worker.main("x", 1, 100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "text"),
+    [
+        ("os.kill(os.getpid(), 11)", "died", "status -11"),
+        ("os._exit(0)", "died", "status 0"),
+        ("1 // 0", "raised", "ZeroDivisionError"),
+        ("worker.time.sleep(100)", "hung", "no record for 3 s"),
+        ("worker.end_after(1), worker.time.sleep(100)", "died", "status -14"),
+        ("worker.finish(os.spawnlp(os.P_NOWAIT, 'false', 'false'))", "raised", "with status 1"),
+    ],
+)
+def test_how_a_worker_ends_is_noticed(tmp_path: Path, body: str, kind: str, text: str) -> None:
+    soak = Campaign(tmp_path, seed="CI", workers=1, actions=1)
+    soak.patience = 3 if kind == "hung" else soak.patience
+    soak.command = [sys.executable, "-c", FAILS.replace("BODY", body)]
+    soak.run(starts=1)
+    assert any(found == kind and text in told for found, told in soak.findings), soak.summary()
