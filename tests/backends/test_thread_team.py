@@ -137,6 +137,19 @@ def check_many(parts):
     work.check(launches)
     finished.append(launches)
 
+def threads():
+    return set(map(int, os.listdir("/proc/self/task")))
+
+others = threads() - {os.getpid()}  # of numpy's library
+
+def workers():
+    '''Threads of the team, once the thread that has started them is gone.'''
+    end = time.monotonic() + 60
+    while len(found := threads() - others - {os.getpid()}) != team.code.memory.workers:
+        assert time.monotonic() < end, (found, team.code.memory.workers)
+        time.sleep(0.001)
+    return found
+
 stopped, finished = threading.Event(), []
 """
 
@@ -406,12 +419,10 @@ def test_signals_go_to_python() -> None:
         """
 import signal
 from pathlib import Path
-before = set(os.listdir("/proc/self/task"))
 check_launches(10)
-workers = set(os.listdir("/proc/self/task")) - before
-assert len(workers) == 3
+assert len(workers()) == 3
 while team.code.memory.asleep < 3: time.sleep(0.01)
-for worker in workers:
+for worker in workers():
     lines = Path(f"/proc/self/task/{worker}/status").read_text().splitlines()
     blocked = int(next(line for line in lines if line.startswith("SigBlk")).split()[1], 16)
     assert blocked >> (signal.SIGINT - 1) & 1
@@ -423,14 +434,9 @@ assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 
 
 CONFINED = """
-def threads():
-    return set(map(int, os.listdir("/proc/self/task")))
-
-others = threads() - {os.getpid()}  # of numpy's library
-
 def confined():
     '''Which processors the threads of the team, and that which launches, may use.'''
-    return {thread: os.sched_getaffinity(thread) for thread in threads() - others}
+    return {thread: os.sched_getaffinity(thread) for thread in workers() | {os.getpid()}}
 
 everywhere = os.sched_getaffinity(0)
 if len(everywhere) < 2:
