@@ -1,103 +1,55 @@
-"""Generated programs: every backend and the evaluated kernel agree with the interpreter (R5)."""
+"""Generated programs, each on every backend and on the machine that checks kernels, against the
+interpreter (R5). What the interpreter refuses, all refuse by the same rule."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-import tc
-from tc.kernel.evaluate import evaluate
-from tests.support.bounds import assert_within
-from tests.support.pipeline import as_arrays, as_buffers, checked, lowered, shaped
-from tests.support.program_strategies import Generated, programs
+from tests.fuzz.execute import Arrays, Expected, compare, expectation, run_of
+from tests.fuzz.model import Case
+from tests.fuzz.strategies import cases, disturbed_cases, exact_chains
 
-pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
-
-Outcome = tuple[Any, ...] | type[tc.TCError]
-QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+QUIET = list(HealthCheck)
+MOST_INSTANCES = 1500  # `evaluate` runs one instance after another
 
 
-def outcome(run: Callable[[], Any]) -> Outcome:
-    """The results as a tuple, or the class of the TCError; any other exception fails the test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tc.TCWarning)
-        try:
-            result = run()
-        except tc.TCError as error:
-            return type(error)
-    return tuple(result) if isinstance(result, tuple) else (result,)
-
-
-def run_kernel(case: Generated) -> tuple[Any, ...]:
-    program = checked(case.text)
-    arrays: dict[str, Any] = {
-        n: np.array(a, order="C") for n, a in as_arrays(program, case.inputs).items()
-    }
-    shape = shaped(program, arrays)
-    for name in program.outputs:
-        arrays[name] = np.empty(shape.shapes[name], program.tensors[name].dtype.numpy)
-    kernel = lowered(shape)
-    failure = evaluate(kernel, as_buffers(kernel, arrays))
-    if failure is not None:
-        raise tc.AccessError("the kernel recorded a failure")
-    return tuple(arrays[name] for name in program.outputs)
-
-
-def strided(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values in layouts that are not row-major, negative strides among them."""
-    return {
-        name: np.asfortranarray(a)[..., ::-1].copy(order="F")[..., ::-1] if np.ndim(a) else a
-        for name, a in inputs.items()
-    }
-
-
-def compare(case: Generated, expected: Outcome, actual: Outcome) -> None:
-    if isinstance(expected, type) or isinstance(actual, type):
-        assert expected == actual
-        return
-    bounds = outcome(lambda: tc.error_bound(case.text, case.inputs))
-    assert not isinstance(bounds, type)
-    for want, got, bound in zip(expected, actual, bounds, strict=True):
-        assert_within(got, want, bound)
-
-
-def run_differential(case: Generated, backends: tuple[str, ...]) -> None:
-    expected = outcome(lambda: tc.interpret(case.text, case.inputs))
-    if isinstance(expected, type) and not issubclass(expected, tc.AccessError):
-        event(f"rejected: {expected.__name__}")
-        for backend in backends:
-            assert outcome(lambda b=backend: tc.compile(case.text, backend=b)(**case.inputs)) == (
-                expected
-            )
-        return
-    event("failed at run time" if isinstance(expected, type) else "ran")
-    compare(case, expected, outcome(lambda: run_kernel(case)))
-    compare(case, expected, outcome(lambda: tc.interpret(case.text, strided(case.inputs))))
+def check(case: Case, backends: Sequence[str], *, exactly: bool = False) -> None:
+    run = run_of(case)
+    given = Arrays(run)
+    expected = expectation(run, given)
+    if isinstance(expected, Expected) and exactly:
+        zero = {name: np.zeros_like(bound) for name, bound in expected.bounds.items()}
+        expected = replace(expected, bounds=zero)
+    event("ran" if isinstance(expected, Expected) else f"refused: {expected.rule}")
     for backend in backends:
-        compiled = tc.compile(case.text, backend=backend)
-        compare(case, expected, outcome(lambda f=compiled: f(**case.inputs)))
-        compare(case, expected, outcome(lambda f=compiled: f(**strided(case.inputs))))
+        how = {"options": {}, "device": {}} if backend == "interpret" else {}
+        verdict = compare(replace(run, backend=backend, **how), given, expected)
+        assert not verdict.failed, f"{backend}: {verdict}\n{case.text}\n{run}"
 
 
-@settings(suppress_health_check=QUIET)
-@given(programs())
-def test_kernel_and_numba(case: Generated) -> None:
-    run_differential(case, ("numba",))
+@settings(suppress_health_check=QUIET, max_examples=20)
+@given(cases(MOST_INSTANCES))
+def test_backends_agree(case: Case) -> None:
+    """The interpreter itself on arrays in other layouts is one of them."""
+    check(case, ("interpret", "evaluate", "numba", "c"))
 
 
-@settings(suppress_health_check=QUIET)
-@given(programs())
-def test_c(case: Generated) -> None:
-    run_differential(case, ("c",))
+@settings(suppress_health_check=QUIET, max_examples=40)
+@given(disturbed_cases(MOST_INSTANCES))
+def test_disturbed_programs(case: Case) -> None:
+    check(case, ("evaluate", "numba"))
 
 
-@pytest.mark.slow
-@settings(suppress_health_check=QUIET, max_examples=3000)
-@given(programs())
-def test_all_backends_for_long(case: Generated) -> None:
-    run_differential(case, ("numba", "c"))
+@pytest.mark.parametrize(("backend", "examples"), [("numba", 40), ("c", 8)])
+def test_exact_chains(backend: str, examples: int) -> None:
+    @settings(suppress_health_check=QUIET, max_examples=examples)
+    @given(exact_chains())
+    def run(case: Case) -> None:
+        check(case, (backend,), exactly=True)
+
+    run()

@@ -48,6 +48,8 @@ def fill(kind: str, shape: Sequence[int], dtype: str, rng: np.random.Generator) 
 def _floats(word: str, number: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
     if word == "magnitude":
         return (1 + rng.random(shape)) * 10.0 ** int(number)
+    if word == "thousands":  # as large as halves hold exactly
+        return rng.integers(-2047, 2048, shape).astype(np.float64)
     if word in ("integers", "wide"):
         return rng.integers(-4, 7, shape).astype(np.float64)
     if word in ("positive", "nonzero"):

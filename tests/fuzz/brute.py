@@ -147,7 +147,7 @@ def _is_float(e: Expr, floats: set[str], target: str) -> bool:
     if e[0] == "read":
         return e[1] in floats
     if e[0] == "num":
-        return "." in e[1]
+        return "." in e[1] or ("e" in e[1] and "x" not in e[1])
     if e[0] == "call" and e[1] not in ("min", "max", "abs"):
         return True
     if e[0] == "bin" and e[1] in (*COMPARISONS, "&&", "||"):
@@ -202,6 +202,8 @@ class Reader:
                 return float(text) if "." in text or "e" in text else int(text, 0)
             case ("var" | "size", name):
                 return at[name]
+            case ("let", _, value):
+                return self.value(value, at)
             case ("read", name, subscripts):
                 place = tuple(int(self.value(s, at)) for s in subscripts)
                 tensor = self.held[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.support.bounds import is_within
 Array = np.ndarray[Any, Any]
 RUN_TIME = ("G7", "Y4")  # of two failures in one program either may come first
 LITERAL = "the model"
+POISONS = (0xFF, 0x7F, 0x80)  # NaN; and of other numbers, the largest and the least
 WIDE: Mapping[str, Any] = {
     "vector_bits": 512, "unit_bits": 0, "fma": True, "exponents": True,
     "l1": 1 << 15, "l2": 1 << 20, "l3": 1 << 23,
@@ -190,7 +191,7 @@ def compare(run: Run, given: Arrays, expected: Expected | Refusal) -> Verdict:
     spaces = expected.spaces if isinstance(expected, Expected) else None
     targets = given.outputs(spaces) if spaces else {}
     try:
-        with quiet(), on_device(WIDE if run.compile_for else run.device, run.backend):
+        with quiet(), _on_device_of(run):
             if run.compile_for:
                 options = options_of(run, tc)
                 tc.compile(run.text, options=options).prepare(**views)
@@ -313,26 +314,27 @@ def quiet() -> Iterator[None]:
             yield
 
 
+def _on_device_of(run: Run) -> AbstractContextManager[None]:
+    poison = POISONS[run.seed % len(POISONS)]
+    return on_device(WIDE if run.compile_for else run.device, run.backend, poison)
+
+
 @contextmanager
-def on_device(fields: Mapping[str, Any], backend: str) -> Iterator[None]:
+def on_device(fields: Mapping[str, Any], backend: str, poison: int) -> Iterator[None]:
     """For the time being, tc takes this machine for another one (with no instructions that it has
-    not), and what tc allocates lies between forbidden pages."""
-    from tc import device, specialisation
-    from tc.backends import numba_cpu
+    not), and what tc allocates lies between forbidden pages, full of a byte."""
+    from tc import device
+    from tests.support.poison import poisoned
 
     def empty(shape: tuple[int, ...], dtype: Any, alignment: int = 1) -> Array:
         return arrays.guarded(shape, dtype, "ends", max(alignment, np.dtype(dtype).itemsize))
 
-    kept = specialisation.empty, numba_cpu.empty
-    specialisation.empty = numba_cpu.empty = empty  # type: ignore[assignment]
-    try:
+    with poisoned(poison, empty):
         if fields and backend != "evaluate":
             with _patched(device, fields):
                 yield
         else:
             yield
-    finally:
-        specialisation.empty, numba_cpu.empty = kept
 
 
 @contextmanager

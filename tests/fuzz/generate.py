@@ -37,6 +37,12 @@ def _case(rng: random.Random, backends: tuple[str, ...]) -> Case | None:
         maker(body)
         if body.instances > MOST_INSTANCES or body.refused != "":
             break
+    return assembled(rng, body, backends)
+
+
+def assembled(rng: random.Random, body: Body, backends: tuple[str, ...]) -> Case | None:
+    """The case of some statements, if there are as many as there may be; all else is drawn."""
+    scope = body.scope
     if not body.statements or len(body.statements) > 9:
         return None
     defined = body.defined

@@ -4,6 +4,7 @@ Nothing here comes from `tc`: an expression is a tuple whose first item says wha
 
     ("num", "2.5")  ("var", "i")  ("size", "N")  ("read", "a", subscripts)  ("bin", "+", x, y)
     ("un", "-", x)  ("call", "exp", arguments)  ("if", c, x, y)  ("cast", "half", x)  ("pad", x, v)
+    ("let", "x1", x) stands for its value, and is bound to the name in the statement's `where`
 """
 
 from __future__ import annotations
@@ -120,14 +121,17 @@ def statement_text(statement: Statement) -> str:
     if statement.rhs[0] == "concat":
         return f"{statement.target} = concat({', '.join(statement.rhs[1])})"
     left = statement.target + (f"({','.join(statement.indices)})" if statement.indices else "")
-    where = ", ".join(f"{v} in {text_of(a)}:{text_of(b)}" for v, a, b in statement.where)
+    inner_first = reversed([*walk(statement.rhs)])
+    bound = {e[1]: e[2] for e in inner_first if e[0] == "let"}
+    clauses = [f"{v} in {text_of(a)}:{text_of(b)}" for v, a, b in statement.where]
+    where = ", ".join((*clauses, *(f"{name} = {text_of(x)}" for name, x in bound.items())))
     return f"{left} {statement.op} {text_of(statement.rhs)}" + (f" where {where}" if where else "")
 
 
 def text_of(e: Expr, inner: bool = False) -> str:
     """An expression's text; operators inside others stand in parentheses."""
     match e:
-        case ("num" | "var" | "size", text):
+        case ("num" | "var" | "size", text) | ("let", text, _):
             return str(text)
         case ("read", name, subscripts):
             return f"{name}({', '.join(map(text_of, subscripts))})" if subscripts else str(name)

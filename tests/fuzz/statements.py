@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from tests.fuzz import expressions
+from tests.fuzz.chains import add_chain
 from tests.fuzz.drafts import (
     INNER,
     OUTER,
@@ -22,6 +23,7 @@ from tests.fuzz.drafts import (
     target_of,
 )
 from tests.fuzz.model import Expr, Statement, binary, num, read, reads, var
+from tests.fuzz.rare import add_rare
 from tests.fuzz.scope import SHORT, Scope, Tensor, Variable
 
 Maker = Callable[[Body], None]
@@ -443,4 +445,6 @@ MAKERS: Mapping[Maker, int] = {
     sparse_product: 7,
     guarded: 7,
     gathering: 5,
+    add_rare: 8,
+    add_chain: 8,
 }

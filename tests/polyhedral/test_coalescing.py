@@ -15,9 +15,10 @@ from tc.polyhedral.coalescing import coalesce
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import Extent, ShapedProgram, walk
 from tc.semantics.symbolic_text import to_text
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import calls
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
-from tests.support.program_strategies import Generated, programs
 from tests.support.programs import CASES
 from tests.support.rewrites import assert_consistent, assert_same_results
 
@@ -339,8 +340,8 @@ def test_table_of_programs() -> None:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(programs())
-def test_generated_programs(case: Generated) -> None:
+@given(calls())
+def test_generated_programs(case: Call) -> None:
     try:
         original, arrays = shaped_with(case.text, case.inputs)
         interpret(original, arrays, {})

@@ -17,9 +17,10 @@ from tc.polyhedral.products import Costs
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import calls
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
-from tests.support.program_strategies import Generated, programs
 from tests.support.programs import CASES
 from tests.support.rewrites import assert_consistent, assert_same_results
 
@@ -407,8 +408,8 @@ def test_infinities_among_the_factors() -> None:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(programs())
-def test_rule_R5_generated_programs_factored(case: Generated) -> None:
+@given(calls())
+def test_rule_R5_generated_programs_factored(case: Call) -> None:
     try:
         program, arrays = shaped_with(case.text, case.inputs)
         interpret(program, arrays, {})

@@ -18,10 +18,11 @@ from tc.polyhedral.splitting import split
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import calls
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
-from tests.support.program_strategies import Generated, programs
 from tests.support.programs import CASES
 from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel
 from tests.support.sizes_of_call import shape
@@ -251,8 +252,8 @@ def test_table_of_programs() -> None:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(programs())
-def test_rule_R5_generated_programs(case: Generated) -> None:
+@given(calls())
+def test_rule_R5_generated_programs(case: Call) -> None:
     try:
         program, arrays = shaped_with(case.text, case.inputs)
         interpret(program, arrays, {})

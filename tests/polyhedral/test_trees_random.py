@@ -15,8 +15,9 @@ from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Node, Sequence, to_text
 from tc.polyhedral.scop import Scop, build_scop
 from tc.polyhedral.strategies import schedule
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import calls
 from tests.support.pipeline import as_arrays, checked, shaped
-from tests.support.program_strategies import Generated, programs
 from tests.support.scops import CHAIN, PROGRAMS, SHIFTED, Small, scop_of
 from tests.support.tree_edits import edited, sunk, tiled
 from tests.support.tree_order import faults
@@ -25,7 +26,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 FUSIONS = st.sampled_from(("max", "min", "preserve3coincident"))
 
 
-def scop_or_none(case: Generated, given_outputs: bool) -> Scop | None:
+def scop_or_none(case: Call, given_outputs: bool) -> Scop | None:
     try:
         program = checked(case.text)
         shape = shaped(program, as_arrays(program, case.inputs))
@@ -46,9 +47,9 @@ def is_exact(scop: Scop) -> bool:
 
 
 @settings(suppress_health_check=QUIET)
-@given(programs(), st.booleans(), FUSIONS, st.booleans(), st.integers(2, 4), st.data())
+@given(calls(100), st.booleans(), FUSIONS, st.booleans(), st.integers(2, 4), st.data())
 def test_generated_programs(
-    case: Generated, given_outputs: bool, fusion: str, share: bool, size: int, data: st.DataObject
+    case: Call, given_outputs: bool, fusion: str, share: bool, size: int, data: st.DataObject
 ) -> None:
     scop = scop_or_none(case, given_outputs)
     if scop is None:
@@ -129,9 +130,9 @@ def has_roles(node: Node) -> bool:
 
 @pytest.mark.slow
 @settings(max_examples=3000, deadline=None, suppress_health_check=QUIET)
-@given(programs(), st.booleans(), FUSIONS, st.data())
+@given(calls(100), st.booleans(), FUSIONS, st.data())
 def test_many_generated_programs(
-    case: Generated, given_outputs: bool, fusion: str, data: st.DataObject
+    case: Call, given_outputs: bool, fusion: str, data: st.DataObject
 ) -> None:
     scop = scop_or_none(case, given_outputs)
     if scop is not None:

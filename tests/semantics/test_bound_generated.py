@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tc.errors import AccessError, TCError
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import MEMORY_LIMIT, execute, interpret
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import calls
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
-from tests.support.program_strategies import Generated, programs
 from tests.support.programs import CASES
 from tests.support.variant import Variant
 
@@ -33,8 +34,8 @@ def check_variant(text: str, inputs: dict[str, object], entry: str | None, seed:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(programs())
-def test_rule_R5_generated_programs_in_small_blocks(case: Generated) -> None:
+@given(calls(300))
+def test_rule_R5_generated_programs_in_small_blocks(case: Call) -> None:
     """Other blocks are another order; they fail at the same instances, if at all (rule G7)."""
     try:
         shaped, arrays = shaped_with(case.text, case.inputs)
@@ -54,8 +55,8 @@ def test_rule_R5_generated_programs_in_small_blocks(case: Generated) -> None:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(programs(), st.integers(0, 10**6))
-def test_rule_R5_generated_programs(case: Generated, seed: int) -> None:
+@given(calls(), st.integers(0, 10**6))
+def test_rule_R5_generated_programs(case: Call, seed: int) -> None:
     try:
         part = check_variant(case.text, case.inputs, None, seed)
     except TCError as error:

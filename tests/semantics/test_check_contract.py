@@ -35,8 +35,9 @@ from tc.semantics.program import (
     walk,
 )
 from tc.source import Source
+from tests.fuzz import legal
+from tests.fuzz.strategies import disturbed_calls
 from tests.support import ast_strategies
-from tests.support.program_strategies import Generated, programs
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
@@ -181,8 +182,8 @@ def check_if_legal(text: str) -> None:
         assert str(failure)
 
 
-@given(programs())
-def test_generated_programs_keep_the_contract(generated: Generated) -> None:
+@given(disturbed_calls())
+def test_generated_programs_keep_the_contract(generated: legal.Call) -> None:
     check_if_legal(generated.text)
 
 

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from tc.errors import TCError
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram, walk
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import disturbed_calls
 from tests.support.pipeline import as_arrays, checked, shaped
-from tests.support.program_strategies import Generated, programs
 
 T = TypeVar("T")
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -38,8 +39,8 @@ def attempt(run: Callable[[], T]) -> T | TCError:
 
 
 @settings(suppress_health_check=QUIET)
-@given(programs())
-def test_what_is_not_checked_does_not_fail(case: Generated) -> None:
+@given(disturbed_calls())
+def test_what_is_not_checked_does_not_fail(case: Call) -> None:
     """rules G6, G7"""
     program = attempt(lambda: checked(case.text))
     assume(not isinstance(program, TCError))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,11 +21,11 @@ NAN, HUGE, LOW = 0xFF, 0x7F, 0x80
 
 
 @contextmanager
-def poisoned(byte: int) -> Iterator[None]:
+def poisoned(byte: int, allocate: Callable[..., Any] = empty) -> Iterator[None]:
     """All memory that calls allocate is full of a byte: outputs, temporaries, scratch buffers."""
 
     def full(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Any:
-        array = empty(shape, dtype, alignment)
+        array = allocate(shape, dtype, alignment)
         array.reshape(-1).view(np.uint8)[...] = byte
         return array
 
