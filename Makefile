@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 FLOORS ?= $(VENV)-floors
 # How pytest shares the tests between processes; `make test PARALLEL=` runs them in one.
-PARALLEL ?= --numprocesses 2 --dist loadfile
+PARALLEL ?= --numprocesses 2 --dist worksteal
 
 # How long `make fuzz` and `make soak` go on, and in which sequence of programs.
 MINUTES ?= 10

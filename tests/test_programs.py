@@ -11,7 +11,9 @@ import tc
 from tc.device import Device
 from tc.options import PRESETS
 from tests.support.bounds import assert_within
+from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
 from tests.support.pipeline import evaluate_kernel
+from tests.support.poison import NAN, poisoned
 from tests.support.programs import CASES, TEXTS, Case, exact
 
 ISL = tc.Options(schedule=tc.ScheduleOptions(fusion="isl", seconds=2.0))
@@ -50,6 +52,24 @@ def test_program(case: Case, backend: str) -> None:
     assert len(results) == len(expected)
     for result, value, bound in zip(results, expected, bounds, strict=True):
         assert_within(result, np.asarray(value).astype(result.dtype), bound)
+    if backend != "interpret":
+        for edge in ("ends", "begins"):
+            for found, result in zip(at_edges(compiled, case, edge), results, strict=True):
+                np.testing.assert_array_equal(found, result)
+
+
+def at_edges(compiled: tc.Compiled, case: Case, edge: str) -> list[Any]:
+    """The results where all memory ends at a page that nobody may touch, or begins after one. (A
+    touch ends the process; `test_guard_pages.py` has larger arrays, in processes of their own.)"""
+    inputs, outputs = fresh(case)
+    shapes = compiled.infer(**inputs)
+    given = {name: copy_at_edge(value, edge) for name, value in inputs.items()}
+    targets = [at_edge_or_not(info.shape, info.dtype, edge) for info in shapes.values()]
+    for target, start in zip(targets, (outputs or {}).values(), strict=False):
+        target[...] = start
+    with poisoned(NAN, allocator(edge)):
+        compiled(**given, outputs=targets)
+    return targets
 
 
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")

@@ -441,8 +441,14 @@ def memory(dtype: DType) -> dict[str, Array]:
     }
 
 
-@pytest.mark.parametrize("layout", ["rows", "columns", "reversed", "repeated"])
-@pytest.mark.parametrize("dtype", STORED, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        *((dtype, "rows") for dtype in STORED),
+        *itertools.product((FLOAT16, FLOAT32), ("columns", "reversed", "repeated")),
+    ],
+    ids=str,
+)
 def test_loads(dtype: DType, layout: str) -> None:
     given = memory(dtype)
     a = given["a"]

@@ -50,17 +50,19 @@ def is_buffered(lowering: Lowering) -> bool:
     return any(b.name == "O_lines" for b in lowering.kernel.buffers)
 
 
-@pytest.mark.parametrize("dtype", CTYPES)
+OF_EACH_SIZE = ("uint8", "float16", "float32", "float64")
+
+
 @pytest.mark.parametrize(
-    ("name", "shape"),
+    ("name", "shape", "dtype"),
     [
-        ("rows", (37, 301)),
-        ("rows", (1100, 19)),
-        ("last", (3, 21, 133)),
-        ("last", (2, 530, 5)),
-        ("around", (7, 41, 37)),
-        ("reversed", (530, 3, 21)),
-        ("reversed", (1030, 5, 3)),
+        *(("rows", (37, 301), dtype) for dtype in CTYPES),
+        *(("rows", (1100, 19), dtype) for dtype in OF_EACH_SIZE),
+        *(("last", (3, 21, 133), dtype) for dtype in OF_EACH_SIZE),
+        *(("last", (2, 530, 5), dtype) for dtype in OF_EACH_SIZE),
+        *(("around", (7, 41, 37), dtype) for dtype in OF_EACH_SIZE),
+        *(("reversed", (530, 3, 21), dtype) for dtype in OF_EACH_SIZE),
+        *(("reversed", (1030, 5, 3), dtype) for dtype in OF_EACH_SIZE),
     ],
 )
 def test_what_they_compute(name: str, shape: tuple[int, ...], dtype: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,3 +41,34 @@ def protect(start: int, size: int, rights: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), rights) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
+
+
+# --- arrays for calls; `edge` is "ends", "begins", or None for ordinary memory --------------------
+
+
+def at_edge_or_not(
+    shape: tuple[int, ...], dtype: np.dtype[Any], edge: str | None, alignment: int = 1
+) -> Array:
+    """Zeros."""
+    if edge is None:
+        return np.zeros(shape, dtype)
+    return at_edge(shape, dtype, before=edge == "begins", alignment=alignment)
+
+
+def copy_at_edge(value: Any, edge: str | None, order: Any = "C") -> Any:
+    """A copy of an array, and any other value as it is."""
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return value
+    flat = at_edge_or_not((value.size,), value.dtype, edge)
+    flat[...] = value.ravel(order)
+    return flat.reshape(value.shape, order=order)
+
+
+def allocator(edge: str | None) -> Callable[..., Array]:
+    """In the place of `tc.arrays.empty` (see `tests.support.poison`). What tc keeps for later calls
+    stays where the first call put it."""
+
+    def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
+        return at_edge_or_not(shape, dtype, edge, max(alignment, dtype.itemsize))
+
+    return empty
