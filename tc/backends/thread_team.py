@@ -160,7 +160,13 @@ def new_team() -> Team | None:
 
 def _compile() -> _Code:
     """The team's code and memory, which stay for ever: its threads use them to the very end."""
-    numbers = {"SLOTS": SLOTS, "BYTES": PROCESSORS // 8, "BITS": PROCESSORS, "PATIENCE": PATIENCE}
+    numbers = {
+        "SLOTS": SLOTS,
+        "BYTES": PROCESSORS // 8,
+        "WORDS": PROCESSORS // 64,
+        "BITS": PROCESSORS,
+        "PATIENCE": PATIENCE,
+    }
     text = CODE
     for name, number in numbers.items():
         text = text.replace(name, str(number))

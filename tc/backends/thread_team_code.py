@@ -1,4 +1,4 @@
-"""The code of `thread_team` in LLVM's language. SLOTS, BYTES, BITS and PATIENCE are numbers,
+"""The code of `thread_team` in LLVM's language. SLOTS, BYTES, WORDS, BITS and PATIENCE are numbers,
 SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no team."""
 
 CODE = """
@@ -8,7 +8,7 @@ CODE = """
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
 ; slots | asleep, signal | patience, workers, whether they have been started, the process, the
 ; processors that it might use when they were, a bit each
-%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [BYTES x i8] }
+%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [WORDS x i64] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @team = global %team zeroinitializer, align 128
 
@@ -16,7 +16,9 @@ declare i64 @llvm.readcyclecounter()
 declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-declare iBITS @llvm.ctpop.iBITS(iBITS)
+declare i64 @llvm.ctpop.i64(i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define internal void @futex(ptr %word, i64 %operation, i32 %number, ptr %time) {
   %value = zext i32 %number to i64
@@ -74,7 +76,7 @@ define internal i32 @processor() {
 
 ; the processors that a thread may use, a bit each: 0 is this one, a process stands for its first
 define internal i1 @allowed(i64 %thread, ptr %processors) {
-  store [BYTES x i8] zeroinitializer, ptr %processors
+  call void @llvm.memset.p0.i64(ptr %processors, i8 0, i64 BYTES, i1 false)
   %function = inttoptr i64 SYSCALL to ptr
   %status = call i64 (i64, ...) %function(i64 204, i64 %thread, i64 BYTES, ptr %processors)
   %known = icmp sgt i64 %status, 0
@@ -88,23 +90,59 @@ define internal i1 @confine(ptr %processors) {
   ret i1 %done
 }
 
+; how many processors there are in a set
+define internal i64 @number(ptr %processors) {
+start:
+  br label %next
+next:
+  %at = phi i64 [ 0, %start ], [ %after, %next ]
+  %sum = phi i64 [ 0, %start ], [ %more, %next ]
+  %word_at = getelementptr i64, ptr %processors, i64 %at
+  %word = load i64, ptr %word_at, align 8
+  %bits = call i64 @llvm.ctpop.i64(i64 %word)
+  %more = add i64 %sum, %bits
+  %after = add i64 %at, 1
+  %last = icmp eq i64 %after, WORDS
+  br i1 %last, label %end, label %next
+end:
+  ret i64 %more
+}
+
+; whether two sets of processors are the same
+define internal i1 @same(ptr %one, ptr %other) {
+start:
+  br label %next
+next:
+  %at = phi i64 [ 0, %start ], [ %after, %next ]
+  %differ = phi i64 [ 0, %start ], [ %more, %next ]
+  %one_at = getelementptr i64, ptr %one, i64 %at
+  %other_at = getelementptr i64, ptr %other, i64 %at
+  %left = load i64, ptr %one_at, align 8
+  %right = load i64, ptr %other_at, align 8
+  %bits = xor i64 %left, %right
+  %more = or i64 %differ, %bits
+  %after = add i64 %at, 1
+  %last = icmp eq i64 %after, WORDS
+  br i1 %last, label %end, label %next
+end:
+  %equal = icmp eq i64 %more, 0
+  ret i1 %equal
+}
+
 ; goes along where the process has been confined to other processors than were known
 define internal void @follow(ptr %known) {
 start:
-  %now = alloca [BYTES x i8]
+  %now = alloca [WORDS x i64]
   %process = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 7)
   %told = call i1 @allowed(i64 %process, ptr %now)
   br i1 %told, label %compare, label %end
 compare:
-  %old = load iBITS, ptr %known, align 1
-  %new = load iBITS, ptr %now, align 1
-  %same = icmp eq iBITS %old, %new
+  %same = call i1 @same(ptr %known, ptr %now)
   br i1 %same, label %end, label %move
 move:
-  store iBITS %new, ptr %known, align 1
+  call void @llvm.memcpy.p0.p0.i64(ptr %known, ptr %now, i64 BYTES, i1 false)
   %moved = call i1 @confine(ptr %now)
-  %count = call iBITS @llvm.ctpop.iBITS(iBITS %new)
-  %processors = trunc iBITS %count to i64
+  %processors = call i64 @number(ptr %now)
   %workers = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 5)
   %enough = icmp ugt i64 %processors, %workers
   %patience = select i1 %enough, i64 PATIENCE, i64 0
@@ -118,16 +156,15 @@ end:
 ; has been confined meanwhile
 define internal i1 @avoid(i32 %processor) {
 start:
-  %all = alloca [BYTES x i8]
-  %others = alloca [BYTES x i8]
-  %seen = alloca [BYTES x i8]
+  %all = alloca [WORDS x i64]
+  %others = alloca [WORDS x i64]
+  %seen = alloca [WORDS x i64]
   %inside = icmp ult i32 %processor, BITS
   %known = call i1 @allowed(i64 0, ptr %all)
   %possible = and i1 %inside, %known
   br i1 %possible, label %mask, label %end
 mask:
-  %allowed = load [BYTES x i8], ptr %all
-  store [BYTES x i8] %allowed, ptr %others
+  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %all, i64 BYTES, i1 false)
   %index = lshr i32 %processor, 3
   %byte_at = getelementptr i8, ptr %others, i32 %index
   %byte = load i8, ptr %byte_at
@@ -141,9 +178,7 @@ mask:
   br i1 %moved, label %check, label %end
 check:
   %again = call i1 @allowed(i64 0, ptr %seen)
-  %wanted = load iBITS, ptr %others, align 1
-  %found = load iBITS, ptr %seen, align 1
-  %mine = icmp eq iBITS %wanted, %found
+  %mine = call i1 @same(ptr %others, ptr %seen)
   br i1 %mine, label %restore, label %end
 restore:
   %restored = call i1 @confine(ptr %all)
@@ -211,9 +246,9 @@ start:
   %asleep = getelementptr %team, ptr @team, i64 0, i32 1
   %signal = getelementptr %team, ptr @team, i64 0, i32 2
   %processor_at = getelementptr %team, ptr @team, i64 0, i32 0, i64 0, i32 3
-  %known = alloca [BYTES x i8]
-  %before = load [BYTES x i8], ptr getelementptr (%team, ptr @team, i64 0, i32 8)
-  store [BYTES x i8] %before, ptr %known
+  %known = alloca [WORDS x i64]
+  %before = getelementptr %team, ptr @team, i64 0, i32 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %known, ptr %before, i64 BYTES, i1 false)
   br label %fresh
 fresh:
   %began = call i64 @llvm.readcyclecounter()
