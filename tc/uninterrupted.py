@@ -111,7 +111,7 @@ class _Helper(Generic[T]):
                 raise error
             finally:
                 del error
-        return self.values[0]
+        return self.values.pop()  # the helper may linger, and keeps nothing alive
 
     def lose(self) -> None:
         """In a forked child, where the helper is not."""
@@ -123,7 +123,7 @@ class _Helper(Generic[T]):
     def _start(self) -> bool:
         """Whether there is a thread that does it: there is none where the system gives none, or
         the process ends."""
-        thread = threading.Thread(target=self._run, name="tc compiles", daemon=False)
+        thread = _Thread(target=self._run, name="tc compiles", daemon=False)
         before = threading.stack_size(_STACK)
         try:
             thread.start()
@@ -151,6 +151,17 @@ class _Helper(Generic[T]):
         finally:
             self.over = True
             self.latch.release()
+
+
+class _Thread(threading.Thread):
+    def _bootstrap(self) -> None:
+        """Python's own first steps in the new thread: these, too, find nothing where `start` has
+        taken what a handler raises for a failure. The thread ends then, without a word."""
+        try:
+            super()._bootstrap()  # type: ignore[misc]  # not in the stubs
+        except KeyError as error:
+            if error.args != (self,):
+                raise
 
 
 def _inside_compiler() -> bool:

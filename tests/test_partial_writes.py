@@ -229,6 +229,6 @@ def test_statements_that_run_once_beside_a_tiled_loop() -> None:
   o +=! 1
   t(m,q) +=! d(z,r,q) where m in 0:2
   u(j,r) +=! o * g(r,y) * t(j,y) }"""
-    chosen = tc.Options(schedule=tc.ScheduleOptions(fusion="isl"))
+    chosen = tc.Options(schedule=tc.ScheduleOptions(fusion="isl", seconds=600))
     inputs = {"d": np.ones((2, 2, 2), np.float32), "g": np.ones((2, 1), np.float32)}
     assert evaluate_kernel(text, inputs, options=chosen, device=WIDE)["o"] == 1

@@ -49,7 +49,8 @@ def test_a_wrong_number_is_noticed(kind: int) -> None:
 
 
 FAILS = """
-import os
+import os, time
+time.sleep(START)
 from tests.soak import worker
 def run(self):
     BODY
@@ -64,14 +65,15 @@ worker.main("x", 1, 100)
         ("os.kill(os.getpid(), 11)", "died", "status -11"),
         ("os._exit(0)", "died", "status 0"),
         ("1 // 0", "raised", "ZeroDivisionError"),
-        ("worker.time.sleep(100)", "hung", "no record for 3 s"),
+        ("worker.time.sleep(100)", "hung", "no record for 1 s"),
         ("worker.end_after(1), worker.time.sleep(100)", "died", "status -14"),
         ("worker.finish(os.spawnlp(os.P_NOWAIT, 'false', 'false'))", "raised", "with status 1"),
     ],
 )
 def test_how_a_worker_ends_is_noticed(tmp_path: Path, body: str, kind: str, text: str) -> None:
     soak = Campaign(tmp_path, seed="CI", workers=1, actions=1)
-    soak.patience = 3 if kind == "hung" else soak.patience
-    soak.command = [sys.executable, "-c", FAILS.replace("BODY", body)]
+    soak.patience = 1 if kind == "hung" else soak.patience
+    start = "2" if kind == "hung" else "0"  # which is slow, but no hang
+    soak.command = [sys.executable, "-c", FAILS.replace("BODY", body).replace("START", start)]
     soak.run(starts=1)
     assert any(found == kind and text in told for found, told in soak.findings), soak.summary()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -19,6 +17,7 @@ import pytest
 import tc
 from tc.compiled import REMEMBERED
 from tests.api.evaluating import NEEDS_C, EvaluateBackend
+from tests.support.processes import run_python, told
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 COPY = "def copy(float(N) x) -> (y) { y(i) = x(i) }"
@@ -352,10 +351,8 @@ def test_functions_win_over_modules_of_their_name(first: str) -> None:
         "print(tc.explain('def f() -> (o) { o() = 1 }', []).total.operations); "
         "import tc.backends.registry as r; print(r.names is tc.backends.registry.names)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "0", "True"]
+    done = run_python(script)
+    assert done.stdout.split() == ["True", "0", "True"], told(done)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
@@ -367,11 +364,9 @@ f = tc.compile("def f(float(N) a) -> (o) { o(i) = 2 * a(i) }", backend="interpre
 f._building.acquire()
 pid = os.fork()
 if pid == 0:
-    signal.alarm(20)
+    signal.alarm(300)
     os._exit(int(f(np.ones(3, np.float32)).sum() != 6))
 print(os.waitpid(pid, 0)[1])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "0"
+    done = run_python(script)
+    assert done.stdout.strip() == "0", told(done)

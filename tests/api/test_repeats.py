@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 import tc
 from tc import numpy_layout, repeats
 from tc.compiled import Compiled
+from tests.support.processes import ended_well, run_python, told
 
 ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
 TWO = "def two(float(N) A) -> (S, D) { S(i) = A(i) + A(i)  D(i) = A(i) - A(i) }"
@@ -258,8 +258,10 @@ def test_other_threads_go_on_meanwhile() -> None:
     def call() -> None:
         running.set()
         try:
-            for _ in range(20):
+            for _ in range(1000):
                 function(a, a)
+                if steps > 20:
+                    break
         finally:
             running.clear()
 
@@ -281,8 +283,8 @@ def test_other_threads_go_on_meanwhile() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this platform")
 def test_in_a_forked_child() -> None:
     """Where threads are shared, the child's first call starts its own."""
-    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_python(FORKING)
+    assert ended_well(done), told(done)
 
 
 FORKING = """
@@ -419,13 +421,9 @@ def test_arrays_are_not_kept() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_functions_are_whole_until_the_process_ends(backend: str) -> None:
     """What `sys` refers to outlives the modules of tc."""
-    done = subprocess.run(
-        [sys.executable, "-c", ENDING, backend],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONMALLOC": "debug"},
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "serve", "")
+    done = run_python(ENDING, backend, environment={"PYTHONMALLOC": "debug"})
+    assert ended_well(done), told(done)
+    assert done.stdout == "serve"
 
 
 ENDING = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +17,8 @@ from tc import cache, compiled, device, stored_texts
 from tc.backends import numba_objects, object_files
 from tc.polyhedral import strategies
 from tests.api.evaluating import EvaluateBackend
+from tests.support.processes import run_python, told
 
-ROOT = Path(__file__).parent.parent.parent
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -129,17 +127,9 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def process(script: str, directory: Path, *arguments: str) -> None:
-    environment = {**os.environ, "XDG_CACHE_HOME": str(directory)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    environment = {"XDG_CACHE_HOME": str(directory)}
+    done = run_python(script, *arguments, flags=["-W", "error"], environment=environment)
+    assert done.returncode == 0, told(done)
 
 
 def test_a_warm_process_gives_the_same_bits(tmp_path: Path) -> None:

@@ -6,15 +6,12 @@ this machine lacks is skipped.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import os
 
 import pytest
 
 from tc.backends.thread_team import new_team
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.processes import run_python, told
 
 SETUP = """
 import os, sys, threading, warnings
@@ -143,20 +140,25 @@ TBB = (
 )
 
 
+END = """
+sys.stdout.flush()
+os._exit(0)  # with one processor, TBB's own end waits for ever after a fork
+"""
+
+
 def run_script(script: str, layer: str) -> str:
+    """What it prints on two threads, however many processors there are."""
     if layer == "team" and new_team() is None:
         pytest.skip("no team on this platform")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SETUP + script, layer],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_python(
+        SETUP + script + END,
+        layer,
+        flags=["-W", "error"],
+        environment={"NUMBA_NUM_THREADS": "2"},
     )
     if layer != "nonsense" and "numba has no threads here" in done.stdout + done.stderr:
         pytest.skip(f"numba has no {layer} here")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, told(done)
     return done.stdout.strip()
 
 
@@ -175,7 +177,7 @@ def test_several_python_threads_on_the_workqueue() -> None:
     )
 
 
-fork = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork here")
+fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 @fork

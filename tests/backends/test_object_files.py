@@ -5,11 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import subprocess
-import sys
 import threading
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,8 +24,8 @@ from tc.backends.object_files import (
 )
 from tc.errors import InternalError
 from tests.support.kernels import address, load, matmul, run
+from tests.support.processes import ended_well, run_python, told
 
-ROOT = Path(__file__).parent.parent.parent
 ADD = "define i64 @add(i64 %x) { %y = add i64 %x, 7 ret i64 %y }"
 EXP = "declare double @exp(double) define double @e(double %x) { %y = call double @exp(double %x) ret double %y }"  # noqa: E501
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -135,18 +132,18 @@ def test_kernels_of_one_text_are_apart() -> None:
 
 def test_traced_regions_do_not_set_up_numbas_compiler() -> None:
     """That alone would take some 0.3 s of a first call."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROCESS], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["False", "False"]
+    done = run_python(PROCESS)
+    assert done.stdout.split() == ["False", "False"], told(done)
 
 
 FORKS = """
 import faulthandler, os, sys, threading, time
 import numpy as np
 import tc
+import tc.forks
 
 tc.cache.disable()
+tc.forks.PATIENCE = 400
 f = tc.compile("def f(float(N,M) A, float(M,K) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
 a, b = np.ones((90, 40), np.float32), np.ones((40, 30), np.float32)
 stop = threading.Event()
@@ -165,7 +162,7 @@ for fork in range(6):
     time.sleep(0.02 * fork)
     child = os.fork()
     if child == 0:
-        faulthandler.dump_traceback_later(60, exit=True)
+        faulthandler.dump_traceback_later(500, exit=True)
         right = (f(a[:, :9], b[:9, : 1 + fork]) == 9).all()
         os._exit(0 if right else 1)
     status |= os.waitpid(child, 0)[1]
@@ -179,22 +176,16 @@ sys.exit(status != 0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_forked_child_compiles_though_other_threads_did() -> None:
     """The locks of LLVM and of numba's compiler are free in it."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKS],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_python(FORKS, flags=["-W", "ignore"])
+    assert done.returncode == 0, told(done)
 
 
 FORK_BESIDE_THE_LOG = """
-import faulthandler, os, threading, time
+import os, threading, time
 import numpy as np
 import tc
-faulthandler.dump_traceback_later(30, exit=True)
+import tc.forks
+tc.forks.PATIENCE = 400  # and not the fork gives up
 tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(3, np.float32))
 from numba.core.compiler_lock import global_compiler_lock
 import logging  # not before tc
@@ -220,11 +211,5 @@ thread.join()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_fork_and_a_compiler_that_writes_to_its_log_do_not_wait_for_each_other() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK_BESIDE_THE_LOG],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_python(FORK_BESIDE_THE_LOG, limit=200)
+    assert ended_well(done), told(done)

@@ -5,16 +5,10 @@ Each case runs in a process of its own, as a process has one team.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tc.backends.thread_team import new_team
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.processes import ended_well, run_python, told
 
 pytestmark = pytest.mark.skipif(new_team() is None, reason="no team on this platform")
 
@@ -129,11 +123,13 @@ def check_launches(launches, parts=3, ticks=0):
     assert all(work.launch() for _ in range(launches))
     work.check(launches)
 
-def check_many(parts):
+def check_many(parts, begun=None):
     '''Launches until stopped; those that found no slot do not count.'''
     work, launches = Work(parts, 1000), 0
     while not stopped.is_set():
         launches += work.launch()
+        if launches and begun is not None:
+            begun.set()
     work.check(launches)
     finished.append(launches)
 
@@ -142,13 +138,22 @@ def threads():
 
 others = threads() - {os.getpid()}  # of numpy's library
 
+def until(condition, about=lambda: None):
+    end = time.monotonic() + 200
+    while not condition():
+        assert time.monotonic() < end, about()
+        time.sleep(0.001)
+
 def workers():
     '''Threads of the team, once the thread that has started them is gone.'''
-    end = time.monotonic() + 60
-    while len(found := threads() - others - {os.getpid()}) != team.code.memory.workers:
-        assert time.monotonic() < end, (found, team.code.memory.workers)
-        time.sleep(0.001)
-    return found
+    def found():
+        return threads() - others - {os.getpid()}
+    until(lambda: len(found()) == team.code.memory.workers, found)
+    return found()
+
+def until_all_sleep():
+    memory = team.code.memory
+    until(lambda: memory.asleep == memory.workers, lambda: memory.asleep)
 
 stopped, finished = threading.Event(), []
 """
@@ -159,17 +164,12 @@ def run_script(script: str, threads: int = 2, cpus: int | None = None) -> str:
     limit = (
         "" if cpus is None else f"os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:{cpus}])"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "import os\n" + limit + SETUP + script],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "NUMBA_NUM_THREADS": str(threads), "PYTHONFAULTHANDLER": "1"},
+    done = run_python(
+        "import os\n" + limit + SETUP + script,
+        flags=["-W", "error"],
+        environment={"NUMBA_NUM_THREADS": str(threads)},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == ""
+    assert ended_well(done), told(done)
     return done.stdout.strip()
 
 
@@ -244,7 +244,7 @@ check_launches(1)
 memory = team.code.memory
 
 def shared(ticks):
-    while memory.asleep < memory.workers: time.sleep(0.001)
+    until_all_sleep()
     work = Work(2, ticks)
     work.launch()
     work.check(1)
@@ -264,9 +264,11 @@ def test_several_python_threads(threads: int) -> None:
 for number in (SLOTS, 2 * SLOTS):
     stopped.clear()
     finished.clear()
-    pool = [threading.Thread(target=check_many, args=(2 + i,)) for i in range(number)]
+    begun = [threading.Event() for _ in range(number)]
+    pool = [threading.Thread(target=check_many, args=(2 + i, begun[i])) for i in range(number)]
     for thread in pool: thread.start()
-    time.sleep(0.5)
+    time.sleep(0.2)
+    for event in begun: assert event.wait(200)
     stopped.set()
     for thread in pool: thread.join()
     assert len(finished) == number and min(finished) > 0
@@ -303,7 +305,7 @@ def fork(function):
         function()
         memory = team.code.memory
         assert memory.workers == int(os.environ["NUMBA_NUM_THREADS"]) - 1
-        while memory.asleep < memory.workers: time.sleep(0.001)
+        until_all_sleep()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -356,7 +358,8 @@ def test_no_time_is_spent_at_rest() -> None:
     spent = run_script(
         """
 check_launches(100)
-time.sleep(0.01)
+until_all_sleep()
+time.sleep(0.01)  # they say it just before they do
 before = time.process_time()
 time.sleep(0.5)
 print(time.process_time() - before)
@@ -373,17 +376,21 @@ def test_the_workers_sleep_only_after_a_while() -> None:
 team.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
 memory = team.code.memory
 assert memory.patience == (PATIENCE if len(os.sched_getaffinity(0)) >= 2 else 0)
-time.sleep(0.05)
-assert memory.asleep == memory.workers == 1
+assert memory.workers == 1
+until_all_sleep()
 if memory.patience:
     memory.patience = 1 << 40
-    check_launches(1, 2, 1000)
+
+    def stays_awake():
+        check_launches(1, 2, 1000)
+        time.sleep(0.01)
+        return memory.asleep == 0
+
+    until(stays_awake)  # once it has been scheduled in time to help
     time.sleep(0.05)
-    awake = memory.asleep == 0
+    assert memory.asleep == 0
     memory.patience = PATIENCE
-    time.sleep(0.05)
-    assert memory.asleep == 1
-    print(awake)
+    until_all_sleep()
 """
     )
 
@@ -421,7 +428,7 @@ import signal
 from pathlib import Path
 check_launches(10)
 assert len(workers()) == 3
-while team.code.memory.asleep < 3: time.sleep(0.01)
+until_all_sleep()
 for worker in workers():
     lines = Path(f"/proc/self/task/{worker}/status").read_text().splitlines()
     blocked = int(next(line for line in lines if line.startswith("SigBlk")).split()[1], 16)
@@ -468,10 +475,12 @@ def test_workers_follow_the_first_thread() -> None:
         + """
 def follow(processors):
     os.sched_setaffinity(0, processors)
-    end = time.monotonic() + 60
-    while any(allowed != processors for allowed in confined().values()):
+
+    def all_follow():
         check_launches(20, 4, 100_000)
-        assert time.monotonic() < end, confined()
+        return all(allowed == processors for allowed in confined().values())
+
+    until(all_follow, confined)
 
 follow(one)
 assert team.code.memory.patience == 0

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).parent.parent.parent
-LIMIT = 240
-"""Seconds: far more than any script takes, on a machine that has other work as well."""
+from tests.support.processes import ended_well, run_python, told
 
 HEAD = """
 import faulthandler, os, signal, sys, threading, time
@@ -17,7 +10,7 @@ import numpy as np
 import tc
 def guard():  # nobody else ends a child
     faulthandler.register(signal.SIGALRM, chain=True)
-    signal.alarm(200)
+    signal.alarm(500)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=guard)
 tc.cache.disable()
@@ -26,9 +19,9 @@ def check(f, size):
     x = np.arange(size, dtype=np.float32)
     assert (f(x) == 3 * x + 1).all(), size
 def wait(event):
-    assert event.wait(120)
+    assert event.wait(300)
 def until(condition):
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -40,14 +33,6 @@ def status_of(child):
 
 def run_script(script: str, *arguments: str, **environment: str) -> str:
     """What a script prints, after `HEAD`; it ends well and writes no errors."""
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + script, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    done = run_python(HEAD + script, *arguments, environment=environment)
+    assert ended_well(done), told(done)
     return done.stdout

@@ -20,9 +20,8 @@ import tc
 from tc import cache
 from tc.cache import Store, digest
 from tc.errors import BackendError, TCWarning
+from tests.support.processes import LIMIT, ROOT, ended_well, run_python, told
 
-ROOT = Path(__file__).parent.parent.parent
-LIMIT = 120  # seconds, of processes that take one or two
 POLY = "def poly(float(N) x) -> (y) { y(i) = 3 * x(i) * x(i) - 2 * x(i) + 1 }"
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX")
 
@@ -78,7 +77,7 @@ def test_a_process_of_nobody() -> None:
     """As in a container: a user id without a name, no HOME, and no place to write to."""
     become = f"os.setuid({nameless()})" if os.geteuid() == 0 else "del pwd.getpwuid"
     done = run(NOBODY.replace("BECOME", become))
-    assert done.stdout.strip() == "['TCWarning']", done.stderr
+    assert done.stdout.strip() == "['TCWarning']", told(done)
 
 
 def nameless() -> int:
@@ -89,15 +88,7 @@ def nameless() -> int:
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    return run_python(script, environment=environment)
 
 
 def test_a_directory_removed_under_a_running_process(kept: Path) -> None:
@@ -219,7 +210,7 @@ for size in 5, 6, 5:
 def test_a_disk_that_takes_so_many_bytes(tmp_path: Path, limit: int) -> None:
     """Nothing half-written stays, and another process reads what there is."""
     done = run(FULL.replace("MOST", str(limit)), XDG_CACHE_HOME=str(tmp_path))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert ended_well(done), told(done)
     for path in (tmp_path / "tc" / "kernels").iterdir():
         assert path.suffix == ".kernel"
         assert path.stat().st_size <= limit

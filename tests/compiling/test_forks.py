@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 BESIDE = """
 import tc.forks
-tc.forks.PATIENCE = 150
+tc.forks.PATIENCE = 400
 failures = []
 def use():
     try:
@@ -95,7 +95,7 @@ if child == 0:
             assert error.cause.startswith("this process was forked while another thread"), error
         else:
             os._exit(3)
-        assert time.monotonic() - start < 60  # at once, but for a machine under load
+        assert time.monotonic() - start < 200  # at once, but for a machine under load
     del f, g  # nothing is freed that would have to wait
     import gc; gc.collect()
     if os.fork() == 0:  # its children are no better
@@ -109,7 +109,7 @@ over.set()
 assert status_of(child) == 0
 thread.join()
 check(f, 9)
-tc.forks.PATIENCE = 150
+tc.forks.PATIENCE = 400
 child = os.fork()
 if child == 0:
     check(f, 11)
@@ -127,7 +127,7 @@ def test_a_fork_waits_for_a_step_to_end() -> None:
     """And no other begins meanwhile."""
     run_script("""
 from tc import forks
-forks.PATIENCE = 150
+forks.PATIENCE = 400
 steps = []
 inside, seen = threading.Event(), threading.Event()
 def first():
@@ -176,7 +176,7 @@ wait(inside)
 child = os.fork()
 free = []
 def ask():
-    free.append(logging._lock.acquire(timeout=100))
+    free.append(logging._lock.acquire(timeout=300))
     logging._lock.release()
 other = threading.Thread(target=ask)
 other.start(); other.join()

@@ -170,9 +170,37 @@ for number in range(tries):
     except Stop:
         stopped += 1
     assert (f(x) == 1).all()
-assert not [t for t in threading.enumerate() if t is not threading.main_thread()][3:]
+until(lambda: threading.active_count() == 1)  # no helper is left behind
 print(stopped)
 """
+
+
+def test_what_a_handler_raises_while_a_helper_begins() -> None:
+    """`Thread.start` takes it for a failure of the thread, which is there all the same."""
+    run_script("""
+class Stop(Exception):
+    pass
+f = tc.compile(TEXT)
+check(f, 3)
+def handler(*_):
+    raise Stop
+signal.signal(signal.SIGUSR1, handler)
+(name,) = {"_start_joinable_thread", "_start_new_thread"} & {*vars(threading)}
+real = getattr(threading, name)
+def starting(*arguments, **named):
+    setattr(threading, name, real)
+    real(*arguments, **named)
+    os.kill(os.getpid(), signal.SIGUSR1)
+setattr(threading, name, starting)
+try:
+    f(np.ones(7, np.float32))
+except Stop as error:
+    assert error.__context__ is None
+else:
+    raise AssertionError("nothing was raised")
+until(lambda: threading.active_count() == 1)
+check(f, 7)
+""")
 
 
 def test_exceptions_at_random_moments() -> None:
@@ -198,6 +226,26 @@ threading.Thread.start = start
 atexit.register(lambda: (check(f, 8), print("served")))
 """)
     assert out == "served\n"
+
+
+def test_a_helper_that_lingers_keeps_nothing_alive() -> None:
+    """It has still to end when the main thread goes on with what it has made."""
+    run_script("""
+import weakref
+from tc import uninterrupted as module
+class Made:
+    pass
+over = threading.Event()
+real = module._Helper._run
+def lingering(self):
+    real(self)
+    wait(over)
+module._Helper._run = lingering
+made = weakref.ref(module.uninterrupted(Made))
+assert threading.active_count() == 2
+assert made() is None
+over.set()
+""")
 
 
 def test_errors_are_those_of_the_work() -> None:

@@ -337,16 +337,18 @@ def test_ordinary_programs_need_no_isl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_respects_is_fast() -> None:
-    """Under 5 ms for 21 statements, tiled; the best of several, as others use the machine."""
+    """Under 5 ms for 21 statements, tiled (0.6 where nothing else runs): of this thread alone, and
+    the best of many, as others use the machine."""
     scop = program("prodModel").scop()
     dependences = compute_dependences(scop)
     tree = sunk(tiled(schedule(scop, dependences, "max"), 2))
-    best = 1.0
-    for _ in range(10):
-        start = time.perf_counter()
+
+    def seconds() -> float:
+        start = time.thread_time()
         assert legality.respects(tree, dependences) is None
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.005
+        return time.thread_time() - start
+
+    assert any(seconds() < 0.005 for _ in range(200))
 
 
 def test_scop_without_statements() -> None:

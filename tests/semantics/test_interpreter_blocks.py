@@ -104,9 +104,9 @@ def test_a_large_contraction_runs_in_reasonable_time() -> None:
     n = 512
     a, b = floats(n, n), floats(n, n)
     text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
-    start = time.perf_counter()
+    start = time.process_time()
     result = run(text, A=a, B=b)
-    assert time.perf_counter() - start < 20  # 0.2 s where nothing else runs
+    assert time.process_time() - start < 20  # it takes 0.2 s
     want = (a.astype(np.float64) @ b).astype(np.float32)
     assert_within(result, want, bound(text, A=a, B=b))
 

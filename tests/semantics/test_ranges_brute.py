@@ -151,9 +151,9 @@ def test_deep_subscripts_take_bounded_time(
     """Whatever the subscript, inference ends soon, with ranges or with an error."""
     where = {name: (0, end) for name, end in zip(subscript.variables[1:], ends, strict=False)}
     text = text_of([BruteAccess("T0", extent, subscript)], where)
-    start = time.perf_counter()
+    start = time.process_time()
     attempt(text)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_a_refusal_of_isl_is_caught() -> None:

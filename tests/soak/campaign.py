@@ -18,7 +18,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 120
-"""Seconds without a record after which a process hangs; forks of it tell first."""
+"""Seconds without a record after which a process hangs; forks of it tell first. Until its first
+record it starts, which takes long on a machine that has other work."""
 
 WARM = 25
 """Actions after which a worker has all threads and files that it needs."""
@@ -41,6 +42,7 @@ class Watched:
     process: subprocess.Popen[bytes]
     mortal: bool  # others live for all of their actions, so that growth shows
     heard: float
+    begun: bool = False
     kill_at: float | None = None
     killed: bool = False
     dumped: bool = False
@@ -156,7 +158,7 @@ class Campaign:
             if self.log is not None:
                 self.log.write(f"{one.seed} {text}\n")
             if text.startswith("{") and text.endswith("}"):
-                one.heard = time.monotonic()
+                one.heard, one.begun = time.monotonic(), True
                 self._count(one, json.loads(text))
         return bool(data)
 
@@ -204,13 +206,14 @@ class Campaign:
             if not ended and (status or not one.over):
                 self._find(one, "died", f"status {status}")
             return True
+        silent_until = one.heard + (self.patience if one.begun else max(self.patience, PATIENCE))
         if one.kill_at is not None and now > one.kill_at and not one.killed:
             one.killed = True
             os.killpg(one.process.pid, signal.SIGKILL)
-        elif now > one.heard + self.patience and not one.dumped:
+        elif now > silent_until and not one.dumped:
             one.dumped = True
             os.killpg(one.process.pid, signal.SIGUSR2)  # for the stacks of all threads
-        elif now > one.heard + self.patience + _STACKS:
+        elif now > silent_until + _STACKS:
             self._find(one, "hung", f"no record for {self.patience} s")
             one.hung = True
             one.end()

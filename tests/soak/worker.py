@@ -321,6 +321,7 @@ def main(seed: str, actions: int, patience: int) -> None:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR2, all_threads=True)
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+    note("ready")
     with leaving():
         Worker(seed, actions, patience).run()
 

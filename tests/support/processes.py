@@ -1,0 +1,91 @@
+"""Scripts in Python processes of their own: what hangs there ends with its stacks, and a failure
+shows the lines of the script that its traceback names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+LIMIT = 600
+"""Seconds after which a process hangs: far more than any takes, on a machine that has other work
+as well."""
+
+_LAST = 30  # seconds to write stacks, and to end
+
+
+def run_python(
+    script: str,
+    *arguments: str,
+    flags: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    cwd: Path = ROOT,
+    limit: float = LIMIT,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a script to its end, with more variables in its environment.
+
+    Where that does not come within the limit, it and the processes that it has started are
+    aborted, and their stacks stand in what it wrote.
+
+    >>> run_python("print(6 * 7)").stdout
+    '42\\n'
+    """
+    command = [sys.executable, *flags, "-c", script, *arguments]
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            output, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            output, errors = _aborted(process)
+            errors = f"no end within {limit:g} s\n{errors}"
+        except BaseException:
+            _kill(process, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """All that a process has said, with the lines of the script that it names."""
+    script = done.args[done.args.index("-c") + 1].splitlines()
+
+    def with_text(found: re.Match[str]) -> str:
+        at = int(found[1]) - 1
+        return f"{found[0]}: {script[at].strip()}" if 0 <= at < len(script) else found[0]
+
+    errors = re.sub(r'File "<string>", line (\d+)', with_text, done.stderr)
+    return f"status {done.returncode}\n{done.stdout}{errors}"
+
+
+def ended_well(done: subprocess.CompletedProcess[str]) -> bool:
+    """By itself, and without a word on stderr."""
+    return (done.returncode, done.stderr) == (0, "")
+
+
+def _aborted(process: subprocess.Popen[str]) -> tuple[str, str]:
+    _kill(process, signal.SIGABRT)
+    try:
+        return process.communicate(timeout=_LAST)
+    except subprocess.TimeoutExpired:
+        _kill(process, signal.SIGKILL)
+        return process.communicate()
+
+
+def _kill(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,54 @@
+"""What is told of processes that fail or hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.support.processes import ended_well, run_python, told
+
+HANGS = """
+import os, time
+if os.fork() == 0:
+    print("child", flush=True)
+    def waits_in_child(): time.sleep(1000)
+    waits_in_child()
+def waits(): os.wait()
+print("parent", flush=True)
+waits()
+"""
+
+
+def test_a_process_that_ends_well() -> None:
+    done = run_python(
+        "import sys; print(sys.argv[1:], sys.flags.dev_mode)", "a", flags=["-X", "dev"]
+    )
+    assert ended_well(done)
+    assert done.stdout == "['a'] True\n"
+
+
+def test_lines_of_the_script_are_shown() -> None:
+    done = run_python("x = 3\nassert x == 4, x\n")
+    assert not ended_well(done)
+    assert 'File "<string>", line 2: assert x == 4, x, in <module>' in told(done)
+    assert told(done).startswith("status 1\n")
+
+
+def test_words_on_stderr_are_no_good_end() -> None:
+    assert not ended_well(run_python("import sys; print('odd', file=sys.stderr)"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_what_hangs_is_ended_with_its_stacks() -> None:
+    """And what it has started: its pipes would never close."""
+    for limit in (1, 10, 100):  # one of these is long enough to get there
+        done = run_python(HANGS, limit=limit)
+        assert done.returncode == -signal.SIGABRT
+        assert done.stderr.startswith(f"no end within {limit} s\n")
+        if told(done).count(" in waits") == 2:
+            break
+    assert done.stderr.count("Fatal Python error: Aborted") == 2
+    assert ": def waits(): os.wait() in waits" in told(done)
+    assert ": def waits_in_child(): time.sleep(1000) in waits_in_child" in told(done)
