@@ -13,11 +13,13 @@ from tests.fuzz.campaign import Campaign
 SEED = 2026
 PROGRAMS = 300
 BATCH = 25
+HANGS = 600.0
+"""Seconds for one program, which takes one or two, on a machine that has other work as well."""
 
 
 @pytest.fixture(scope="module")
 def campaign() -> Iterator[Campaign]:
-    campaign = Campaign(seed=SEED, shrinks=False)
+    campaign = Campaign(seed=SEED, shrinks=False, seconds=HANGS)
     yield campaign
     campaign.close()
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,9 @@ import tc
 from tc.backends import registry
 from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
 from tests.support.poison import NAN, poisoned
+from tests.support.processes import run_python
 from tests.support.programs import CASES, Case, normal
 
-ROOT = Path(__file__).parent.parent
 BACKENDS = ("numba", "c")
 COMMAND = "from tests.test_guard_pages import run_in_child; run_in_child({})"
 
@@ -108,13 +106,12 @@ def _run(backend: str, names: Sequence[str]) -> tuple[list[str], str | None]:
         assert list(dict.fromkeys(map(name_of, begun))) == list(names)
         return begun, None
     if done.returncode < 0:
-        return begun, f"ended by signal {-done.returncode}"
+        return begun, f"ended by signal {-done.returncode}\n{done.stderr[-2000:]}"
     return begun, done.stderr[-2000:]
 
 
 def _python(code: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return run_python(code, limit=3600)  # for all programs
 
 
 # --- in the other process ---------------------------------------------------------------------

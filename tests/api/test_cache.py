@@ -269,7 +269,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(number)], cwd=ROOT)
         for number in range(4)
     ]
-    assert [writer.wait(120) for writer in writers] == [0] * 4
+    assert [writer.wait(600) for writer in writers] == [0] * 4
     names = [path.name for path in tmp_path.iterdir()]
     assert all(name.endswith(".kernel") for name in names)
     store = Store(tmp_path, limit=200_000)

@@ -14,7 +14,7 @@ from tests.fuzz import files, generate
 from tests.fuzz.execute import Verdict, run_of
 from tests.fuzz.model import Case, walk
 from tests.fuzz.shrink import shrink
-from tests.fuzz.workers import ROOT, Workers
+from tests.fuzz.workers import ROOT, SECONDS, Workers
 
 WIDE_EVERY = 6
 """Of so many cases one is compiled for vectors of 512 bits, too; of those with && or ||, half."""
@@ -32,10 +32,11 @@ class Campaign:
         log: Path | None = None,
         found: Path | None = None,
         shrinks: bool = True,
+        seconds: float = SECONDS,
     ) -> None:
         self.seed, self.backends, self.shrinks = seed, backends, shrinks
         self.log, self.found = log, found
-        self.workers = Workers(tree)
+        self.workers = Workers(tree, seconds)
         self.counts: Counter[str] = Counter()
         self.failures: dict[str, tuple[int, int]] = {}
         self.seconds = 0.0

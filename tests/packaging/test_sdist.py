@@ -77,7 +77,12 @@ def test_it_holds_every_source_and_no_litter(unpacked: Path) -> None:
 
 
 def test_its_own_tests_pass(unpacked: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(unpacked), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(unpacked),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",  # other tests look for what does not belong there
+    }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SAMPLE],
         cwd=unpacked,
