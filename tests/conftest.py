@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,21 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def forget_constants_of_modules() -> None:
+    """Hypothesis also draws constants from the modules that are loaded by then. Which these are
+    depends on the tests that a process happened to run before, so that even `derandomize` would
+    draw other examples in each run. (Older versions do not.)"""
+    with contextlib.suppress(ImportError, AttributeError):
+        from hypothesis.internal.conjecture import providers
+
+        none = providers._local_constants
+        providers._get_local_constants = lambda: none
+
+
+if settings.default is not None and settings.default.derandomize:
+    forget_constants_of_modules()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
