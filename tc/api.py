@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,12 +25,14 @@ from tc.semantics.bound import error_bound as bound_of_shaped
 from tc.semantics.program import Program
 from tc.semantics.suggest import nearest
 from tc.sizes import CallSizes, as_collection, resolve_sizes
-from tc.source import Source
+from tc.source import ENCODING, Source
 from tc.specialisation import out_of_memory, start_doubts
 
 Text: TypeAlias = str | os.PathLike[str] | Source
 _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Inputs and sizes as they are given: one by one, and by keyword."""
+FILE_NAME = re.compile(r"[^\n{}()]*\.tc")
+"""What no program is: each has a def, with parentheses and braces."""
 
 
 def interpret(
@@ -330,6 +333,11 @@ def _source(src: object) -> Source:
     if isinstance(src, Source):
         return src
     if isinstance(src, str):
+        if FILE_NAME.fullmatch(src):
+            raise InputError(
+                f"{src!r} is the name of a file, where the program's text is asked for",
+                repair=f"pathlib.Path({src!r})",
+            )
         return source_of(src)
     if isinstance(src, os.PathLike):
         return _read(os.fspath(src))
@@ -343,7 +351,7 @@ def _source(src: object) -> Source:
 def _read(path: str | bytes) -> Source:
     name = os.fsdecode(path)
     try:
-        return Source(Path(name).read_text(encoding="utf-8"), name)
+        return Source(Path(name).read_text(encoding=ENCODING), name)
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -8,8 +8,9 @@ TAB_WIDTH = 4
 SHOWN = 120
 """The longest part of a source line that an underlined excerpt shows."""
 
-
 UNNAMED = "<string>"
+ENCODING = "utf-8-sig"
+"""Of files with texts: UTF-8, with or without the mark that editors put at its front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Source:
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character offset, both counted from 1.
 
-        >>> Source("ab\\ncd").position(4)
+        >>> import tc
+        >>> tc.Source("ab\\ncd").position(4)
         (2, 2)
         """
         before = self.text[:offset]
@@ -50,6 +52,7 @@ class Source:
     def place(self, line: int, column: int) -> str:
         """A line and column of the text as messages name them.
 
+        >>> from tc.source import Origin, Source
         >>> Source("ab\\ncd", origin=Origin("f.py", 9, (7, 4))).place(2, 1)
         'f.py:8:1'
         >>> Source("ab\\ncd", origin=Origin("f.py", 9, None)).place(2, 1)

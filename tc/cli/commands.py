@@ -6,6 +6,8 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tc import api, cache, rules
@@ -18,40 +20,60 @@ from tc.pipeline import check_defs, parse_source
 
 
 def check(arguments: argparse.Namespace) -> int:
-    status = 0
-    for name in arguments.files:
-        source = read_text(name)
-        try:
-            programs = check_defs(parse_source(source))
-        except TCError as error:
-            print(in_shell_words(error), file=sys.stderr)
-            status = 1
-            continue
-        for program in programs.values():
-            for doubt in program.doubts:
-                warning = TCError(
-                    doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair
-                )
-                print(in_shell_words(render("warning", warning)), file=sys.stderr)
-        print(f"{source.name}: {', '.join(programs)}: no errors")
-    return status
+    return _for_each_file(arguments, _check)
 
 
 def fmt(arguments: argparse.Namespace) -> int:
-    status = 0
+    return _for_each_file(arguments, partial(_format, arguments))
+
+
+def _for_each_file(arguments: argparse.Namespace, act: Callable[[str], int]) -> int:
+    """What is wrong with one file keeps no other one from its turn; the worst status counts."""
+    worst = 0
     for name in arguments.files:
-        source = read_text(name)
-        text = format_source(source)
-        if arguments.check:
-            if text != source.text:
-                print(f"{source.name}: would change")
-                status = 1
-        elif arguments.write and name != "-":
-            if text != source.text:
-                Path(name).write_text(text, encoding="utf-8")
-        else:
-            sys.stdout.write(text)
-    return status
+        try:
+            status = act(name)
+        except TCError as error:
+            print(in_shell_words(error), file=sys.stderr)
+            status = 1
+        except UsageError as error:
+            print(f"{arguments.program}: {error}", file=sys.stderr)
+            status = 2
+        worst = max(worst, status)
+    return worst
+
+
+def _check(name: str) -> int:
+    source = read_text(name)
+    programs = check_defs(parse_source(source))
+    for program in programs.values():
+        for doubt in program.doubts:
+            warning = TCError(doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair)
+            print(in_shell_words(render("warning", warning)), file=sys.stderr)
+    print(f"{source.name}: {', '.join(programs)}: no errors")
+    return 0
+
+
+def _format(arguments: argparse.Namespace, name: str) -> int:
+    source = read_text(name)
+    text = format_source(source)
+    if arguments.check:
+        if text != source.text:
+            print(f"{source.name}: would change")
+            return 1
+    elif arguments.write and name != "-":
+        if text != source.text:
+            _write(name, text)
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 def explain(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from tc.errors import TCError, TCWarning
 def run(name: str, words: Sequence[str]) -> int:
     """Runs the command of these words and returns the exit status; `name` is the program's."""
     arguments = _parsed(name, words)
+    arguments.program = name
     say = partial(_said, arguments)
     try:
         with warnings.catch_warnings():
@@ -33,12 +34,6 @@ def run(name: str, words: Sequence[str]) -> int:
         return 1
     except UsageError as error:
         print(f"{name}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
-    except OSError as error:
-        print(f"{name}: cannot write the output: {error.strerror}", file=sys.stderr)
         return 2
 
 

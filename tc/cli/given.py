@@ -21,7 +21,7 @@ from tc.options import PRESETS, Options
 from tc.pipeline import check_module, parse_source
 from tc.semantics.program import Program
 from tc.semantics.suggest import nearest
-from tc.source import Source
+from tc.source import ENCODING, Source
 
 
 @dataclass
@@ -40,12 +40,22 @@ class Call:
 
 def read_text(name: str) -> Source:
     """The text of a file, or of standard input for "-"."""
+    if name == "-" and sys.stdin is None:
+        raise UsageError("cannot read -: there is no standard input")
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except (AttributeError, OSError, UnicodeDecodeError) as error:  # no standard input: None
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text, or not there"
-        raise UsageError(f"cannot read {name}: {reason}") from error
+        text = _standard_input() if name == "-" else Path(name).read_text(encoding=ENCODING)
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"cannot read {name}: it is no text in UTF-8, as byte {error.start} is "
+            f"{error.object[error.start]}"
+        ) from error
     return Source(text, "<stdin>" if name == "-" else name)
+
+
+def _standard_input() -> str:
+    return sys.stdin.read().removeprefix("\ufeff")
 
 
 def read_call(arguments: argparse.Namespace) -> Call:

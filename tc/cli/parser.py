@@ -122,7 +122,7 @@ def _add_backend(parser: argparse.ArgumentParser, default: str, what: str) -> No
         "--backend",
         default=default,
         choices=registry.names(),
-        help=f"{what} (default {default}): {', '.join(registry.names())}",
+        help=f"{what} (default {default})",
     )
 
 
@@ -145,7 +145,10 @@ def _threads(text: str) -> int:
 
 
 def _at_least(least: int, text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
     if value < least:
-        raise ValueError(text)  # argparse makes it a usage error
+        raise argparse.ArgumentTypeError(f"a whole number of at least {least}, and not {text!r}")
     return value

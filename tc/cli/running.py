@@ -21,6 +21,8 @@ from tc.sizes import resolve_sizes
 
 def run(arguments: argparse.Namespace) -> int:
     options, call = read_options(arguments), read_call(arguments)
+    if arguments.out and Path(arguments.out).exists() and not Path(arguments.out).is_dir():
+        raise UsageError(f"--out {arguments.out}: it is a file, and a directory is asked for")
     if set(call.program.inputs) <= set(call.pairs):
         resolve_sizes(call.program, call.values)  # sizes that are given too must agree
     outputs = _outputs(call, arguments)

@@ -96,8 +96,12 @@ def option_words(values: object) -> str:
 
 
 def _directory(repair: str) -> str:
-    found = re.fullmatch(r'tc\.cache\.enable\("~/([^"]*)"\)', repair)
-    return f'export XDG_CACHE_HOME="$HOME/{found[1]}"' if found else repair
+    """
+    >>> _directory('tc.cache.enable("~/kernels")'), _directory('tc.cache.enable("/tmp/k")')
+    ('export TC_CACHE_DIR="$HOME/kernels"', 'export TC_CACHE_DIR="/tmp/k"')
+    """
+    found = re.fullmatch(r'tc\.cache\.enable\("(~(?=/))?([^"]*)"\)', repair)
+    return f'export TC_CACHE_DIR="{"$HOME" if found[1] else ""}{found[2]}"' if found else repair
 
 
 WITHOUT_CALL: tuple[Callable[[str], str], ...] = (_entry, _backend, _sizes, _options, _directory)

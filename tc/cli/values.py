@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tc.cli.usage import UsageError
 from tc.dtypes import BOOL
 from tc.errors import InputError
 from tc.semantics.program import Literal, Program, Size, Tensor
+from tc.semantics.suggest import nearest
 
 FILLS = ("random", "zeros", "ones")
 
@@ -30,7 +32,15 @@ def pairs_of(items: Sequence[str]) -> dict[str, str]:
 
 def values_of(program: Program, pairs: dict[str, str], rng: np.random.Generator) -> dict[str, Any]:
     numbers = {name: number_of(text) for name, text in pairs.items()}
-    sizes = {name: value for name, value in numbers.items() if isinstance(value, int)}
+    sizes: dict[str, int] = {}
+    for name, number in numbers.items():
+        if type(number) is int and (name in program.tensors or number >= 0):
+            sizes[name] = number
+        elif name not in program.tensors:
+            raise InputError(
+                f"{name} is a size of {program.name}: a whole number of at least 0, "
+                f"and not {pairs[name]!r}"
+            )
     values: dict[str, Any] = {}
     for name, text in pairs.items():
         number = numbers[name]
@@ -39,9 +49,8 @@ def values_of(program: Program, pairs: dict[str, str], rng: np.random.Generator)
             values[name] = bool(number)
         elif number is not None:
             values[name] = number
-        elif tensor is None:
-            raise InputError(f"{name} is a size of {program.name}: give an integer, not {text!r}")
         else:
+            assert tensor is not None
             values[name] = array_of(tensor, text, sizes, rng)
     return values
 
@@ -136,10 +145,38 @@ def _shape(tensor: Tensor, text: str, sizes: dict[str, int]) -> tuple[int, ...]:
 def _load(tensor: Tensor, text: str) -> Any:
     try:
         return np.load(text, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise _no_value(tensor, text, "nor a file that is there") from error
     except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or "it is no .npy file"
         raise InputError(
-            f"{tensor.name}={text} is neither a number, {', '.join(FILLS)} nor a readable "
-            f".npy file: {error}",
-            span=tensor.span,
-            repair=f"{tensor.name}=random:{'x'.join(['16'] * tensor.rank)}",
+            f"{tensor.name}={text} cannot be read: {reason}", span=tensor.span
         ) from error
+
+
+def _no_value(tensor: Tensor, text: str, what: str) -> InputError:
+    """For what looks like a file, its name with one letter mended; else a value of its kind."""
+    folder, name = os.path.split(text)
+    is_path = bool(folder) or "." in name
+    there = sorted(entry for entry in _entries(folder) if entry.endswith(".npy"))
+    close = nearest(name, there)
+    repair = None
+    if close is not None:
+        repair = os.path.join(folder, close)
+    elif not is_path and tensor.rank:
+        fill, _, shape = text.partition(":")
+        repair = f"{nearest(fill, FILLS) or 'random'}:{shape or 'x'.join(['16'] * tensor.rank)}"
+    elif not is_path:
+        repair = "1"
+    return InputError(
+        f"{tensor.name}={text} is no number, none of {', '.join(FILLS)}, {what}",
+        span=tensor.span,
+        repair=repair and f"{tensor.name}={repair}",
+    )
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder or ".")
+    except OSError:
+        return []
