@@ -338,7 +338,8 @@ def wrong_type(
         dims = f"({parameter.dims})" if parameter.dims else ""
         declared = f"{view.dtype.name}{dims} {parameter.name}"
         cause += f"; a parameter for it is written {declared}"
-    return fault(signature, parameter, cause, family.cast, "Y3")
+    repair = family.cast if view.dtype.names is None else f'{{name}}["{view.dtype.names[0]}"]'
+    return fault(signature, parameter, cause, repair, "Y3")
 
 
 def _ranked(shape: tuple[int, ...], parameter: Parameter) -> str | None:

@@ -39,7 +39,10 @@ def _family_of_type(kind: type) -> Family:
     if kind in (np.ndarray, np.memmap):
         return NUMPY
     if issubclass(kind, np.ma.MaskedArray):
-        raise Refusal("is a masked array, and its mask would be lost", "{name}.filled(0)")
+        raise Refusal(
+            "is a masked array, and its mask would be lost",
+            "{name}.filled(0), with what its masked elements count as",
+        )
     if issubclass(kind, np.ndarray):
         raise Refusal(
             f"is of {type_name(kind)}, a subclass of numpy's arrays that may mean more than its "
@@ -61,6 +64,8 @@ def _family_of_type(kind: type) -> Family:
             return _jax_family(jax)
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         return _dlpack_family(kind)
+    if kind is type(None):
+        raise Refusal("is None, which is no array")
     raise Refusal(f"is of {type_name(kind)}, which is no array", "np.asarray({name}, np.{dtype})")
 
 

@@ -102,7 +102,7 @@ def _take_named(signature: Signature, name: object, value: Any, known: _Known) -
             raise InputError(
                 f"{signature.name}: the size {name} is {short(value)}, but sizes are integers of "
                 "at least 0",
-                repair=f"{name}={EXAMPLE_SIZE}",
+                repair=f"{name}={_whole(value)}",
             )
         known.sizes[str(name)] = int(value)
     elif parameter is not None:
@@ -135,6 +135,13 @@ def _take_input(signature: Signature, parameter: Parameter, value: Any, known: _
     known.shapes[name] = view.shape
     if parameter.static:
         known.scalars[name] = int(view)
+
+
+def _whole(value: object) -> int:
+    """The size that a float such as 3.0 is, or one as an example."""
+    if isinstance(value, float | np.floating) and value >= 0 and float(value).is_integer():
+        return int(value)
+    return EXAMPLE_SIZE
 
 
 def _shape(signature: Signature, parameter: Parameter, value: tuple[Any, ...]) -> tuple[int, ...]:

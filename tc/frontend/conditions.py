@@ -6,6 +6,7 @@ the right side says here: `x(i) > 0 ? ... : 0`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -205,3 +206,46 @@ def _with_its_comma(cursor: Cursor, parts: list[Part], clauses_before: int) -> S
     while text[begin - 1].isspace():
         begin -= 1
     return cursor.span(begin, end)
+
+
+def old_range(cursor: Cursor, name: Name) -> ParseError:
+    """The error for `k = [0, 2[`, the old spelling of a range, from its `[` on."""
+    opening = cursor.step()
+    start = opening.start
+    begin, end = "", ""
+    try:
+        first = parse_part(cursor)
+        cursor.expect(",", "in the range")
+        # the closing '[' may look like a subscript of the last name
+        stop = cursor.token.start
+        depth = 0
+        while not cursor.at_end and (depth or cursor.token.text not in ("[", "]", ")")):
+            depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
+        if cursor.token.text in ("[", "]", ")"):
+            begin = written(cursor.span(first.start, first.end).text)
+            end = written(cursor.span(stop, cursor.previous_end).text)
+            if cursor.step().text == "]":
+                end = _next(end)
+    except ParseError:
+        pass
+    span = cursor.span(start, cursor.previous_end)
+    cause = "a range is written 'begin:end'"
+    if len(span.text) <= 80:
+        cause += f", not '{written(span.text)}'"
+    if not begin or "#" in span.text:
+        return cursor.error(cause, span=span, idiom=f"where {name.text} in 0:2")
+    whole = cursor.span(name.span.start, span.end)
+    edits = (Edit(whole, f"{name.text} in {begin}:{end}"),)
+    return cursor.error(cause, span=span, edits=edits)
+
+
+def _next(end: str) -> str:
+    """What a bound that counts itself is before as `begin:end` has it.
+
+    >>> _next("2"), _next("N - 1"), _next("N")
+    ('3', 'N', 'N + 1')
+    """
+    if end.isdecimal():
+        return str(int(end) + 1)
+    before = re.fullmatch(r"([\w.]+) *- *1", end)
+    return before[1] if before else f"{end} + 1"

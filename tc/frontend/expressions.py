@@ -181,10 +181,14 @@ def _primary(cursor: Cursor, nesting: int) -> Part:
         raise cursor.no_name("a value")
     if token.kind is Kind.SIGN and token.text == "~":
         raise _complement(cursor, nesting)
+    if token.kind is Kind.SIGN and token.text == "|":
+        raise _magnitude(cursor, nesting)
     raise cursor.missing("an expression", repair="write a number, a name or '(' here")
 
 
 def _named(cursor: Cursor, nesting: int) -> Part:
+    if cursor.token.text == "if" and nesting == 0 and (error := _choice_in_words(cursor)):
+        raise error
     name = cursor.name("a value")
     if cursor.token.kind is Kind.DIM:
         dim = cursor.step()
@@ -479,8 +483,56 @@ def _choice_as_function(cursor: Cursor, nesting: int) -> ParseError:
     span = cursor.span(start, cursor.previous_end)
     if len(parts) != 3:
         return cursor.error(cause, span=span, idiom="c ? a : b")
+    return cursor.error(cause, span=span, paste=_choice_text(cursor, list(parts)))
+
+
+def _choice_in_words(cursor: Cursor) -> ParseError | None:
+    """The error for `if (c) a else b` and `if c then a else b`; None where a tensor is called so.
+
+    Not tried again within its own parts, so that the time does not double with each of them.
+    """
+    index, token = cursor.index, cursor.step()
+    parts: list[Part] = []
+    try:
+        for word in ("then", "else", ""):
+            braces = bool(parts) and cursor.accept("{")
+            parts.append(parse_part(cursor, 1))
+            if braces:
+                cursor.expect("}", "after the choice")
+            if cursor.token.text == word:
+                cursor.step()
+            elif word == "else":
+                break
+    except ParseError:
+        pass
+    if len(parts) < 3:
+        cursor.index, cursor.token = index, token
+        return None
+    return cursor.error(
+        "there is no 'if': a choice is written 'c ? a : b'",
+        span=cursor.span(token.start, cursor.previous_end),
+        paste=_choice_text(cursor, parts),
+    )
+
+
+def _choice_text(cursor: Cursor, parts: list[Part]) -> str:
     texts = [foreign.written(cursor.span(part.start, part.end).text) for part in parts]
-    nested = [isinstance(part.expr, Conditional) and part.start == part.expr.span.start
-              for part in parts]  # fmt: skip
-    condition = f"({texts[0]})" if nested[0] else texts[0]
-    return cursor.error(cause, span=span, paste=f"({condition} ? {texts[1]} : {texts[2]})")
+    first = parts[0]
+    if isinstance(first.expr, Conditional) and first.start == first.expr.span.start:
+        texts[0] = f"({texts[0]})"
+    return f"({texts[0]} ? {texts[1]} : {texts[2]})"
+
+
+def _magnitude(cursor: Cursor, nesting: int) -> ParseError:
+    """The error for `|x|`, from its first `|` on."""
+    start = cursor.step().start
+    cause = "there is no operator '|': the absolute value of x is abs(x)"
+    try:
+        inside = _operand(cursor, nesting, _ARITHMETIC)
+    except ParseError as error:
+        return error
+    if not cursor.at("|"):
+        return cursor.error(cause, span=cursor.span(start, inside.end), idiom="abs(x)")
+    cursor.step()
+    text = foreign.written(cursor.span(inside.start, inside.end).text)
+    return cursor.error(cause, span=cursor.span(start, cursor.previous_end), paste=f"abs({text})")

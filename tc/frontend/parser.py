@@ -35,7 +35,7 @@ from tc.frontend.ast import (
     RangeClause,
     Statement,
 )
-from tc.frontend.conditions import condition
+from tc.frontend.conditions import condition, old_range
 from tc.frontend.constructs import operator_word, statement_word
 from tc.frontend.cursor import Cursor, describe
 from tc.frontend.expressions import (
@@ -276,7 +276,7 @@ def _clause(cursor: Cursor, rhs: Part, count: int) -> Clause:
         return _range(cursor, name)
     if cursor.accept("="):
         if cursor.at("["):
-            raise _old_range(cursor, name)
+            raise old_range(cursor, name)
         value = parse_part(cursor)
         if cursor.at(":"):
             cursor.step()
@@ -294,7 +294,7 @@ def _clause(cursor: Cursor, rhs: Part, count: int) -> Clause:
 
 def _range(cursor: Cursor, name: Name) -> RangeClause:
     if cursor.at("["):
-        raise _old_range(cursor, name)
+        raise old_range(cursor, name)
     begin = parse_part(cursor)
     if not cursor.at(":"):
         raise _no_range_end(cursor, name, begin)
@@ -465,35 +465,6 @@ def _misspelt_reduction(cursor: Cursor, meant: str, count: int) -> ParseError:
         span=span,
         paste=meant,
     )
-
-
-def _old_range(cursor: Cursor, name: Name) -> ParseError:
-    """The error for `k = [0, 2[`, the old spelling of a range, from its `[` on."""
-    opening = cursor.step()
-    start = opening.start
-    begin, end = "", ""
-    try:
-        first = parse_part(cursor)
-        cursor.expect(",", "in the range")
-        # the closing '[' may look like a subscript of the last name
-        stop = cursor.token.start
-        depth = 0
-        while not cursor.at_end and (depth or cursor.token.text not in ("[", "]", ")")):
-            depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
-        if cursor.token.text in ("[", "]", ")"):
-            begin = _one_line(cursor.span(first.start, first.end).text)
-            end = _one_line(cursor.span(stop, cursor.previous_end).text)
-            if cursor.step().text == "]":
-                end = str(int(end) + 1) if end.isdecimal() else f"{end} + 1"
-    except ParseError:
-        pass
-    span = cursor.span(start, cursor.previous_end)
-    cause = f"a range is written 'begin:end', not '{_one_line(span.text)}'"
-    if not begin:
-        return cursor.error(cause, span=span, idiom=f"where {name.text} in 0:2")
-    whole = cursor.span(name.span.start, span.end)
-    edits = (Edit(whole, f"{name.text} in {begin}:{end}"),)
-    return cursor.error(cause, span=span, edits=edits)
 
 
 def _one_line(text: str) -> str:

@@ -180,7 +180,8 @@ def _left_side(statement: ast.Comprehension, signature: Signature) -> dict[str, 
                 f"'{signature.name}'",
                 rule="N1",
                 span=index.span,
-                idiom=f"o(i) = A(i) where i in {index.text}:{index.text} + 1, for one element",
+                idiom="o(i) = A(i), for every element; "
+                f"with where i in {index.text}:{index.text} + 1, for one",
             )
         outer[index.text] = index.span
     return outer
@@ -291,7 +292,7 @@ def _bound(
                 _check_scalar(node, tensors[tensor])
             case Function() | Pad():
                 _no_size_expression(
-                    node.span, "only the functions min and max", "pass the value as an input: int n"
+                    node.span, "no other functions", "pass the value as an input: int n"
                 )
             case Number(value=float()):
                 _no_size_expression(node.span, "only whole numbers", _int_text(node.span), True)
@@ -388,7 +389,7 @@ def _no_size_expression(
 ) -> NoReturn:
     raise CheckError(
         f"'{one_line(span)}' in a bound of a range is no size expression: sizes, T.0, integers, "
-        f"+ - * / % and comparisons may stand there, and {allowed}",
+        f"+ - * / %, min, max and choices may stand there, and {allowed}",
         rule="G8",
         span=span,
         repair=None if pasted and repair else repair or "write a whole number",
@@ -419,7 +420,8 @@ def _check_reduction(
     if statement.op != "=" or len(variables) == len(outer):
         return
     reduced = [name for name in variables if name not in outer]
-    known = (*signature.sizes, *signature.tensors(), *outer)
+    others = (name for name in signature.tensors() if name != statement.target.text)
+    known = (*signature.sizes, *others, *outer)
     meant = [(n, near) for n in reduced if len(n) > 1 and (near := nearest(n, known))]
     right = Span(statement.span.source, statement.op_span.end, statement.span.end)
     edits: tuple[Edit, ...] = ()

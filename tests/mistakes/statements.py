@@ -182,6 +182,7 @@ ROWS = [
         None,
         "C(i) = 2 * A(i) for every i; s +=! A(i) sums over i; where i in 1:N gives the range",
     ),
+    Row("o_i = x_i", None, "float x_i, among the parameters, if 'x_i' is a number that is given"),
     Row("if (x(0) > 0) o(i) = x(i)", None, "C(i) = A(i) > 0 ? A(i) : 0"),
     Row("o(i) = x(i) * 012", None, "12, or, where it is octal as in C, 10"),
     Row("o(i) =+ x(i)", None, "s += A(i), for a sum"),
@@ -192,7 +193,7 @@ ROWS = [
         "all(i) min=! A(i, j) > 0, whether all hold; any(i) max=! A(i, j) > 0, whether one does",
     ),
     Row("o(i,i) = x(i)", None, "o(i, j) = i == j ? x(i) : 0 where j in 0:N, for a diagonal"),
-    Row("o(N) = x(N)", None, "o(i) = A(i) where i in N:N + 1, for one element"),
+    Row("o(N) = x(N)", None, "o(i) = A(i), for every element; with where i in N:N + 1, for one"),
     Row("x(i) = 0 o(i) = x(i)", None, "write to another name, and return that"),
     Row("float t\nt(i) = x(i) o(i) = t(i)", None, "t = float(...)"),
     Row(
