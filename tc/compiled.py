@@ -68,7 +68,9 @@ _NO_TARGETS: Mapping[str, Any] = {}
 class TensorInfo:
     """Shape and dtype of an output, as `Compiled.infer` gives them.
 
-    >>> print(TensorInfo((2, 3), np.dtype("float32")))
+    >>> import tc
+    >>> f = tc.compile("def f(float(N,M) x) -> (y) { y(i,j) = 2 * x(i,j) }")
+    >>> print(f.infer(N=2, M=3)["y"])
     float32(2, 3)
     """
 
@@ -173,7 +175,7 @@ class Compiled:
         return self.call(inputs, outputs)
 
     def call(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """Calls the function with one value per input; doubts point two frames up."""
+        """Calls the function with one value per input; warnings point two frames up."""
         signature = self.signature
         views, family, like, sizes_key = read_inputs(signature, inputs)
         given = targets = _NO_TARGETS

@@ -46,7 +46,8 @@ class Device:
     estimates only, and decide nothing, so devices that differ only there are equal; 0 where nothing
     is known.
 
-    >>> Device(vector_bits=512).lanes(32), Device(vector_bits=0).lanes(32)
+    >>> import tc
+    >>> tc.Device(vector_bits=512).lanes(32), tc.Device(vector_bits=0).lanes(32)
     (16, 1)
     """
 
@@ -70,8 +71,9 @@ class Device:
     def passes(self, bits: int) -> int:
         """In how many passes the units take a vector of so many bits.
 
-        >>> zen4 = Device(vector_bits=512, unit_bits=256)
-        >>> [zen4.passes(bits) for bits in (512, 256, 128)], Device(vector_bits=512).passes(512)
+        >>> import tc
+        >>> zen4, other = tc.Device(vector_bits=512, unit_bits=256), tc.Device(vector_bits=512)
+        >>> [zen4.passes(bits) for bits in (512, 256, 128)], other.passes(512)
         ([2, 1, 1], 1)
         """
         return max(1, bits // self.unit_bits) if self.unit_bits else 1

@@ -61,6 +61,7 @@ class Explanation:
     stage: str | None = None
 
     def work(self, statement: ShapedStatement) -> Work:
+        """Operations of one of `shaped.statements`, and the bytes that it touches."""
         return statement_work(self.shaped, statement)
 
     @property
@@ -71,7 +72,7 @@ class Explanation:
 
     @property
     def stages(self) -> Mapping[str, str]:
-        """The texts by stage, in order; each is made when it is asked for."""
+        """The texts by stage, in order; each is made when it is looked at."""
         return _Stages(self)
 
     def __str__(self) -> str:

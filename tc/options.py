@@ -47,7 +47,8 @@ class ScheduleOptions:
     into the cache, else "min". `rewrite`: sums of products may be factored, long reductions split,
     and adjacent dimensions joined (R5).
 
-    >>> ScheduleOptions(fusion="min").fusion
+    >>> import tc
+    >>> tc.ScheduleOptions(fusion="min").fusion
     'min'
     """
 
@@ -74,7 +75,8 @@ class MappingOptions:
     accumulators. `pack`: operands may be packed. `unroll`: the most statements that unrolling may
     make of a region. `parallel`: loops may be shared among threads.
 
-    >>> MappingOptions(rows=8, vectors=3).rows
+    >>> import tc
+    >>> tc.MappingOptions(rows=8, vectors=3).rows
     8
     """
 
@@ -112,10 +114,11 @@ class Options:
     that its BLAS chooses; all else is compiled as ever. Raises BackendError for values that make no
     sense.
 
-    >>> Options(threads=2).threads
+    >>> import tc
+    >>> tc.Options(threads=2).threads
     2
-    >>> options = Options(threads=2, mapping=MappingOptions(rows=4))
-    >>> Options.from_json(options.to_json()) == options
+    >>> options = tc.Options(threads=2, mapping=tc.MappingOptions(rows=4))
+    >>> tc.Options.from_json(options.to_json()) == options
     True
     """
 
@@ -149,7 +152,8 @@ class Options:
     def preset(cls, name: str) -> Options:
         """The preset of a name (`PRESETS`); BackendError for an unknown one.
 
-        >>> Options.preset("naive").mapping.vector_bits
+        >>> import tc
+        >>> tc.Options.preset("naive").mapping.vector_bits
         0
         """
         if name not in PRESETS:

@@ -52,8 +52,8 @@ arithmetic, so a sum of conditions is a count; it stays `bool` under `! && || ==
         """
 An output has the type in which the right sides of all statements that define it meet, or its
 declared type, into which a wider type goes only by a cast. An argument must have the declared
-element type, of a call from Python and of a call of one def by another; Python's numbers are
-converted.
+element type, of a call from Python and of a call of one def by another. For an input of rank 0,
+numbers of any type, Python's and numpy's, are converted where the declared type holds their value.
 """,
         """
         >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = a(i) }", [np.float64([1])])

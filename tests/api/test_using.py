@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import logging
 import textwrap
@@ -150,7 +151,17 @@ def test_notebooks_show_columns() -> None:
 def test_public_names() -> None:
     assert isinstance(tc.explain(MM, M=1, K=1, N=1), tc.Explanation)
     assert tc.Options.preset("naive") is tc.PRESETS["naive"]
-    assert {*tc.__all__} <= {*dir(tc)}
+    assert [name for name in dir(tc) if not name.startswith("_")] == sorted(tc.__all__)
+
+
+@pytest.mark.parametrize("name", tc.__all__)
+def test_examples_run_when_pasted(name: str) -> None:
+    """No name in them comes from the module in which the docstring stands."""
+    finder = doctest.DocTestFinder(recurse=inspect.isclass(getattr(tc, name)))
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    for example in finder.find(getattr(tc, name), name, globs={}):
+        if "._" not in example.name:
+            assert runner.run(example).failed == 0
 
 
 def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import cpu
+import tc
+from bench import cpu, demo
+from bench.cpu_kernels.kernel import TEXTS
 from bench.cpu_report import geometric_mean
 from bench.timing import milliseconds
 
@@ -62,6 +64,17 @@ def test_means_of_the_readme_are_over_whole_tables(part: str, said: str) -> None
     ratios = [float(str(k["ratio"])) for k in recorded(part).values()]
     text = said.format(mean=f"{geometric_mean(ratios):.2f}", least=f"{min(ratios):.2f}")
     assert text in README
+
+
+def test_what_the_readme_shows_of_the_demo_is_what_it_prints() -> None:
+    """All but times and errors, which are of one run."""
+    text = (TEXTS / "conv_relu.tc").read_text(encoding="utf-8")
+    assert f"\n\n{text}\n{tc.explain(text, demo.CONV_SHAPES, stage='ranges')}\n" in README
+    text = (TEXTS / "prodModel.tc").read_text(encoding="utf-8")
+    told = tc.explain(text, demo.MODEL_SHAPES, entry="prodModel", stage="ranges")
+    assert f"```\n{str(told).splitlines()[-1]}\n" in README
+    count = sum(1 for _ in told.shaped.statements)
+    assert f"({count} statements, three calls and" in README
 
 
 def test_times_of_the_compiler_are_those_of_the_file() -> None:
