@@ -60,6 +60,8 @@ def condition(cursor: Cursor, rhs: Part, clauses_before: int, name: Name | None)
     span = cursor.span(first.start, parts[-1].end)
     if not all(isinstance(c, Binary) for c in conditions) and len(conditions) > 1:
         return plain
+    if isinstance(parts[0].expr, Name):  # as in `i from 0 to 3`
+        return plain
     ranges = _ranges(cursor, rhs, conditions)
     if ranges is not None:
         return cursor.error(

@@ -5,12 +5,16 @@ What they mean here is said where their text tells it, and otherwise the idiom i
 
 from __future__ import annotations
 
+import itertools
+import re
+
+from tc.builtins import lookup
 from tc.dtypes import SPELLINGS
 from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
-from tc.frontend.expressions import parse_part
+from tc.frontend.expressions import parse_part, starts_call_targets
 from tc.frontend.foreign import written
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
@@ -158,15 +162,85 @@ def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None
             span=target.span,
             idiom=f"a {sign} b",
         )
-    if token.kind is Kind.NAME and token.text == "in" and target.span.start == start:
-        before = _before(cursor, target)
-        if before.end < start:
-            return cursor.error(
-                "the clauses of a 'where' are separated by commas",
-                rule="T5",
-                span=cursor.span(before.end, before.end),
-                edits=(Edit(cursor.span(before.end, before.end), ","),),
-            )
+    before = _before(cursor, target)
+    if before.kind is Kind.NAME and before.end < start and _is_function(cursor, before.text):
+        return cursor.error(
+            f"the argument of '{before.text}' stands in parentheses",
+            span=cursor.span(before.start, cursor.previous_end),
+            paste=f"{before.text}({left})",
+        )
+    is_clause = token.kind is Kind.NAME and token.text == "in" and target.span.start == start
+    if is_clause and before.end < start:
+        return cursor.error(
+            "the clauses of a 'where' are separated by commas",
+            rule="T5",
+            span=cursor.span(before.end, before.end),
+            edits=(Edit(cursor.span(before.end, before.end), ","),),
+        )
+    return None
+
+
+def _is_function(cursor: Cursor, name: str) -> bool:
+    is_tensor = name in cursor.names.params or name in cursor.names.written
+    return not is_tensor and lookup(name) is not None
+
+
+def continued(cursor: Cursor) -> ParseError | None:
+    """The error for `A(i)(j)` and `o(i) = x(i) = 2`, from the parenthesis on that goes on with
+    what is before it; None where it begins the targets of a call."""
+    before = cursor.tokens[cursor.index - 1]
+    if before.end != cursor.token.start:
+        return None
+    is_call = starts_call_targets(cursor, 0)
+    if before.text == ")" and not is_call:
+        return _subscripts_apart(cursor)
+    if before.kind is not Kind.NAME or not is_call:
+        return None
+    count = next(n for n in itertools.count() if cursor.ahead(n).text == "=")
+    value, sign = cursor.ahead(count + 1), cursor.ahead(count)
+    known = (*cursor.names.params, *cursor.names.written)
+    if value.kind is Kind.NAME and value.text not in known:
+        return None
+    return cursor.error(
+        "a statement has one '=', behind its target; a comparison is '=='",
+        span=cursor.span_of(sign),
+        paste="==",
+    )
+
+
+def _subscripts_apart(cursor: Cursor) -> ParseError:
+    cause = "all subscripts stand in one pair of parentheses"
+    middle, index = cursor.index, cursor.index - 2
+    depth = 1
+    while depth and index:
+        depth += {")": 1, "(": -1}.get(cursor.tokens[index].text, 0)
+        index -= 1
+    cursor.step()
+    try:
+        part = parse_part(cursor)
+    except ParseError:
+        return cursor.error(cause, idiom="A(i, j)")
+    name = cursor.tokens[index]
+    if not cursor.at(")") or name.kind is not Kind.NAME:
+        return cursor.error(cause, idiom="A(i, j)")
+    first = cursor.span(name.start, cursor.tokens[middle - 1].start).text
+    second = cursor.span(part.start, part.end).text
+    span = cursor.span(name.start, cursor.step().end)
+    return cursor.error(cause, span=span, paste=f"{written(first)}, {written(second)})")
+
+
+def stray_sign(cursor: Cursor) -> ParseError | None:
+    """The error for `i!` and `1,000`, at a sign where a statement should begin."""
+    before, token = cursor.tokens[cursor.index - 1], cursor.token
+    if token.text == "!" and token.kind is Kind.SIGN:
+        return cursor.error(
+            "there is no operator '!' behind a value",
+            idiom="tgamma(x + 1), for the factorial of x; !x, for a negation",
+        )
+    digits = re.compile(r"(,\d{3})+(?![\w.])").match(cursor.source.text, token.start)
+    if before.kind is Kind.NUMBER and digits is not None:
+        span = cursor.span(before.start, digits.end())
+        return cursor.error("a number has no commas", span=span, paste=span.text.replace(",", ""))
     return None
 
 

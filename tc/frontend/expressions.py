@@ -207,6 +207,8 @@ def _named(cursor: Cursor, nesting: int) -> Part:
 
 def _cast(cursor: Cursor, nesting: int) -> Part:
     spelling = cursor.step()
+    if cursor.at(")"):
+        raise _cast_before(cursor, spelling, nesting)
     if not cursor.at("("):
         raise cursor.unexpected(
             f"'(' after the type '{spelling.text}', which is a cast here",
@@ -536,3 +538,17 @@ def _magnitude(cursor: Cursor, nesting: int) -> ParseError:
     cursor.step()
     text = foreign.written(cursor.span(inside.start, inside.end).text)
     return cursor.error(cause, span=cursor.span(start, cursor.previous_end), paste=f"abs({text})")
+
+
+def _cast_before(cursor: Cursor, spelling: Token, nesting: int) -> ParseError:
+    """The error for `(int) x`, C's cast, from its `)` on."""
+    opening = cursor.tokens[cursor.index - 2]
+    cause = f"the value of the cast '{spelling.text}' stands in parentheses, and the type does not"
+    cursor.step()
+    try:
+        operand = _operand(cursor, nesting, PREFIX_PRECEDENCE)
+    except ParseError:
+        return cursor.error(cause, rule="T3", idiom=f"{spelling.text}(x)")
+    text = foreign.written(cursor.span(operand.start, operand.end).text)
+    span = cursor.span(opening.start, operand.end)
+    return cursor.error(cause, rule="T3", span=span, paste=f"{spelling.text}({text})")

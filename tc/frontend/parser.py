@@ -36,7 +36,7 @@ from tc.frontend.ast import (
     Statement,
 )
 from tc.frontend.conditions import condition, old_range
-from tc.frontend.constructs import operator_word, statement_word
+from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
 from tc.frontend.cursor import Cursor, describe
 from tc.frontend.expressions import (
     Part,
@@ -138,6 +138,8 @@ def _statement(cursor: Cursor) -> Statement:
     start = cursor.token.start
     statement_word(cursor)
     if cursor.at("("):
+        if (error := continued(cursor)) is not None:
+            raise error
         opening = cursor.step()
         targets = _names(cursor, "a target of the call")
         close_bracket(cursor, opening, "',' or ')'")
@@ -178,7 +180,7 @@ def _indices(cursor: Cursor, target: Name) -> tuple[Name, ...]:
     while not cursor.at(")") or names:
         token = cursor.token
         after = cursor.ahead(1).text
-        named = token.kind is Kind.NAME and after in (",", ")")
+        named = token.kind is Kind.NAME and after in (",", ")", *ASSIGNMENTS)
         if not named and token.kind in (Kind.NAME, Kind.NUMBER):
             raise left_side(cursor, target, names, opening)
         names.append(cursor.name("an index variable"))
@@ -414,6 +416,8 @@ def _no_statement(cursor: Cursor) -> ParseError:
             return cursor.error(cause, rule="T2", idiom="T.0")
         edit = Edit(cursor.span(before.start, token.end), before.text + token.text)
         return cursor.error(cause, rule="T2", edits=(edit,))
+    if (stray := stray_sign(cursor)) is not None:
+        return stray
     if token.kind is Kind.SIGN and token.text != "-" and token.text[:4] not in ("min=", "max="):
         return cursor.unexpected("a statement or '}'", repair="C(i) = ...")
     return cursor.no_name("a target of a statement")
@@ -423,8 +427,10 @@ def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseE
     """The error for `-=`, `/=` and `%=`."""
     left = written(cursor.span(start, cursor.previous_end).text)
     token = cursor.step()
-    span = cursor.span_of(token)
-    cause = f"there is no reduction '{token.text}'; the operators are += *= min= max="
+    fresh = cursor.at("!") and cursor.token.start == token.end
+    mark = cursor.step().text if fresh else ""
+    span = cursor.span(token.start, cursor.previous_end)
+    cause = f"there is no reduction '{token.text}{mark}'; the operators are += *= min= max="
     begin = cursor.token.start
     try:
         part = parse_part(cursor)
@@ -438,12 +444,14 @@ def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseE
     reduces = any(text not in indices and not _is_known(cursor, text) for text in mentioned)
     whole = cursor.span(start, part.end)
     if token.text == "-=":
-        return cursor.error(cause, span=span, edits=(Edit(whole, f"{left} += -({value})"),))
-    if not reduces:
+        return cursor.error(cause, span=span, edits=(Edit(whole, f"{left} +={mark} -({value})"),))
+    if not reduces and not fresh:
         text = f"{left} = {left} {token.text[0]} ({value})"
         return cursor.error(cause, span=span, edits=(Edit(whole, text),))
     if token.text == "/=" and kind_of(part.expr, cursor.names) == "float":
-        return cursor.error(cause, span=span, edits=(Edit(whole, f"{left} *= 1.0 / ({value})"),))
+        return cursor.error(
+            cause, span=span, edits=(Edit(whole, f"{left} *={mark} 1.0 / ({value})"),)
+        )
     return cursor.error(cause, span=span, idiom="s *= 1.0 / A(i), for s /= A(i) over all i")
 
 

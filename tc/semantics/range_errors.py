@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
@@ -245,6 +246,10 @@ def outside(
         repair = f"{access.at_zero} for {access.text}, which takes that element for all"
     elif where is not None:
         repair = f"let the index stay in bounds: {where}"
+    elif value == extent and not access.variables and _names_size(situation, access):
+        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+        repair = None
+        idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     elif value is not None and not access.variables and -extent <= value:
@@ -261,6 +266,12 @@ def outside(
         idiom=idiom,
         notes=shape_notes(situation, (access,)),
     )
+
+
+def _names_size(situation: Situation, access: Access) -> bool:
+    """Whether a read such as `A(K)` names the size that it runs into, and grows with it."""
+    size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+    return re.search(rf"(?<![\w.]){re.escape(size)}(?!\w)", access.text) is not None
 
 
 def shape_notes(situation: Situation, accesses: Iterable[Access]) -> Notes:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from tests.mistakes.row import Row
 
 ROWS = [
+    Row("o(i) = A(i, M)", None, "M-1, for the last element; pad(A(i, M), 0), for 0 there"),
+    Row(
+        "o(i) = x(i) where i from 0 to 3",
+        None,
+        "where k in 0:2 gives a range; x(i) > 0 ? x(i) : 0, on the right side, selects",
+    ),
     Row("o +=! x(i) where i in range(2)", "x[:2].sum()", "0:2"),
     Row("o +=! x(i) where i in range(1, N)", "x[1:].sum()", "1:N"),
     Row("o +=! x(i) where 0 <= i < 2", "x[:2].sum()", "i in 0:2"),
