@@ -105,7 +105,7 @@ class InternalError(TCError):
 
 
 class TCWarning(UserWarning):
-    """A warning about a program: it runs, but perhaps means something else (R3, G2, Y1, Y2, N1)."""
+    """A warning about a program: it runs, but may mean something else (R3, G2, Y1, N1, ...)."""
 
 
 def render(kind: str, error: TCError) -> str:

@@ -13,7 +13,7 @@ from tc.semantics import program as p
 from tc.semantics.calls import with_calls
 from tc.semantics.inline import flatten
 from tc.semantics.lower import INDEX, VALUE, lower_index, lower_read, lower_to
-from tc.semantics.lowering import Context
+from tc.semantics.lowering import Context, doubt_negation
 from tc.semantics.names import signatures
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import listed, nearest, one_line
@@ -138,6 +138,7 @@ def _typed(name: str, statement: FlatStatement, target: FlatTensor, cx: Context)
             repair=f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
         )
         cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
+    doubt_negation(statement.rhs, cx)
     try:
         rhs = lower_to(statement.rhs, dtype, VALUE, cx)
     except CheckError as error:

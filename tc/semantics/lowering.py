@@ -20,7 +20,7 @@ from tc.dtypes import (
 from tc.errors import CheckError
 from tc.semantics import program as p
 from tc.semantics.constants import Constants, constant
-from tc.semantics.resolved import Binary, Compare, Number, Resolved, operands
+from tc.semantics.resolved import Binary, Compare, Logical, Number, Resolved, operands
 from tc.semantics.suggest import one_line
 from tc.semantics.types import Memo, type_of
 from tc.source import Span
@@ -185,6 +185,22 @@ def doubt_mix(left: Type, right: Type, op: str, span: Span, cx: Context) -> None
             repair=f"cast one side to the type of the other: {left}(...)",
         )
         cx.doubts.setdefault((doubt.message, str(span)), doubt)
+
+
+def doubt_negation(value: Resolved, cx: Context) -> None:
+    """Warn where `o(i) =! x(i)` assigns a negation: it looks like `+=!` and `!=` (T4)."""
+    text, start = value.span.source.text, value.span.start
+    is_negation = isinstance(value, Logical) and value.op == "!"
+    if not is_negation or text[start - 1] != "=" or not text[start + 1].isspace():
+        return
+    inside = one_line(value.span, "!x").removeprefix("!").strip()
+    doubt = p.Doubt(
+        "T4",
+        f"'=! {inside}' assigns whether {inside} is 0: '=!' is no operator",
+        span=Span(value.span.source, start - 1, value.span.end),
+        repair=f"= !{inside}, if that is meant, or = {inside}",
+    )
+    cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
 
 
 def doubt_chain(expr: Compare, cx: Context) -> None:

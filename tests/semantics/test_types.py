@@ -328,6 +328,18 @@ def test_a_chain_of_comparisons_is_doubted(written: str) -> None:  # Y2 T4
     assert not checked(f"def f(float(N) x) -> (o) {{ o(i) = {doubt.repair} ? 1 : 0 }}", "f").doubts
 
 
+def test_a_negation_that_looks_like_an_operator_is_doubted() -> None:  # T4
+    """`=!` is none: `o(i) =! x(i)` assigns `!x(i)`."""
+
+    def doubts(written: str) -> tuple[object, ...]:
+        return checked(f"def f(float(N) x) -> (o) {{ o(i) {written} }}", "f").doubts
+
+    (doubt,) = checked("def f(float(N) x) -> (o) { o(i) =! x(i) }", "f").doubts
+    assert doubt.rule == "T4"
+    assert doubt.repair == "= !x(i), if that is meant, or = x(i)"
+    assert not any(map(doubts, ("= !x(i)", "=!x(i)", "= ! x(i)", "= x(i) != x(i)", "= x(i)")))
+
+
 @pytest.mark.parametrize(
     "written", ["(0 < x(i)) < 2", "x(i) < 2 == x(i) > 1", "x(i) > 1 == bool(1)", "c < 2"]
 )
