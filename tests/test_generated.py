@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.campaign import Campaign
+from tests.fuzz.workers import PATIENCE
 
 SEED = 2026
 PROGRAMS = 300
 BATCH = 25
-HANGS = 600.0
-"""Seconds for one program, which takes one or two, on a machine that has other work as well."""
 
 
 @pytest.fixture(scope="module")
 def campaign() -> Iterator[Campaign]:
-    campaign = Campaign(seed=SEED, shrinks=False, seconds=HANGS)
+    campaign = Campaign(seed=SEED, shrinks=False, seconds=PATIENCE)
     yield campaign
     campaign.close()
 
