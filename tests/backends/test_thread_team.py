@@ -359,10 +359,13 @@ def test_no_time_is_spent_at_rest() -> None:
         """
 check_launches(100)
 until_all_sleep()
-time.sleep(0.01)  # they say it just before they do
-before = time.process_time()
-time.sleep(0.5)
-print(time.process_time() - before)
+
+def spent():
+    before = time.process_time()
+    time.sleep(0.5)
+    return time.process_time() - before
+
+print(min(spent() for _ in range(3)))  # they say that they sleep just before they do
 """,
         threads=2,
     )
