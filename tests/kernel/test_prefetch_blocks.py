@@ -150,12 +150,18 @@ def test_rows_with_gaps_between_them() -> None:
 
 
 def test_results_stay() -> None:
-    kernel = kernel_of(IMAGE)
-    x = np.random.default_rng(0).random((IMAGES, PLANES, ROWS, COLUMNS), np.float32)
+    whole = kernel_of(IMAGE)
+    ((images,),) = whole.regions
+    assert isinstance(images, For)
+    x, table, _ = whole.buffers
+    buffers = (x, table, dense("o", FLOAT32, (2, HEIGHT, 16), "output"))
+    kernel = replace(whole, buffers=buffers, regions=((replace(images, end=integer(2)),),))
+    assert hints(kernel)
+    data = np.random.default_rng(0).random((IMAGES, PLANES, ROWS, COLUMNS), np.float32)
     outputs = []
     for each in kernel, prefetch_blocks(kernel, CACHE):
-        o = np.zeros((IMAGES, HEIGHT, 16), np.float32)
-        assert evaluate(each, {"x": x, "table": np.zeros(ROWS, np.int64), "o": o}) is None
+        o = np.zeros((2, HEIGHT, 16), np.float32)
+        assert evaluate(each, {"x": data, "table": np.zeros(ROWS, np.int64), "o": o}) is None
         outputs.append(o)
     assert outputs[0].any()
     np.testing.assert_array_equal(outputs[0], outputs[1])
