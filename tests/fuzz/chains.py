@@ -14,7 +14,7 @@ from tests.fuzz.scope import Variable
 
 INDICES = ("i", "j", "l")
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 40, 67)
-MOST_ELEMENTS = 2500
+MOST_ELEMENTS = 5000
 Shape = tuple[int, ...]
 
 

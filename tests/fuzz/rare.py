@@ -1,5 +1,5 @@
-"""What programs seldom have: dimensions without an element, names for values, conversions to every
-type, every function, numbers of every form, and subscripts that choose."""
+"""What programs seldom have: dimensions without an element, sums from below 0, names for values,
+conversions to every type, every function, numbers of every form, and subscripts that choose."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ def _statement(body: Body) -> tuple[Draft, Expr]:
     if body.scope.chance(0.4):
         add_inner(body, draft, 1)
         draft.op = body.scope.rng.choice(REDUCTIONS)
+        if body.scope.chance(0.3):  # from below 0
+            v = draft.inner[0]
+            draft.inner[0] = Variable(v.name, body.scope.rng.choice((-1, -2)), v.high, False)
     leaves = cover(body, draft, draft.target)
     return draft, expressions.embed(body.scope, leaves, draft.variables, draft.target)
 
