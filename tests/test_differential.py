@@ -16,6 +16,7 @@ from tests.fuzz.strategies import cases, disturbed_cases, exact_chains
 
 QUIET = list(HealthCheck)
 MOST_INSTANCES = 1500  # `evaluate` runs one instance after another
+EXAMPLES = settings.default.max_examples  # of the profile; each is compiled, some of them twice
 
 
 def check(case: Case, backends: Sequence[str], *, exactly: bool = False) -> None:
@@ -32,20 +33,20 @@ def check(case: Case, backends: Sequence[str], *, exactly: bool = False) -> None
         assert not verdict.failed, f"{backend}: {verdict}\n{case.text}\n{run}"
 
 
-@settings(suppress_health_check=QUIET, max_examples=20)
+@settings(suppress_health_check=QUIET, max_examples=EXAMPLES // 3)
 @given(cases(MOST_INSTANCES))
 def test_backends_agree(case: Case) -> None:
     """The interpreter itself on arrays in other layouts is one of them."""
     check(case, ("interpret", "evaluate", "numba", "c"))
 
 
-@settings(suppress_health_check=QUIET, max_examples=40)
+@settings(suppress_health_check=QUIET, max_examples=EXAMPLES // 2)
 @given(disturbed_cases(MOST_INSTANCES))
 def test_disturbed_programs(case: Case) -> None:
     check(case, ("evaluate", "numba"))
 
 
-@pytest.mark.parametrize(("backend", "examples"), [("numba", 40), ("c", 8)])
+@pytest.mark.parametrize(("backend", "examples"), [("numba", EXAMPLES // 2), ("c", EXAMPLES // 8)])
 def test_exact_chains(backend: str, examples: int) -> None:
     @settings(suppress_health_check=QUIET, max_examples=examples)
     @given(exact_chains())
