@@ -1,12 +1,14 @@
 """Hypothesis strategies for syntax trees, and for ragged texts with comments of a given tree.
 
-The trees follow the grammar and no other rule: names are mostly unknown, ranks disagree.
+The trees follow the grammar and no other rule: names are mostly unknown, ranks disagree. Each
+strategy is made once, as Hypothesis takes longer to check a new one than to draw from it.
 """
 
 from __future__ import annotations
 
 import re
 import string
+from functools import cache
 from itertools import pairwise
 from random import Random
 
@@ -56,6 +58,7 @@ def is_name(text: str) -> bool:
     return text not in RESERVED and not _NUMBER_LIKE.fullmatch(text)
 
 
+@cache
 def identifiers() -> st.SearchStrategy[str]:
     """Identifiers of T1: some begin with digits, none is a number or a reserved word."""
     word = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=6)
@@ -63,10 +66,12 @@ def identifiers() -> st.SearchStrategy[str]:
     return st.sampled_from([*"abcijkABC", *_ODD_NAMES]) | lettered
 
 
+@cache
 def names() -> st.SearchStrategy[Name]:
     return identifiers().map(lambda text: Name(text, span=NOWHERE))
 
 
+@cache
 def integers() -> st.SearchStrategy[Number]:
     suffix = st.sampled_from(["", "", "u", "UL", "l", "LL"])
     value = st.integers(0, 20) | st.integers(0, 2**64)
@@ -75,6 +80,7 @@ def integers() -> st.SearchStrategy[Number]:
     return decimal | hexadecimal
 
 
+@cache
 def floats() -> st.SearchStrategy[Number]:
     """Floating literals in all their spellings; the value is computed from its parts."""
 
@@ -97,11 +103,13 @@ def floats() -> st.SearchStrategy[Number]:
     )
 
 
+@cache
 def leaves() -> st.SearchStrategy[Expr]:
     dim = st.builds(lambda n, k: Dim(n, k, span=NOWHERE), names(), st.integers(0, 12))
     return names() | integers() | floats() | dim
 
 
+@cache
 def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
     def extend(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         args = st.lists(inner, max_size=3).map(tuple)
@@ -117,11 +125,13 @@ def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
     return st.recursive(leaves(), extend, max_leaves=max_leaves)
 
 
+@cache
 def applies() -> st.SearchStrategy[Apply]:
     args = st.lists(expressions(3), max_size=3).map(tuple)
     return st.builds(lambda f, a: Apply(f, a, span=NOWHERE), names(), args)
 
 
+@cache
 def clauses() -> st.SearchStrategy[Clause]:
     bound = expressions(4)
     return st.one_of(
@@ -131,6 +141,7 @@ def clauses() -> st.SearchStrategy[Clause]:
     )
 
 
+@cache
 def comprehensions() -> st.SearchStrategy[Comprehension]:
     annotation = applies().map(lambda a: Annotation(a.name, a.args, span=NOWHERE))
     return st.builds(
@@ -146,6 +157,7 @@ def comprehensions() -> st.SearchStrategy[Comprehension]:
     )
 
 
+@cache
 def statements() -> st.SearchStrategy[Statement]:
     targets = st.lists(names(), min_size=1, max_size=3).map(tuple)
     args = st.lists(names() | expressions(3), max_size=3).map(tuple)
@@ -153,12 +165,14 @@ def statements() -> st.SearchStrategy[Statement]:
     return comprehensions() | call
 
 
+@cache
 def tensor_types() -> st.SearchStrategy[TensorType]:
     dims = st.none() | st.lists(names() | integers(), max_size=4).map(tuple)
     spelling = st.sampled_from(sorted(SPELLINGS))
     return st.builds(lambda s, d: TensorType(s, d, span=NOWHERE), spelling, dims)
 
 
+@cache
 def defs() -> st.SearchStrategy[Def]:
     param = st.builds(lambda t, n: Param(t, n, span=NOWHERE), tensor_types(), names())
     return_ = st.builds(
@@ -173,6 +187,7 @@ def defs() -> st.SearchStrategy[Def]:
     )
 
 
+@cache
 def modules() -> st.SearchStrategy[Module]:
     """Syntax trees of whole texts; all spans are `NOWHERE`."""
     return st.lists(defs(), min_size=1, max_size=2).map(lambda d: Module(tuple(d), span=NOWHERE))
