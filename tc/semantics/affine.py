@@ -249,7 +249,7 @@ def points_where(
 
     def visit(node: Expr) -> sets.Points:
         match node:
-            case Literal(value=value):
+            case Literal(value=value) | Convert(operand=Literal(value=value)):
                 return space.everything() if value else space.nothing()
             case Compare(op=op, left=left, right=right) if left.dtype == BOOL:
                 a, b = visit(left), visit(right)

@@ -74,7 +74,7 @@ def breaks_p1(statement: Statement, ranges: Mapping[str, range], sizes: Mapping[
 def touched(e: Expr, target: str, at: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
     """The elements of the target that one instance reads, as far as variables alone decide."""
     if e[0] == "if" and not any(True for _ in reads(e[1])):
-        yield from touched(e[2] if integer(e[1], at) else e[3], target, at)
+        yield from touched(e[2] if holds(e[1], at) else e[3], target, at)
         return
     if e[0] in ("pad",) or (e[0] == "bin" and e[1] in ("&&", "||")):
         if any(x[1] == target for x in reads(e)):
@@ -86,9 +86,23 @@ def touched(e: Expr, target: str, at: Mapping[str, int]) -> Iterator[tuple[int, 
         yield from touched(child, target, at)
 
 
-def integer(e: Expr, at: Mapping[str, int]) -> int:
+def holds(e: Expr, at: Mapping[str, int]) -> bool:
+    """Whether a condition on variables alone holds; a literal in it may be of floats."""
     match e:
         case ("num", text):
+            return float(text) != 0
+        case ("bin", "&&", left, right):
+            return holds(left, at) and holds(right, at)
+        case ("bin", "||", left, right):
+            return holds(left, at) or holds(right, at)
+        case ("un", "!", value):
+            return not holds(value, at)
+    return integer(e, at) != 0
+
+
+def integer(e: Expr, at: Mapping[str, int]) -> int:
+    match e:
+        case ("num", text) if text.isdecimal():
             return int(text)
         case ("var" | "size", name):
             return at[name]
@@ -99,7 +113,7 @@ def integer(e: Expr, at: Mapping[str, int]) -> int:
         case ("call", ("min" | "max") as name, values):
             return (min if name == "min" else max)(integer(v, at) for v in values)
         case ("if", c, x, y):
-            return integer(x if integer(c, at) else y, at)
+            return integer(x if holds(c, at) else y, at)
     raise Unknown
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import files, generate
-from tests.fuzz.brute import breaks_p1
+from tests.fuzz.brute import Unknown, breaks_p1
 from tests.fuzz.execute import Verdict, judge, judge_run, run_of
-from tests.fuzz.model import Case, Param, Statement, binary, num, read, reads, var
+from tests.fuzz.model import Case, Expr, Param, Statement, binary, num, read, reads, var
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Worker, Workers
 
@@ -60,6 +60,28 @@ def test_what_breaks_p1() -> None:
     assert broken(
         binary("*", read("o", var("i")), read("a", var("k"))), "+=", i=range(1), k=range(2)
     )
+
+
+@pytest.mark.parametrize(
+    ("guard", "is_broken"),
+    [
+        (num("0.5"), True),
+        (num("0.0"), False),
+        (binary("&&", binary(">", var("i"), num(2)), num("0.5")), False),
+        (binary("||", binary(">", var("i"), num(2)), num("0.5")), True),
+        (("un", "!", binary(">", var("i"), num(2))), True),
+        (("un", "!", binary("<", var("i"), num(3))), False),
+    ],
+)
+def test_guards_of_variables_and_literals(guard: Expr, is_broken: bool) -> None:
+    rhs = ("if", guard, read("o", binary("+", var("i"), num(1))), num(0))
+    assert breaks_p1(Statement("o", ("i",), "=", rhs), {"i": range(4)}, {}) == is_broken
+
+
+def test_guards_that_compare_floats_are_not_decided() -> None:
+    rhs = ("if", binary(">", num("0.5"), num("0.5")), read("o", num(0)), num(0))
+    with pytest.raises(Unknown):
+        breaks_p1(Statement("o", ("i",), "=", rhs), {"i": range(4)}, {})
 
 
 def test_a_process_that_dies_is_a_verdict() -> None:

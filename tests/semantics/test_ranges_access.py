@@ -94,6 +94,8 @@ def test_the_initialisation_runs_where_the_reduction_is_empty() -> None:  # rule
         "(i > 0 ? i > 0 : i > 100) ? a(i-1) : 0",
         "min(i > 0, i > 0) ? a(i-1) : 0",
         "max(i > 0, i > 5) ? a(i-1) : 0",
+        "i > 0 && 0.5 ? a(i-1) : 0",
+        "i > 0 || 0.0 ? a(i-1) : 0",
     ],
 )
 def test_affine_guards_count(rhs: str) -> None:  # rule G6, Y6
