@@ -316,6 +316,7 @@ class Compiled:
         if runner is None and shaped_backend is None:
             shaped_backend = InterpretBackend()
         return Specialisation(
+            request,
             shaped,
             runner,
             shaped_backend,

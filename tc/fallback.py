@@ -35,6 +35,9 @@ _OURS = ("builtins", "tc", "numba", "llvmlite", "islpy", "numpy", "struct", "cty
 """Where classes of exceptions are from that can be faults; those of a caller's signal handlers
 are from elsewhere."""
 
+INTERPRETER = "interpret"
+"""The backend that runs what others cannot."""
+
 _TOLD_LINES = 12
 _TOLD_FRAMES = 4
 
@@ -101,7 +104,7 @@ def compile_or_fall_back(
         except Exception as error:
             if not (is_fault(error) or isinstance(error, TCError)):
                 raise
-    return None, _doubt(request, fault, "the interpreter", 'backend="interpret"')
+    return None, _doubt(request, fault, "the interpreter", f'backend="{INTERPRETER}"')
 
 
 @contextmanager
@@ -117,6 +120,21 @@ def faults_reported(
         raise InternalError(
             f"tc itself is at fault, not {request.program.name}. {_please(report(request, error))}",
             repair=repair,
+        ) from error
+
+
+@contextmanager
+def faults_of_run_reported(request: Request) -> Iterator[None]:
+    """The same where the interpreter runs, which nothing stands in for."""
+    try:
+        yield
+    except Exception as error:
+        if is_strict() or not is_fault(error):
+            raise
+        raise InternalError(
+            f"tc itself is at fault, not {request.program.name}. "
+            f"{_please(report_of_run(request, error))}",
+            repair='backend="numba"' if request.backend == INTERPRETER else None,
         ) from error
 
 
@@ -139,6 +157,11 @@ def report(request: Request, error: Exception) -> str:
     called = ", ".join(map(repr, sorted(request.given))) or "none"
     known = [f"# {request.device or host()}", f"# outputs passed: {called}"]
     return _script(known, _calls(request), error)
+
+
+def report_of_run(request: Request, error: Exception) -> str:
+    """The same for the interpreter, with zeros for the values, which a report does not tell."""
+    return _script(["# values of arrays: replace the zeros"], _run(request), error)
 
 
 def report_of_text(source: Source, error: Exception) -> str:
@@ -199,6 +222,26 @@ def _calls(request: Request) -> Iterator[str]:
     else:
         common.append(f"device=tc.{request.device!r}")
         yield f"tc.emit(program, [{', '.join(inputs)}], {', '.join(common)})"
+
+
+def _run(request: Request) -> Iterator[str]:
+    program, sizes = request.program, request.sizes
+
+    def value(name: str) -> str:
+        if name in sizes.scalars:
+            return repr(sizes.scalars[name])
+        return f"numpy.zeros({sizes.shapes[name]}, {str(program.tensors[name].dtype.numpy)!r})"
+
+    yield f"program = {_literal(program.source.text)}"
+    yield f"f = tc.compile(program, entry={program.name!r}, backend={INTERPRETER!r})"
+    yield f"inputs = [{', '.join(map(value, program.inputs))}]"
+    if not request.given:
+        yield "f(inputs)"
+        return
+    yield f"given = {sorted(request.given)!r}"
+    yield "found = f.infer(inputs)"
+    yield "outputs = {name: numpy.zeros(found[name].shape, found[name].dtype) for name in given}"
+    yield "f(inputs, outputs=outputs)"
 
 
 def _input(request: Request, name: str) -> str:

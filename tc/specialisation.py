@@ -14,7 +14,7 @@ from tc.arrays import address, empty
 from tc.backends.base import CompiledKernel, ShapedBackend
 from tc.device import LINE
 from tc.errors import AccessError, BackendError, InternalError
-from tc.fallback import is_fault, is_strict
+from tc.fallback import Request, faults_of_run_reported, is_fault, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import Binary, Doubt, Read, ShapedProgram, Statement, walk
@@ -63,11 +63,12 @@ class Specialisation:
     """What `run_specialised` needs: a compiled kernel, or a backend that takes the shaped program
     itself.
 
-    `copies` are the places of inputs that must be copied, as their strides are no multiple of
-    their elements; `doubts` are those of a call (R3, G2). `fault` says why other code than that
-    asked for runs.
+    `request` is what was asked for. `copies` are the places of inputs that must be copied, as
+    their strides are no multiple of their elements; `doubts` are those of a call (R3, G2). `fault`
+    says why other code than that asked for runs.
     """
 
+    request: Request
     shaped: ShapedProgram
     runner: CompiledKernel | None
     shaped_backend: ShapedBackend | None
@@ -132,7 +133,8 @@ def _run_shaped(
 ) -> list[Array]:
     arrays = dict(zip(special.shaped.program.inputs, inputs, strict=True))
     assert special.shaped_backend is not None
-    results = special.shaped_backend.run_shaped(special.shaped, arrays, targets)
+    with faults_of_run_reported(special.request):
+        results = special.shaped_backend.run_shaped(special.shaped, arrays, targets)
     outputs = []
     for name, shape, dtype in special.outputs:
         result = results[name]

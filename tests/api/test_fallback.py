@@ -19,6 +19,7 @@ from tc.errors import InternalError
 from tc.fallback import is_fault
 from tc.kernel.ir import Site
 from tc.polyhedral import lowering
+from tc.semantics import arithmetic
 from tests.api.evaluating import NEEDS_C
 
 SUM = "def f(float(N,M) a, int n) -> (o) { o(i) +=! a(i,j) * n where i in 0:n }"
@@ -152,6 +153,69 @@ def test_emit_and_explain_say_it(breaking: Break, how: Callable[..., object]) ->
     tc.emit(SUM, [A, 2], options=tc.Options.preset("naive"))  # the repair
 
 
+@pytest.fixture
+def breaking_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
+    """Makes the interpreter fail in the midst of a run."""
+
+    def inject(error: Exception) -> None:
+        def wrong(*_: Any) -> Any:
+            raise error
+
+        monkeypatch.setattr(arithmetic, "BINARY", {**arithmetic.BINARY, "*": wrong})
+
+    monkeypatch.delenv("TC_STRICT", raising=False)
+    return inject
+
+
+@pytest.mark.parametrize("outputs", [None, np.zeros(2, np.float32)], ids=["fresh", "given"])
+def test_faults_of_the_interpreter(
+    breaking_runs: Callable[[Exception], None], outputs: np.ndarray | None
+) -> None:
+    """They say so, with a text that shows them again; the caller's arrays are as they were."""
+    fault = KeyError("no such table")
+    breaking_runs(fault)
+    with pytest.raises(InternalError, match="tc itself is at fault, not f") as caught:
+        tc.interpret(SUM, A, 2, outputs=outputs)
+    assert caught.value.__cause__ is fault
+    assert caught.value.repair == 'backend="numba"'
+    text = caught.value.cause.partition("Please report this text:\n\n")[2]
+    assert "KeyError: 'no such table'" in text
+    assert "numpy.zeros((3, 4), 'float32'), 2" in text
+    assert outputs is None or not outputs.any()
+    with pytest.raises(KeyError) as again:
+        exec(text, {})
+    assert again.value is fault
+    os.environ["TC_STRICT"] = "1"
+    with pytest.raises(KeyError):
+        tc.interpret(SUM, A, 2)
+    del os.environ["TC_STRICT"]
+
+
+def test_faults_of_the_interpreter_that_stands_in(
+    breaking: Break, breaking_runs: Callable[[Exception], None]
+) -> None:
+    breaking(KeyError(-1), plain=True)
+    breaking_runs(ValueError("no value"))
+    f = tc.compile(SUM)
+    with (
+        pytest.warns(tc.TCWarning, match="f is run by the interpreter"),
+        pytest.raises(InternalError, match="ValueError: no value") as caught,
+    ):
+        f(A, 2)
+    assert caught.value.repair is None
+    assert "backend='interpret'" in caught.value.cause
+
+
+@pytest.mark.parametrize("error", [MemoryError(), tc.AccessError("beyond", rule="G7")])
+def test_other_errors_of_the_interpreter_are_raised(
+    breaking_runs: Callable[[Exception], None], error: Exception
+) -> None:
+    breaking_runs(error)
+    with pytest.raises(tc.TCError) as caught:
+        tc.interpret(SUM, A, 2)
+    assert not isinstance(caught.value, InternalError)
+
+
 @pytest.mark.parametrize(
     "error", [OSError("full"), MemoryError(), tc.BackendError("no compiler"), UserWarning("w")]
 )
@@ -221,6 +285,7 @@ import numpy as np
 import tc
 from tc.kernel.ir import Site
 from tc.polyhedral import lowering
+from tc.semantics import arithmetic
 right = lowering.finish
 def wrong(*arguments, lanes_bits, **named):
     print("finish", lanes_bits)
