@@ -12,6 +12,7 @@ from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics.calls import with_calls
 from tc.semantics.inline import flatten
+from tc.semantics.loose import products_meant
 from tc.semantics.lower import INDEX, VALUE, lower_index, lower_read, lower_to
 from tc.semantics.lowering import Context, doubt_negation
 from tc.semantics.names import signatures
@@ -75,7 +76,7 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         if not flat.tensors[name].rank and types.tensors[name].is_integer
     )
     static: set[str] = set()
-    doubts = {(doubt.message, str(doubt.span)): doubt for doubt in flat.doubts}
+    doubts = {(doubt.message, str(doubt.span)): doubt for doubt in (*flat.doubts, *_products(flat))}
     sites = count()
     statements = tuple(
         _statement(
@@ -101,6 +102,20 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         frozenset(static),
         span,
     )
+
+
+def _products(flat: Flat) -> Iterator[p.Doubt]:
+    """A warning per index variable that was probably meant as a product (T1)."""
+    known = {*flat.sizes, *(name for name in flat.inputs if not flat.tensors[name].rank)}
+    for statement in flat.statements:
+        for name, product in products_meant(statement, known):
+            yield p.Doubt(
+                "T1",
+                f"'{name}' is a name, since names may begin with digits: an index variable over "
+                "which the statement reduces",
+                span=statement.variables[name],
+                repair=product,
+            )
 
 
 def _tensors(flat: Flat, types: Types) -> Iterator[tuple[str, p.Tensor]]:

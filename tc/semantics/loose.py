@@ -7,11 +7,12 @@ be something else: a size, a tensor of rank 0, or a constant of another language
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
+from tc.edits import Edit
 from tc.errors import CheckError
 from tc.semantics.names import Signature
-from tc.semantics.resolved import Bound, Index, Read, Resolved, operands
+from tc.semantics.resolved import Bound, FlatStatement, Index, Read, Resolved, operands
 from tc.semantics.suggest import listed, nearest
 from tc.source import Span
 
@@ -60,6 +61,28 @@ def number_written(name: str, known: Container[str]) -> str | None:
     if product and product.group(2) in known:
         return f"{product.group(1)} * {product.group(2)}"
     return None
+
+
+def respelled(span: Span, texts: Mapping[str, str]) -> tuple[Edit, ...]:
+    """The edits that put texts in the place of names, wherever they stand in a span."""
+    return tuple(
+        Edit(Span(span.source, span.start + m.start(), span.start + m.end()), text)
+        for name, text in texts.items()
+        for m in re.finditer(rf"(?<![\w.]){name}(?!\w)", span.text)
+    )
+
+
+def products_meant(statement: FlatStatement, known: Container[str]) -> Iterator[tuple[str, str]]:
+    """The reduction variables that look like products of a number and another name, with those:
+    `2i` beside an index variable `i`. What has a range in the `where` is meant as it is."""
+    given = {clause.variable for clause in statement.where}
+    for name in statement.variables:
+        product = _PRODUCT.fullmatch(name)
+        if product is None or name in given or name in statement.outer:
+            continue
+        factor, rest = product.groups()
+        if rest in statement.variables or rest in known:
+            yield name, f"{factor} * {rest}"
 
 
 def loose_names(

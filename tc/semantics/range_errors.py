@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
+from tc.edits import within
 from tc.errors import RangeError
 from tc.semantics.accesses import Access
 from tc.semantics.affine import (
@@ -16,6 +17,7 @@ from tc.semantics.affine import (
     linear_form,
     pieces,
 )
+from tc.semantics.loose import number_written, respelled
 from tc.semantics.program import Expr, Range
 from tc.semantics.rounds import (
     INFEASIBLE,
@@ -131,6 +133,17 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
             cause += ": " + "; ".join(reasons[:4])
         else:
             cause += f": no access mentions {'it' if len(names) == 1 else 'them'}"
+    products = _products_of(situation, names)
+    if products:
+        which = "names" if len(products) > 1 else "a name"
+        return RangeError(
+            f"{cause}; {listed(list(products))} {'are' if len(products) > 1 else 'is'} {which}, "
+            "since names may begin with digits",
+            rule="G5",
+            span=span,
+            edits=within(statement.span, respelled(statement.span, products)),
+            notes=shape_notes(situation, situation.accesses.all),
+        )
     clauses = _suggested(situation, rounds)
     return RangeError(
         cause,
@@ -140,6 +153,14 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
         f"for example: where {', '.join(clauses)}",
         notes=shape_notes(situation, situation.accesses.all),
     )
+
+
+def _products_of(situation: Situation, names: list[str]) -> dict[str, str]:
+    """The reduction variables that were meant as products of open ones, `2i` of `i`."""
+    statement = situation.statement
+    given = {clause.variable for clause in statement.where}
+    spelled = {n: number_written(n, names) for n in statement.reduction if n not in given}
+    return {name: text for name, text in spelled.items() if text}
 
 
 def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:

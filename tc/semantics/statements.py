@@ -3,7 +3,6 @@ R2, G8, T5, and the part of P1 that holds for all sizes)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -14,7 +13,7 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
-from tc.semantics.loose import check_loose, loose_names, number_written
+from tc.semantics.loose import check_loose, loose_names, number_written, respelled
 from tc.semantics.names import Signature
 from tc.semantics.resolve import (
     BindingValue,
@@ -365,7 +364,8 @@ def _check_scalar(read: Read, tensor: FlatTensor) -> None:
 def _index_in_bound(name: str, span: Span, variable: str, scope: Scope, is_used: bool) -> NoReturn:
     signature = scope.frame.signature
     known = [*signature.sizes, *(p for p, rank in signature.ranks.items() if rank == 0)]
-    near = nearest(name, known)
+    product = None if is_used else number_written(name, known)
+    near = nearest(name, known) if product is None else None
     if is_used:
         cause = (
             f"the range of '{variable}' uses the index variable '{name}', and the bounds of a "
@@ -378,9 +378,9 @@ def _index_in_bound(name: str, span: Span, variable: str, scope: Scope, is_used:
             f"'{name}' in the range of '{variable}' is neither a size nor an integer input of "
             f"'{signature.name}'" + (f"; did you mean '{near}'?" if near else "")
         )
-        repair = None if near else f"declare it as an input: int {name}"
+        repair = None if near or product else f"declare it as an input: int {name}"
         idiom = None
-    paste = None if is_used else near
+    paste = None if is_used else product or near
     raise CheckError(cause, rule="G8", span=span, repair=repair, paste=paste, idiom=idiom)
 
 
@@ -429,18 +429,9 @@ def _check_reduction(
     example: tuple[Edit, ...] = ()
     spelled = {name: number_written(name, known) for name in reduced}
     if any(spelled.values()):
-        edits = tuple(
-            Edit(Span(right.source, right.start + m.start(), right.start + m.end()), text)
-            for name, text in spelled.items()
-            if text
-            for m in re.finditer(rf"(?<![\w.]){name}(?!\w)", right.text)
-        )
+        edits = respelled(right, {name: text for name, text in spelled.items() if text})
     elif meant and {name for name, _ in meant}.issuperset(reduced):
-        edits = tuple(
-            Edit(Span(right.source, right.start + m.start(), right.start + m.end()), near)
-            for name, near in meant
-            for m in re.finditer(rf"(?<![\w.]){name}(?!\w)", right.text)
-        )
+        edits = respelled(right, dict(meant))
     elif loose:
         name = next(iter(loose))
         idiom = f"float {name}, among the parameters, if '{name}' is a number that is given"

@@ -95,6 +95,11 @@ ROWS = [
     Row("o(i) = 2.5x(i)", "2.5*x", "2.5 * x"),
     Row("o(i) = 2x(i)", "2*x", "2 * x"),
     Row("o(i) = x(2i)", "x[::2]", "o(i) = x(2 * i)"),
+    Row("o(i) +=! x(2i)", "x[::2]", "o(i) +=! x(2 * i)"),
+    Row("o(i) +=! A(2i, k)", "A[::2].sum(1)", "o(i) +=! A(2 * i, k)"),
+    Row("o(i) max=! A(2i, 3i)", "A[[0, 2], [0, 3]]", "o(i) max=! A(2 * i, 3 * i)"),
+    Row("o(i) = x(0) + i where i in 0:2N", "x[0] + np.arange(2*N)", "2 * N"),
+    Row("o(i) = x(0) + i where i in 0:1_000", "x[0] + np.arange(1000)", "1000"),
     Row("o(i) = A[i][0]", "A[:, 0]", "A(i, 0)"),
     Row("o[i] = x[i]", "x", "o(i)"),
     Row(

@@ -200,3 +200,21 @@ def test_temporaries() -> None:  # N3
     assert stable.outputs == ("O",)
     assert all(t.role == "temporary" and t.shape is None for t in temporaries.values())
     assert set(temporaries) == {"m", "e", "s"}
+
+
+@pytest.mark.parametrize(
+    ("body", "meant"),
+    [
+        ("o(i) +=! x(2i) where i in 0:3", ["2 * i"]),
+        ("o(i) max=! x(i) + x(2N) * x(3s)", ["2 * N", "3 * s"]),
+        ("o(i) +=! x(i) * x(2i) where 2i in 0:4", []),
+        ("o(i) +=! x(i) * x(2k)", []),
+        ("o(2i) = x(2i)", []),
+    ],
+)
+def test_names_that_look_like_products(body: str, meant: list[str]) -> None:  # rule T1
+    """Where the name stands alone, or has a range, it is meant as it is."""
+    doubts = checked(f"def f(float(N) x, int s) -> (o) {{ {body} }}").doubts
+    assert [doubt.repair for doubt in doubts] == meant
+    assert {doubt.rule for doubt in doubts} <= {"T1"}
+    assert all(doubt.span and doubt.span.text in body for doubt in doubts)
