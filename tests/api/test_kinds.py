@@ -190,6 +190,28 @@ def test_torch_traced_tensors_are_refused(torch: Any, backend: str) -> None:
             transform()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_inside_of_torch_compile(torch: Any, backend: str) -> None:
+    """As spec/limits.md has it; without `disable` it is torch's to say whether it can."""
+    function = tc.compile(COPY, backend=backend)
+    opaque = torch.compiler.disable(function)
+    torch._dynamo.reset()
+    try:
+        x = torch.arange(5.0)
+        got = torch.compile(lambda x: opaque(2 * x) + 1, backend="eager")(x)
+        assert got.tolist() == [1, 3, 5, 7, 9]
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            torch.compile(lambda x: opaque(2 * x), backend="eager", fullgraph=True)(x)
+        try:
+            got = torch.compile(lambda x: function(2 * x) + 1, backend="eager")(x)
+        except Exception as error:
+            assert not isinstance(error, tc.TCError)  # noqa: PT017
+        else:
+            assert got.tolist() == [1, 3, 5, 7, 9]
+    finally:
+        torch._dynamo.reset()
+
+
 # --- jax --------------------------------------------------------------------------------------
 
 
