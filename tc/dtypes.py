@@ -131,14 +131,28 @@ def compute_dtype(dtype: DType) -> DType:
     return FLOAT32 if dtype == FLOAT16 else dtype
 
 
+_ROUNDED_UP = {
+    "float16": 2**16 - 2**4,
+    "float32": 2**128 - 2**103,
+    "float64": 2**1024 - 2**970,
+}
+"""The least numbers that round to infinity: half a step beyond the largest ones."""
+
+_LARGEST = {name: float(np.finfo(name).max) for name in _ROUNDED_UP}
+
+
 def fits(value: float, dtype: DType) -> bool:
-    """Whether a literal, with its sign, fits a type (Y1).
+    """Whether a literal, with its sign, fits a type (Y1): a float, when its nearest one does.
 
     >>> fits(300, UINT8), fits(-1, UINT8), fits(65504, FLOAT16), fits(70000, FLOAT16)
     (False, False, True, False)
+    >>> fits(3.4028235e38, FLOAT32), fits(3.4028236e38, FLOAT32), fits(65505, FLOAT16)
+    (True, False, False)
     """
     if dtype.is_float:
-        return abs(value) <= float(np.finfo(dtype.name).max)
+        if isinstance(value, int):
+            return abs(value) <= _LARGEST[dtype.name]
+        return abs(value) < _ROUNDED_UP[dtype.name]
     if dtype == BOOL:
         return True
     info = np.iinfo(dtype.name)
