@@ -14,9 +14,11 @@ RULES = (
         """
 Weak values (literals, sizes, `T.1`, index variables, and what is computed from them alone) take the
 type of what they meet; before that they are computed in `int64` and `float64`. A floating literal
-that meets an integer makes a `float32`. Alone they are `int32` (`int64` where it does not fit) or
-`float32`. A literal that, with its sign, does not fit its type is an error; a cast converts without
-that check. `1/2 * x` is 0, as in C, with a warning.
+that meets an integer makes a `float32`. Alone they are `int32` or `float32`, and a literal beyond
+`int32` is `int64`; a size that does not fit wraps around, with a warning. A literal that, with its
+sign, does not fit its type is an error (a float fits where the nearest value of the type is
+finite); a cast converts without that check. `1/2 * x` is 0, as in C, and so is `1/N * x` but for an
+N of 1, each with a warning.
 """,
         """
         >>> byte = np.uint8([7])

@@ -29,6 +29,7 @@ from tc.semantics.lowering import (
     convert,
     doubt_chain,
     doubt_mix,
+    doubt_share,
     folded,
     literal,
     own_dtype,
@@ -68,6 +69,8 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
     found = cx.type(expr)
     if isinstance(want, Weak):
         target = mode.weak_float if want is Weak.FLOAT else INT64
+        if want is Weak.FLOAT:
+            doubt_share(expr, cx)
         return convert(lower(expr, mode, cx), target)
     if mode.index and want.is_integer:
         return convert(lower(expr, mode, cx), INT64)
@@ -88,6 +91,8 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
         case Bound(value=bound):
             return lower_to(bound, want, mode, cx)
         case _:
+            if want.is_float:
+                doubt_share(expr, cx)
             weak_mode = mode.with_weak_float(FLOAT32 if want == FLOAT16 else FLOAT64)
             return convert(lower(expr, weak_mode, cx), compute_dtype(want))
 

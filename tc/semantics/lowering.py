@@ -20,7 +20,17 @@ from tc.dtypes import (
 from tc.errors import CheckError
 from tc.semantics import program as p
 from tc.semantics.constants import Constants, constant
-from tc.semantics.resolved import Binary, Compare, Logical, Number, Resolved, operands
+from tc.semantics.resolved import (
+    Binary,
+    Bound,
+    Compare,
+    Extent,
+    Logical,
+    Number,
+    Resolved,
+    Size,
+    operands,
+)
 from tc.semantics.suggest import one_line
 from tc.semantics.types import Memo, type_of
 from tc.source import Span
@@ -173,6 +183,37 @@ def _doubt_truncation(expr: Binary, cx: Context) -> None:
             repair=f"{shown(left)}.0 / {shown(right)}",
         )
         cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
+
+
+def doubt_share(expr: Resolved, cx: Context) -> None:
+    """Warn where a number is divided by a size and the quotient becomes a float: `1/N` is 0
+    wherever N is more than 1 (Y1)."""
+    while isinstance(expr, Bound):
+        expr = expr.value
+    if not isinstance(expr, Binary) or expr.op != "/" or cx.type(expr) is Weak.FLOAT:
+        return
+    left = constant(expr.left, cx.constants)
+    if not isinstance(left, int) or left == 0 or not _of_sizes(expr.right):
+        return
+    text, divisor = one_line(expr.span), one_line(expr.right.span, "N")
+    if isinstance(expr.right, Binary):
+        divisor = f"({divisor})"
+    limit = f"beyond {divisor} = {left}" if left > 0 else f"unless {divisor} divides {left}"
+    doubt = p.Doubt(
+        "Y1",
+        f"'{text}' is a division of whole numbers, which rounds down: it is "
+        f"{0 if left > 0 else -1} {limit}",
+        span=expr.span,
+        repair=f"{shown(left)}.0 / {divisor}",
+    )
+    cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
+
+
+def _of_sizes(expr: Resolved) -> bool:
+    """Whether an expression is a product of sizes."""
+    if isinstance(expr, Binary) and expr.op == "*":
+        return _of_sizes(expr.left) and _of_sizes(expr.right)
+    return isinstance(expr, Size | Extent)
 
 
 def doubt_mix(left: Type, right: Type, op: str, span: Span, cx: Context) -> None:

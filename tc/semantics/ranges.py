@@ -29,7 +29,14 @@ from tc.semantics.program import (
 )
 from tc.semantics.range_errors import no_range, no_where, unresolved
 from tc.semantics.rounds import NoRange, NoWhere, Rounds, Situation, resolve
-from tc.semantics.sizes import Known, check_shape, evaluate, known_of_call, settle
+from tc.semantics.sizes import (
+    Known,
+    check_shape,
+    doubt_values,
+    evaluate,
+    known_of_call,
+    settle,
+)
 from tc.semantics.symbolic import Symbols, in_symbols
 from tc.source import Span
 
@@ -80,6 +87,7 @@ def infer_ranges(
         statements.append(ShapedStatement(statement, ranges, checked))
         preconditions += before
         doubts += rounds.doubts
+        doubts += doubt_values(statement, shaping.known)
     return ShapedProgram(
         program,
         shaping.known.sizes,

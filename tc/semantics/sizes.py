@@ -12,12 +12,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import BOOL, DType, fits
+from tc.dtypes import BOOL, INT64, DType, fits
 from tc.errors import InputError, RangeError, TCError
 from tc.semantics.program import (
     Binary,
     Compare,
     Convert,
+    Doubt,
     Equality,
     Expr,
     Extent,
@@ -29,6 +30,7 @@ from tc.semantics.program import (
     Select,
     Size,
     SizeDef,
+    Statement,
     Tensor,
     Unary,
     walk,
@@ -187,6 +189,28 @@ def why_unknown(expr: Expr, known: Known) -> str:
             case Unary() | Binary():
                 return f"'{source_text(node)}' does not fit {node.dtype}"
     return f"'{source_text(expr)}' has no value"
+
+
+def doubt_values(statement: Statement, known: Known) -> Iterator[Doubt]:
+    """Warnings of values of sizes alone which the integers that they become do not hold (Y1).
+
+    What the text casts is meant so; a conversion of the language has the place of its operand.
+    """
+    for node in walk(statement.rhs):
+        if not isinstance(node, Convert) or node.operand.dtype != INT64:
+            continue
+        if not node.dtype.is_integer or node.span != node.operand.span:
+            continue
+        value = evaluate(node.operand, known)
+        if value is not None and not fits(value, node.dtype):
+            text = source_text(node)
+            yield Doubt(
+                "Y1",
+                f"'{text}' is {value}, which {node.dtype}, the type that it takes here, does not "
+                f"hold: it becomes {wrap(value, node.dtype)}",
+                span=node.span,
+                repair=f"int64({text})",
+            )
 
 
 def source_text(expr: Expr) -> str:

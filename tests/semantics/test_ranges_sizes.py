@@ -133,3 +133,26 @@ def test_why_a_size_is_not_known() -> None:
     assert "the shape of A" in why_unknown(Extent("A", 0, span=SPAN), known)
     assert "divides by zero" in why_unknown(of("%", number(1), number(0)), known)
     assert "does not fit int64" in why_unknown(of("*", number(2**62), number(2)), known)
+
+
+def test_a_product_of_sizes_beyond_its_type_is_a_doubt() -> None:  # rule Y1
+    text = "def f(float(N) a) -> (o) { o = N * (N - 1) / 2 }"
+    (doubt,) = shape(text, N=100_000).doubts
+    assert doubt.rule == "Y1"
+    assert doubt.message.startswith("'N * (N - 1) / 2' is 4999950000, which int32")
+    assert doubt.message.endswith("does not hold: it becomes 704982704")
+    assert doubt.repair == "int64(N * (N - 1) / 2)"
+    repaired = text.replace("N * (N - 1) / 2", doubt.repair)
+    for meant in (repaired, text.replace("N * (N - 1) / 2", "int(N * N)"), text.replace("/", "*")):
+        assert not shape(meant, N=100).doubts
+    assert not shape(repaired, N=100_000).doubts
+    assert not shape(text.replace("N * (N - 1) / 2", "int(N * N)"), N=100_000).doubts
+    assert not shape(text, N=1000).doubts
+
+
+def test_a_size_beside_integers_and_floats() -> None:  # rule Y1
+    (doubt,) = shape(
+        "def f(int(K) x, float(N) a) -> (o) { o(i) = x(i) * N * N }", K=1, N=2**31
+    ).doubts
+    assert doubt.repair == "int64(N)"
+    assert not shape("def f(float(N) a) -> (o) { o(i) = a(i) / (N * N) }", N=2**20).doubts

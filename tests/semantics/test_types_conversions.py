@@ -284,6 +284,10 @@ def test_pad(text: str, expected: str) -> None:  # G9 Y6
         ("x(i) * (7 / 2)", "Y1", "'7 / 2' is 3"),
         ("x(i) * (2 * (1 / 3) + 1)", "Y1", "'1 / 3' is 0"),
         ("x(i + 1 / 2)", "Y1", "'1 / 2' is 0"),
+        ("x(i) * (1/N)", "Y1", "'1/N' is a division of whole numbers, which rounds down: it is 0"),
+        ("x(i) * (-1/N)", "Y1", "it is -1 unless N divides -1"),
+        ("x(i) * sqrt(2 / x.0)", "Y1", "it is 0 beyond x.0 = 2"),
+        ("x(i) * w where w = 1 / (N * x.0), i in 0:N", "Y1", "it is 0 beyond (N * x.0) = 1"),
         ("l(i) + q(i)", "Y2", "int64 and uint64"),
         ("s(i) < q(i)", "Y2", "int8 and uint64"),
         ("c(i) ? l(i) : q(i)", "Y2", "int64 and uint64"),
@@ -291,7 +295,8 @@ def test_pad(text: str, expected: str) -> None:  # G9 Y6
     ],
 )
 def test_doubts(text: str, rule: str, message: str) -> None:  # Y1 Y2
-    program = checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text} where i in 0:N }}")
+    clause = "" if " where " in text else " where i in 0:N"
+    program = checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text}{clause} }}")
     (doubt,) = program.doubts
     assert doubt.rule == rule
     assert message in doubt.message
@@ -300,8 +305,11 @@ def test_doubts(text: str, rule: str, message: str) -> None:  # Y1 Y2
 
 @pytest.mark.parametrize(
     "text",
-    ["6 / 2 * x(i)", "1.0 / 2 * x(i)", "i / 2 * x(i)", "q(i) + u(i)", "q(i) + 1", "q(i) * i"],
-)
+    [
+        "6 / 2 * x(i)", "1.0 / 2 * x(i)", "i / 2 * x(i)", "q(i) + u(i)", "q(i) + 1", "q(i) * i",
+        "x(i) * 1 / N", "x(i) * (1.0 / N)", "x(i) * (N / 2)", "x(1 / N)", "l(i) * (1 / N)",
+    ],
+)  # fmt: skip
 def test_no_doubts(text: str) -> None:  # Y1 Y2
     assert not checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text} where i in 0:N }}").doubts
 
