@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from tc.arrays import NUMPY, family_of
-from tc.dtypes import BOOL, DTYPES, INT64, UINT64, DType
+from tc.dtypes import BOOL, DTYPES, INT64, UINT64, DType, fits
 from tc.errors import InputError
 from tc.families import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
@@ -283,8 +283,7 @@ def _fits_float(value: float, dtype: DType) -> bool:
         value = float(value)
     except OverflowError:
         return False
-    # written so that NaN and the infinities pass
-    return not _LARGEST[dtype.name] < abs(value) < math.inf
+    return fits(value, dtype) or not math.isfinite(value)
 
 
 def _fits_integer(value: int, dtype: DType) -> bool:
@@ -295,7 +294,6 @@ def _fits_integer(value: int, dtype: DType) -> bool:
 
 
 _NUMERIC = "biuf"
-_LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32", "float64")}
 
 
 def short(value: object) -> str:

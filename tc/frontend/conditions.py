@@ -22,6 +22,7 @@ from tc.source import Span
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _IDENTITIES = {"+=": "0", "*=": "1"}
+_EXISTS = frozenset(("exist", "exits", "existing"))
 
 
 @dataclass
@@ -48,6 +49,13 @@ def condition(cursor: Cursor, rhs: Part, clauses_before: int, name: Name | None)
         rule="T5",
         idiom="where k in 0:2 gives a range; x(i) > 0 ? x(i) : 0, on the right side, selects",
     )
+    if name is not None and name.text.lower() in _EXISTS and cursor.ahead(2).text == "(":
+        return cursor.error(
+            f"there is no '{name.text}' in a 'where'; what gives a range and is not read is "
+            "written 'exists x(i)'",
+            rule="T5",
+            paste="exists",
+        )
     try:
         part = parse_part(cursor)
         parts = [part]

@@ -19,6 +19,7 @@ from tc.frontend.cursor import Cursor
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import (
     BITS,
+    COMPARISONS,
     FOREIGN,
     PRECEDENCE,
     PREFIX_PRECEDENCE,
@@ -296,6 +297,8 @@ def _foreign_operator(
         _reduce(cursor, operands, pending, _ARITHMETIC)
         compares = bool(pending) and _COMPARED <= pending[-1].binding < _ARITHMETIC
         return _bit_operator(cursor, operands[-1], compares, nesting)
+    if token.text in COMPARISONS:
+        return cursor.error(FOREIGN[token.text][0], paste=COMPARISONS[token.text])
     return cursor.unexpected("an operator")
 
 

@@ -212,6 +212,8 @@ def _no_number(whole: str, text: str, span: Span) -> ParseError:
         idiom = "0:2, for 0 and 1"
         if rest.isdecimal() and len(rest) < 18:
             idiom = f"{first}:{rest}, which ends before {rest}; {first}:{int(rest) + 1}, with it"
+        elif first.isdecimal() and _PRODUCT.fullmatch(rest) and len(rest) <= 40:
+            idiom = f"{first}:{rest}, which ends before {rest}; {first}:{rest} + 1, with it"
     elif fortran := _FORTRAN.fullmatch(whole):
         paste = f"{fortran.group(1)}e{fortran.group(2) or '0'}"
     elif _PRODUCT.fullmatch(whole[len(text) :]) and len(whole) <= 40:

@@ -11,7 +11,7 @@ from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
 from tc.frontend.expressions import close_bracket
 from tc.frontend.lexer import number_value
-from tc.frontend.tokens import Kind
+from tc.frontend.tokens import PRECEDENCE, Kind
 
 _FOREIGN_TYPES = {
     "char": "int8",
@@ -50,6 +50,26 @@ _NO_TYPES = {
     "void": "def f(float(N) A) -> (C) { C(i) = A(i) }",
 }
 """What is no element type, by what serves."""
+
+_WORDS_OF_C = {
+    "unsigned char": "uint8",
+    "signed char": "int8",
+    "unsigned short": "uint16",
+    "short int": "int16",
+    "unsigned short int": "uint16",
+    "unsigned int": "uint32",
+    "signed int": "int32",
+    "long int": "int64",
+    "long long": "int64",
+    "long long int": "int64",
+    "unsigned long": "uint64",
+    "unsigned long int": "uint64",
+    "unsigned long long": "uint64",
+    "unsigned long long int": "uint64",
+    "long double": "float64",
+}
+_C_WORDS = frozenset(word for words in _WORDS_OF_C for word in words.split())
+"""The types of C that are several words, by the types here of their sizes."""
 
 
 def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
@@ -137,8 +157,23 @@ def _dims(cursor: Cursor) -> tuple[Name | Number, ...]:
         dims.append(_dim(cursor))
         if not cursor.accept(","):
             break
+    if dims and cursor.token.kind is Kind.SIGN and cursor.token.text in PRECEDENCE:
+        raise _dim_expression(cursor)
     close_bracket(cursor, opening, "',' or ')' after the dimension")
     return tuple(dims)
+
+
+def _dim_expression(cursor: Cursor) -> ParseError:
+    """The error for `float(N + 1)` and `float(2*N)`, from the operator on."""
+    start, depth = cursor.tokens[cursor.index - 1].start, 0
+    while not cursor.at_end and (depth or cursor.token.text not in (",", ")", "{", "}")):
+        depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
+    return cursor.error(
+        "a dimension is a name or a whole number, and no expression",
+        span=cursor.span(start, cursor.previous_end),
+        idiom="a parameter has a size of its own, such as float(M) x; the shape of a return "
+        "follows from its ranges, such as -> (o) { o(i) = x(i / 2) where i in 0:2 * N }",
+    )
 
 
 def _dim(cursor: Cursor) -> Name | Number:
@@ -179,6 +214,8 @@ def _no_type(cursor: Cursor, what: str) -> ParseError:
             rule="T3",
             idiom=_NO_TYPES[token.text.lower()],
         )
+    if (several := _several_words(cursor)) is not None:
+        return several
     near = difflib.get_close_matches(token.text.lower()[:40], SPELLINGS, n=1)
     known = _FOREIGN_TYPES.get(token.text.lower()) or (near[0] if near else None)
     return cursor.error(
@@ -186,6 +223,23 @@ def _no_type(cursor: Cursor, what: str) -> ParseError:
         rule="T3",
         paste=known,
         repair=None if known else "write one of " + ", ".join(SPELLINGS),
+    )
+
+
+def _several_words(cursor: Cursor) -> ParseError | None:
+    """The error for `unsigned int`, if the type here is of several words."""
+    words, count = [cursor.token], 1
+    while cursor.ahead(count).text in _C_WORDS:
+        words.append(cursor.ahead(count))
+        count += 1
+    written = " ".join(word.text for word in words)
+    if len(words) == 1 or written not in _WORDS_OF_C:
+        return None
+    return cursor.error(
+        f"'{written}' is not a type",
+        rule="T3",
+        span=cursor.span(words[0].start, words[-1].end),
+        paste=_WORDS_OF_C[written],
     )
 
 

@@ -71,10 +71,18 @@ FOREIGN = {
     "<<": ("there is no operator '<<'", "a * 16, for a << 4"),
     ">>": ("there is no operator '>>'", "a / 16, for a >> 4"),
     "@": ("there is no operator '@'", "C(i,j) +=! A(i,k) * B(k,j)"),
+    "<>": ("there is no operator '<>'; it is written '!='", "a != b"),
+    "=>": ("there is no operator '=>'; it is written '>='", "a >= b"),
+    "=<": ("there is no operator '=<'; it is written '<='", "a <= b"),
+    "===": ("there is no operator '==='; it is written '=='", "a == b"),
+    "!==": ("there is no operator '!=='; it is written '!='", "a != b"),
     "[": ("subscripts are written in parentheses", "A(i, j)"),
     "]": ("subscripts are written in parentheses", "A(i, j)"),
 }
 """Signs of other languages: why each is not of this one, and what serves instead."""
+
+COMPARISONS = {"<>": "!=", "=>": ">=", "=<": "<=", "===": "==", "!==": "!="}
+"""The comparisons of other languages, by those of this one."""
 
 BITS = frozenset(("&", "|", "^", "<<", ">>"))
 

@@ -30,7 +30,7 @@ _CONSTANTS = {
     "M_SQRT2": "1.4142135623731",
     "M_PI_2": "1.5707963267949",
     "M_LN2": "0.693147180559945",
-    **dict.fromkeys(("FLT_MAX", "float_max"), "3.40282346638529e38"),
+    **dict.fromkeys(("FLT_MAX", "float_max"), "3.4028235e38"),
     **dict.fromkeys(("FLT_MIN",), "1.17549435082229e-38"),
     **dict.fromkeys(("FLT_EPSILON",), "1.19209289550781e-7"),
     **dict.fromkeys(("DBL_EPSILON",), "2.22044604925031e-16"),
@@ -44,17 +44,26 @@ _WRITTEN = (
     (re.compile(r"0[bB][01]+"), lambda text: str(int(text, 2))),
     (re.compile(r"0[oO][0-7]+"), lambda text: str(int(text, 8))),
 )
+_FLOATS = (
+    (re.compile(r"[0-9]+[fF]"), lambda text: f"{text[:-1].lstrip('0') or '0'}.0"),
+    (re.compile(r"0[xX][0-9a-fA-F]{1,6}[pP][0-9]{1,2}"), lambda text: repr(float.fromhex(text))),
+)
 _PRODUCT = re.compile(r"([0-9]+)([A-Za-z_]\w*)")
 
 
-def number_written(name: str, known: Container[str]) -> str | None:
+def number_written(name: str, known: Container[str], loose: bool = False) -> str | None:
     """What a name that begins with digits was meant to be: `1_000`, `1d0`, or `2i`.
 
     >>> number_written("1_000", ()), number_written("0b11", ()), number_written("2i", {"i"})
     ('1000', '3', '2 * i')
     >>> number_written("2i", ())
+
+    A `loose` name, which no subscript has, may also be meant for a float: `2f`, `0x1p3`.
+
+    >>> number_written("2f", (), loose=True), number_written("0x1p3", (), loose=True)
+    ('2.0', '8.0')
     """
-    for pattern, value in _WRITTEN:
+    for pattern, value in _WRITTEN + _FLOATS if loose else _WRITTEN:
         if pattern.fullmatch(name):
             return value(name)
     product = _PRODUCT.fullmatch(name)
@@ -104,14 +113,15 @@ def check_loose(names: Iterable[str], variables: Mapping[str, Span], signature: 
                 span=variables[name],
                 paste=_CONSTANTS[name],
             )
-        text = number_written(name, {*signature.sizes, *_scalars(signature)})
-        if text is not None:
+        text = number_written(name, {*signature.sizes, *_scalars(signature)}, loose=True)
+        if text is not None or name[0].isdigit():
             raise CheckError(
                 f"'{name}' is a name, since names may begin with digits, and as an index "
                 "variable it would occur in no subscript",
                 rule="N1",
                 span=variables[name],
                 paste=text,
+                idiom=None if text else "2, 2.0, 1e5 or 0x1F, for a number",
             )
         if name.isupper():
             raise _no_size(name, variables[name], signature)

@@ -249,15 +249,17 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
         return _read(expr, scope, findings, in_subscript)
     if name in scope.defs or name == CONCAT:
         edits = _call_before(expr, name, scope)
+        ranks = _ranks_differ(expr, name, scope)
         raise CheckError(
             f"'{name}' gives whole tensors and is called by a statement of its own, not within "
             "an expression",
             rule="N4",
             span=expr.span,
-            edits=edits,
+            edits=() if ranks else edits,
             repair=None
-            if edits
+            if edits or ranks
             else f"t = {_called(expr, name)}, before this statement, and read t here",
+            idiom=ranks,
         )
     if name in MIN_MAX or name == PAD:
         _check_count(expr, 2, scope)
@@ -328,6 +330,26 @@ def _dim(expr: ast.Dim, scope: Scope) -> Extent:
             f"'{name}', or declare its shape: -> (float(N) {name})",
         )
     return Extent(tensor, expr.axis, span=expr.span)
+
+
+def _ranks_differ(expr: ast.Apply, callee: str, scope: Scope) -> str | None:
+    """What serves where a def of elements is given elements, as `g(x(i))` of `def g(float y)`."""
+    if callee == CONCAT:
+        return None
+    for arg, parameter in zip(expr.args, scope.defs[callee].params.values(), strict=False):
+        rank = len(parameter.type.dims or ())
+        if not isinstance(arg, ast.Apply) or rank >= len(arg.args):
+            continue
+        if scope.frame.signature.is_tensor(arg.name.text):
+            dims = ", ".join(("N", "M", "K", "L")[: len(arg.args)])
+            name, own = parameter.name.text, parameter.type.spelling
+            of = "smaller tensors" if rank else "numbers"
+            return (
+                f"'{callee}' is of {of}; with {own}({dims}) {name}, and "
+                f"{name}({', '.join(one_line(a.span) for a in arg.args)}) in it, it is of all "
+                "elements"
+            )
+    return None
 
 
 def _call_before(expr: ast.Apply, callee: str, scope: Scope) -> tuple[Edit, ...]:

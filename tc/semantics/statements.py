@@ -267,26 +267,29 @@ def _range(
             notes=((earlier[0].span, "the first one is here"),),
         )
     begin, end = (
-        _bound(bound, name, scope, tensors, indices_used) for bound in (clause.begin, clause.end)
+        _bound(bound, test, name, scope, tensors, indices_used)
+        for bound, test in ((clause.begin, ">="), (clause.end, "<"))
     )
     return FlatRange(name, begin, end, span=clause.span)
 
 
 def _bound(
     expr: ast.Expr,
+    test: str,
     variable: str,
     scope: Scope,
     tensors: Mapping[str, FlatTensor],
     indices_used: set[str],
 ) -> Resolved:
-    """A bound of a range, which must be a size expression (G8)."""
+    """A bound of a range, which must be a size expression (G8); `test` says what it bounds."""
     bound = resolve(expr, scope, Findings())
     stack = [bound]
     while stack:
         node = stack.pop()
         match node:
             case Index(name=name):
-                _index_in_bound(name, node.span, variable, scope, name in indices_used)
+                said = f"{variable} {test} {one_line(expr.span)}"
+                _index_in_bound(name, node.span, variable, said, scope, name in indices_used)
             case Read(tensor=tensor):
                 _check_scalar(node, tensors[tensor])
             case Function() | Pad():
@@ -361,7 +364,9 @@ def _check_scalar(read: Read, tensor: FlatTensor) -> None:
         )
 
 
-def _index_in_bound(name: str, span: Span, variable: str, scope: Scope, is_used: bool) -> NoReturn:
+def _index_in_bound(
+    name: str, span: Span, variable: str, said: str, scope: Scope, is_used: bool
+) -> NoReturn:
     signature = scope.frame.signature
     known = [*signature.sizes, *(p for p, rank in signature.ranks.items() if rank == 0)]
     product = None if is_used else number_written(name, known)
@@ -372,7 +377,7 @@ def _index_in_bound(name: str, span: Span, variable: str, scope: Scope, is_used:
             "range are size expressions: ranges are boxes"
         )
         repair = None
-        idiom = f"o(i) +=! {variable} < {name} ? A(i, {variable}) : 0, which selects in the box"
+        idiom = f"o({name}) +=! {said} ? A({name}, {variable}) : 0, which selects in the box"
     else:
         cause = (
             f"'{name}' in the range of '{variable}' is neither a size nor an integer input of "

@@ -48,10 +48,59 @@ def with_subscripts(statement: ast.Comprehension, signature: Signature) -> Edits
         names = [index.text for index in indices]
         if statement.op != "=" or top > len(names):
             return ()
+    sizes = _sizes_of(statement.rhs, names, signature)
     for name in bare:
-        own = names[len(names) - ranks[name.text] :]
+        own = _subscripts(name.text, names, sizes, signature)
+        if own is None:
+            return ()
         edits.append(Edit(name.span, f"{name.text}({', '.join(own)})"))
     return within(statement.span, tuple(edits))
+
+
+def _subscripts(
+    name: str, names: list[str], sizes: dict[str, str], signature: Signature
+) -> list[str] | None:
+    """The subscripts of a whole tensor beside indices of some sizes: those of the same sizes, or
+    with which the def writes it; otherwise the last ones, as numpy has it. None where none of
+    this is told by the text."""
+    rank = signature.ranks[name]
+    last = names[len(names) - rank :]
+    param = signature.params.get(name)
+    if param is None:
+        for step in signature.steps:
+            if isinstance(step, ast.Comprehension) and step.target.text == name:
+                written = [index.text for index in step.indices or ()]
+                if set(written) <= set(names):
+                    return written
+        return last if rank == len(names) else None
+    dims = [dim.text for dim in param.type.dims or ()]
+    if all(
+        sizes.get(index, dim) in (dim, "1") or dim == "1"
+        for index, dim in zip(last, dims, strict=True)
+    ):
+        return [
+            "0" if d == "1" != sizes.get(i, "1") else i for i, d in zip(last, dims, strict=True)
+        ]
+    same = [[index for index in names if sizes.get(index) == dim] for dim in dims]
+    if any(len(found) != 1 for found in same) or len({found[0] for found in same}) != rank:
+        return None
+    return [found[0] for found in same]
+
+
+def _sizes_of(expr: ast.Expr, names: list[str], signature: Signature) -> dict[str, str]:
+    """The declared sizes of indices: of parameters read at them, and of whole ones of full rank."""
+    sizes: dict[str, str] = {}
+    for node in walk(expr):
+        name = node.name.text if isinstance(node, ast.Apply) else ""
+        param = signature.params.get(node.text if isinstance(node, ast.Name) else name)
+        dims = (param.type.dims or ()) if param else ()
+        indices: list[str] = names if isinstance(node, ast.Name) and len(dims) == len(names) else []
+        if isinstance(node, ast.Apply):
+            indices = [arg.text if isinstance(arg, ast.Name) else "" for arg in node.args]
+        for index, dim in zip(indices, dims, strict=False):
+            if index in names and sizes.get(index, "1") == "1":
+                sizes[index] = dim.text
+    return sizes
 
 
 def reduced(statement: ast.Comprehension, call: ast.Apply, signature: Signature) -> Edits:

@@ -157,4 +157,9 @@ ROWS = [
     Row("o(i) = x(i) if x(i) > 0", None, "C(i) = A(i) > 0 ? A(i) : 0"),
     Row("o(i) = n(i) mod 2", None, "a % b"),
     Row("o(i,j) = A(j,i)'", None, "A(j, i), for the transpose of A(i, j)"),
+    Row("o(i) = x(i) <> 2 ? 1 : 0", "x != 2", "!="),
+    Row("o(i) = x(i) => 2 ? 1 : 0", "x >= 2", ">="),
+    Row("o(i) = x(i) =< 2 ? 1 : 0", "x <= 2", "<="),
+    Row("o(i) = x(i) === 2 ? 1 : 0", "x == 2", "=="),
+    Row("o(i) = x(i) !== 2 ? 1 : 0", "x != 2", "!="),
 ]

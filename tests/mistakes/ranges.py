@@ -108,4 +108,12 @@ ROWS = [
     ),
     Row("o +=! x(i) where i in 0:sqrt(N)", None, "pass the value as an input: int n"),
     Row("o +=! x(i) where i in x", None, "write both ends, for example i in 0:2"),
+    Row(
+        "o(i) +=! A(i,j) where j in i + 1:M",
+        None,
+        "o(i) +=! j >= i + 1 ? A(i, j) : 0, which selects in the box",
+    ),
+    Row("o(i) = 2 where exist x(i)", "0*x + 2", "exists"),
+    Row("o(i) = 2 where Exist x(i)", "0*x + 2", "exists"),
+    Row("o(i) = x(i) where i in 0..N", None, "0:N, which ends before N; 0:N + 1, with it"),
 ]

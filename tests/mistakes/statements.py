@@ -203,4 +203,17 @@ ROWS = [
         "to be there for the 0",
     ),
     Row("o(i) = x(i) * 1e999", None, "(1.0 / 0.0), for infinity"),
+    Row(
+        "t(n1) +=! A(n1,j) o(n1,j) = A(n1,j) / t",
+        "A / A.sum(1)[:, None]",
+        "o(n1,j) = A(n1,j) / t(n1)",
+    ),
+    Row("o(i,j) = A(i,j) * x", "A * x[:, None]", "o(i,j) = A(i,j) * x(i)"),
+    Row("o = A * x", "A * x[:, None]", "o(i, j) = A(i, j) * x(i)"),
+    Row("t(r) +=! A(r,j) o = A * t", None, "write an element of it, such as A(i, j)"),
+    Row("o(i) = x(i) * 2f", "x*2", "2.0"),
+    Row("o(i) = x(i) * 05F", "x*5", "5.0"),
+    Row("o(i) = x(i) * 0x1p3", "x*8", "8.0"),
+    Row("o(i) = x(i) * 1e", None, "2, 2.0, 1e5 or 0x1F, for a number"),
+    Row("o(i) = x(i) < FLT_MAX ? 1 : 0", "x < 1e30", "3.4028235e38"),
 ]

@@ -58,6 +58,7 @@ MEANT = {
     "parse_divide_equals": "1 / np.prod(A + 1)",
     "parse_extra_brace": "A",
     "parse_foreign_type": "np.trunc(A)",
+    "parse_foreign_type_words": "A.astype(int) // 2",
     "parse_index_expression": "np.append(0, A)",
     "parse_minus_equals": "-(A * 2).sum()",
     "parse_missing_operator": "2 * A",
