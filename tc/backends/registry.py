@@ -6,6 +6,7 @@ A new backend is one `register` call: nothing else names it.
 from __future__ import annotations
 
 import difflib
+import os
 from functools import cache
 
 from tc.backends.base import AnyBackend
@@ -17,6 +18,10 @@ _BACKENDS: dict[str, str] = {
     "c": "tc.backends.c:CBackend",
     "interpret": "tc.backends.interpret:InterpretBackend",
 }
+
+
+_SETTINGS = ("NUMBA_NUM_THREADS", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+"""Variables that libraries of backends read when they are imported, and may refuse."""
 
 
 def register(name: str, target: str) -> None:
@@ -87,6 +92,13 @@ def _load(name: str, target: str) -> AnyBackend:
         raise BackendError(
             f"backend {name!r} cannot be loaded: {error}",
             repair='install what it needs, or use another one, such as backend="interpret"',
+        ) from error
+    except (OSError, RuntimeError, ValueError) as error:  # of a library, about its settings
+        settings = [f"{key}={os.environ[key]}" for key in _SETTINGS if key in os.environ]
+        raise BackendError(
+            f"backend {name!r} cannot be loaded: {error}"
+            + (f" (the environment has {', '.join(settings)})" if settings else ""),
+            repair='correct its settings, or use another one, such as backend="interpret"',
         ) from error
     return backend
 

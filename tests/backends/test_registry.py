@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,20 @@ def test_what_cannot_be_imported_is_unusable(target: str, reason: str) -> None:
     assert reason in str(registry.reason_unusable("broken"))
     with pytest.raises(BackendError, match="backend 'broken' cannot be loaded: "):
         registry.get("broken")
+
+
+@pytest.mark.usefixtures("entries")
+def test_what_refuses_its_settings_is_unusable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "raise ValueError('Number of threads specified must be > 0.')"
+    (tmp_path / "refusing_its_settings.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
+    registry.register("refusing", "refusing_its_settings:B")
+    assert "refusing" not in registry.usable_names()
+    with pytest.raises(BackendError, match=r"must be > 0\. \(.* has NUMBA_NUM_THREADS=0"):
+        registry.get("refusing")
 
 
 def test_backends_are_imported_when_used() -> None:
