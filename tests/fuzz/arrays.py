@@ -27,12 +27,17 @@ def fill(kind: str, shape: Sequence[int], dtype: str, rng: np.random.Generator) 
         low = 0 if kind_of == "u" else -2
         outside = rng.choice([low, int(number), int(number) + 1], shape)
         return np.where(rng.random(shape) < 0.2, outside, inside).astype(dtype)
+    if word == "is":
+        return np.full(shape, int(number), dtype)
     if word in ("fives", "ones", "zeros"):
         return np.full(shape, {"fives": 5, "ones": 1, "zeros": 0}[word], dtype)
     if word == "nan":
         values = rng.standard_normal(shape)
         odd = rng.choice([np.nan, np.inf, -np.inf], shape) if kind_of == "f" else 0.0
         return np.where(rng.random(shape) < 0.2, odd, values).astype(dtype)
+    if kind_of == "f" and word == "infinite":
+        odd = rng.choice([np.inf, -np.inf], shape)
+        return np.where(rng.random(shape) < 0.1, odd, rng.standard_normal(shape)).astype(dtype)
     if kind_of == "f":
         values = _floats(word, number, shape, rng)
         limit = 6e4 if dtype == "float16" else 3e38

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.model import Case, Expr, Statement, children, dtype_of, reads
+from tests.fuzz.model import KNOWN, Case, Expr, Statement, children, dtype_of, reads
 
 MOST_INSTANCES = 1500
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -128,20 +128,20 @@ def evaluate(
     outputs: Mapping[str, Any],
 ) -> dict[str, Any]:
     """All tensors that the statements define; Unknown where the reading is not known."""
-    if any(dtype_of(p.type)[0] not in "f" and p.values.split()[0] != "index" for p in case.params):
+    whole = {p.name for p in case.params if p.values.startswith(("index", KNOWN))}
+    if any(dtype_of(p.type)[0] not in "f" and p.name not in whole for p in case.params):
         raise Unknown
-    if any(p.values.split()[0] in ("nan", "magnitude", "beyond") for p in case.params):
+    if any(p.values.split()[0] in ("nan", "infinite", "magnitude", "beyond") for p in case.params):
         raise Unknown
     held: dict[str, Any] = {n: np.asarray(a).astype(np.float64) for n, a in inputs.items()}
-    indices = {p.name for p in case.params if p.values.startswith("index")}
-    floats = set(inputs) - indices
+    floats = set(inputs) - whole
     for name in shapes:
         defining = [s for s in case.statements if s.target == name]
         if any(_is_float(s.rhs, floats, name) for s in defining):
             floats.add(name)
         elif not all(s.rhs[0] in ("num", "var", "size") for s in defining):
             raise Unknown
-    reader = Reader(case.sizes, held, floats)
+    reader = Reader(case.constants, held, floats)
     for statement, span in zip(case.statements, ranges, strict=True):
         if math.prod(map(len, span.values())) > MOST_INSTANCES:
             raise Unknown

@@ -148,7 +148,7 @@ def add(body: Body, statement: Statement, variables: list[Variable]) -> None:
     self_read = any(e[1] == name for e in reads(statement.rhs))
     if self_read:
         try:
-            if breaks_p1(statement, spans, scope.sizes):
+            if breaks_p1(statement, spans, {**scope.sizes, **scope.scalars}):
                 body.refused = "P1"
         except Unknown:
             body.refused = None

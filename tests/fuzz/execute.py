@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import arrays, brute
-from tests.fuzz.model import Case, dtype_of
+from tests.fuzz.model import ENTRY, Case, dtype_of
 from tests.support.bounds import is_within
 
 Array = np.ndarray[Any, Any]
@@ -166,19 +167,21 @@ def expectation(run: Run, given: Arrays) -> Expected | Refusal:
 
     with quiet():
         try:
-            function = tc.compile(run.text, backend="interpret")
+            function = tc.compile(run.text, entry=ENTRY, backend="interpret")
             shapes = function.infer(**given.values)
             spaces = {name: (info.shape, info.dtype) for name, info in shapes.items()}
             order = list(spaces)
             first = {n: a.copy() for n, a in given.outputs(spaces).items()}
             copies = {n: a.copy() for n, a in first.items()}
-            results = tc.interpret(run.text, given.values, outputs=given.form(copies, order))
-            bounds = tc.error_bound(run.text, given.values, outputs=given.form(first, order))
+            text, values = run.text, given.values
+            passed, again = given.form(copies, order), given.form(first, order)
+            results = tc.interpret(text, values, entry=ENTRY, outputs=passed)
+            bounds = tc.error_bound(text, values, entry=ENTRY, outputs=again)
         except tc.TCError as error:
             return Refusal(type(error).__name__, error.rule or "", str(error))
-    values, limits = as_tuple(results), as_tuple(bounds)
+    wanted, limits = as_tuple(results), as_tuple(bounds)
     return Expected(
-        dict(zip(order, values, strict=True)), dict(zip(order, limits, strict=True)), spaces
+        dict(zip(order, wanted, strict=True)), dict(zip(order, limits, strict=True)), spaces
     )
 
 
@@ -194,7 +197,7 @@ def compare(run: Run, given: Arrays, expected: Expected | Refusal) -> Verdict:
         with quiet(), _on_device_of(run):
             if run.compile_for:
                 options = options_of(run, tc)
-                tc.compile(run.text, options=options).prepare(**views)
+                tc.compile(run.text, entry=ENTRY, options=options).prepare(**views)
                 return Verdict("ran", "compiled")
             results = call(run, views, given.form(targets, list(spaces or ())))
     except tc.InternalError as error:
@@ -255,7 +258,8 @@ def call(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any]:
 
     if run.backend == "evaluate":
         return evaluated(run, views, outputs)
-    function = tc.compile(run.text, backend=run.backend, options=options_of(run, tc))
+    options = options_of(run, tc)
+    function = tc.compile(run.text, entry=ENTRY, backend=run.backend, options=options)
     results = as_tuple(function(**views, outputs=outputs))
     return dict(zip(function.program.outputs, results, strict=True))
 
@@ -269,7 +273,7 @@ def evaluated(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any
     from tc.polyhedral.lowering import lower
     from tests.support.pipeline import as_arrays, as_buffers, checked, shaped
 
-    program = checked(run.text)
+    program = checked(run.text, ENTRY)
     held = {n: np.array(a, order="C") for n, a in as_arrays(program, views).items()}
     shape = shaped(program, held)
     given = (
@@ -285,11 +289,12 @@ def evaluated(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any
         dtype = program.tensors[name].dtype.numpy
         fresh = arrays.guarded(shape.shapes[name], dtype, "ends")
         held[name] = given[name].copy() if name in given else fresh
-    device, options = Device(**run.device), options_of(run, tc)
+    fields = {name: value for name, value in run.device.items() if name != "tune"}
+    device, options = Device(**fields), options_of(run, tc)
     check_options(options, device)
     missing = set(program.needs_initial) - set(given)
     if missing:
-        function = tc.compile(run.text, backend="interpret")
+        function = tc.compile(run.text, entry=ENTRY, backend="interpret")
         function(**views, outputs=outputs)  # raises what every call does
     kernel = lower(shape, {}, initial=frozenset(given), check=True, options=options, device=device)
     if evaluate(kernel, as_buffers(kernel, held)) is not None:
@@ -324,17 +329,24 @@ def on_device(fields: Mapping[str, Any], backend: str, poison: int) -> Iterator[
     """For the time being, tc takes this machine for another one (with no instructions that it has
     not), and what tc allocates lies between forbidden pages, full of a byte."""
     from tc import device
+    from tc.backends import c
     from tests.support.poison import poisoned
 
     def empty(shape: tuple[int, ...], dtype: Any, alignment: int = 1) -> Array:
         return arrays.guarded(shape, dtype, "ends", max(alignment, np.dtype(dtype).itemsize))
 
-    with poisoned(poison, empty):
-        if fields and backend != "evaluate":
-            with _patched(device, fields):
+    kept = c.FLAGS
+    if "tune" in fields and platform.machine() == "x86_64":
+        c.FLAGS = (*kept, f"-mtune={fields['tune']}")  # type: ignore[assignment]
+    try:
+        with poisoned(poison, empty):
+            if "vector_bits" in fields and backend != "evaluate":
+                with _patched(device, fields):
+                    yield
+            else:
                 yield
-        else:
-            yield
+    finally:
+        c.FLAGS = kept
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def leaf(scope: Scope, variables: list[Variable], but: str) -> Expr:
     if kind == 6 and variables:
         return var(rng.choice(variables).name)
     if kind == 7 and scope.sizes:
-        return ("size", rng.choice(sorted(scope.sizes)))
+        return ("size", rng.choice(sorted({**scope.sizes, **scope.scalars})))
     if kind == 8 and not scope.full:
         return read(scope.new_input(()))
     return num(rng.choice(("0", "1", "2", "0.5", "3.0", "7", "0.25")))

@@ -13,8 +13,10 @@ from tests.fuzz.statements import MAKERS, Maker
 
 MOST_INSTANCES = 40_000
 PRESETS = ("naive", "pointwise", "contraction", "convolution", "mlp")
-FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
+FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl", "isl")
 WIDE_PROCESSOR = "skylake-avx512"
+TUNED_FOR = ("skylake-avx512", "icelake-server", "haswell", "znver2")
+"""What a C compiler may take the processor for when it chooses among the same instructions."""
 
 
 def case(seed: int, index: int, backends: tuple[str, ...] = ("numba", "c", "evaluate")) -> Case:
@@ -51,6 +53,14 @@ def assembled(rng: random.Random, body: Body, backends: tuple[str, ...]) -> Case
     rng.shuffle(returned)
     device = _device(rng)
     backend = _backend(rng, backends, body.instances)
+    device = device if rng.random() < (0.8 if backend == "evaluate" else 0.4) else {}
+    options = _options(rng)
+    if scope.types == ("half",) and rng.random() < 0.3:
+        options = {"schedule": {"fusion": "isl"}}  # where sums are stored, halves are rounded
+    if backend == "c" and rng.random() < 0.5:
+        device["tune"] = rng.choice(TUNED_FOR)
+    if backend == "c" and rng.random() < 0.35:
+        options = {"preset": "naive"}  # the compiler makes vectors of plain loops
     names = {s.target: None for s in body.statements}
     return Case(
         params=tuple(scope.params),
@@ -60,10 +70,11 @@ def assembled(rng: random.Random, body: Body, backends: tuple[str, ...]) -> Case
         seed=rng.randrange(10**6),
         outputs=_outputs(rng, returned, body.needs_outputs),
         backend=backend,
-        options=_options(rng),
-        device=device if rng.random() < (0.8 if backend == "evaluate" else 0.4) else {},
+        options=options,
+        device=device,
         edge=rng.choice(("ends", "ends", "begins")),
         refused=body.refused,
+        helper=_helper(rng, body),
         ranges=tuple(body.ranges),
         shapes={n: scope.tensors[n].shape for n in names},
     )
@@ -71,9 +82,9 @@ def assembled(rng: random.Random, body: Body, backends: tuple[str, ...]) -> Case
 
 def _types(rng: random.Random) -> tuple[str, ...]:
     kind = rng.random()
-    if kind < 0.52:
+    if kind < 0.5:
         return ("float",)
-    if kind < 0.62:
+    if kind < 0.6:
         return ("double",)
     if kind < 0.72:
         return ("half",)
@@ -107,8 +118,15 @@ def _outputs(rng: random.Random, returned: list[str], needed: set[str]) -> Outpu
     return Outputs(tuple(names), rng.choice(forms), values) if names else Outputs()
 
 
+def _helper(rng: random.Random, body: Body) -> int:
+    """How many of the first statements are called: those read inputs and each other alone."""
+    if len(body.statements) < 2 or body.needs_outputs or body.refused or rng.random() < 0.9:
+        return 0
+    return rng.randint(1, len(body.statements) - 1)
+
+
 def _backend(rng: random.Random, backends: tuple[str, ...], instances: int) -> str:
-    weights = {"numba": 50, "evaluate": 42 if instances < 2000 else 0, "c": 8}
+    weights = {"numba": 50, "evaluate": 38 if instances < 2000 else 0, "c": 17}
     chosen = {name: weights.get(name, 10) for name in backends}
     if not any(chosen.values()):
         return "numba"

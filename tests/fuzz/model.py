@@ -15,6 +15,11 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 Expr = tuple[Any, ...]
+ENTRY = "f"
+"""The def that is run; others are called by it."""
+
+KNOWN = "is "
+"""How `values` of an integer input begin whose value the program counts on."""
 
 NUMPY = {"half": "float16", "float": "float32", "double": "float64", "byte": "uint8"}
 
@@ -63,8 +68,9 @@ class Case:
 
     `refused` is the rule that the model knows the program to break, "" where it knows it to be
     legal, and None where it does not know. `compile_for` names a processor (as LLVM does) for
-    which the program is compiled and not run. `ranges` and `shapes` are what the model gave each
-    statement's variables and each tensor; () where nothing is known.
+    which the program is compiled and not run. The first `helper` statements stand in a def of
+    their own, which `f` calls. `ranges` and `shapes` are what the model gave each statement's
+    variables and each tensor; () where nothing is known.
     """
 
     params: tuple[Param, ...]
@@ -79,6 +85,7 @@ class Case:
     edge: str = "ends"
     compile_for: str = ""
     refused: str | None = None
+    helper: int = 0
     ranges: tuple[tuple[tuple[str, int, int], ...], ...] = ()
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -88,8 +95,20 @@ class Case:
             f"{p.type}({','.join(p.dims)}) {p.name}" if p.dims else f"{p.type} {p.name}"
             for p in self.params
         )
-        body = "\n  ".join(map(statement_text, self.statements))
-        return f"def f({params}) -> ({', '.join(self.returns)}) {{\n  {body}\n}}\n"
+        lines = [statement_text(s) for s in self.statements]
+        text = ""
+        if self.helper:
+            made = ", ".join(dict.fromkeys(s.target for s in self.statements[: self.helper]))
+            text = _def_text("helper", params, made, lines[: self.helper])
+            call = f"{made} = helper({', '.join(p.name for p in self.params)})"
+            lines = [call, *lines[self.helper :]]
+        return text + _def_text(ENTRY, params, ", ".join(self.returns), lines)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What sizes and integer inputs of a known value are."""
+        named = (p for p in self.params if p.values.startswith(KNOWN))
+        return {**self.sizes, **{p.name: int(p.values.removeprefix(KNOWN)) for p in named}}
 
     def shape(self, param: Param) -> tuple[int, ...]:
         return tuple(self.sizes[d] if d in self.sizes else int(d) for d in param.dims)
@@ -106,6 +125,11 @@ class Case:
         values["returns"], values["ranges"] = tuple(values["returns"]), tupled(values["ranges"])
         values["shapes"] = {name: tuple(shape) for name, shape in values["shapes"].items()}
         return cls(**values)
+
+
+def _def_text(name: str, params: str, returns: str, lines: list[str]) -> str:
+    body = "\n  ".join(lines)
+    return f"def {name}({params}) -> ({returns}) {{\n  {body}\n}}\n"
 
 
 def _build(kind: Any, values: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from tests.fuzz.model import Expr, Param, binary, num, read, var
+from tests.fuzz.model import KNOWN, Expr, Param, binary, num, read, var
 
 FLOATS = ("float", "double", "half")
 INTEGERS = ("int8", "int16", "int", "int64", "uint8", "uint16", "uint32", "uint64", "byte")
@@ -47,6 +47,7 @@ class Scope:
     values: str
     params: list[Param] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
+    scalars: dict[str, int] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def chance(self, probability: float) -> bool:
@@ -78,7 +79,9 @@ class Scope:
             )
         axes: tuple[int, ...] = ()
         steps: tuple[int, ...] = ()
-        if shape and self.chance(0.25):
+        if len(shape) > 1 and self.chance(0.3):  # planes transposed, as `.T` makes them
+            axes = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+        elif shape and self.chance(0.15):
             axes = tuple(rng.sample(range(len(shape)), len(shape)))
         if shape and self.chance(0.15):
             choice = (1, 1, 1, -1, 2, 3, -2)
@@ -93,9 +96,27 @@ class Scope:
     def full(self) -> bool:
         return len(self.params) >= MOST_INPUTS
 
+    def scalar(self, value: int) -> Expr:
+        """A number, as an integer input that has this value in the call."""
+        held = [name for name, known in self.scalars.items() if known == value]
+        if not held and self.full:
+            return num(value)
+        if not held:
+            held = [self.new_input((), self.rng.choice(("int", "int", "int64")), f"{KNOWN}{value}")]
+            self.scalars[held[0]] = value
+        return ("size", held[0])
+
+    def perhaps_scalar(self, e: Expr) -> Expr:
+        """The sum, product or quotient with its number, now and then, as an integer input."""
+        if e[0] != "bin" or not self.chance(0.1):
+            return e
+        return ("bin", e[1], *(self.scalar(int(x[1])) if x[0] == "num" else x for x in e[2:]))
+
     def literal_of(self, value: int) -> Expr:
         """An integer as it may be written in a bound."""
         rng = self.rng
+        if self.chance(0.05):
+            return self.scalar(value)
         forms: list[Expr] = [num(value)] * 3
         for name, size in self.sizes.items():
             if size == value:
@@ -146,7 +167,7 @@ class Scope:
                 forms += [self.gather(size, v)] * 2
         if not forms or self.chance(0.12):
             return num(rng.randrange(size)) if size else num(0)
-        return rng.choice(forms)
+        return self.perhaps_scalar(rng.choice(forms))
 
     def gather(self, size: int, v: Variable, values: str = "index") -> Expr:
         """A subscript that is read from a tensor of indices below `size`."""
@@ -175,6 +196,7 @@ class Scope:
             binary("-", x, num(rng.randint(1, 3))),
             binary("-", binary("*", num(2), x), num(1)),
             binary("-", num(size), x),
+            binary("+", x, num(size)),
         ]
         w = rng.choice(variables)
         if w != v:
@@ -186,7 +208,7 @@ class Scope:
     # --- reads ----------------------------------------------------------------------------------
 
     def readable(self, but: str = "") -> list[str]:
-        return [name for name in self.tensors if name != but]
+        return [n for n, t in self.tensors.items() if n != but and 0 not in t.shape]
 
     def read_inside(self, name: str, variables: list[Variable]) -> Expr:
         return read(name, *(self.inside(size, variables) for size in self.tensors[name].shape))
@@ -239,9 +261,10 @@ class Scope:
         rng, x = self.rng, var(v.name)
         form = rng.randrange(10)
         if form == 0:
-            return v.high + 2, binary("+", x, num(2))
+            return v.high + 2, self.perhaps_scalar(binary("+", x, num(2)))
         if form == 1 and v.high:
-            return 2 * v.high - 1 + rng.randint(0, 1), binary("*", num(2), x)
+            size = 2 * v.high - 1 + rng.randint(0, 1)
+            return size, self.perhaps_scalar(binary("*", num(2), x))
         if form == 2 and v.high:
-            return v.high, binary("-", num(v.high - 1), x)
+            return v.high, self.perhaps_scalar(binary("-", num(v.high - 1), x))
         return v.high, x

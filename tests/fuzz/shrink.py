@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.fuzz.execute import Verdict
 from tests.fuzz.model import (
+    KNOWN,
     Case,
     Expr,
     Outputs,
@@ -67,6 +68,8 @@ def candidates(case: Case) -> Iterator[Case]:
             for name in inner:
                 less = {k: v for k, v in inner.items() if k != name}
                 yield replace(case, options={**case.options, key: less})
+    if case.helper:
+        yield replace(case, helper=0)
     if case.device and case.backend != "evaluate":
         yield replace(case, device={})
     if case.outputs.names:
@@ -104,6 +107,7 @@ def _without(case: Case, at: int) -> Iterator[Case]:
     if len(case.statements) == 1:
         return
     statements = (*case.statements[:at], *case.statements[at + 1 :])
+    helper = case.helper - 1 if at < case.helper else case.helper
     targets = {s.target for s in statements}
     returns = tuple(n for n in case.returns if n in targets)
     if not returns:
@@ -112,6 +116,7 @@ def _without(case: Case, at: int) -> Iterator[Case]:
     yield replace(
         case,
         statements=statements,
+        helper=helper,
         returns=returns,
         outputs=replace(case.outputs, names=names, form="dict"),
     )
@@ -125,9 +130,10 @@ def _expressions(s: Statement) -> tuple[Expr, ...]:
 def _simpler(p: Param) -> Iterator[Param]:
     if p.axes or p.steps:
         yield replace(p, axes=(), steps=())
-    if p.type != "float" and not p.values.startswith(("index", "beyond")):
+    counted_on = p.values.startswith(("index", "beyond", KNOWN))
+    if p.type != "float" and not counted_on:
         yield replace(p, type="float")
-    if p.values not in ("ones", "integers") and not p.values.startswith(("index", "beyond")):
+    if p.values not in ("ones", "integers") and not counted_on:
         yield replace(p, values="ones")
         yield replace(p, values="integers")
     for at, dim in enumerate(p.dims):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tests.fuzz import expressions
 from tests.fuzz.chains import add_chain
+from tests.fuzz.corners import edges
 from tests.fuzz.drafts import (
     INNER,
     OUTER,
@@ -272,7 +273,7 @@ def diagonal(body: Body) -> None:
     if scope.full:
         return padding(body)
     size = rng.choice(SHORT)
-    planes = rng.choice((1, 1, 2))
+    planes = rng.choice((1, 1, 1, 2))
     shape = (planes, size, size) if scope.chance(0.7) else (size, size)
     name = scope.new_input(shape)
     draft = Draft(body.fresh_name(), [Variable("n", 0, rng.choice((1, 2, 5)), False)])
@@ -290,8 +291,8 @@ def masked(body: Body) -> None:
     rng = scope.rng
     if len(scope.params) + 2 > 8:
         return reduction(body)
-    draft = draft_new(body, rng.choice((1, 2, 2)), later=0.1, most=400)
-    k = Variable("k", 0, rng.choice((3, 8, 17, 37)), False)
+    draft = draft_new(body, rng.choice((1, 2, 2)), later=0.1, most=rng.choice((12, 12, 40, 400)))
+    k = Variable("k", 0, rng.choice((3, 8, 17, 37, 37, 64)), False)
     draft.inner, draft.op = [k], rng.choice(("+=!", "+=!", "+=!", "max=!", "+="))
     modulus = rng.choice((2, 3, 8))
     subscripts: list[tuple[int, Expr]] = [(modulus, binary("%", var("k"), num(modulus)))]
@@ -322,14 +323,14 @@ def chain_of_factors(body: Body) -> None:
         new_variable(scope, n, rng.choice((1, 2, 5, 8, 16)), 0.1) for n in names_of(scope, OUTER, 2)
     )
     k, r = (Variable(n, 0, rng.choice((2, 5, 13, 17, 32)), True) for n in names_of(scope, INNER, 2))
-    spread = rng.random() < 0.6
-    scale = rng.choice(
-        ((-30, 20, 20), (30, -20, -25), (20, 20, -30), (-20, 30, -25), (25, 15, -20))
-    )
+    spread = rng.random() < 0.5
+    infinite = rng.randrange(3) if not spread and scope.chance(0.4) else None
+    # the last two multiplied by each other leave the range of floats, and all three do not
+    scale = rng.choice(((-30, 20, 20), (-25, 14, 28), (30, -20, -25), (22, -24, -22)))
     groups = rng.choice(([[i, k], [k, r], [r, j]], [[i], [k, j], [r]], [[k], [i, j], [k, r]]))
     factors = []
-    for group, exponent in zip(groups, scale, strict=True):
-        values = f"magnitude {exponent}" if spread else None
+    for at, (group, exponent) in enumerate(zip(groups, scale, strict=True)):
+        values = f"magnitude {exponent}" if spread else "infinite" if at == infinite else None
         name = scope.new_input(tuple(v.high for v in group), "float" if spread else None, values)
         x: Expr = read(name, *(var(v.name) for v in group))
         if scope.chance(0.1):
@@ -376,15 +377,21 @@ def sparse_product(body: Body) -> None:
         return contraction(body)
     rng = scope.rng
     names = names_of(scope, OUTER, 3)
-    b, i, j = (Variable(n, 0, rng.choice((1, 2, 3, 4, 6, 8, 17)), True) for n in names)
+    b, i, j = names
+    outer = [b, i, j] if scope.chance(0.5) else rng.sample(names, 3)
+    few, many = (1, 2, 3, 4, 6, 8, 17), (1, 4, 8, 9, 16, 17)  # rows, and what vectors go along
+    sizes = {n: rng.choice(many if n == outer[-1] else few) for n in names}
     k = Variable("k", 0, rng.choice((1, 2, 3, 5)), True)
     first = [num(0)] * rng.choice((0, 1, 2))
-    a = scope.new_input((*(rng.choice((1, 2, 6)) for _ in first), i.high))
-    order = rng.sample([k, j, b], 3)
-    c = scope.new_input(tuple(v.high for v in order))
-    rhs = binary("*", read(a, *first, var(i.name)), read(c, *(var(v.name) for v in order)))
-    outer = [b, i, j] if scope.chance(0.5) else rng.sample([b, i, j], 3)
-    return finish(body, Draft(body.fresh_name(), outer, [k], "+=!", covered=[*outer, k]), rhs)
+    a = scope.new_input((*(rng.choice((1, 2, 6)) for _ in first), sizes[i]))
+    order = rng.sample(["k", j, b], 3)
+    while order[-1] == outer[-1] and scope.chance(0.8):
+        rng.shuffle(order)
+    c = scope.new_input(tuple(k.high if n == "k" else sizes[n] for n in order))
+    rhs = binary("*", read(a, *first, var(i)), read(c, *map(var, order)))
+    variables = [Variable(n, 0, sizes[n], True) for n in outer]
+    draft = Draft(body.fresh_name(), variables, [k], "+=!", covered=[*variables, k])
+    return finish(body, draft, rhs)
 
 
 def guarded(body: Body) -> None:
@@ -429,22 +436,23 @@ def gathering(body: Body) -> None:
 
 
 MAKERS: Mapping[Maker, int] = {
-    pointwise: 12,
-    update: 8,
-    reduction: 10,
-    contraction: 16,
-    convolution: 6,
+    pointwise: 8,
+    update: 6,
+    reduction: 7,
+    contraction: 12,
+    convolution: 8,
     restart: 10,
     partial: 9,
     concatenation: 4,
     padding: 7,
-    diagonal: 5,
-    masked: 6,
-    chain_of_factors: 8,
+    diagonal: 10,
+    masked: 10,
+    chain_of_factors: 9,
     self_read: 4,
-    sparse_product: 7,
+    sparse_product: 12,
     guarded: 7,
     gathering: 5,
+    edges: 12,
     add_rare: 8,
     add_chain: 8,
 }

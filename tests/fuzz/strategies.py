@@ -16,7 +16,7 @@ from tests.fuzz import generate
 from tests.fuzz.chains import add_chain
 from tests.fuzz.drafts import Body
 from tests.fuzz.legal import Call, call_of
-from tests.fuzz.model import Case, replace_at, walk
+from tests.fuzz.model import KNOWN, Case, replace_at, walk
 from tests.fuzz.scope import Scope
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -26,7 +26,8 @@ def cases(most_instances: int = generate.MOST_INSTANCES) -> st.SearchStrategy[Ca
     """Cases of at most about so many instances of statements."""
 
     def case(seed: int) -> Case:
-        return next(c for k in range(10**6) if instances(c := generate.case(seed, k)) <= limit)
+        drawn = (generate.case(seed, k) for k in range(10**6))
+        return replace(next(c for c in drawn if instances(c) <= limit), helper=0)
 
     limit = most_instances
     return SEEDS.map(case)
@@ -90,5 +91,10 @@ def _exact_chain(seed: int) -> Case:
         add_chain(body)
         case = generate.assembled(rng, body, ("numba",))
         if case is not None:
-            params = tuple(replace(p, values=values) for p in case.params)
-            return replace(case, params=params, outputs=replace(case.outputs, names=()))
+            known = [p.values.startswith(KNOWN) for p in case.params]
+            params = tuple(
+                p if kept else replace(p, values=values)
+                for p, kept in zip(case.params, known, strict=True)
+            )
+            outputs = replace(case.outputs, names=())
+            return replace(case, params=params, outputs=outputs, helper=0)

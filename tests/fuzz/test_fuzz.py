@@ -43,6 +43,59 @@ def test_all_verdicts_on_a_program_that_is_right() -> None:
     assert judge(replace(COPY, backend="evaluate")).kind == "ran"
 
 
+SCALED = replace(
+    COPY,
+    params=(Param("a", "float", ("N",)), Param("s", "int", (), "is 2")),
+    statements=(
+        Statement("o", ("i",), "=", read("a", binary("+", var("i"), ("size", "s")))),
+        Statement("p", (), "+=!", read("o", var("k")), (("k", num(1), ("size", "s")),)),
+    ),
+    returns=("o", "p"),
+    ranges=((("i", 0, 3),), (("k", 1, 2),)),
+    shapes={"o": (3,), "p": ()},
+)
+
+
+def test_an_integer_input_that_ranges_depend_on() -> None:
+    assert SCALED.constants == {"N": 5, "s": 2}
+    assert judge(SCALED).kind == "ran"
+    other = replace(SCALED, params=(SCALED.params[0], Param("s", "int", (), "is 1")))
+    assert judge(other).detail == "o has shape (4,), and by the model (3,)"
+
+
+def test_statements_of_a_def_that_is_called() -> None:
+    case = replace(SCALED, helper=1)
+    assert case.text == (
+        "def helper(float(N) a, int s) -> (o) {\n  o(i) = a(i + s)\n}\n"
+        "def f(float(N) a, int s) -> (o, p) {\n"
+        "  o = helper(a, s)\n  p +=! o(k) where k in 1:s\n}\n"
+    )
+    assert judge(case).kind == "ran"
+
+
+def test_a_size_of_0() -> None:
+    a = Param("a", "float", ("N",))
+    total = Statement("s", (), "max=!", read("a", var("k")))
+    case = replace(
+        COPY,
+        params=(a,),
+        returns=("o", "s"),
+        statements=(*COPY.statements, total),
+        sizes={"N": 0},
+        ranges=((("i", 0, 0),), (("k", 0, 0),)),
+        shapes={"o": (0,), "s": ()},
+    )
+    assert [judge(replace(case, backend=b)).kind for b in ("numba", "evaluate")] == ["ran", "ran"]
+
+
+def test_every_kind_of_statement_is_drawn() -> None:
+    cases = [generate.case(5, index) for index in range(150)]
+    assert any(case.helper for case in cases)
+    assert any(case.constants != case.sizes for case in cases)
+    assert any(0 in case.shape(p) for case in cases for p in case.params)
+    assert any("tune" in case.device for case in cases)
+
+
 def test_a_wrong_oracle_is_noticed() -> None:
     """A model that knows better than the interpreter is a finding, whoever is right."""
     assert judge(replace(COPY, shapes={"o": (4,)})).kind == "oracle"
