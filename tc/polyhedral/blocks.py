@@ -38,7 +38,7 @@ class Block:
     members: tuple[Member, ...]
     items: tuple[Item, ...]
 
-    @property
+    @cached_property
     def main(self) -> Item:
         """The item with the most instances, an update if any."""
         return max(self.items, key=lambda i: (i.instances, i.statement.kind == "update"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from tc.polyhedral.fills import starts_fresh, writes, zero_fills
@@ -85,7 +86,11 @@ class Scop:
     statements: tuple[ScopStatement, ...]
 
     def statement(self, name: str) -> ScopStatement:
-        return next(s for s in self.statements if s.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, ScopStatement]:
+        return {statement.name: statement for statement in self.statements}
 
 
 def build_scop(shaped: ShapedProgram, initial: frozenset[str]) -> Scop:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tc.polyhedral.scop import Access
@@ -15,6 +19,26 @@ def accesses(statement: object) -> list[tuple[str, list[tuple[int, dict[str, int
         (a.tensor, [f and (f.constant, dict(f.terms)) for f in a.subscripts])
         for a in statement.accesses  # type: ignore[attr-defined]
     ]
+
+
+def test_statements_are_found_without_a_search() -> None:
+    """Each pass asks for each statement of a block, so that a search makes them cubic."""
+    lines = " ".join(f"a{n + 1}(i) = a{n}(i) * 2" for n in range(50))
+    scop = scop_of(f"def f(float(N) a0) -> (o) {{ {lines} o(i) = a50(i) }}", N=3)
+    seen = Counted(scop.statements)
+    counting = replace(scop, statements=seen)
+    assert [counting.statement(s.name) for s in scop.statements] == [*scop.statements]
+    assert seen.passes <= 1
+
+
+class Counted(tuple):  # type: ignore[type-arg]  # of statements
+    """Counts how often it is gone through."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1
+        return super().__iter__()
 
 
 def test_a_reduction_is_its_start_and_its_updates() -> None:
