@@ -9,7 +9,7 @@ import time
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,12 +81,21 @@ class TensorInfo:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
-_FUNCTIONS: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_FUNCTIONS: weakref.WeakValueDictionary[int, Compiled] = weakref.WeakValueDictionary()
+"""By their ids."""
+
+
+def _functions() -> Iterator[Compiled]:
+    """All that there are; other threads may make more meanwhile."""
+    for reference in _FUNCTIONS.valuerefs():  # a list, made at once
+        function = reference()
+        if function is not None:
+            yield function
 
 
 def _forget_repeats() -> None:
     """Repeats run with the threads that were allowed when they were made."""
-    for function in list(_FUNCTIONS):
+    for function in _functions():
         function._repeat = None
 
 
@@ -95,7 +104,7 @@ on_change(_forget_repeats)
 
 def _renew_locks() -> None:
     """In a forked child: a lock that another thread of the parent held is never released there."""
-    for function in list(_FUNCTIONS):
+    for function in _functions():
         function._renew_lock()
 
 
@@ -143,7 +152,7 @@ class Compiled:
         )
         self._special: OrderedDict[Hashable, Specialisation] = OrderedDict()
         self._renew_lock()
-        _FUNCTIONS.add(self)
+        _FUNCTIONS[id(self)] = self
         self._warned: set[Doubt] = set()
         self._reported = False
         self._last: Specialisation | None = None

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,13 +34,45 @@ _IMPORT = "another thread of its parent was importing what tc needs"
 _COMPILER = "another thread of its parent was inside of numba or LLVM"
 
 
+@dataclass
+class _Fork:
+    """A fork that a thread is about to make: until when it waits (`end`), what will keep the child
+    from taking steps, whether all that is known (`ready`), the locks that it takes, and that of
+    `logging`, if it gives that back while it waits."""
+
+    end: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
+    lacking: str | None = _THREAD
+    ready: bool = False
+    locks: list[Any] = field(default_factory=list)
+    log: Any = None
+
+    def hold(self) -> bool:
+        """Takes the locks of compilers, which others than tc may hold, too."""
+        for lock in compiler_locks():
+            if not lock._is_owned():
+                self.locks.append(lock)
+                if not lock.acquire(timeout=max(self.end - time.monotonic(), 0.1)):
+                    return False
+        return True
+
+    def release(self) -> None:
+        for lock in self.locks:
+            if lock._is_owned():
+                lock.release()
+
+
 class _Gate:
-    """Who is in a step, and how many forks are about to happen."""
+    """Who is in a step, and who is about to fork.
+
+    What a signal handler raises breaks off the functions around a fork between any two of their
+    instructions, and Python forks all the same. So each goes on where it was when it is called
+    again, and forks call each twice.
+    """
 
     def __init__(self) -> None:
         self.stranded: str | None = None  # what keeps this process from taking steps
-        self.found: dict[int, str | None] = {}  # the same for children that threads are making
-        self.held: dict[int, list[Any]] = {}  # locks of compilers, by the thread that forks
+        self.process = os.getpid()
+        self.forking: dict[int, _Fork] = {}  # by thread
         self.renew()
 
     def renew(self) -> None:
@@ -48,12 +81,13 @@ class _Gate:
         depth = getattr(self, "inside", {}).get(here, 0)
         self.condition = threading.Condition()  # of a lock that a thread may take again
         self.inside = {here: depth} if depth else {}
-        self.forks = 0
+        self.serving: dict[int, int] = {}  # threads that others wait for, by these
 
     def enter(self) -> None:
         here = threading.get_ident()
         with self.condition:
-            while self.forks and here not in self.inside:
+            own = {here, self.serving.get(here)}
+            while here not in self.inside and self.forking.keys() - own:
                 self.condition.wait()
             self.inside[here] = self.inside.get(here, 0) + 1
 
@@ -66,33 +100,40 @@ class _Gate:
                 self.condition.notify_all()
 
     def before(self) -> None:
-        here, end = threading.get_ident(), time.monotonic() + PATIENCE
-        self.found[here] = _THREAD  # should a signal handler raise below
-        with _without_log():
+        fork = self.forking.setdefault(threading.get_ident(), _Fork())
+        if fork.ready:
+            return
+        with _without_log(fork):
             with self.condition:
-                self.forks += 1
-                others = self._others_leave(end)
-            self.found[here] = (
+                others = self._others_leave(fork.end)
+            fork.lacking = (
                 (_THREAD if others else None)
-                or (None if _wait(_nobody_imports, end) else _IMPORT)
-                or (None if self._hold(end) else _COMPILER)
+                or (None if _wait(_nobody_imports, fork.end) else _IMPORT)
+                or (None if fork.hold() else _COMPILER)
             )
+        fork.ready = True
 
     def after_in_parent(self) -> None:
-        self.found.pop(threading.get_ident(), None)
-        self._release()
+        here = threading.get_ident()
+        if here in self.forking:
+            self.forking[here].release()
         with self.condition:
-            self.forks -= 1
+            self.forking.pop(here, None)
             self.condition.notify_all()
 
     def after_in_child(self) -> None:
-        self._release()
-        self.stranded = self.stranded or self.found.get(threading.get_ident())
-        self.found, self.held = {}, {}
+        if self.process == os.getpid():
+            return
+        fork = self.forking.get(threading.get_ident())
+        if fork is not None:
+            fork.release()
+            self.stranded = self.stranded or fork.lacking
         self.renew()
         _renew_properties()
         for renew in _RENEWED:
             renew()
+        self.forking = {}
+        self.process = os.getpid()
 
     def _others_leave(self, end: float) -> bool:
         """Waits for the threads in steps but this; whether there still are any."""
@@ -102,20 +143,6 @@ class _Gate:
             if left <= 0 or not self.condition.wait(left):
                 break
         return any(thread != here for thread in self.inside)
-
-    def _hold(self, end: float) -> bool:
-        """Takes the locks of compilers, which others than tc may hold, too."""
-        held = self.held.setdefault(threading.get_ident(), [])
-        for lock in compiler_locks():
-            if not lock.acquire(timeout=max(end - time.monotonic(), 0.1)):
-                return False
-            held.append(lock)
-        return True
-
-    def _release(self) -> None:
-        held = self.held.pop(threading.get_ident(), [])
-        while held:
-            held.pop().release()
 
 
 @contextlib.contextmanager
@@ -131,6 +158,25 @@ def step() -> Iterator[None]:
         yield
     finally:
         _GATE.leave()
+
+
+def forker() -> int | None:
+    """This thread, if it is about to fork, and a signal handler has interrupted it there."""
+    here = threading.get_ident()
+    return here if here in _GATE.forking else None
+
+
+@contextlib.contextmanager
+def serving(thread: int | None) -> Iterator[None]:
+    """While this thread works for one that is about to fork, and that waits for it: its steps do
+    not wait for that fork."""
+    here = threading.get_ident()
+    if thread is not None:
+        _GATE.serving[here] = thread
+    try:
+        yield
+    finally:
+        _GATE.serving.pop(here, None)
 
 
 def check_child() -> None:
@@ -211,7 +257,7 @@ def _wait(condition: Callable[[], bool], end: float) -> bool:
 
 
 @contextlib.contextmanager
-def _without_log() -> Iterator[None]:
+def _without_log(fork: _Fork) -> Iterator[None]:
     """Gives the lock of `logging` back while this thread waits, as compilers write to a log.
 
     Forks take it before they come here where `logging` was loaded after this was registered. After
@@ -220,14 +266,14 @@ def _without_log() -> Iterator[None]:
     """
     before = _paired_locks()
     log: Any = before.get("logging")
-    ours = not _LOG_FIRST and log is not None and log._is_owned()
-    if ours:
+    if not _LOG_FIRST and log is not None and log._is_owned():
+        fork.log = log
         log.release()
     try:
         yield
     finally:
-        if ours:
-            log.acquire()
+        if fork.log is not None and not fork.log._is_owned():
+            fork.log.acquire()
         for name, lock in _paired_locks().items():
             if name not in before:
                 lock.acquire()
@@ -249,8 +295,9 @@ _LOG_FIRST = "logging" in _paired_locks()
 _RENEWED: list[Callable[[], object]] = []
 _GATE = _Gate()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_GATE.before,
-        after_in_parent=_GATE.after_in_parent,
-        after_in_child=_GATE.after_in_child,
-    )
+    for _ in range(2):  # see `_Gate`
+        os.register_at_fork(
+            before=_GATE.before,
+            after_in_parent=_GATE.after_in_parent,
+            after_in_child=_GATE.after_in_child,
+        )

@@ -90,6 +90,7 @@ class _Helper(Generic[T]):
         self.over = False
         self.abandoned = False
         self.lost = False
+        self.forker = forks.forker()
         self.latch = threading.Lock()  # held until it is over
         self.latch.acquire()
         _HELPERS.add(self)
@@ -143,7 +144,7 @@ class _Helper(Generic[T]):
 
     def _run(self) -> None:
         try:
-            with _TURN[0]:
+            with forks.serving(self.forker), _TURN[0]:
                 if not self.abandoned:
                     self.values.append(self.work())
         except BaseException as error:

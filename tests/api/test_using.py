@@ -5,8 +5,10 @@ from __future__ import annotations
 import doctest
 import inspect
 import logging
+import sys
 import textwrap
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -193,6 +195,25 @@ def test_threads_of_all_calls(evaluating: type[EvaluateBackend]) -> None:
     for wrong in (0, -1, True, 1.5, "2"):
         with pytest.raises(tc.BackendError, match="integer of at least 1"):
             tc.set_threads(wrong)  # type: ignore[arg-type]
+
+
+def test_threads_are_set_while_functions_are_made() -> None:
+    """As other threads may make them, between any two lines."""
+    kept = []
+
+    def trace(_frame: FrameType, _event: str, _value: Any) -> Any:
+        sys.settrace(None)
+        kept.append(tc.compile(TWICE, backend="interpret"))
+        sys.settrace(trace)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        tc.set_threads(None)
+    finally:
+        sys.settrace(before)
+    assert len(kept) > 4
 
 
 # --- where texts come from --------------------------------------------------------------------

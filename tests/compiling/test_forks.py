@@ -138,7 +138,7 @@ def first():
             steps.append("first")
 def second():
     wait(inside)
-    until(lambda: forks._GATE.forks)
+    until(lambda: forks._GATE.forking)
     seen.set()
     with forks.step():
         steps.append("second")
@@ -167,7 +167,7 @@ inside = threading.Event()
 def work():
     with forks.step():
         inside.set()
-        until(lambda: forks._GATE.forks)
+        until(lambda: forks._GATE.forking)
         with logging._lock:
             pass
 thread = threading.Thread(target=work)
@@ -258,4 +258,85 @@ if os.getpid() != parent:
     os._exit(0)
 assert len(children) == 1
 assert status_of(children[0]) == 0
+""")
+
+
+def test_a_handler_that_compiles_while_a_fork_waits() -> None:
+    """For another thread; what the handler compiles does not wait for that fork in turn."""
+    run_script("""
+from tc import forks
+forks.PATIENCE = 150
+f = tc.compile(TEXT)
+check(f, 3)
+inside, served = threading.Event(), threading.Event()
+def hold():
+    with forks.step():
+        inside.set()
+        wait(served)
+def handler(*_):
+    check(f, 9)
+    served.set()
+def ask():
+    until(lambda: forks._GATE.forking)
+    os.kill(os.getpid(), signal.SIGUSR1)
+signal.signal(signal.SIGUSR1, handler)
+threads = [threading.Thread(target=work) for work in (hold, ask)]
+threads[0].start()
+wait(inside)
+threads[1].start()
+child = os.fork()
+if child == 0:
+    check(f, 11)
+    os._exit(0)
+assert status_of(child) == 0
+for thread in threads: thread.join()
+check(f, 12)
+assert not forks._GATE.serving
+""")
+
+
+def test_what_a_handler_raises_around_a_fork() -> None:
+    """Python forks all the same, and says what was raised; nothing stays locked in either
+    process."""
+    run_script("""
+import random
+class Stop(Exception):
+    pass
+def handler(*_):
+    raise Stop
+f = tc.compile(TEXT)
+check(f, 3)
+signal.signal(signal.SIGALRM, handler)
+told = []
+sys.unraisablehook = lambda found: told.append(found.exc_type)
+chance, end = random.Random(7), time.monotonic() + 60
+while told.count(Stop) < 100 and time.monotonic() < end:
+    child = None
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.003))
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.waitpid(child, 0)
+    except Stop:
+        if child == 0:
+            os._exit(0)
+    assert not tc.forks._GATE.forking
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+assert Stop in told
+thread = threading.Thread(target=check, args=(f, 9))
+thread.start()
+thread.join()
+check(f, 10)
+child = os.fork()
+if child == 0:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    check(f, 11)
+    os._exit(0)
+assert status_of(child) == 0
 """)
