@@ -414,11 +414,13 @@ class Compiled:
         )
         if again and same and (given or not targets) and not program.static_scalars:
             outputs = [targets[name] for name in program.outputs] if given else []
-            repeat = self._repeat
+            repeat, threads = self._repeat, self._threads()
             if repeat is None or not repeat.expects(special, views, outputs):
                 self._repeat = new_repeat(
-                    special, self.signature, views, outputs, self._result, self._threads()
+                    special, self.signature, views, outputs, self._result, threads
                 )
+                if self._threads() != threads:  # set by another thread meanwhile
+                    self._repeat = None
 
     def _warn(self, doubts: Iterable[Doubt], level: int) -> None:
         for doubt in doubts:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tc import api, cache
+from tc.arguments import read_number, signature_of
 from tc.cli.given import Call, read_call, read_options
 from tc.cli.usage import UsageError
 from tc.cli.values import array_of, number_of, pairs_of
@@ -50,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _outputs(call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
     program = call.program
+    signature = signature_of(program)
+    parameters = {parameter.name: parameter for parameter in signature.outputs}
     rng = np.random.default_rng(arguments.seed + 1)
     sizes = {name: value for name, value in call.values.items() if isinstance(value, int)}
     outputs = {}
@@ -60,12 +63,11 @@ def _outputs(call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
                 f"{program.name} has no output {name!r}; it has {', '.join(program.outputs)}",
                 repair=f"--outputs {close}={text}",
             )
-        tensor = program.tensors[name]
         number = number_of(text)
         outputs[name] = (
-            np.array(number, tensor.dtype.numpy)
+            read_number(signature, parameters[name], number)
             if number is not None
-            else array_of(tensor, text, sizes, rng)
+            else array_of(program.tensors[name], text, sizes, rng)
         )
     return outputs
 

@@ -89,7 +89,7 @@ def _filled(
     if fill != "random":
         return np.full(shape, fill == "ones", dtype.numpy)
     if bounds_text:
-        low, high = _bounds(tensor.name, bounds_text)
+        low, high = _bounds(tensor, bounds_text)
     else:
         low, high = (0, 2) if dtype.kind == "bool" else (0, 10)
     if dtype.is_float:
@@ -98,7 +98,9 @@ def _filled(
     return np.asarray(rng.integers(int(low), max(int(high), int(low) + 1), shape), dtype.numpy)
 
 
-def _bounds(name: str, text: str) -> tuple[float, float]:
+def _bounds(tensor: Tensor, text: str) -> tuple[float, float]:
+    """LOW and HIGH, between which the type has values; integers are below HIGH."""
+    name, dtype = tensor.name, tensor.dtype
     low, colon, high = text.partition(":")
     try:
         bounds = float(low), float(high) if colon else math.nan
@@ -108,6 +110,11 @@ def _bounds(name: str, text: str) -> tuple[float, float]:
         raise UsageError(
             f"{name}=random:SHAPE:LOW:HIGH needs two numbers, LOW not above HIGH, not {text!r}"
         )
+    if dtype != BOOL:
+        info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
+        least, most = float(info.min), float(info.max)
+        if bounds[0] < least or bounds[1] > most + dtype.is_integer:
+            raise UsageError(f"{name}=random:SHAPE:{text}: {dtype} holds {info.min} to {info.max}")
     return bounds
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tc
-from tc import numpy_layout, repeats
+from tc import compiled, numpy_layout, repeats
 from tc.compiled import Compiled
 from tests.support.processes import ended_well, run_python, told
 
@@ -214,6 +214,26 @@ def test_without_memory_for_one_more_call_the_usual_way_is_taken(
     monkeypatch.setattr("tc.backends.numba_cpu._Block", refuse)
     np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
     assert served == [False]
+
+
+def test_threads_are_set_while_a_repeat_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, say: the repeat would go on with as many as before."""
+    new = compiled.new_repeat
+
+    def interrupted(*arguments: Any) -> Any:
+        made = new(*arguments)
+        tc.set_threads(1)
+        return made
+
+    monkeypatch.setattr(compiled, "new_repeat", interrupted)
+    try:
+        function = repeating(ADD, A, B)
+        assert function._repeat is None
+        function(A, B)
+        assert function._repeat is not None
+        assert function._repeat.threads == 1
+    finally:
+        tc.set_threads(None)
 
 
 def test_calls_that_are_not_served_keep_the_repeat() -> None:

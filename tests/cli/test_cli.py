@@ -110,6 +110,33 @@ def test_run_scalars_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "y: float32 3 = [3., 3., 3.]" in capsys.readouterr().out
 
 
+NUMBERS = [
+    (["a=ones:4", "--outputs", "o=300"], "o is 300, but uint8 holds 0 to 255"),
+    (["a=ones:4", "--outputs", "o=1.5"], "o is 1.5, but uint8 o asks for an integer"),
+    (["a=random:4:0:257"], "a=random:SHAPE:0:257: uint8 holds 0 to 255"),
+    (["a=random:4:-1:2"], "uint8 holds 0 to 255"),
+    (["a=random:4:250:256"], None),
+    (["a=ones:4", "--outputs", "o=5"], None),
+]
+
+
+@pytest.mark.parametrize(("words", "refused"), NUMBERS)
+def test_numbers_fit_their_types(
+    words: list[str], refused: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rule Y3; fills do not wrap around either."""
+    path = tmp_path / "sum.tc"
+    path.write_text("def total(uint8(N) a) -> (uint8 o) { o += a(i) }")
+    status = main(["run", str(path), *words, "--backend", "interpret"])
+    told = capsys.readouterr()
+    if refused is None:
+        assert status == 0
+        assert "o: uint8 scalar = " in told.out
+    else:
+        assert status > 0
+        assert refused in told.err
+
+
 def test_bool_scalars_and_shell_repairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "two.tc"
     path.write_text(
