@@ -122,9 +122,9 @@ class _Gate:
             self.condition.notify_all()
 
     def after_in_child(self) -> None:
-        if self.process == os.getpid():
-            return
         fork = self.forking.get(threading.get_ident())
+        if fork is None and self.process == os.getpid():
+            return  # as the first of the two calls has done all
         if fork is not None:
             fork.release()
             self.stranded = self.stranded or fork.lacking
