@@ -22,7 +22,6 @@ import stat
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -30,7 +29,8 @@ from pathlib import Path
 
 import platformdirs
 
-from tc.errors import TCError, TCWarning, render
+from tc.callers import warn
+from tc.errors import TCError, render
 
 LIMIT = 256_000_000
 """The default bound on the sizes of all entries together, in bytes."""
@@ -146,7 +146,7 @@ class Store:
             if self._fault is not None and self._fault.repair is not None:
                 cause = f"kernels are not kept on disk, as {self._fault.reason}"
                 error = TCError(cause, repair=self._fault.repair)
-                warnings.warn(TCWarning(render("cache", error)), stacklevel=4)
+                warn(render("cache", error))
         return self._fault is None
 
     def _make_room(self, size: int) -> None:

@@ -19,7 +19,7 @@ def source_of(text: str) -> Source:
 def _caller(text: str) -> Origin | None:
     """Where the innermost frame outside of tc is, and the text in its file."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     if frame is None:
         return None
@@ -30,7 +30,8 @@ def _caller(text: str) -> Origin | None:
     return _find(text, "".join(lines), file, frame.f_lineno) if lines else None
 
 
-def _is_ours(module: str) -> bool:
+def is_ours(module: str) -> bool:
+    """Whether a module of this name is of tc."""
     return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from tc import forks
@@ -51,6 +51,20 @@ def load(name: str) -> ModuleType:
     # a helper would wait for what this thread is importing
     nested = any(at.partition(".")[0] == "tc" for at in forks.imported_here())
     return work() if nested else uninterrupted(work)
+
+
+def stack() -> Iterator[FrameType]:
+    """The frames of this thread, the innermost first; behind those of a helper come those of the
+    main thread, which waits for it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        if frame.f_code is _Helper._run.__code__:
+            frame = sys._current_frames().get(threading.main_thread().ident or 0)
+            while frame is not None and frame.f_code is not _Helper.result.__code__:
+                frame = frame.f_back  # from where it waits
+        else:
+            frame = frame.f_back
 
 
 class Once(Generic[T]):

@@ -24,7 +24,7 @@ from numba.core.errors import NumbaWarning
 
 from tc.backends.object_files import new_engine, parse_module
 from tc.backends.thread_team import Team, new_team
-from tc.errors import TCWarning
+from tc.callers import warn
 from tc.forks import renew_in_child, step
 from tc.uninterrupted import uninterrupted
 
@@ -124,7 +124,7 @@ class Launcher:
 
 
 def _warn_serial(reason: str) -> None:
-    warnings.warn(TCWarning(f"this call runs serially: {reason}"), stacklevel=4)
+    warn(f"this call runs serially: {reason}")
 
 
 def _layer() -> str | None:

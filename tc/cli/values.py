@@ -111,7 +111,7 @@ def _bounds(tensor: Tensor, text: str) -> tuple[float, float]:
             f"{name}=random:SHAPE:LOW:HIGH needs two numbers, LOW not above HIGH, not {text!r}"
         )
     if dtype != BOOL:
-        info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
+        info = np.finfo(dtype.name) if dtype.is_float else np.iinfo(dtype.name)
         least, most = float(info.min), float(info.max)
         if bounds[0] < least or bounds[1] > most + dtype.is_integer:
             raise UsageError(f"{name}=random:SHAPE:{text}: {dtype} holds {info.min} to {info.max}")

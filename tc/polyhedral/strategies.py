@@ -14,13 +14,11 @@ Nothing is skewed or reversed.
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
 from collections.abc import Iterable, Mapping
 
 from tc import cache
-from tc.errors import BackendError, TCError, TCWarning, render
+from tc.callers import warn
+from tc.errors import BackendError, TCError, render
 from tc.polyhedral.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
 from tc.polyhedral.dependences import Dependences
 from tc.polyhedral.hoisting import hoist
@@ -204,10 +202,4 @@ def _fresh(wanted: Iterable[str], taken: frozenset[str]) -> dict[str, str]:
 
 
 def _warn(text: str) -> None:
-    """A TCWarning at the line that called tc."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        level, frame = level + 1, frame.f_back
-    repair = f'ScheduleOptions(fusion="{MAX}")'
-    warnings.warn(render("warning", TCError(text, repair=repair)), TCWarning, stacklevel=level)
+    warn(render("warning", TCError(text, repair=f'ScheduleOptions(fusion="{MAX}")')))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
+from functools import partial
 
 import pytest
 
+from tc.callers import warn
+from tc.errors import TCWarning
+from tc.uninterrupted import uninterrupted
 from tests.compiling.running import run_script
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
@@ -264,3 +269,11 @@ for error in (ValueError("no"), SystemExit(3), KeyboardInterrupt(), StopIteratio
     else:
         raise AssertionError
 """)
+
+
+def test_a_warning_is_at_the_line_that_called() -> None:
+    """Though the thread that warns is a helper's."""
+    line = sys._getframe().f_lineno + 2
+    with pytest.warns(TCWarning) as caught:
+        uninterrupted(partial(warn, "it takes long"))
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line)
