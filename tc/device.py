@@ -188,7 +188,7 @@ def _features() -> Mapping[str, bool]:
     binding = load("llvmlite.binding")  # `import tc` must not load it
     try:
         with step():
-            return allowed_features(dict(binding.get_host_cpu_features()))
+            return allowed_features(dict(binding.get_host_cpu_features()), _name())
     except RuntimeError:  # LLVM does not tell on this kind of machine
         return allowed_features({})
 

@@ -26,8 +26,14 @@ _GROUPS = Path("/proc/self/cgroup")
 _CONTROL = Path("/sys/fs/cgroup")
 
 
-def allowed_features(found: Mapping[str, bool]) -> Mapping[str, bool]:
-    """The features of LLVM, by their names, that code may use where the processor has `found`.
+_WITHOUT_AVX = frozenset(("corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"))
+"""Processors, by LLVM's names, whose AVX numba does not use unless it is told to: it is slow, or
+a virtual machine has it by mistake."""
+
+
+def allowed_features(found: Mapping[str, bool], processor: str = "") -> Mapping[str, bool]:
+    """The features of LLVM, by their names, that code may use where the processor of this name
+    has `found`.
 
     Where numba is told what to compile for, what it is told counts, whatever the processor has.
 
@@ -39,7 +45,8 @@ def allowed_features(found: Mapping[str, bool]) -> Mapping[str, bool]:
         text = ""
     if text is not None:
         return _told(text)
-    if os.environ.get("NUMBA_ENABLE_AVX", "1") == "0":
+    name = os.environ.get("NUMBA_CPU_NAME") or processor
+    if os.environ.get("NUMBA_ENABLE_AVX", "0" if name in _WITHOUT_AVX else "1") == "0":
         lacking = ("avx", "fma", "f16c")
         return {name: has and not name.startswith(lacking) for name, has in found.items()}
     return found

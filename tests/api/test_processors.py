@@ -117,6 +117,12 @@ def test_threads_of_a_region(groups: Groups, monkeypatch: pytest.MonkeyPatch) ->
             {"avx512f": True, "f16c": True, "sse2": True},
             {"avx512f": False, "f16c": False, "sse2": True},
         ),
+        (  # as numba does, which does not trust it there
+            {"NUMBA_CPU_NAME": "nocona"},
+            {"avx2": True, "f16c": True, "sse2": True},
+            {"avx2": False, "f16c": False, "sse2": True},
+        ),
+        ({"NUMBA_CPU_NAME": "ivybridge", "NUMBA_ENABLE_AVX": "1"}, {"avx": True}, {"avx": True}),
     ],
 )
 def test_features(
@@ -131,3 +137,5 @@ def test_features(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert processors.allowed_features(found) == features
+    if not environment:
+        assert not processors.allowed_features(found, "sandybridge")["avx2"]
