@@ -132,7 +132,11 @@ def reduced(statement: ast.Comprehension, call: ast.Apply, signature: Signature)
         count = _count(arg, over, signature, [*inside] if bare else None)
         if count is None:
             return ()
-        text = f"{as_operand(arg, text)} / float({count})"
+        if kind_of(arg, names_of(signature)) != "float":
+            count = f"float({count})"  # or the quotient would be rounded down
+        elif "*" in count:
+            count = f"({count})"
+        text = f"{as_operand(arg, text)} / {count}"
     if call.name.text in TRUTHS and kind_of(arg, names_of(signature)) != "bool":
         text = f"({text}) != 0" if as_operand(arg, "x") != "x" else f"{text} != 0"
     return within(statement.span, (Edit(statement.op_span, operator), Edit(call.span, text)))
