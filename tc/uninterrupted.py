@@ -12,9 +12,9 @@ the next call.
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FrameType, ModuleType
@@ -104,20 +104,24 @@ class _Helper(Generic[T]):
         self.over = False
         self.abandoned = False
         self.lost = False
+        self.unstarted = False
         self.forker = forks.forker()
         self.latch = threading.Lock()  # held until it is over
         self.latch.acquire()
-        _HELPERS.add(self)
 
     def result(self) -> T:
+        _HELPERS[id(self)] = self
         try:
-            if not self._start():
-                return self.work()
+            self._begin()
             while not self.over:
                 self.latch.acquire()
         except BaseException:
             self.abandoned = True
             raise
+        finally:
+            _HELPERS.pop(id(self), None)
+        if self.unstarted:
+            return self.work()
         if self.lost:  # a handler has forked, and this is the child
             return uninterrupted(self.work)
         if self.error is not None:
@@ -135,26 +139,30 @@ class _Helper(Generic[T]):
         if self.latch.locked():
             self.latch.release()
 
-    def _start(self) -> bool:
-        """Whether there is a thread that does it: there is none where the system gives none, or
-        the process ends."""
-        thread = _Thread(target=self._run, name="tc compiles", daemon=False)
-        before = threading.stack_size(_STACK)
+    def _begin(self) -> None:
+        """Has another thread start the helper: what a handler raises inside of `Thread.start`
+        makes `threading` forget a thread that runs, which then fails to say that it has begun.
+        """
         try:
-            thread.start()
+            _thread.start_new_thread(self._start, ())
         except RuntimeError as error:
-            if str(error).startswith(_NO_THREAD):
-                return False
-            raise  # of a signal handler
-        except KeyError as error:
-            # what a handler raises while `start` has the thread already, `start` takes for a
-            # failure, and looks in vain for a thread that waits to begin
-            if error.args == (thread,) and error.__context__ is not None:
-                raise error.__context__ from None
-            raise
-        finally:
-            threading.stack_size(before)
-        return True
+            if not str(error).startswith(_NO_THREAD):
+                raise  # of a signal handler
+            self.unstarted = self.over = True
+
+    def _start(self) -> None:
+        """In a thread that no handler disturbs. There may be no helper: where the system gives no
+        more threads, or the process ends."""
+        try:
+            with _STARTING[0]:
+                _USUAL.append(threading.stack_size(_STACK))
+                try:
+                    threading.Thread(target=self._run, name="tc compiles", daemon=False).start()
+                finally:
+                    threading.stack_size(_USUAL.pop())
+        except Exception:
+            self.unstarted = self.over = True
+            self.latch.release()
 
     def _run(self) -> None:
         try:
@@ -168,30 +176,27 @@ class _Helper(Generic[T]):
             self.latch.release()
 
 
-class _Thread(threading.Thread):
-    def _bootstrap(self) -> None:
-        """Python's own first steps in the new thread: these, too, find nothing where `start` has
-        taken what a handler raises for a failure. The thread ends then, without a word."""
-        try:
-            super()._bootstrap()  # type: ignore[misc]  # not in the stubs
-        except KeyError as error:
-            if error.args != (self,):
-                raise
-
-
 def _inside_compiler() -> bool:
     """Whether this thread, in frames further up, holds what the helper would wait for."""
     return any(lock._is_owned() for lock in forks.compiler_locks())
 
 
-_HELPERS: weakref.WeakSet[_Helper[Any]] = weakref.WeakSet()
+_HELPERS: dict[int, _Helper[Any]] = {}
+"""Those that are waited for. No weak set: what a handler raises in one's callback is lost."""
+
 _TURN = [threading.Lock()]
 """Of helpers, one works at a time: signals cannot leave more behind."""
 
+_STARTING = [threading.Lock()]
+_USUAL: list[int] = []
+"""The size of others' stacks: `threading` has one size for all threads, for now that of helpers."""
+
 
 def _after_fork() -> None:
-    _TURN[0] = threading.Lock()
-    for helper in list(_HELPERS):
+    _TURN[0], _STARTING[0] = threading.Lock(), threading.Lock()
+    if _USUAL:
+        threading.stack_size(_USUAL.pop())
+    for helper in list(_HELPERS.values()):
         helper.lose()
 
 

@@ -210,6 +210,32 @@ check(f, 7)
 """)
 
 
+def test_what_a_handler_raises_at_moments_all_over_a_helper() -> None:
+    """No thread is left behind half begun, and others' stacks are of the size that they were."""
+    out = run_script("""
+from tc.uninterrupted import uninterrupted
+class Stop(Exception):
+    pass
+def handler(*_):
+    raise Stop
+signal.signal(signal.SIGALRM, handler)
+stopped = 0
+for number in range(600):
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + number))
+            uninterrupted(lambda: None)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Stop:
+        stopped += 1
+until(lambda: threading.active_count() == 1)
+until(lambda: threading.stack_size() == 0)
+print(stopped)
+""")
+    assert int(out) > 0
+
+
 def test_exceptions_at_random_moments() -> None:
     assert int(run_script(RAISING, "20", "1")) > 0
 
@@ -230,6 +256,10 @@ def none(*_, **__):
 start, threading.Thread.start = threading.Thread.start, none
 check(f, 7)
 threading.Thread.start = start
+import _thread
+start, _thread.start_new_thread = _thread.start_new_thread, none
+check(f, 9)
+_thread.start_new_thread = start
 atexit.register(lambda: (check(f, 8), print("served")))
 """)
     assert out == "served\n"
