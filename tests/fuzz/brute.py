@@ -208,6 +208,8 @@ class Reader:
                 if base == "min"
                 else max(old, value)
             )
+            if statement.target not in self.floats and not -(2**31) <= new[element] < 2**31:
+                raise Unknown  # the type of what has no floats may be narrower than this
         target[...] = new
 
     def value(self, e: Expr, at: Mapping[str, int]) -> Any:

@@ -102,6 +102,21 @@ def test_a_wrong_oracle_is_noticed() -> None:
     assert judge(replace(COPY, refused="P1")).kind == "oracle"
 
 
+def test_the_model_leaves_integers_that_overflow_to_others() -> None:
+    """Of 15! = 1307674368000 an int32 keeps 2004310016."""
+    factorial = replace(
+        COPY,
+        params=(),
+        statements=(
+            Statement("o", ("i",), "*=", var("r"), (("i", num(0), num(1)), ("r", num(1), num(16)))),
+        ),
+        sizes={},
+        ranges=((("i", 0, 1), ("r", 1, 16)),),
+        shapes={"o": (1,)},
+    )
+    assert judge(factorial).kind == "ran"
+
+
 def test_what_breaks_p1() -> None:
     def broken(rhs: object, op: str = "=", **ranges: range) -> bool:
         return breaks_p1(Statement("o", ("i",), op, rhs), ranges, {})  # type: ignore[arg-type]
