@@ -112,15 +112,8 @@ def faults_reported(
     request: Request, repair: str | None = 'options=tc.Options.preset("naive")'
 ) -> Iterator[None]:
     """Makes faults errors with a text to report them by, where there is nothing to fall back to."""
-    try:
+    with _reported(request.program.name, lambda error: report(request, error), repair):
         yield
-    except Exception as error:
-        if is_strict() or not is_fault(error):
-            raise
-        raise InternalError(
-            f"tc itself is at fault, not {request.program.name}. {_please(report(request, error))}",
-            repair=repair,
-        ) from error
 
 
 @contextmanager
@@ -141,15 +134,21 @@ def faults_of_run_reported(request: Request) -> Iterator[None]:
 @contextmanager
 def text_faults_reported(source: Source) -> Iterator[None]:
     """The same where a text is parsed and checked, and nothing else is known yet."""
+    with _reported(f"the text {source.name}", lambda error: report_of_text(source, error), None):
+        yield
+
+
+@contextmanager
+def _reported(
+    blameless: str, described: Callable[[Exception], str], repair: str | None
+) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         if is_strict() or not is_fault(error):
             raise
-        raise InternalError(
-            f"tc itself is at fault, not the text {source.name}. "
-            f"{_please(report_of_text(source, error))}"
-        ) from error
+        cause = f"tc itself is at fault, not {blameless}. {_please(described(error))}"
+        raise InternalError(cause, repair=repair) from error
 
 
 def report(request: Request, error: Exception) -> str:

@@ -131,18 +131,14 @@ def _bound(cursor: Cursor, expr: Binary, bounds: dict[str, _Bounds]) -> bool:
     return True
 
 
-def _sizes(cursor: Cursor) -> set[str]:
-    types = cursor.names.params.values()
-    return {dim.text for type_ in types for dim in type_.dims or () if isinstance(dim, Name)}
-
-
 def _is_index(cursor: Cursor, name: Name) -> bool:
-    return name.text not in cursor.names.params and name.text not in _sizes(cursor)
+    return name.text not in cursor.names.params and name.text not in cursor.names.sizes()
 
 
 def _is_size(cursor: Cursor, expr: Expr) -> bool:
     """Whether an expression is of sizes, integers and integer parameters alone."""
-    known = _sizes(cursor) | {name for name, type_ in cursor.names.params.items() if not type_.dims}
+    scalars = (name for name, type_ in cursor.names.params.items() if not type_.dims)
+    known = cursor.names.sizes().union(scalars)
     for node in walk(expr):
         if isinstance(node, Name) and node.text not in known:
             return False

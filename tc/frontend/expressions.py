@@ -58,9 +58,7 @@ def parse_part(cursor: Cursor, nesting: int = 0) -> Part:
     operands: list[Part] = []
     pending: list[_Pending] = []
     while True:
-        while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
-            pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
-        operands.append(_primary(cursor, nesting))
+        _take_operand(cursor, operands, pending, nesting)
         token = cursor.token
         if token.kind is not Kind.SIGN:
             break
@@ -83,6 +81,15 @@ def parse_part(cursor: Cursor, nesting: int = 0) -> Part:
     return operands[0]
 
 
+def _take_operand(
+    cursor: Cursor, operands: list[Part], pending: list[_Pending], nesting: int
+) -> None:
+    """An operand, and the signs before it."""
+    while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
+        pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
+    operands.append(_primary(cursor, nesting))
+
+
 def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]:
     """A list in parentheses, perhaps empty, from its `(` on."""
     opening = cursor.expect("(", f"before {what}")
@@ -96,6 +103,13 @@ def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]
             break
     close_bracket(cursor, opening, "',' or ')'")
     return tuple(parts)
+
+
+def parse_apply(cursor: Cursor, name: Name, what: str) -> Apply:
+    """A name with its list in parentheses, from the `(` on."""
+    parts = parse_arguments(cursor, 0, what)
+    span = cursor.span(name.span.start, cursor.previous_end)
+    return Apply(name, tuple(part.expr for part in parts), span=span)
 
 
 def _no_slice(cursor: Cursor) -> None:
@@ -355,15 +369,10 @@ def _is_division(cursor: Cursor) -> bool:
     except ParseError:
         return False
     is_word = isinstance(operand.expr, Name) and len(operand.expr.text) > 2
-    known = is_word and isinstance(operand.expr, Name) and operand.expr.text in _sizes(cursor)
+    named = cursor.names.sizes().union(cursor.names.params)
+    known = is_word and isinstance(operand.expr, Name) and operand.expr.text in named
     ends = rest.at_end or rest.token.text in (")", ",", "}", "where", ":", "?")
     return ends and (not is_word or known)
-
-
-def _sizes(cursor: Cursor) -> set[str]:
-    types = cursor.names.params.values()
-    sizes = {dim.text for type_ in types for dim in type_.dims or () if isinstance(dim, Name)}
-    return sizes | set(cursor.names.params)
 
 
 def _quotient(cursor: Cursor, left: Part, nesting: int) -> ParseError:
@@ -392,14 +401,13 @@ def _matrix_product(cursor: Cursor, left: Part, right: Part, span: Span) -> Pars
     for part in (left, right):
         type_ = cursor.names.params.get(part.expr.span.text)
         ranks.append(len(type_.dims or ()) if type_ and isinstance(part.expr, Name) else 0)
-    indices = {(2, 2): "ij ik kj", (2, 1): "i ik k", (1, 2): "j k kj", (1, 1): " k k"}
     target = cursor.source.text[start : operator.start].strip()
     before = cursor.source.text[operator.end : left.start].strip()
     follows = cursor.token.kind is Kind.SIGN and cursor.token.text != "}"
-    known = indices.get((ranks[0], ranks[1]))
+    known = foreign.MATRIX_PRODUCTS.get((ranks[0], ranks[1]))
     if known is None or before or follows or not target.isidentifier() or operator.text != "=":
         return cursor.error(cause, span=span, idiom="C(i,j) +=! A(i,k) * B(k,j)")
-    names = [f"({','.join(letters)})" if letters else "" for letters in known.split(" ")]
+    names = [f"({','.join(letters)})" if letters else "" for letters in known]
     first, second = left.expr.span.text, right.expr.span.text
     return cursor.error(
         cause,
@@ -448,9 +456,7 @@ def _operand(cursor: Cursor, nesting: int, binding: int) -> Part:
     operands: list[Part] = []
     pending: list[_Pending] = []
     while True:
-        while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
-            pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
-        operands.append(_primary(cursor, nesting))
+        _take_operand(cursor, operands, pending, nesting)
         token = cursor.token
         strength = PRECEDENCE.get(token.text, -1) if token.kind is Kind.SIGN else -1
         if strength < binding:

@@ -45,6 +45,11 @@ class Names(NamedTuple):
     params: Mapping[str, TensorType]
     written: frozenset[str]
 
+    def sizes(self) -> frozenset[str]:
+        """The sizes that the types of the parameters name."""
+        types = self.params.values()
+        return frozenset(d.text for t in types for d in t.dims or () if isinstance(d, Name))
+
 
 # --- kinds ------------------------------------------------------------------------------------
 
@@ -151,6 +156,15 @@ def complement(operand: Expr, text: str, names: Names) -> Meant:
     if kind == "int":
         return Meant(f"(-{inside} - 1)")
     return Meant(None, f"{NO_BITS}: a condition is negated by '!', and of an integer it is -x - 1")
+
+
+MATRIX_PRODUCTS = {
+    (2, 2): ("ij", "ik", "kj"),
+    (2, 1): ("i", "ik", "k"),
+    (1, 2): ("j", "k", "kj"),
+    (1, 1): ("", "k", "k"),
+}
+"""The indices of a product of matrices, or vectors, and of its factors, by the ranks of these."""
 
 
 def floor_division(left: Expr, left_text: str, right: Expr, right_text: str, names: Names) -> Meant:

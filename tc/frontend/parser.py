@@ -20,36 +20,28 @@ from collections.abc import Iterator
 from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import (
-    Annotation,
-    Apply,
-    Binding,
     CallStatement,
-    Clause,
     Comprehension,
     Def,
-    Exists,
     Expr,
     Module,
     Name,
-    Number,
-    RangeClause,
     Statement,
 )
-from tc.frontend.conditions import condition, old_range
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
 from tc.frontend.cursor import Cursor, describe
 from tc.frontend.expressions import (
-    Part,
     close_bracket,
-    parse_arguments,
+    parse_apply,
     parse_part,
     reject_brackets,
 )
 from tc.frontend.foreign import Names, kind_of, written
 from tc.frontend.left_sides import left_side, walk
-from tc.frontend.repairs import PYTHON_WORDS, joined_clauses, reduction_written
+from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, Kind, Token
+from tc.frontend.trailers import parse_trailers
 from tc.source import Source
 
 _AROUND = "statements stand in a def, such as def f(float(N) A) -> (C) { C(i) = A(i) }"
@@ -154,7 +146,7 @@ def _statement(cursor: Cursor) -> Statement:
     operator = _assignment(cursor, target, indices or (), start)
     cursor.statement = start, operator
     rhs = parse_part(cursor)
-    where, annotation = _trailers(cursor, rhs)
+    where, annotation = parse_trailers(cursor, rhs)
     return Comprehension(
         target,
         indices,
@@ -202,7 +194,7 @@ def _assignment(cursor: Cursor, target: Name, indices: tuple[Name, ...], start: 
                 idiom="s += A(i), for a sum",
             )
         return token
-    left = _one_line(cursor.span(start, cursor.previous_end).text)
+    left = one_line(cursor.span(start, cursor.previous_end).text)
     if cursor.at("["):
         raise reject_brackets(cursor, target)
     if token.kind is Kind.SIGN and token.text in ("-=", "/=", "%="):
@@ -231,128 +223,10 @@ def _assignment(cursor: Cursor, target: Name, indices: tuple[Name, ...], start: 
     raise cursor.error(cause, span=span, idiom=f"* {left}, if a product is meant")
 
 
-def _trailers(cursor: Cursor, rhs: Part) -> tuple[tuple[Clause, ...], Annotation | None]:
-    where: tuple[Clause, ...] = ()
-    annotation = None
-    while cursor.at("where") or cursor.at("<=>"):
-        if cursor.at("where"):
-            if where:
-                raise _second_where(cursor, where, rhs)
-            cursor.step()
-            where = _clauses(cursor, rhs)
-        else:
-            if annotation is not None:
-                raise cursor.error(
-                    "a statement has one '<=>' annotation",
-                    rule="T5",
-                    repair="delete one of the two",
-                )
-            annotation = _annotation(cursor)
-    return where, annotation
-
-
-def _clauses(cursor: Cursor, rhs: Part) -> tuple[Clause, ...]:
-    clauses = [_clause(cursor, rhs, 0)]
-    while cursor.accept(","):
-        clauses.append(_clause(cursor, rhs, len(clauses)))
-    if cursor.token.text in ("and", "&&") and cursor.ahead(2).text in ("in", "="):
-        raise cursor.error("the clauses of a 'where' are separated by commas", rule="T5", paste=",")
-    return tuple(clauses)
-
-
-def _clause(cursor: Cursor, rhs: Part, count: int) -> Clause:
-    start = cursor.token.start
-    if cursor.token.text == "for" and cursor.ahead(1).kind is Kind.NAME:
-        raise cursor.error("a range begins with its index variable", rule="T5", paste="")
-    if cursor.accept("exists"):
-        tensor = cursor.name("a tensor after 'exists'")
-        read = _apply(cursor, tensor, f"the subscripts of '{tensor.text}'")
-        return Exists(read, span=cursor.span(start, cursor.previous_end))
-    is_cast = cursor.token.kind is Kind.KEYWORD and cursor.ahead(1).text == "("
-    begins = cursor.token.kind in (Kind.NUMBER, Kind.SIGN) and not cursor.at("}")
-    if is_cast or begins:
-        raise condition(cursor, rhs, count, None)
-    name = cursor.name("an index variable or a binding of the 'where'")
-    if cursor.token.kind is Kind.NAME and cursor.token.text == "in":
-        cursor.step()
-        return _range(cursor, name)
-    if cursor.accept("="):
-        if cursor.at("["):
-            raise old_range(cursor, name)
-        value = parse_part(cursor)
-        if cursor.at(":"):
-            cursor.step()
-            end = parse_part(cursor)
-            texts = [written(cursor.span(part.start, part.end).text) for part in (value, end)]
-            raise cursor.error(
-                f"a range is written '{name.text} in begin:end'",
-                rule="T5",
-                span=cursor.span(start, end.end),
-                paste=f"{name.text} in {':'.join(texts)}",
-            )
-        return Binding(name, value.expr, span=cursor.span(start, value.end))
-    raise condition(cursor, rhs, count, name)
-
-
-def _range(cursor: Cursor, name: Name) -> RangeClause:
-    if cursor.at("["):
-        raise old_range(cursor, name)
-    begin = parse_part(cursor)
-    if not cursor.at(":"):
-        raise _no_range_end(cursor, name, begin)
-    cursor.step()
-    end = parse_part(cursor)
-    if cursor.at(":"):
-        raise cursor.error(
-            "a range has no step",
-            rule="T5",
-            idiom=f"A(2*{name.text}) where {name.text} in 0:N/2, for every second element",
-        )
-    span = cursor.span(name.span.start, end.end)
-    return RangeClause(name, begin.expr, end.expr, span=span)
-
-
-def _no_range_end(cursor: Cursor, name: Name, begin: Part) -> ParseError:
-    """The error for a range without its `:`, such as `k in range(2)` or `k in 3`."""
-    span = cursor.span(begin.start, begin.end)
-    cause = f"the range of '{name.text}' is written 'begin:end'"
-    match begin.expr:
-        case Apply(name=Name(text="range" | "arange" | "prange"), args=args) if args:
-            texts = [written(arg.span.text) for arg in args]
-            if len(args) == 1:
-                return cursor.error(cause, span=span, paste=f"0:{texts[0]}")
-            if len(args) == 2:
-                return cursor.error(cause, span=span, paste=f"{texts[0]}:{texts[1]}")
-            return cursor.error(
-                cause + ", and has no step",
-                span=span,
-                idiom=f"A(2*{name.text}) where {name.text} in 0:N/2, for every second element",
-            )
-        case Number(value=int() as value) if value:
-            return cursor.error(cause, span=span, paste=f"0:{value}")
-    return cursor.missing(
-        f"':' and the end of the range of '{name.text}'",
-        repair=f"write both ends, for example {name.text} in 0:2",
-    )
-
-
-def _annotation(cursor: Cursor) -> Annotation:
-    start = cursor.step().start
-    name = cursor.name("an annotation after '<=>'")
-    read = _apply(cursor, name, f"the arguments of '{name.text}'")
-    return Annotation(name, read.args, span=cursor.span(start, cursor.previous_end))
-
-
-def _apply(cursor: Cursor, name: Name, what: str) -> Apply:
-    parts = parse_arguments(cursor, 0, what)
-    span = cursor.span(name.span.start, cursor.previous_end)
-    return Apply(name, tuple(part.expr for part in parts), span=span)
-
-
 def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatement:
     cursor.expect("=", "after the targets of a call")
     callee = cursor.name("the def that is called")
-    call = _apply(cursor, callee, f"the arguments of '{callee.text}'")
+    call = parse_apply(cursor, callee, f"the arguments of '{callee.text}'")
     if cursor.at("where") or cursor.at("<=>"):
         raise cursor.error(
             f"a call of a def takes no '{cursor.token.text}'",
@@ -361,18 +235,6 @@ def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatemen
         )
     span = cursor.span(start, cursor.previous_end)
     return CallStatement(targets, callee, call.args, span=span)
-
-
-def _second_where(cursor: Cursor, where: tuple[Clause, ...], rhs: Part) -> ParseError:
-    span = cursor.span_of(cursor.step())
-    more = _clauses(cursor, rhs)
-    joined = joined_clauses((*where, *more))
-    cause = "a statement has one 'where'; its clauses are separated by commas"
-    if joined is None:
-        return cursor.error(cause, rule="T5", span=span, idiom="where i in 0:2, j in 0:3")
-    before = cursor.source.text.rfind("where", 0, where[0].span.start)
-    edit = Edit(cursor.span(before, more[-1].span.end), joined)
-    return cursor.error(cause, rule="T5", span=span, edits=(edit,))
 
 
 def _not_closed(cursor: Cursor, name: Name, opening: Token) -> ParseError:
@@ -457,9 +319,8 @@ def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseE
 
 def _is_known(cursor: Cursor, text: str) -> bool:
     """Whether a name is a size or a tensor, and no index variable."""
-    types = cursor.names.params.values()
-    sizes = {dim.text for type_ in types for dim in type_.dims or () if isinstance(dim, Name)}
-    return text in sizes or text in cursor.names.params or text in cursor.names.written
+    names = cursor.names
+    return text in names.sizes() or text in names.params or text in names.written
 
 
 def _misspelt_reduction(cursor: Cursor, meant: str, count: int) -> ParseError:
@@ -467,14 +328,9 @@ def _misspelt_reduction(cursor: Cursor, meant: str, count: int) -> ParseError:
     for _ in range(count):
         end = cursor.step().end
     span = cursor.span(start, end)
-    spaced = ", without a space" if " " in _one_line(span.text) else ""
+    spaced = ", without a space" if " " in one_line(span.text) else ""
     return cursor.error(
-        f"'{_one_line(span.text)}' is no operator; it is written '{meant}'{spaced}",
+        f"'{one_line(span.text)}' is no operator; it is written '{meant}'{spaced}",
         span=span,
         paste=meant,
     )
-
-
-def _one_line(text: str) -> str:
-    joined = " ".join(text.split())
-    return joined if len(joined) <= 80 and "#" not in joined else "..."

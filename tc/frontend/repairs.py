@@ -55,12 +55,12 @@ def joined_clauses(clauses: Sequence[Clause]) -> str | None:
     ranges: dict[str, RangeClause] = {}
     for position, clause in enumerate(clauses):
         key = str(position)
-        texts[key] = _one_line(clause)
+        texts[key] = one_line(clause.span.text)
         if isinstance(clause, RangeClause):
             del texts[key]
             key = f"range of {clause.variable.text}"
             first = ranges.setdefault(key, clause)
-            both = _one_line(clause) if first is clause else intersection(first, clause)
+            both = one_line(clause.span.text) if first is clause else intersection(first, clause)
             if both is None:
                 return None
             texts[key] = both
@@ -76,9 +76,10 @@ def _extreme(function: str, first: Expr, second: Expr) -> str:
     return f"{function}({a}, {b})"
 
 
-def _one_line(clause: Clause) -> str:
-    text = " ".join(clause.span.text.split())
-    return text if len(text) <= 80 and "#" not in text else "..."
+def one_line(text: str) -> str:
+    """A text on one line; dots for a long one, and for one with a comment."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= 80 and "#" not in joined else "..."
 
 
 # --- operators --------------------------------------------------------------------------------

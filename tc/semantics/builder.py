@@ -11,8 +11,8 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics.names import Signature
-from tc.semantics.resolve import Frame, Seen
 from tc.semantics.resolved import Argument, FlatStatement, FlatTensor
+from tc.semantics.scope import Frame, Seen
 from tc.semantics.suggest import element
 from tc.source import Span
 

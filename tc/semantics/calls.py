@@ -12,8 +12,8 @@ from tc.frontend.left_sides import walk
 from tc.semantics import program as p
 from tc.semantics.builder import Builder, declared, note_read
 from tc.semantics.names import CONCAT, Invocation, Signature
-from tc.semantics.resolve import Frame, Seen
 from tc.semantics.resolved import FlatTensor
+from tc.semantics.scope import Frame, Seen
 from tc.semantics.suggest import (
     before,
     closest,

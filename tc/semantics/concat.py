@@ -12,8 +12,8 @@ from tc.semantics import program as p
 from tc.semantics.builder import Builder, note_read, note_write
 from tc.semantics.calls import argument, call_targets
 from tc.semantics.names import MAX_JOINED, Invocation
-from tc.semantics.resolve import Frame, Seen
 from tc.semantics.resolved import Binary, Extent, FlatStatement, FlatTensor, Index, Read, Resolved
+from tc.semantics.scope import Frame, Seen
 from tc.semantics.suggest import counted, element, one_line
 
 

@@ -27,8 +27,8 @@ from tc.semantics.calls import (
 )
 from tc.semantics.concat import add_concat
 from tc.semantics.names import CONCAT, Invocation, Signature
-from tc.semantics.resolve import Frame
 from tc.semantics.resolved import Argument, Flat, FlatStatement, FlatTensor
+from tc.semantics.scope import Frame
 from tc.semantics.statements import resolve_statement
 from tc.semantics.suggest import element, nearest, one_line
 

@@ -36,7 +36,6 @@ from tc.semantics.types import Memo, type_of
 from tc.source import Span
 
 MAX_NODES = 20_000
-_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tc.edits import Edit, within
 from tc.frontend import ast
-from tc.frontend.foreign import Names, kind_of
+from tc.frontend.foreign import MATRIX_PRODUCTS, Names, kind_of
 from tc.frontend.left_sides import walk
 from tc.semantics.foreign_functions import MEANS, REDUCTIONS, TRUTHS, as_operand
 from tc.semantics.names import Signature
@@ -230,12 +230,7 @@ def product(statement: ast.Comprehension, call: ast.Apply, signature: Signature)
             return ()
         texts.append(arg.text)
         ranks.append(signature.ranks[arg.text])
-    letters = {
-        (2, 2): ("ij", "ik", "kj"),
-        (2, 1): ("i", "ik", "k"),
-        (1, 2): ("j", "k", "kj"),
-        (1, 1): ("", "k", "k"),
-    }.get((ranks[0], ranks[1]))
+    letters = MATRIX_PRODUCTS.get((ranks[0], ranks[1]))
     if name == "outer":
         letters = ("ij", "i", "j") if ranks == [1, 1] else None
     if name == "bmm":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tc.errors import RangeError
 from tc.frontend.parser import parse
 from tc.semantics.check import check
@@ -69,3 +71,13 @@ def checked_texts(shaped: ShapedProgram, statement: int = 0) -> set[str]:
         for node in walk(found.statement.rhs)
         if getattr(node, "site", -1) in found.checked
     }
+
+
+def refused(text: str, **sizes: int) -> RangeError:
+    """The error about a text at sizes at which its ranges cannot be."""
+    with pytest.raises(RangeError) as caught:
+        shape(text, **sizes)
+    error = caught.value
+    assert error.span is not None
+    assert error.repair or error.idiom
+    return error
