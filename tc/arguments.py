@@ -268,7 +268,7 @@ def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array
             raise fault(signature, parameter, cause, "bool({name})", "Y3")
     elif isinstance(value, float):
         cause = f"is {value!r}, but {parameter.text} asks for an integer"
-        raise fault(signature, parameter, cause, "int({name})", "Y3")
+        raise fault(signature, parameter, cause, "declare it: float {name}", "Y3")
     elif not _fits_integer(value, dtype):
         info = np.iinfo(parameter.numpy)
         cause = f"is {short(value)}, but {dtype} holds {info.min} to {info.max}"
@@ -336,7 +336,11 @@ def wrong_type(
         dims = f"({parameter.dims})" if parameter.dims else ""
         declared = f"{view.dtype.name}{dims} {parameter.name}"
         cause += f"; a parameter for it is written {declared}"
-    repair = family.cast if view.dtype.names is None else f'{{name}}["{view.dtype.names[0]}"]'
+    repair = family.cast
+    if view.dtype.names is not None:
+        repair = f'{{name}}["{view.dtype.names[0]}"]'
+    elif view.dtype.kind == "c":
+        repair = repair.replace("{name}", "{name}.real")
     return fault(signature, parameter, cause, repair, "Y3")
 
 

@@ -66,7 +66,8 @@ def _family_of_type(kind: type) -> Family:
         return _dlpack_family(kind)
     if kind is type(None):
         raise Refusal("is None, which is no array")
-    raise Refusal(f"is of {type_name(kind)}, which is no array", "np.asarray({name}, np.{dtype})")
+    convert = "np.asarray({name}, np.{dtype})" if issubclass(kind, list | tuple | range) else None
+    raise Refusal(f"is of {type_name(kind)}, which is no array", convert)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> np.ndarray:

@@ -93,6 +93,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "dtype": lambda: mm(A.astype(np.float64), B),
     "object_dtype": lambda: mm(A.astype(object), B),
     "structured_dtype": lambda: mm(np.zeros((2, 3), [("a", "f4"), ("b", "i4")]), B),
+    "complex_dtype": lambda: mm(A.astype(np.complex128), B),
+    "dict": lambda: mm({"A": A}, B),
     "byte_order": lambda: mm(A.astype(A.dtype.newbyteorder("S")), B),
     "sizes": lambda: mm(A, B.T),
     "rank_one_more": lambda: mm(A[None], B),

@@ -166,7 +166,6 @@ def test_pasted_repairs_run(mm: str, tmp_path: Path, capsys: pytest.CaptureFixtu
             ["run", mm, "A=ones:2x3", "B=ones:3x4", "--outputs", "C=ones:3x3"],
             ["--outputs", "C=zeros:2x4"],
         ),
-        (["run", str(scalar), "n=2.5", "x=ones:3"], ["n=2"]),
         (["run", str(scalar), "n=ones:2", "x=ones:3"], ["n=1"]),
     ):
         found = repair_of(words, capsys)
