@@ -12,7 +12,7 @@ from tests.fuzz.campaign import Campaign
 from tests.fuzz.workers import PATIENCE
 
 SEED = 2026
-PROGRAMS = 250
+PROGRAMS = 300
 BATCH = 25
 
 
