@@ -14,9 +14,10 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Dim, Expr, Name, Number
 from tc.frontend.cursor import Cursor, describe
-from tc.frontend.expressions import Part, parse_part
+from tc.frontend.expressions import parse_part
 from tc.frontend.foreign import written
 from tc.frontend.left_sides import size_text, walk
+from tc.frontend.parts import Part
 from tc.frontend.tokens import Kind
 from tc.source import Span
 

@@ -7,16 +7,22 @@ so that later passes may recurse over them.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from tc.dtypes import SPELLINGS
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor
 from tc.frontend.lexer import number_value
+from tc.frontend.parts import Part
+from tc.frontend.rejections import (
+    choice_text,
+    matrix_product,
+    power_text,
+    reject_brackets,
+    reject_slice,
+)
 from tc.frontend.tokens import (
     BITS,
     COMPARISONS,
@@ -28,21 +34,12 @@ from tc.frontend.tokens import (
     Kind,
     Token,
 )
-from tc.source import Source, Span
+from tc.source import Source
 
 MAX_NESTING = 100
 MAX_HEIGHT = 200
 
 _SPLIT = "split the expression into several statements"
-
-
-class Part(NamedTuple):
-    """An expression, its extent with the parentheses around it, and its height as a tree."""
-
-    expr: Expr
-    start: int
-    end: int
-    height: int
 
 
 class _Pending(NamedTuple):
@@ -96,9 +93,9 @@ def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]
     inside = _nested(cursor, nesting)
     parts: list[Part] = []
     while not cursor.at(")") or parts:
-        _no_slice(cursor)
+        reject_slice(cursor)
         parts.append(parse_part(cursor, inside))
-        _no_slice(cursor)
+        reject_slice(cursor)
         if not cursor.accept(","):
             break
     close_bracket(cursor, opening, "',' or ')'")
@@ -110,22 +107,6 @@ def parse_apply(cursor: Cursor, name: Name, what: str) -> Apply:
     parts = parse_arguments(cursor, 0, what)
     span = cursor.span(name.span.start, cursor.previous_end)
     return Apply(name, tuple(part.expr for part in parts), span=span)
-
-
-def _no_slice(cursor: Cursor) -> None:
-    """Raise for `x(i:i+2)` and `sum(x, axis=1)`, which are of other languages."""
-    if cursor.at(":"):
-        raise cursor.error(
-            "there are no slices: a subscript is one element, and index variables run over many",
-            idiom="s(i) +=! x(i + k) where k in 0:2, for the sum of x(i:i+2); x(i, j), with j in "
-            "no other place of the right side, for x(i, :)",
-        )
-    if cursor.at("="):
-        raise cursor.error(
-            "arguments have no names; a sum over one axis is a reduction over the index that "
-            "is not on the left",
-            idiom="o(i) +=! x(i, j)",
-        )
 
 
 def close_bracket(cursor: Cursor, opening: Token, wanted: str) -> Token:
@@ -151,28 +132,6 @@ def starts_call_targets(cursor: Cursor, count: int) -> bool:
             break
     after = cursor.ahead(count + 1)
     return cursor.ahead(count).text == ")" and after.text == "=" and after.kind is Kind.SIGN
-
-
-def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
-    """The error for `A[i][j]`, from its `[` on."""
-    end = cursor.previous_end
-    depth = 0
-    while not cursor.at_end:
-        if depth == 0 and not cursor.at("["):
-            break
-        token = cursor.step()
-        depth += {"[": 1, "]": -1}.get(token.text, 0)
-        end = token.end
-    span = cursor.span(name.span.start, end)
-    written = span.text
-    inside = re.sub(r"\]\s*\[", ", ", written[len(name.text) :])
-    simple = depth == 0 and len(written) <= 80 and not set(written) & set("\n:#")
-    return cursor.error(
-        "subscripts are written in parentheses",
-        span=span,
-        paste=name.text + inside.strip().replace("[", "(").replace("]", ")") if simple else None,
-        repair=None if simple else f"{name.text}(i, j)",
-    )
 
 
 def _primary(cursor: Cursor, nesting: int) -> Part:
@@ -325,16 +284,10 @@ def _power(cursor: Cursor, base: Part, nesting: int) -> ParseError:
         span = cursor.span(base.start, token.end)
         return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
     span = cursor.span(base.start, exponent.end)
-    paste = _power_text(cursor, base, exponent)
+    paste = power_text(cursor, base, exponent)
     if len(paste) > 160 or "\n" in paste:
         return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
     return cursor.error(cause, span=span, paste=paste)
-
-
-def _power_text(cursor: Cursor, base: Part, exponent: Part) -> str:
-    texts = (cursor.span(part.start, part.end).text for part in (base, exponent))
-    first, second = (foreign.written(text) for text in texts)
-    return foreign.power(base.expr, first, exponent.expr, second, cursor.names)
 
 
 def _exponent(cursor: Cursor, nesting: int) -> Part:
@@ -386,39 +339,10 @@ def _quotient(cursor: Cursor, left: Part, nesting: int) -> ParseError:
     texts = (cursor.span(part.start, part.end).text for part in (left, right))
     first, second = (foreign.written(text) for text in texts)
     if token.text == "@":
-        return _matrix_product(cursor, left, right, span)
+        return matrix_product(cursor, left, right, span)
     meant = foreign.floor_division(left.expr, first, right.expr, second, cursor.names)
     cause = "there is no operator '//': comments begin with '#', and '/' of integers rounds down"
     return cursor.error(cause, rule="T2", span=span, paste=meant.text, idiom=meant.words or None)
-
-
-def _matrix_product(cursor: Cursor, left: Part, right: Part, span: Span) -> ParseError:
-    """The error for `C = A @ B`, whole matrices, or vectors."""
-    cause = "there is no operator '@': a product sums over an index that is not on the left"
-    assert cursor.statement is not None
-    start, operator = cursor.statement
-    ranks = []
-    for part in (left, right):
-        type_ = cursor.names.params.get(part.expr.span.text)
-        ranks.append(len(type_.dims or ()) if type_ and isinstance(part.expr, Name) else 0)
-    target = cursor.source.text[start : operator.start].strip()
-    before = cursor.source.text[operator.end : left.start].strip()
-    follows = cursor.token.kind is Kind.SIGN and cursor.token.text != "}"
-    known = foreign.MATRIX_PRODUCTS.get((ranks[0], ranks[1]))
-    if known is None or before or follows or not target.isidentifier() or operator.text != "=":
-        return cursor.error(cause, span=span, idiom="C(i,j) +=! A(i,k) * B(k,j)")
-    names = [f"({','.join(letters)})" if letters else "" for letters in known]
-    first, second = left.expr.span.text, right.expr.span.text
-    return cursor.error(
-        cause,
-        span=span,
-        edits=(
-            Edit(
-                cursor.span(start, right.end),
-                f"{target}{names[0]} +=! {first}{names[1]} * {second}{names[2]}",
-            ),
-        ),
-    )
 
 
 def _bit_operator(cursor: Cursor, left: Part, compares: bool, nesting: int) -> ParseError:
@@ -494,7 +418,7 @@ def _choice_as_function(cursor: Cursor, nesting: int) -> ParseError:
     span = cursor.span(start, cursor.previous_end)
     if len(parts) != 3:
         return cursor.error(cause, span=span, idiom="c ? a : b")
-    return cursor.error(cause, span=span, paste=_choice_text(cursor, list(parts)))
+    return cursor.error(cause, span=span, paste=choice_text(cursor, list(parts)))
 
 
 def _choice_in_words(cursor: Cursor) -> ParseError | None:
@@ -522,16 +446,8 @@ def _choice_in_words(cursor: Cursor) -> ParseError | None:
     return cursor.error(
         "there is no 'if': a choice is written 'c ? a : b'",
         span=cursor.span(token.start, cursor.previous_end),
-        paste=_choice_text(cursor, parts),
+        paste=choice_text(cursor, parts),
     )
-
-
-def _choice_text(cursor: Cursor, parts: list[Part]) -> str:
-    texts = [foreign.written(cursor.span(part.start, part.end).text) for part in parts]
-    first = parts[0]
-    if isinstance(first.expr, Conditional) and first.start == first.expr.span.start:
-        texts[0] = f"({texts[0]})"
-    return f"({texts[0]} ? {texts[1]} : {texts[2]})"
 
 
 def _magnitude(cursor: Cursor, nesting: int) -> ParseError:

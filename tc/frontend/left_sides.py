@@ -12,9 +12,10 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor
-from tc.frontend.expressions import Part, close_bracket, parse_part
+from tc.frontend.expressions import close_bracket, parse_part
 from tc.frontend.foreign import written
 from tc.frontend.lexer import number_value
+from tc.frontend.parts import Part
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
 _NO_SCATTER = (

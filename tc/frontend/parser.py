@@ -34,10 +34,10 @@ from tc.frontend.expressions import (
     close_bracket,
     parse_apply,
     parse_part,
-    reject_brackets,
 )
 from tc.frontend.foreign import Names, kind_of, written
 from tc.frontend.left_sides import left_side, walk
+from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, Kind, Token

@@ -16,8 +16,9 @@ from tc.frontend.ast import (
 )
 from tc.frontend.conditions import condition, old_range
 from tc.frontend.cursor import Cursor
-from tc.frontend.expressions import Part, parse_apply, parse_part
+from tc.frontend.expressions import parse_apply, parse_part
 from tc.frontend.foreign import written
+from tc.frontend.parts import Part
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
 

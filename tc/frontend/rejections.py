@@ -1,0 +1,95 @@
+"""Errors about what other languages have and this one has not, once its parts are parsed."""
+
+from __future__ import annotations
+
+import re
+
+from tc.edits import Edit
+from tc.errors import ParseError
+from tc.frontend import foreign
+from tc.frontend.ast import Conditional, Name
+from tc.frontend.cursor import Cursor
+from tc.frontend.parts import Part
+from tc.frontend.tokens import Kind
+from tc.source import Span
+
+
+def reject_slice(cursor: Cursor) -> None:
+    """Raise for `x(i:i+2)` and `sum(x, axis=1)`, which are of other languages."""
+    if cursor.at(":"):
+        raise cursor.error(
+            "there are no slices: a subscript is one element, and index variables run over many",
+            idiom="s(i) +=! x(i + k) where k in 0:2, for the sum of x(i:i+2); x(i, j), with j in "
+            "no other place of the right side, for x(i, :)",
+        )
+    if cursor.at("="):
+        raise cursor.error(
+            "arguments have no names; a sum over one axis is a reduction over the index that "
+            "is not on the left",
+            idiom="o(i) +=! x(i, j)",
+        )
+
+
+def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
+    """The error for `A[i][j]`, from its `[` on."""
+    end = cursor.previous_end
+    depth = 0
+    while not cursor.at_end:
+        if depth == 0 and not cursor.at("["):
+            break
+        token = cursor.step()
+        depth += {"[": 1, "]": -1}.get(token.text, 0)
+        end = token.end
+    span = cursor.span(name.span.start, end)
+    written = span.text
+    inside = re.sub(r"\]\s*\[", ", ", written[len(name.text) :])
+    simple = depth == 0 and len(written) <= 80 and not set(written) & set("\n:#")
+    return cursor.error(
+        "subscripts are written in parentheses",
+        span=span,
+        paste=name.text + inside.strip().replace("[", "(").replace("]", ")") if simple else None,
+        repair=None if simple else f"{name.text}(i, j)",
+    )
+
+
+def power_text(cursor: Cursor, base: Part, exponent: Part) -> str:
+    texts = (cursor.span(part.start, part.end).text for part in (base, exponent))
+    first, second = (foreign.written(text) for text in texts)
+    return foreign.power(base.expr, first, exponent.expr, second, cursor.names)
+
+
+def matrix_product(cursor: Cursor, left: Part, right: Part, span: Span) -> ParseError:
+    """The error for `C = A @ B`, whole matrices, or vectors."""
+    cause = "there is no operator '@': a product sums over an index that is not on the left"
+    assert cursor.statement is not None
+    start, operator = cursor.statement
+    ranks = []
+    for part in (left, right):
+        type_ = cursor.names.params.get(part.expr.span.text)
+        ranks.append(len(type_.dims or ()) if type_ and isinstance(part.expr, Name) else 0)
+    target = cursor.source.text[start : operator.start].strip()
+    before = cursor.source.text[operator.end : left.start].strip()
+    follows = cursor.token.kind is Kind.SIGN and cursor.token.text != "}"
+    known = foreign.MATRIX_PRODUCTS.get((ranks[0], ranks[1]))
+    if known is None or before or follows or not target.isidentifier() or operator.text != "=":
+        return cursor.error(cause, span=span, idiom="C(i,j) +=! A(i,k) * B(k,j)")
+    names = [f"({','.join(letters)})" if letters else "" for letters in known]
+    first, second = left.expr.span.text, right.expr.span.text
+    return cursor.error(
+        cause,
+        span=span,
+        edits=(
+            Edit(
+                cursor.span(start, right.end),
+                f"{target}{names[0]} +=! {first}{names[1]} * {second}{names[2]}",
+            ),
+        ),
+    )
+
+
+def choice_text(cursor: Cursor, parts: list[Part]) -> str:
+    texts = [foreign.written(cursor.span(part.start, part.end).text) for part in parts]
+    first = parts[0]
+    if isinstance(first.expr, Conditional) and first.start == first.expr.span.start:
+        texts[0] = f"({texts[0]})"
+    return f"({texts[0]} ? {texts[1]} : {texts[2]})"
