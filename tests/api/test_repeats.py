@@ -227,7 +227,9 @@ def test_threads_are_set_while_a_repeat_is_made(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(compiled, "new_repeat", interrupted)
     try:
-        function = repeating(ADD, A, B)
+        function = tc.compile(ADD)
+        for _ in range(2):
+            function(A, B)
         assert function._repeat is None
         function(A, B)
         assert function._repeat is not None
