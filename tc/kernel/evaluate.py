@@ -95,7 +95,8 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Fail
     Temporaries may be left out; scratch and registers are. Outputs in `kernel.initial` hold
     values on entry; elements of others, and of temporaries, must be written before they are read,
     and those of outputs before the end. Scratch and registers are unwritten at the start of each
-    region and of each iteration of a parallel loop. Parallel loops run in order, but an element
+    region and of each iteration of a parallel loop; where a buffer drops what is unwritten, reads
+    of that give poison. Parallel loops run in order, but an element
     that one iteration writes and another touches is a race; likewise in loops marked "vector",
     but for the buffer in which they accumulate.
 

@@ -320,6 +320,10 @@ class Buffer:
     part of a shared parallel loop (and to each call), so no other iteration sees it; row-major
     and aligned to 64 bytes; not passed, the backend keeps it. "register": an array of locals of a
     region, private like scratch; its indices become constants once marked loops are unrolled."""
+    drops_unwritten: bool = False
+    """Elements of this scratch may be read before they are written, in lanes and rows of a tail
+    whose results are dropped: on no element that is stored, and on no condition, subscript or
+    failure, may they have an influence."""
 
     @property
     def bytes(self) -> int:

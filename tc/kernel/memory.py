@@ -40,11 +40,13 @@ class Loop:
 @dataclass
 class Memory:
     """Arrays by buffer name. `private` buffers are unwritten at the start of each iteration of a
-    parallel loop; the loops of `running` are checked for races."""
+    parallel loop; the loops of `running` are checked for races. Reads of `undefined` buffers find
+    poison where nothing is written: NaN, and the least and the largest integers in turn."""
 
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     written: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     private: set[str] = field(default_factory=set)
+    undefined: set[str] = field(default_factory=set)
     running: dict[str, Loop] = field(default_factory=dict)
     iterations: int = 0
     tables: dict[tuple[str, str], dict[str, np.ndarray[Any, Any]]] = field(default_factory=dict)
@@ -54,10 +56,15 @@ class Memory:
         self.written[buffer.name] = np.full(buffer.shape, given)
         if buffer.role in ("scratch", "register"):
             self.private.add(buffer.name)
+        if buffer.drops_unwritten:
+            self.undefined.add(buffer.name)
+            poison(array)
 
     def forget_private(self) -> None:
         for name in self.private:
             self.written[name][...] = False
+        for name in self.undefined:
+            poison(self.arrays[name])
 
     # --- loops ------------------------------------------------------------------------------
 
@@ -85,7 +92,7 @@ class Memory:
     def read(self, name: str, place: Place) -> str | None:
         """Notes a read; returns why it may not be, if so."""
         unwritten = ~self.written[name][place]
-        if any_of(unwritten):
+        if name not in self.undefined and any_of(unwritten):
             return f"reads {element_text(name, place, unwritten)} before any write"
         for loop in self._checked(name):
             others = loop.others(self._table(loop.writers, name), place)
@@ -117,6 +124,25 @@ class Memory:
         if name not in tables:
             tables[name] = np.full(self.arrays[name].shape, _NEVER)
         return tables[name]
+
+
+def poison(array: np.ndarray[Any, Any]) -> None:
+    """Overwrites an array with what no result should come from.
+
+    >>> a = np.zeros(3, np.int8)
+    >>> poison(a)
+    >>> a
+    array([-128,  127, -128], dtype=int8)
+    """
+    if array.dtype.kind == "f":
+        array[...] = np.nan
+        return
+    flat = array.reshape(-1)
+    if array.dtype.kind == "b":
+        flat[1::2] = True
+        return
+    info = np.iinfo(array.dtype)
+    flat[::2], flat[1::2] = info.min, info.max
 
 
 def any_of(which: Any) -> bool:

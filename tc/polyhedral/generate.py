@@ -335,7 +335,8 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             raise unfit(tile.tensor, tile.sizes, found)
         kind = "scratch" if tile.kind == "scratch" else tile.kind
         dtype = compute_dtype(world.dtype(tile.tensor))
-        name = world.add_buffer(_spelt(tile.buffer), kind, dtype, tile.shape)
+        local = kind == "scratch" and not tile.fetch and not tile.write_back
+        name = world.add_buffer(_spelt(tile.buffer), kind, dtype, tile.shape, local=local)
         placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
     return placed
 

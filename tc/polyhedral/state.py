@@ -48,13 +48,18 @@ class World:
     def dtype(self, tensor: str) -> DType:
         return self.scop.shaped.program.tensors[tensor].dtype
 
-    def add_buffer(self, wanted: str, kind: str, dtype: DType, shape: tuple[int, ...]) -> str:
-        """Adds a private buffer, under the wanted name or the next free one."""
+    def add_buffer(
+        self, wanted: str, kind: str, dtype: DType, shape: tuple[int, ...], *, local: bool = False
+    ) -> str:
+        """Adds a private buffer, under the wanted name or the next free one. Tails of tiles read
+        what they do not use of one that is `local`: it holds all that there is of its tensor."""
         name, number = wanted, 1
         while name in self.buffers:
             number += 1
             name = f"{wanted}_{number}"
-        self.buffers[name] = Buffer(name, dtype, shape, row_major(shape), kind)
+        self.buffers[name] = Buffer(
+            name, dtype, shape, row_major(shape), kind, drops_unwritten=local
+        )
         return name
 
 

@@ -292,6 +292,26 @@ def test_read_before_write(name: str) -> None:
     assert text == f"'{name}[2]': reads {name}[2] before any write"
 
 
+def test_what_drops_its_unwritten_elements_may_read_them() -> None:
+    """They are NaN, so that no use of them goes unnoticed."""
+    local = Buffer("t", FLOAT32, (2,), (1,), "scratch", drops_unwritten=True)
+    kernel = Kernel(
+        "k",
+        (Buffer("o", FLOAT32, (2,), (1,), "output"), local),
+        (
+            (
+                Store("t", (integer(0),), Const(2.0, FLOAT32)),
+                Store("o", (integer(0),), Load("t", (integer(0),), FLOAT32)),
+                Store("o", (integer(1),), Load("t", (integer(1),), FLOAT32)),
+            ),
+        ),
+    )
+    out = np.zeros(2, np.float32)
+    assert evaluate(kernel, {"o": out}) is None
+    assert out[0] == 2
+    assert np.isnan(out[1])
+
+
 def test_output_not_written() -> None:
     assert broken(loop(Store("o", (I,), I), end=3)) == "'o[3]': this element is never written"
 
