@@ -394,6 +394,9 @@ def _unlike_the_model(case: Case, given: Arrays, expected: Expected) -> str:
     eps = max([float(np.finfo(t).eps) for t in types if t.kind == "f"], default=1e-6)
     for name, value in values.items():
         want = expected.results[name].astype(np.float64)
+        if expected.results[name].dtype.kind == "f":  # what is finite here may be too large there
+            most = np.finfo(expected.results[name].dtype).max
+            value = np.where(np.abs(value) > most, np.copysign(np.inf, value), value)
         largest = float(np.max(np.abs(value), initial=1.0, where=np.isfinite(value)))
         bound = 2 * expected.bounds[name] + 4 * len(case.statements) * eps * largest
         with np.errstate(all="ignore"):

@@ -117,6 +117,18 @@ def test_the_model_leaves_integers_that_overflow_to_others() -> None:
     assert judge(factorial).kind == "ran"
 
 
+def test_what_overflows_does_so_in_the_model_too() -> None:
+    """e^96 is infinite in float32, and 4.9e41 in the float64 of the model."""
+    copied = binary("+", binary("*", read("a", var("i")), num(0)), num(96))
+    power = ("call", "exp", (read("o", var("i")),))
+    case = replace(
+        COPY,
+        statements=(Statement("o", ("i",), "=", copied), Statement("o", ("i",), "=", power)),
+        ranges=((("i", 0, 5),),) * 2,
+    )
+    assert judge(case).kind == "ran"
+
+
 def test_what_breaks_p1() -> None:
     def broken(rhs: object, op: str = "=", **ranges: range) -> bool:
         return breaks_p1(Statement("o", ("i",), op, rhs), ranges, {})  # type: ignore[arg-type]
