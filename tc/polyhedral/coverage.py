@@ -26,7 +26,7 @@ from tc.polyhedral.schedule import (
     leaves,
     unknown_tree,
 )
-from tc.polyhedral.scop import Scop, ScopStatement
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
-from tc.polyhedral.forms import add, constant_form, substitute
+from tc.polyhedral.codegen.linear_forms import add, constant_form, substitute
 from tc.polyhedral.schedule import (
     UNROLL,
     VECTOR,
@@ -23,7 +23,7 @@ from tc.polyhedral.schedule import (
     Promotion,
     Sequence,
 )
-from tc.polyhedral.scop import Access, Interval, ScopStatement
+from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
 from tc.semantics.affine import Linear
 
 

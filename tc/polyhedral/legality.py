@@ -19,8 +19,6 @@ from typing import TypeAlias
 from tc import sets
 from tc.errors import InternalError
 from tc.polyhedral.coverage import coverage_fault
-from tc.polyhedral.dependences import Dependence, Dependences
-from tc.polyhedral.relations import SINK, SOURCE, Relation
 from tc.polyhedral.schedule import (
     PARALLEL,
     VECTOR,
@@ -35,6 +33,8 @@ from tc.polyhedral.schedule import (
     to_text,
     unknown_tree,
 )
+from tc.polyhedral.scop.dependences import Dependence, Dependences
+from tc.polyhedral.scop.relations import SINK, SOURCE, Relation
 
 Path: TypeAlias = "tuple[Step, ...]"
 Pair: TypeAlias = tuple[dict[str, int], dict[str, int]]

@@ -28,20 +28,20 @@ from tc.kernel.quotients import multiply_instead
 from tc.kernel.stream import stream
 from tc.kernel.vector_math import expand_calls, has_vector_form
 from tc.options import Options, check_options
-from tc.polyhedral.blocks import Facts
-from tc.polyhedral.coalescing import coalesce
-from tc.polyhedral.dependences import Dependences, compute_dependences
-from tc.polyhedral.dividing import divide_last
-from tc.polyhedral.factoring import factor
-from tc.polyhedral.fusion import worthwhile
-from tc.polyhedral.generate import lower_schedule
-from tc.polyhedral.halves import keep_sums, rounded_early
+from tc.polyhedral.codegen.generate import lower_schedule
+from tc.polyhedral.cpu.analysis import Facts
+from tc.polyhedral.cpu.mapping import Mapped, map_schedule
 from tc.polyhedral.legality import check_schedule
-from tc.polyhedral.mapping import Mapped, map_schedule
+from tc.polyhedral.rewrite.coalescing import coalesce
+from tc.polyhedral.rewrite.division import divide_last
+from tc.polyhedral.rewrite.factoring import factor
+from tc.polyhedral.rewrite.half_sums import keep_sums, rounded_early
+from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.schedule import Node
-from tc.polyhedral.scop import Scop, build_scop
-from tc.polyhedral.splitting import split
-from tc.polyhedral.strategies import schedule
+from tc.polyhedral.scop.dependences import Dependences, compute_dependences
+from tc.polyhedral.scop.scop import Scop, build_scop
+from tc.polyhedral.strategies.fusion import worthwhile
+from tc.polyhedral.strategies.scheduler import schedule
 from tc.semantics.program import ShapedProgram
 
 T = TypeVar("T")

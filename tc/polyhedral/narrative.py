@@ -17,8 +17,8 @@ from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.schedule import to_text as tree_text
-from tc.polyhedral.scop import Scop
-from tc.polyhedral.scop_text import dependences_text, scop_text
+from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.scop.text import dependences_text, scop_text
 from tc.polyhedral.views import members, promoted_tiles, serial, text_order, without_buffers
 from tc.semantics.program import ShapedProgram
 from tc.semantics.symbolic_text import to_text as expression_text

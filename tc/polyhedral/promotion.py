@@ -14,12 +14,12 @@ from itertools import takewhile
 from math import prod
 
 from tc.dtypes import compute_dtype
-from tc.polyhedral.blocks import Block, Facts
-from tc.polyhedral.fills import subtract
+from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.footprint import Box, Position, box, enter, start, values_of
 from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
-from tc.polyhedral.scop import Access, Interval, Scop, ScopStatement
-from tc.polyhedral.tiles import RegisterTile
+from tc.polyhedral.scop.scop import Access, Interval, Scop, ScopStatement
+from tc.polyhedral.scop.zero_fills import subtract
 from tc.semantics.affine import Linear
 
 

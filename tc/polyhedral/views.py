@@ -19,7 +19,7 @@ from tc.polyhedral.schedule import (
     Value,
     unknown_tree,
 )
-from tc.polyhedral.scop import Scop
+from tc.polyhedral.scop.scop import Scop
 
 
 def members(node: Node) -> Iterator[Member]:

@@ -2,7 +2,7 @@
 
 A sum of products may be computed through smaller sums, and a divisor that is the same for all
 terms may divide the sum. Which statements that concerns depends on their form alone, and is
-decided here, for the rewrites that do it (`polyhedral.factoring`, `polyhedral.dividing`) and for
+decided here, for the rewrites that do it (`polyhedral.rewrite`) and for
 the error bound, which says what it may change (`uncertain_factoring`).
 """
 

@@ -15,7 +15,7 @@ import pytest
 import tc
 from tc import cache, compiled, device, stored_texts
 from tc.backends import numba_objects, object_files
-from tc.polyhedral import strategies
+from tc.polyhedral.strategies import scheduler as strategies
 from tests.api.evaluating import EvaluateBackend
 from tests.support.processes import run_python, told
 

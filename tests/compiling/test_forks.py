@@ -214,7 +214,7 @@ def test_a_fork_while_another_thread_computes_a_cached_property() -> None:
     """Of Python before 3.12, which has a lock for each such property."""
     run_script("""
 from functools import cached_property
-from tc.polyhedral import scop
+from tc.polyhedral.scop import scop
 class Slow:
     @cached_property
     def value(self):

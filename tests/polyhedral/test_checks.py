@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tc.polyhedral.checks import checked_variables
-from tc.polyhedral.scop import build_scop
+from tc.polyhedral.scop.checked_variables import checked_variables
+from tc.polyhedral.scop.scop import build_scop
 from tests.support.pipeline import as_arrays, checked, shaped
 
 INPUTS = {"a": np.ones((5, 7)), "b": np.ones(3), "I": np.zeros((5, 7)), "T": np.ones((4, 9))}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from tc.errors import TCError
-from tc.polyhedral.coalescing import coalesce
+from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import Extent, ShapedProgram, walk
 from tc.semantics.symbolic_text import to_text

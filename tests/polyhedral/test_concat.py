@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tc.polyhedral.coalescing import coalesce
+from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.semantics.interpreter import interpret
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with

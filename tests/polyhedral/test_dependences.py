@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import pytest
 
-from tc.polyhedral import dependences as module
-from tc.polyhedral.dependences import Dependences, compute_dependences
-from tc.polyhedral.relations import SINK, SOURCE
-from tc.polyhedral.value_flow import value_flow
+from tc.polyhedral.scop import dependences as module
+from tc.polyhedral.scop.dependences import Dependences, compute_dependences
+from tc.polyhedral.scop.relations import SINK, SOURCE
+from tc.polyhedral.scop.value_flow import value_flow
 from tests.support.scops import PROGRAMS, Small, dependences_of, program, scop_of
 from tests.support.tree_order import points, touches_of
 

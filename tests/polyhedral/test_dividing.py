@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32
-from tc.polyhedral import dividing
-from tc.polyhedral.coalescing import coalesce
-from tc.polyhedral.dividing import STEPS, divide_last
+from tc.polyhedral.rewrite import division as dividing
+from tc.polyhedral.rewrite.coalescing import coalesce
+from tc.polyhedral.rewrite.division import STEPS, divide_last
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram

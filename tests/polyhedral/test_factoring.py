@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32
 from tc.errors import TCError
-from tc.polyhedral.coalescing import coalesce
-from tc.polyhedral.factoring import factor
-from tc.polyhedral.products import Costs
+from tc.polyhedral.rewrite.coalescing import coalesce
+from tc.polyhedral.rewrite.factoring import factor
+from tc.polyhedral.rewrite.product_order import Costs
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram

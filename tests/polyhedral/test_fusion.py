@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tc.device import Device
-from tc.polyhedral.clusters import Cluster, Column
-from tc.polyhedral.dependences import compute_dependences
-from tc.polyhedral.fusion import worthwhile
 from tc.polyhedral.schedule import Value, to_text
-from tc.polyhedral.strategies import schedule
+from tc.polyhedral.scop.dependences import compute_dependences
+from tc.polyhedral.strategies.clusters import Cluster, Column
+from tc.polyhedral.strategies.fusion import worthwhile
+from tc.polyhedral.strategies.scheduler import schedule
 from tests.support.scops import scop_of
 
 LAYERS = """def layers(float(B,I) x, float(H,I) W1, float(J,H) W2) -> (o) {

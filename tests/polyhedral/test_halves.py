@@ -10,8 +10,8 @@ import pytest
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Failure
 from tc.options import FUSIONS, MappingOptions, Options, ScheduleOptions
-from tc.polyhedral.halves import keep_sums
 from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.rewrite.half_sums import keep_sums
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tests.support.bounds import assert_within

@@ -12,13 +12,14 @@ import islpy as isl
 import pytest
 
 from tc import TCWarning
-from tc.polyhedral import isl_strategy, isl_worker
-from tc.polyhedral.dependences import compute_dependences
-from tc.polyhedral.isl_strategy import isl_tree
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import Band, Sequence, to_text
-from tc.polyhedral.scop import Scop
-from tc.polyhedral.strategies import schedule
+from tc.polyhedral.scop.dependences import compute_dependences
+from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.strategies import isl as isl_strategy
+from tc.polyhedral.strategies import isl_worker
+from tc.polyhedral.strategies.isl import isl_tree
+from tc.polyhedral.strategies.scheduler import schedule
 from tests.support.scops import program, scop_of
 from tests.support.sizes_of_call import shape
 from tests.support.tree_order import faults
@@ -152,8 +153,8 @@ def test_scripts_need_no_guard(tmp_path: Path) -> None:
     script.write_text(
         f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n"
         "from tests.support.scops import program\n"
-        "from tc.polyhedral.dependences import compute_dependences\n"
-        "from tc.polyhedral.isl_strategy import isl_tree\n"
+        "from tc.polyhedral.scop.dependences import compute_dependences\n"
+        "from tc.polyhedral.strategies.isl import isl_tree\n"
         "print(type(isl_tree(compute_dependences(program('mm').scop()), 600)).__name__)\n",
         encoding="utf-8",
     )
@@ -216,7 +217,7 @@ def test_the_answer_of_the_worker() -> None:
 
 def test_isl_schedules_what_is_shaped() -> None:
     """Larger sizes: the time grows with them, the tree is the same."""
-    from tc.polyhedral.scop import build_scop
+    from tc.polyhedral.scop.scop import build_scop
 
     text = program("mm").text
     scop = build_scop(shape(text, X=128, Y=1024, Z=256), frozenset())

@@ -9,8 +9,7 @@ import pytest
 
 from tc import sets
 from tc.errors import InternalError
-from tc.polyhedral import legality, relations
-from tc.polyhedral.dependences import Dependences, compute_dependences
+from tc.polyhedral import legality
 from tc.polyhedral.legality import annotated, check_schedule, respects
 from tc.polyhedral.schedule import (
     PARALLEL,
@@ -28,7 +27,9 @@ from tc.polyhedral.schedule import (
     Value,
     tile,
 )
-from tc.polyhedral.strategies import schedule
+from tc.polyhedral.scop import relations
+from tc.polyhedral.scop.dependences import Dependences, compute_dependences
+from tc.polyhedral.strategies.scheduler import schedule
 from tests.support.scops import PROGRAMS, Small, dependences_of, program, scop_of
 from tests.support.tree_edits import sunk, tiled
 from tests.support.tree_order import faults

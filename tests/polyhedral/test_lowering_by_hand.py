@@ -24,9 +24,9 @@ from tc.kernel.ir import (
     expressions,
     walk,
 )
-from tc.polyhedral.expressions import MAX_DEPTH, MAX_LEVEL
-from tc.polyhedral.generate import MAX_LOOPS
-from tc.polyhedral.identity import identity
+from tc.polyhedral.codegen.expressions import MAX_DEPTH, MAX_LEVEL
+from tc.polyhedral.codegen.generate import MAX_LOOPS
+from tc.polyhedral.codegen.identity import identity
 from tc.semantics.program import (
     Compare,
     Convert,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT64
-from tc.polyhedral.fills import subtract, zero_fills
-from tc.polyhedral.naming import Names
+from tc.polyhedral.codegen.naming import Names
+from tc.polyhedral.scop.zero_fills import subtract, zero_fills
 from tests.polyhedral.builders import literal, offset, read, shaped, statement
 
 # --- names ------------------------------------------------------------------------------------

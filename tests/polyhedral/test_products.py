@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.polyhedral.products import Costs, Factor, Sum, best_order
+from tc.polyhedral.rewrite.product_order import Costs, Factor, Sum, best_order
 
 COUNTED = Costs(gain=1.0, moved=0.0, statement=0.0, strided=1.0)
 

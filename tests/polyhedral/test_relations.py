@@ -9,9 +9,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tc import sets
-from tc.polyhedral.relations import SINK, SOURCE, Relation, relate
 from tc.polyhedral.schedule import Value
-from tc.polyhedral.scop import Access, ScopStatement
+from tc.polyhedral.scop.relations import SINK, SOURCE, Relation, relate
+from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics.affine import Linear
 from tests.support.tree_order import points
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tc.dtypes import FLOAT16, FLOAT32
-from tc.polyhedral import splitting
-from tc.polyhedral.dividing import divide_last
-from tc.polyhedral.factoring import factor
-from tc.polyhedral.products import Costs
-from tc.polyhedral.rewriting import Rewriting
-from tc.polyhedral.splitting import split
+from tc.polyhedral.rewrite import splitting
+from tc.polyhedral.rewrite.base import Rewriting
+from tc.polyhedral.rewrite.division import divide_last
+from tc.polyhedral.rewrite.factoring import factor
+from tc.polyhedral.rewrite.product_order import Costs
+from tc.polyhedral.rewrite.splitting import split
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import Binary, Convert, Read, ShapedProgram, ShapedStatement, walk
 from tests.polyhedral import builders

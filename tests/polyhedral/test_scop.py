@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tc.polyhedral.scop import Access
-from tc.polyhedral.scop_text import dependences_text, scop_text
+from tc.polyhedral.scop.scop import Access
+from tc.polyhedral.scop.text import dependences_text, scop_text
 from tests.support.scops import PROGRAMS, Small, dependences_of, program, scop_of
 from tests.support.tree_order import points, touches_of
 

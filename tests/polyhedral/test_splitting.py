@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, event, given, settings
 
 from tc.dtypes import FLOAT32
 from tc.errors import TCError
-from tc.polyhedral import splitting
-from tc.polyhedral.splitting import split
+from tc.polyhedral.rewrite import splitting
+from tc.polyhedral.rewrite.splitting import split
 from tc.semantics.bound import error_bound
 from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from tc.errors import BackendError
-from tc.polyhedral import relations
-from tc.polyhedral.clusters import Cluster, Column
-from tc.polyhedral.dependences import compute_dependences
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import Value, leaves, to_text
-from tc.polyhedral.strategies import STRATEGIES, schedule
+from tc.polyhedral.scop import relations
+from tc.polyhedral.scop.dependences import compute_dependences
+from tc.polyhedral.strategies.clusters import Cluster, Column
+from tc.polyhedral.strategies.scheduler import STRATEGIES, schedule
 from tests.polyhedral.test_dependences import chain
 from tests.support.scops import program, scop_of
 

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import tc
-from tc.polyhedral.dependences import compute_dependences
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Node, Sequence, to_text
-from tc.polyhedral.scop import Scop, build_scop
-from tc.polyhedral.strategies import schedule
+from tc.polyhedral.scop.dependences import compute_dependences
+from tc.polyhedral.scop.scop import Scop, build_scop
+from tc.polyhedral.strategies.scheduler import schedule
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import calls
 from tests.support.pipeline import as_arrays, checked, shaped

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tc.polyhedral.dependences import Dependences, compute_dependences
-from tc.polyhedral.scop import Scop, build_scop
+from tc.polyhedral.scop.dependences import Dependences, compute_dependences
+from tc.polyhedral.scop.scop import Scop, build_scop
 from tests.support.programs import TEXTS
 from tests.support.sizes_of_call import shape
 

@@ -21,7 +21,7 @@ from tc.polyhedral.schedule import (
     leaves,
     tile,
 )
-from tc.polyhedral.scop import Scop
+from tc.polyhedral.scop.scop import Scop
 
 Edit = Callable[[Node], Node]
 

@@ -1,8 +1,8 @@
 """What a schedule tree does, by brute force: the instances in the order in which it runs them, the
 elements that each touches, and whether order and flags are right.
 
-Independent of `tc.polyhedral.dependences` and of isl: elements come from evaluating the subscripts
-of the program, guards included, and the order from the definition of a member's digit.
+Independent of `tc.polyhedral.scop.dependences` and of isl: elements come from evaluating the
+subscripts of the program, guards included, and the order from the definition of a member's digit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tc.polyhedral.schedule import (
     Promotion,
     Sequence,
 )
-from tc.polyhedral.scop import Scop, ScopStatement
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.accesses import accesses_of
 from tc.semantics.program import Expr, Read, walk
 from tc.semantics.sizes import Known, evaluate

@@ -11,7 +11,8 @@ from heapq import heapreplace
 from math import prod
 
 from tc.device import Device
-from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import (
     Reach,
     copies,
@@ -23,8 +24,7 @@ from tc.polyhedral.promotion import (
     touches,
 )
 from tc.polyhedral.schedule import SERIAL, ArrayTile, Member, Node, Promotion, count, tile
-from tc.polyhedral.scop import Access, ScopStatement
-from tc.polyhedral.tiles import RegisterTile
+from tc.polyhedral.scop.scop import Access, ScopStatement
 
 COPY = 8.0
 """Time to copy an element to a padded copy, in that of a multiply-add of the whole reduction."""

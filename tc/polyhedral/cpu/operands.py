@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import prod
 
 from tc.device import LINE
-from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.cpu.analysis import Block, Facts
 from tc.polyhedral.schedule import Member
-from tc.polyhedral.scop import Access
+from tc.polyhedral.scop.scop import Access
 
 SHORT = 9
 """Reductions of so few steps are unrolled."""

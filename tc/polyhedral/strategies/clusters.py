@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tc.polyhedral.dependences import Dependence, Dependences
-from tc.polyhedral.relations import relate
 from tc.polyhedral.schedule import Value
-from tc.polyhedral.scop import Scop
+from tc.polyhedral.scop.dependences import Dependence, Dependences
+from tc.polyhedral.scop.relations import relate
+from tc.polyhedral.scop.scop import Scop
 
 MAX, MIN, PRESERVE = "max", "min", "preserve3coincident"
 

@@ -34,12 +34,13 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.kernel.verify import verify
-from tc.polyhedral.copies import fetch, write_back
+from tc.polyhedral.codegen.context import Expanded, Placed, State, World
+from tc.polyhedral.codegen.copies import fetch, write_back
+from tc.polyhedral.codegen.identity import identity
+from tc.polyhedral.codegen.instances import lower_leaf
+from tc.polyhedral.codegen.linear_forms import add, constant_form, expression, range_of
+from tc.polyhedral.codegen.naming import Names
 from tc.polyhedral.footprint import Box, Digits, box, enter, start, values_of
-from tc.polyhedral.forms import add, constant_form, expression, range_of
-from tc.polyhedral.identity import identity
-from tc.polyhedral.leaves import lower_leaf
-from tc.polyhedral.naming import Names
 from tc.polyhedral.schedule import (
     PARALLEL,
     SERIAL,
@@ -56,8 +57,7 @@ from tc.polyhedral.schedule import (
     leaves,
     unknown_tree,
 )
-from tc.polyhedral.scop import Scop, ScopStatement
-from tc.polyhedral.state import Expanded, Placed, State, World
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.affine import Linear
 from tc.semantics.program import Statement
 

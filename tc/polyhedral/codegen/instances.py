@@ -17,13 +17,13 @@ from tc.dtypes import compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, If, Load, Stmt, Store
-from tc.polyhedral.checks import checked_variables
-from tc.polyhedral.expressions import Block, Scope, lower_expression
+from tc.polyhedral.codegen.context import Placed, State
+from tc.polyhedral.codegen.expressions import Block, Scope, lower_expression
+from tc.polyhedral.codegen.identity import identity
+from tc.polyhedral.codegen.linear_forms import add, expression, range_of, substitute
 from tc.polyhedral.footprint import Digits
-from tc.polyhedral.forms import add, expression, range_of, substitute
-from tc.polyhedral.identity import identity
-from tc.polyhedral.scop import Access, ScopStatement
-from tc.polyhedral.state import Placed, State
+from tc.polyhedral.scop.checked_variables import checked_variables
+from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
 from tc.semantics.affine import Linear
 

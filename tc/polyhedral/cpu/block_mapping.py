@@ -14,8 +14,10 @@ from tc.device import LINE, Device
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
-from tc.polyhedral.block_buffers import BlockBuffers, iterations, vector_dimension
-from tc.polyhedral.blocks import Block, Facts, Item, extent
+from tc.polyhedral.cpu.analysis import Block, Facts, Item, extent
+from tc.polyhedral.cpu.block_buffers import BlockBuffers, iterations, vector_dimension
+from tc.polyhedral.cpu.register_tiles import RegisterTile
+from tc.polyhedral.cpu.strips import strips
 from tc.polyhedral.promotion import (
     Reach,
     blocked_tile,
@@ -42,9 +44,7 @@ from tc.polyhedral.schedule import (
     count,
     tile,
 )
-from tc.polyhedral.scop import ScopStatement
-from tc.polyhedral.strips import strips
-from tc.polyhedral.tiles import RegisterTile
+from tc.polyhedral.scop.scop import ScopStatement
 
 SHORT = 9
 """Reductions of so few steps are unrolled over small tiles."""

@@ -12,9 +12,10 @@ from math import prod
 
 from tc.device import Device
 from tc.options import MappingOptions
-from tc.polyhedral.block_buffers import MIN_PARTS
-from tc.polyhedral.block_mapping import BlockMapper
-from tc.polyhedral.blocks import Block, Facts, block_of, extent
+from tc.polyhedral.cpu.analysis import Block, Facts, block_of, extent
+from tc.polyhedral.cpu.block_buffers import MIN_PARTS
+from tc.polyhedral.cpu.block_mapping import BlockMapper
+from tc.polyhedral.cpu.register_tiles import choose_tile
 from tc.polyhedral.footprint import below
 from tc.polyhedral.promotion import Reach, local_tiles
 from tc.polyhedral.schedule import (
@@ -28,7 +29,6 @@ from tc.polyhedral.schedule import (
     leaves,
     tile,
 )
-from tc.polyhedral.tiles import choose_tile
 
 NEST_ROWS, NEST_WIDTH = 16, 64
 """Iterations of the last shared loop that are given to the blocks of a nest: rows of operands that

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from tc import sets
 from tc.polyhedral.schedule import Value
-from tc.polyhedral.scop import Access, Interval, ScopStatement
+from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
 from tc.semantics.affine import Linear
 
 SOURCE, SINK = 0, 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from tc.polyhedral.fills import starts_fresh, writes, zero_fills
+from tc.polyhedral.scop.zero_fills import starts_fresh, writes, zero_fills
 from tc.semantics.affine import Linear, linear_form
 from tc.semantics.intervals import interval_of
 from tc.semantics.preconditions import IterationSpace, is_exact, iteration_space

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from tc.dtypes import INT64
 from tc.kernel.ir import row_major
-from tc.polyhedral.rewriting import rewrite, unused_name
+from tc.polyhedral.rewrite.base import rewrite, unused_name
 from tc.semantics.program import (
     Binary,
     Expr,

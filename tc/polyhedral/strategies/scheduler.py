@@ -1,9 +1,9 @@
 """Scheduling strategies: from dependences to a schedule tree.
 
-"max", "min" and "preserve3coincident" fuse as `tc.polyhedral.clusters` says, and their trees are
-legal by construction: shared members have equal values in every dependence within them, and all
-else keeps text order. "isl" asks isl's own scheduler, and falls back to "max" with a TCWarning.
-Nothing is skewed or reversed.
+"max", "min" and "preserve3coincident" fuse as `tc.polyhedral.strategies.clusters` says, and their
+trees are legal by construction: shared members have equal values in every dependence within them,
+and all else keeps text order. "isl" asks isl's own scheduler, and falls back to "max" with a
+TCWarning. Nothing is skewed or reversed.
 
     band [i *, j *] permutable        the columns of a cluster, in the order of the left-hand
       sequence                        variables of its first statement
@@ -19,13 +19,13 @@ from collections.abc import Iterable, Mapping
 from tc import cache
 from tc.callers import warn
 from tc.errors import BackendError, TCError, render
-from tc.polyhedral.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
-from tc.polyhedral.dependences import Dependences
-from tc.polyhedral.hoisting import hoist
-from tc.polyhedral.isl_strategy import isl_tree
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
-from tc.polyhedral.scop import Scop, ScopStatement
+from tc.polyhedral.scop.dependences import Dependences
+from tc.polyhedral.scop.scop import Scop, ScopStatement
+from tc.polyhedral.strategies.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
+from tc.polyhedral.strategies.hoisting import hoist
+from tc.polyhedral.strategies.isl import isl_tree
 
 ISL = "isl"
 STRATEGIES = (MAX, MIN, PRESERVE, ISL)

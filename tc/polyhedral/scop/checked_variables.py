@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tc.polyhedral.scop import Scop, ScopStatement
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import Expr, Index, Logical, Read, Select, children, walk
 
 Names = frozenset[str]

@@ -14,14 +14,14 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from tc.polyhedral.dependences import Dependence, Dependences
 from tc.polyhedral.legality import annotated, respects
-from tc.polyhedral.relations import Relation, variable_text
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
-from tc.polyhedral.scop import ScopStatement
+from tc.polyhedral.scop.dependences import Dependence, Dependences
+from tc.polyhedral.scop.relations import Relation, variable_text
+from tc.polyhedral.scop.scop import ScopStatement
 from tc.programs import run_program
 
-WORKER = "tc.polyhedral.isl_worker"
+WORKER = "tc.polyhedral.strategies.isl_worker"
 
 
 def isl_tree(dependences: Dependences, seconds: float) -> str | Node:

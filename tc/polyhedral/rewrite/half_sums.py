@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from tc.dtypes import compute_dtype
-from tc.polyhedral.blocks import extent
-from tc.polyhedral.rewriting import Rewriting
+from tc.polyhedral.cpu.analysis import extent
+from tc.polyhedral.rewrite.base import Rewriting
 from tc.polyhedral.schedule import (
     Band,
     Expansion,
@@ -25,7 +25,7 @@ from tc.polyhedral.schedule import (
     count,
     unknown_tree,
 )
-from tc.polyhedral.scop import Scop, ScopStatement
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
 

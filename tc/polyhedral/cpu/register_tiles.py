@@ -19,10 +19,10 @@ from math import prod
 from tc.device import Device
 from tc.kernel.narrow import SHORTEST
 from tc.options import MappingOptions
-from tc.polyhedral.blocks import Block, Facts
-from tc.polyhedral.operands import Grip, extent_of, is_alone, operand, vectors_of
+from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.operands import Grip, extent_of, is_alone, operand, vectors_of
 from tc.polyhedral.schedule import Member
-from tc.polyhedral.scop import Access
+from tc.polyhedral.scop.scop import Access
 
 MAX_VECTORS = 8
 MANY = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tc.device import Device
-from tc.polyhedral.clusters import Accept, Cluster, Column
-from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 
 
 def worthwhile(scop: Scop, device: Device) -> Accept:

@@ -32,7 +32,7 @@ from tc.kernel.folding import (
     select,
 )
 from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
-from tc.polyhedral.naming import Names
+from tc.polyhedral.codegen.naming import Names
 from tc.semantics.program import (
     Binary,
     Call,

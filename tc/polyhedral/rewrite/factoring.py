@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from string import ascii_lowercase
 
-from tc.polyhedral.products import Costs, Factor, Sum, best_order
-from tc.polyhedral.rewriting import Rewriting
+from tc.polyhedral.rewrite.base import Rewriting
+from tc.polyhedral.rewrite.product_order import Costs, Factor, Sum, best_order
 from tc.semantics.factors import Group, groups_of
 from tc.semantics.program import (
     Binary,

@@ -13,9 +13,9 @@ from functools import cached_property
 from math import prod
 
 from tc.kernel.ir import row_major
-from tc.polyhedral.checks import checked_variables
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence
-from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.polyhedral.scop.checked_variables import checked_variables
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.semantics.program import Index, Read, Select, walk
 
 

@@ -16,10 +16,10 @@ from math import prod
 from tc.device import LINE, Device
 from tc.dtypes import BOOL, compute_dtype
 from tc.kernel.stream import CACHES, SMALLEST
-from tc.polyhedral.blocks import Block, Facts
+from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import Reach, lines_tile
 from tc.polyhedral.schedule import ArrayTile, Member, tile
-from tc.polyhedral.tiles import RegisterTile
 
 READ, WRITTEN = 4096, 2048
 """Bytes of a row of what is read, and of the target, that have their place in a buffer: at most."""

@@ -1,8 +1,8 @@
 """Value-based flow: for each read, the write that gives it its value.
 
 For explanations, and for what asks whether a temporary outlives an iteration. Legality needs the
-memory-based dependences (`tc.polyhedral.dependences`): once a reduction is reordered, the write
-that is last in text order need not be the last that runs.
+memory-based dependences (`tc.polyhedral.scop.dependences`): once a reduction is reordered, the
+write that is last in text order need not be the last that runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.uninterrupted import load
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from math import prod
 from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, For, If, Load, Stmt, Store
+from tc.polyhedral.codegen.context import Placed, State
+from tc.polyhedral.codegen.linear_forms import add, constant_form, expression
 from tc.polyhedral.footprint import Box
-from tc.polyhedral.forms import add, constant_form, expression
 from tc.polyhedral.schedule import ArrayTile, Axis
-from tc.polyhedral.state import Placed, State
 from tc.semantics.affine import Linear
 
 FEW = 5

@@ -3,9 +3,9 @@ them writes.
 
 All are memory-based. In text order every instance of a statement runs before all of the next, so
 the dependences between two statements are the pairs for which two accesses meet
-(`tc.polyhedral.relations`). A statement depends on itself only through its accumulator: P1 rejects
-every other read of what another instance writes. Reductions may be reordered (R5), so these
-dependences are *relaxed*: they forbid to run instances at once, not to swap them.
+(`tc.polyhedral.scop.relations`). A statement depends on itself only through its accumulator: P1
+rejects every other read of what another instance writes. Reductions may be reordered (R5), so
+these dependences are *relaxed*: they forbid to run instances at once, not to swap them.
 
 Left out is what follows from others: where a statement surely writes all that an earlier access
 touches, later ones depend on the statement, and through it on the access. Thus the number of
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tc.polyhedral.relations import Relation, relate
-from tc.polyhedral.scop import Access, Scop, ScopStatement
+from tc.polyhedral.scop.relations import Relation, relate
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tc.polyhedral.dependences import Dependence, Dependences
-from tc.polyhedral.relations import SINK, SOURCE, Key, Relation
-from tc.polyhedral.scop import Access, Scop, ScopStatement
-from tc.polyhedral.value_flow import value_flow
+from tc.polyhedral.scop.dependences import Dependence, Dependences
+from tc.polyhedral.scop.relations import SINK, SOURCE, Key, Relation
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+from tc.polyhedral.scop.value_flow import value_flow
 
 KINDS = {
     "zero": "zeros, as some elements are never written (G4)",

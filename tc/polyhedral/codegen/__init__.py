@@ -1,0 +1,1 @@
+"""From a schedule tree to a kernel."""

@@ -1,0 +1,1 @@
+"""Processors: what is chosen for them, and why."""

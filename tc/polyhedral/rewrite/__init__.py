@@ -1,0 +1,1 @@
+"""Shaped programs with fewer operations, or with more that is parallel."""

@@ -1,0 +1,1 @@
+"""What a program is to the polyhedral model: domains, accesses, dependences."""

@@ -1,0 +1,1 @@
+"""The order of statements: which share loops, and in which order loops run."""
