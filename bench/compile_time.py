@@ -15,8 +15,8 @@ import tc
 from bench.cpu_kernels.kernel import TEXTS
 from bench.timing import machine, medians, milliseconds
 from tc.frontend.parser import parse
-from tc.semantics.check import check
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.check.checker import check
+from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 
 ROOT = Path(__file__).parent.parent

@@ -21,8 +21,8 @@ from tc.options import Options
 from tc.origins import source_of
 from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
-from tc.semantics.bound import error_bound as bound_of_shaped
 from tc.semantics.program import Program
+from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import ENCODING, Source

@@ -25,7 +25,7 @@ from tc.semantics.program import (
     Statement,
     walk,
 )
-from tc.semantics.symbolic import to_text
+from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
 from tc.stages import STAGES, TITLES
 

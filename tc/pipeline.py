@@ -22,9 +22,9 @@ from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.polyhedral.lowering import Lowering, lower, trace_lowering
-from tc.semantics.check import check, check_all
+from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program, ShapedProgram
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
 from tc.sizes import CallSizes
 from tc.source import Source
 

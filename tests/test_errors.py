@@ -13,9 +13,9 @@ import pytest
 
 from tc.errors import TCError
 from tc.frontend.parser import parse
-from tc.semantics.check import check, check_all
+from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Extent, Literal, Program, Size
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 
 ERRORS = Path(__file__).parent / "errors"

@@ -11,10 +11,10 @@ import pytest
 
 from tc.errors import TCError
 from tc.frontend.parser import parse
-from tc.semantics.check import check
-from tc.semantics.interpreter import interpret
+from tc.semantics.check.checker import check
 from tc.semantics.program import Program, Size
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
 from tests.mistakes.stored import GIVEN, MEANT
 from tests.test_errors import ERRORS, run, shapes_from, sizes_of

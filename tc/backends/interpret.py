@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
+from tc.semantics.reference.interpreter import interpret
 
 
 @dataclass(frozen=True, slots=True)
 class InterpretBackend:
-    """Runs `tc.semantics.interpreter`; implements `ShapedBackend`."""
+    """Runs `tc.semantics.reference.interpreter`; implements `ShapedBackend`."""
 
     name: str = "interpret"
     checks_by_default: bool = True

@@ -3,7 +3,7 @@
 Only the numba backend imports this module, and its texts call what stands here. Each function
 keeps the type of its arguments, float32 or float64 (the arithmetic: any), and never raises or
 traps. Rare functions compute float32 in float64; special cases are those of
-`tc.builtin_formulas`.
+`tc.builtins.formulas`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.scop.text import dependences_text, scop_text
 from tc.polyhedral.views import members, promoted_tiles, serial, text_order, without_buffers
 from tc.semantics.program import ShapedProgram
-from tc.semantics.symbolic_text import to_text as expression_text
+from tc.semantics.ranges.symbolic_text import to_text as expression_text
 from tc.semantics.work import program_work, scaled
 
 FUSIONS = {

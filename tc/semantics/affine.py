@@ -3,7 +3,7 @@
 Two grades. *Linear*: a sum of index variables times constants; all questions about it over a box
 of index values are answered by plain arithmetic. *Quasi-affine*: also `/` and `%` by a positive
 constant, `min`, `max`, `?:` on affine conditions; isl answers. Integer casts count as the identity;
-whoever relies on that checks with `tc.semantics.intervals` that no value wraps around.
+whoever relies on that checks with `ranges.index_intervals` that no value wraps around.
 """
 
 from __future__ import annotations

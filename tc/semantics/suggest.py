@@ -5,12 +5,23 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from tc.edits import Edit
 from tc.source import Span
 
 MAX_PASTE = 160
+
+_WRITTEN = (
+    (re.compile(r"[0-9]+(?:_[0-9]+)+"), lambda text: text.replace("_", "")),
+    (re.compile(r"[0-9]+[dD][0-9]+"), lambda text: re.sub("[dD]", "e", text)),
+    (re.compile(r"0[bB][01]+"), lambda text: str(int(text, 2))),
+    (re.compile(r"0[oO][0-7]+"), lambda text: str(int(text, 8))),
+)
+_FLOATS = (
+    (re.compile(r"[0-9]+[fF]"), lambda text: f"{text[:-1].lstrip('0') or '0'}.0"),
+    (re.compile(r"0[xX][0-9a-fA-F]{1,6}[pP][0-9]{1,2}"), lambda text: repr(float.fromhex(text))),
+)
 
 
 def unused(name: str, span: Span) -> str:
@@ -138,3 +149,41 @@ def before(statement: Span, text: str) -> Edit:
     line = text_before.rpartition("\n")[2]
     gap = "\n" + line if "\n" in text_before and not line.strip() else " "
     return Edit(Span(statement.source, statement.start, statement.start), text + gap)
+
+
+def number_written(name: str, known: Container[str], loose: bool = False) -> str | None:
+    """What a name that begins with digits was meant to be: `1_000`, `1d0`, or `2i`.
+
+    >>> number_written("1_000", ()), number_written("0b11", ()), number_written("2i", {"i"})
+    ('1000', '3', '2 * i')
+    >>> number_written("2i", ())
+
+    A `loose` name, which no subscript has, may also be meant for a float: `2f`, `0x1p3`.
+
+    >>> number_written("2f", (), loose=True), number_written("0x1p3", (), loose=True)
+    ('2.0', '8.0')
+    """
+    for pattern, value in _WRITTEN + _FLOATS if loose else _WRITTEN:
+        if pattern.fullmatch(name):
+            return value(name)
+    product = product_written(name)
+    return " * ".join(product) if product and product[1] in known else None
+
+
+def product_written(name: str) -> tuple[str, str] | None:
+    """The number and the name whose product a name may be meant for.
+
+    >>> product_written("2i"), product_written("i2")
+    (('2', 'i'), None)
+    """
+    product = re.fullmatch(r"([0-9]+)([A-Za-z_]\w*)", name)
+    return (product[1], product[2]) if product else None
+
+
+def respelled(span: Span, texts: Mapping[str, str]) -> tuple[Edit, ...]:
+    """The edits that put texts in the place of names, wherever they stand in a span."""
+    return tuple(
+        Edit(Span(span.source, span.start + m.start(), span.start + m.end()), text)
+        for name, text in texts.items()
+        for m in re.finditer(rf"(?<![\w.]){name}(?!\w)", span.text)
+    )

@@ -19,7 +19,7 @@ from tc.errors import InternalError
 from tc.fallback import is_fault
 from tc.kernel.ir import Site
 from tc.polyhedral import lowering
-from tc.semantics import arithmetic
+from tc.semantics.reference import arithmetic
 from tests.api.evaluating import NEEDS_C
 
 SUM = "def f(float(N,M) a, int n) -> (o) { o(i) +=! a(i,j) * n where i in 0:n }"
@@ -285,7 +285,7 @@ import numpy as np
 import tc
 from tc.kernel.ir import Site
 from tc.polyhedral import lowering
-from tc.semantics import arithmetic
+from tc.semantics.reference import arithmetic
 right = lowering.finish
 def wrong(*arguments, lanes_bits, **named):
     print("finish", lanes_bits)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tc.errors import TCError
 from tc.polyhedral.rewrite.coalescing import coalesce
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import Extent, ShapedProgram, walk
-from tc.semantics.symbolic_text import to_text
+from tc.semantics.ranges.symbolic_text import to_text
+from tc.semantics.reference.interpreter import interpret
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import calls
 from tests.support.interpreting import shaped_with

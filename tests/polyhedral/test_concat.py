@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tc.polyhedral.rewrite.coalescing import coalesce
-from tc.semantics.interpreter import interpret
+from tc.semantics.reference.interpreter import interpret
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.rewrites import assert_consistent, run_kernel

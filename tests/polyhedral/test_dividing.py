@@ -14,9 +14,9 @@ from tc.dtypes import FLOAT32
 from tc.polyhedral.rewrite import division as dividing
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.polyhedral.rewrite.division import STEPS, divide_last
-from tc.semantics.bound import error_bound
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
+from tc.semantics.reference.error_bound import error_bound
+from tc.semantics.reference.interpreter import interpret
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
 from tests.support.programs import CASES

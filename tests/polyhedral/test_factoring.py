@@ -14,9 +14,9 @@ from tc.errors import TCError
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.polyhedral.rewrite.factoring import factor
 from tc.polyhedral.rewrite.product_order import Costs
-from tc.semantics.bound import error_bound
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
+from tc.semantics.reference.error_bound import error_bound
+from tc.semantics.reference.interpreter import interpret
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import calls
 from tests.support.interpreting import shaped_with

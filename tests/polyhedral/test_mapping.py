@@ -15,7 +15,7 @@ from tc.kernel.ir import Load, Store, expressions, statements
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.polyhedral.schedule import Node, to_text
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
 from tests.support.bounds import assert_within
 from tests.support.pipeline import checked, evaluate_kernel
 

@@ -14,8 +14,8 @@ from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
 from tc.polyhedral.rewrite.product_order import Costs
 from tc.polyhedral.rewrite.splitting import split
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import Binary, Convert, Read, ShapedProgram, ShapedStatement, walk
+from tc.semantics.reference.interpreter import interpret
 from tests.polyhedral import builders
 from tests.support.rewrites import assert_consistent
 from tests.support.sizes_of_call import shape

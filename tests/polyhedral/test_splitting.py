@@ -15,9 +15,9 @@ from tc.dtypes import FLOAT32
 from tc.errors import TCError
 from tc.polyhedral.rewrite import splitting
 from tc.polyhedral.rewrite.splitting import split
-from tc.semantics.bound import error_bound
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import ShapedProgram
+from tc.semantics.reference.error_bound import error_bound
+from tc.semantics.reference.interpreter import interpret
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import calls
 from tests.support.bounds import assert_within

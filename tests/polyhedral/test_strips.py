@@ -13,7 +13,7 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.stream import streams
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering, trace_lowering
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
 from tests.support.pipeline import checked
 
 SMALL = Device(vector_bits=512, vector_registers=32, l1=4 << 10, l2=64 << 10, l3=1 << 10, threads=2)

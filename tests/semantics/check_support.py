@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tc.dtypes import DType
 from tc.frontend.parser import parse
-from tc.semantics.check import check
+from tc.semantics.check.checker import check
 from tc.semantics.program import (
     Binary,
     Call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tc.semantics.factors import redistributed
-from tc.semantics.symbolic_text import to_text
+from tc.semantics.ranges.symbolic_text import to_text
 from tests.support.sizes_of_call import shape
 
 SIZES = {"I": 3, "J": 4, "K": 5, "L": 6}

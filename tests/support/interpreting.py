@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tc.frontend.parser import parse
-from tc.semantics.bound import error_bound
-from tc.semantics.check import check
-from tc.semantics.interpreter import MEMORY_LIMIT, interpret
+from tc.semantics.check.checker import check
 from tc.semantics.program import ShapedProgram
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.reference.error_bound import error_bound
+from tc.semantics.reference.interpreter import MEMORY_LIMIT, interpret
 from tc.source import Source
 
 Arrays = Mapping[str, Any]

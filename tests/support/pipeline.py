@@ -11,9 +11,9 @@ from tc.frontend.parser import parse
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Kernel
 from tc.polyhedral.lowering import lower
-from tc.semantics.check import check
+from tc.semantics.check.checker import check
 from tc.semantics.program import Program, ShapedProgram
-from tc.semantics.ranges import infer_ranges
+from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from tc.kernel.evaluate import evaluate
 from tc.polyhedral.lowering import lower
-from tc.semantics.bound import error_bound
-from tc.semantics.interpreter import interpret
 from tc.semantics.program import Binary, Read, ShapedProgram, walk
+from tc.semantics.reference.error_bound import error_bound
+from tc.semantics.reference.interpreter import interpret
 from tests.support.bounds import assert_within
 
 Arrays = Mapping[str, Any]

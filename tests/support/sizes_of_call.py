@@ -6,10 +6,10 @@ import pytest
 
 from tc.errors import RangeError
 from tc.frontend.parser import parse
-from tc.semantics.check import check
+from tc.semantics.check.checker import check
 from tc.semantics.program import Literal, Program, ShapedProgram, Size, walk
-from tc.semantics.ranges import infer_ranges
-from tc.semantics.symbolic import to_text
+from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.ranges.symbolic import to_text
 from tc.source import Source
 
 

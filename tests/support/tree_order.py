@@ -25,8 +25,8 @@ from tc.polyhedral.schedule import (
     Sequence,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
-from tc.semantics.accesses import accesses_of
 from tc.semantics.program import Expr, Read, walk
+from tc.semantics.ranges.accesses import accesses_of
 from tc.semantics.sizes import Known, evaluate
 
 Element: TypeAlias = tuple[str, tuple[int, ...]]

@@ -15,8 +15,8 @@ import numpy as np
 
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT16, FLOAT32, DType
-from tc.semantics.arithmetic import BINARY, PLAIN
-from tc.semantics.places import Array, Pick
+from tc.semantics.reference.arithmetic import BINARY, PLAIN
+from tc.semantics.reference.element_views import Array, Pick
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tc.semantics.program import (
     Unary,
     walk,
 )
-from tc.semantics.symbolic_text import to_text
+from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
 
 
@@ -36,7 +36,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
     >>> from tc.dtypes import INT64
     >>> from tc.semantics.program import Index, Literal
-    >>> from tc.semantics.symbolic_text import to_text
+    >>> from tc.semantics.ranges.symbolic_text import to_text
     >>> from tc.source import Source, Span
     >>> span = Span(Source(""), 0, 0)
     >>> i, one = Index("i", span=span), Literal(1, INT64, span=span)

@@ -71,8 +71,8 @@ def coalesce(shaped: ShapedProgram, strides: Strides) -> tuple[ShapedProgram, St
     which nothing can be merged is returned as it is.
 
     >>> from tc.frontend.parser import parse
-    >>> from tc.semantics.check import check
-    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
     >>> from tc.source import Source
     >>> text = "def f(float(N,H,W) x, float(N) s) -> (y) { y(n,h,w) = s(n) * x(n,h,w) }"
     >>> shaped = infer_ranges(check(parse(Source(text))), {"x": (2, 3, 4), "s": (2,)}, {})

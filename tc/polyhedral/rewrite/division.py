@@ -28,8 +28,8 @@ def divide_last(shaped: ShapedProgram) -> ShapedProgram:
     leaves the value open, as it does for `factor`.
 
     >>> from tc.frontend.parser import parse
-    >>> from tc.semantics.check import check
-    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
     >>> from tc.source import Source
     >>> source = Source("def f(float(N,D) x) -> (m) { m(n) +=! x(n,d) / D }")
     >>> divided = divide_last(infer_ranges(check(parse(source)), {"x": (10, 20)}, {}))

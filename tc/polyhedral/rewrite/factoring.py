@@ -63,8 +63,8 @@ def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
     `semantics.factors` says of which statements, for this pass and the error bound alike.
 
     >>> from tc.frontend.parser import parse
-    >>> from tc.semantics.check import check
-    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
     >>> from tc.source import Source
     >>> head = "def f(float(N,K) A, float(K,L) B, float(L) x) -> (y)"
     >>> source = Source(head + "{ y(i) +=! A(i,k) * B(k,l) * x(l) }")

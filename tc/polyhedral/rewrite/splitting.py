@@ -32,8 +32,8 @@ def split(shaped: ShapedProgram) -> ShapedProgram:
     keeps its name. A program in which nothing is split is returned as it is.
 
     >>> from tc.frontend.parser import parse
-    >>> from tc.semantics.check import check
-    >>> from tc.semantics.ranges import infer_ranges
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
     >>> from tc.source import Source
     >>> source = Source("def f(float(I,J) X) -> (s) { s +=! X(i,j) }")
     >>> parts = split(infer_ranges(check(parse(source)), {"X": (1000, 1000)}, {}))

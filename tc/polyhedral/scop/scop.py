@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 from tc.polyhedral.scop.zero_fills import starts_fresh, writes, zero_fills
 from tc.semantics.affine import Linear, linear_form
-from tc.semantics.intervals import interval_of
-from tc.semantics.preconditions import IterationSpace, is_exact, iteration_space
 from tc.semantics.program import (
     Expr,
     Logical,
@@ -25,6 +23,8 @@ from tc.semantics.program import (
     ShapedStatement,
     children,
 )
+from tc.semantics.ranges.index_intervals import interval_of
+from tc.semantics.ranges.preconditions import IterationSpace, is_exact, iteration_space
 from tc.semantics.sizes import Known
 
 Interval: TypeAlias = "tuple[int, int]"

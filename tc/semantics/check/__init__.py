@@ -1,0 +1,1 @@
+"""Checking: what the names of a text mean, and its calls inlined."""

@@ -1,0 +1,135 @@
+"""What flattening a def gathers, and the order of reads and writes that it watches (N3, R4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.dtypes import INT64, SPELLINGS, DType
+from tc.errors import CheckError
+from tc.frontend import ast
+from tc.semantics import program as p
+from tc.semantics.check.names import Signature
+from tc.semantics.check.scope import Frame, Seen
+from tc.semantics.resolved import Argument, FlatStatement, FlatTensor
+from tc.semantics.suggest import element
+from tc.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """What flattening has gathered so far; local to one call of `flatten`.
+
+    `written` maps the tensors written so far to the statement, `touched` those read or written,
+    and `shaped` are the tensors whose extents may be named.
+    """
+
+    defs: Mapping[str, Signature]
+    tensors: dict[str, FlatTensor] = field(default_factory=dict)
+    sizes: dict[str, p.SizeDef] = field(default_factory=dict)
+    equalities: list[p.Equality] = field(default_factory=list)
+    statements: list[FlatStatement] = field(default_factory=list)
+    arguments: list[Argument] = field(default_factory=list)
+    doubts: dict[tuple[str, str], p.Doubt] = field(default_factory=dict)
+    written: dict[str, Span] = field(default_factory=dict)
+    touched: dict[str, Span] = field(default_factory=dict)
+    shaped: set[str] = field(default_factory=set)
+    needs_initial: dict[str, Span] = field(default_factory=dict)
+    inlinings: Counter[str] = field(default_factory=Counter)
+
+
+def declare_inputs(builder: Builder, signature: Signature) -> None:
+    for name, param in signature.params.items():
+        shape = shape_of(param.type, "")
+        declared = SPELLINGS[param.type.spelling]
+        builder.tensors[name] = FlatTensor(
+            name, len(shape), "input", declared, param.span, shape, param.name.span
+        )
+        builder.shaped.add(name)
+    names = {name: name for name in signature.params}
+    add_sizes(builder, signature, names, "", "")
+
+
+def add_sizes(
+    builder: Builder, signature: Signature, tensors: Mapping[str, str], prefix: str, given: str
+) -> None:
+    """The sizes of a def and its literal dimensions, both from the extents of its parameters."""
+    extents: dict[str, list[p.Extent]] = {}
+    for name, param in signature.params.items():
+        for axis, dim in enumerate(param.type.dims or ()):
+            extent = p.Extent(tensors[name], axis, span=dim.span)
+            if isinstance(dim, ast.Name):
+                extents.setdefault(dim.text, []).append(extent)
+            else:
+                builder.equalities.append(
+                    p.Equality(
+                        extent,
+                        p.Literal(dim.value, INT64, span=dim.span),
+                        f"dimension {axis} of parameter '{name}' of '{signature.name}' is "
+                        f"declared as {dim.value}{given}",
+                        span=dim.span,
+                    )
+                )
+    for size, found in extents.items():
+        builder.sizes[prefix + size] = p.SizeDef(
+            prefix + size, tuple(found), span=signature.sizes[size]
+        )
+
+
+def add_temporaries(builder: Builder, frame: Frame) -> None:
+    for name, span in frame.signature.temporaries.items():
+        tensor = frame.tensors[name]
+        rank = frame.signature.ranks.get(name, 0)
+        builder.tensors[tensor] = FlatTensor(tensor, rank, "temporary", None, None, None, span)
+
+
+def note_read(builder: Builder, read: Seen, frame: Frame, writing: str) -> None:
+    """Record a read; raise where it is of a temporary that nothing has written (R4)."""
+    builder.touched.setdefault(read.tensor, read.span)
+    tensor = builder.tensors[read.tensor]
+    if tensor.role == "input" or read.tensor in builder.written:
+        return
+    if tensor.role == "output":
+        builder.needs_initial.setdefault(read.tensor, read.span)
+        return
+    own = ", which this statement writes for the first time," if read.tensor == writing else ""
+    known = frame.tensors.get(read.text) == read.tensor and not frame.calls
+    repair = f"write it first: {element(read.text, tensor.rank)} = 0"
+    if read.tensor != writing:
+        repair = f"move the statement that writes '{read.text}' above this one"
+    if known:
+        repair += f"; or return '{read.text}', so that the caller gives its contents"
+    else:
+        repair = "make the target of the call a return of the entry, so that the caller gives "
+        repair += f"the contents of '{read.text}'"
+    raise CheckError(
+        f"the temporary '{read.text}'{own} is read before any statement has written it",
+        rule="R4",
+        span=read.span,
+        repair=repair,
+    )
+
+
+def note_write(builder: Builder, tensor: str, span: Span) -> None:
+    builder.touched.setdefault(tensor, span)
+    builder.written.setdefault(tensor, span)
+    builder.shaped.add(tensor)
+
+
+def declared(
+    result: ast.Return, prefix: str
+) -> tuple[DType | None, Span | None, tuple[p.Expr, ...] | None]:
+    """Element type, its place, and shape of a return, where it is annotated (T4)."""
+    if result.type is None:
+        return None, None, None
+    return SPELLINGS[result.type.spelling], result.span, shape_of(result.type, prefix)
+
+
+def shape_of(type_: ast.TensorType, prefix: str) -> tuple[p.Expr, ...]:
+    return tuple(
+        p.Size(prefix + dim.text, span=dim.span)
+        if isinstance(dim, ast.Name)
+        else p.Literal(dim.value, INT64, span=dim.span)
+        for dim in type_.dims or ()
+    )

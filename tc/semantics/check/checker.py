@@ -1,0 +1,236 @@
+"""Check a text: from the syntax tree to Programs with names, types and calls settled (N, Y, R)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from tc.dtypes import BOOL, DType, Type, Weak, is_lossy_mix, join
+from tc.edits import Edit, within
+from tc.errors import CheckError, InputError
+from tc.frontend import ast
+from tc.semantics import program as p
+from tc.semantics.check.calls import with_calls
+from tc.semantics.check.inline import flatten
+from tc.semantics.check.names import signatures
+from tc.semantics.check.unbound_names import products_meant
+from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
+from tc.semantics.suggest import listed, nearest, one_line
+from tc.semantics.types.conversions import INDEX, VALUE, lower_index, lower_read, lower_to
+from tc.semantics.types.lowering_context import Context, doubt_negation
+from tc.semantics.types.type_inference import Types, infer_types, term_type
+from tc.source import Span
+
+
+def check(module: ast.Module, entry: str | None = None) -> p.Program:
+    """The checked program of one def of a text; every def of the text is checked (N2).
+
+    `entry` may be left out where the text has one def. Raises CheckError for what is wrong in
+    the text, and InputError for an `entry` that is missing or unknown (N4).
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.source import Source
+    >>> program = check(parse(Source("def f(float(N) A) -> (o) { o +=! A(i) * 2 }")))
+    >>> program.statements[0].reduction, str(program.tensors["o"].dtype)
+    (('i',), 'float32')
+    """
+    programs = check_all(module)
+    if entry is None:
+        if len(programs) > 1:
+            raise InputError(
+                f"the text has {len(programs)} defs, {listed([*programs])}, and no entry is given",
+                rule="N4",
+                repair=f"entry={list(programs)[-1]!r}",
+            )
+        entry = next(iter(programs))
+    if entry not in programs:
+        near = nearest(entry, programs) or (next(iter(programs)) if len(programs) == 1 else None)
+        raise InputError(
+            f"the text has no def '{entry}'; it has {listed([*programs])}",
+            rule="N4",
+            repair=f"entry={near!r}" if near else None,
+        )
+    return programs[entry]
+
+
+def check_all(module: ast.Module) -> Mapping[str, p.Program]:
+    """The checked programs of all defs of a text by name, in text order.
+
+    Raises CheckError with rule, place and repair for the first error found; a def is checked
+    before those that call it.
+    """
+    known = signatures(module)
+    spans = {definition.name.text: definition.span for definition in module.defs}
+    programs = {}
+    for name, signature in known.items():
+        flat = flatten(signature, known)
+        programs[name] = _program(name, spans[name], flat)
+    return {definition.name.text: programs[definition.name.text] for definition in module.defs}
+
+
+def _program(name: str, span: Span, flat: Flat) -> p.Program:
+    types = infer_types(flat)
+    scalars = frozenset(
+        name
+        for name in flat.inputs
+        if not flat.tensors[name].rank and types.tensors[name].is_integer
+    )
+    static: set[str] = set()
+    doubts = {(doubt.message, str(doubt.span)): doubt for doubt in (*flat.doubts, *_products(flat))}
+    sites = count()
+    statements = tuple(
+        _statement(
+            f"S{position}",
+            statement,
+            flat.tensors[statement.target],
+            Context(types.tensors, types.nodes[position], scalars, sites, static, doubts),
+        )
+        for position, statement in enumerate(flat.statements)
+    )
+    return p.Program(
+        name,
+        span.source,
+        dict(_tensors(flat, types)),
+        flat.inputs,
+        flat.outputs,
+        flat.temporaries,
+        flat.sizes,
+        flat.equalities,
+        statements,
+        flat.needs_initial,
+        tuple(doubts.values()),
+        frozenset(static),
+        span,
+    )
+
+
+def _products(flat: Flat) -> Iterator[p.Doubt]:
+    """A warning per index variable that was probably meant as a product (T1)."""
+    known = {*flat.sizes, *(name for name in flat.inputs if not flat.tensors[name].rank)}
+    for statement in flat.statements:
+        for name, product in products_meant(statement, known):
+            yield p.Doubt(
+                "T1",
+                f"'{name}' is a name, since names may begin with digits: an index variable over "
+                "which the statement reduces",
+                span=statement.variables[name],
+                repair=product,
+            )
+
+
+def _tensors(flat: Flat, types: Types) -> Iterator[tuple[str, p.Tensor]]:
+    for name in (*flat.inputs, *flat.outputs, *flat.temporaries):
+        tensor = flat.tensors[name]
+        yield (
+            name,
+            p.Tensor(
+                name, types.tensors[name], tensor.rank, tensor.role, tensor.shape, span=tensor.span
+            ),
+        )
+
+
+def _statement(name: str, statement: FlatStatement, target: FlatTensor, cx: Context) -> p.Statement:
+    """The typed statement; a note names the calls that it was inlined for, if it is wrong."""
+    try:
+        return _typed(name, statement, target, cx)
+    except CheckError as error:
+        if not statement.calls:
+            raise
+        raise with_calls(error, statement.calls) from None
+
+
+def _typed(name: str, statement: FlatStatement, target: FlatTensor, cx: Context) -> p.Statement:
+    dtype = cx.tensors[target.name]
+    term = term_type(statement.op, cx.type(statement.rhs))
+    if target.declared is not None:
+        _check_declared(statement, target, target.declared, term, cx)
+    if is_lossy_mix(dtype, term):
+        doubt = p.Doubt(
+            "Y2",
+            f"'{statement.target_text}' is {dtype}, which does not hold all values of "
+            "uint64 that this statement gives",
+            span=statement.span,
+            repair=f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
+        )
+        cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
+    doubt_negation(statement.rhs, cx)
+    try:
+        rhs = lower_to(statement.rhs, dtype, VALUE, cx)
+    except CheckError as error:
+        if error.rule != "Y1" or error.span != statement.rhs.span or target.declared_at is None:
+            raise
+        raise CheckError(  # a wider literal would not go into the declared type
+            error.cause,
+            rule="Y1",
+            span=error.span,
+            paste=f"{dtype}({one_line(statement.rhs.span, 'x')})",
+            notes=((target.declared_at, f"{dtype} is declared here"),),
+        ) from None
+    where = tuple(
+        p.WhereRange(
+            clause.variable,
+            lower_index(clause.begin, INDEX, cx, "the bound"),
+            lower_index(clause.end, INDEX, cx, "the bound"),
+            span=clause.span,
+        )
+        for clause in statement.where
+    )
+    return p.Statement(
+        name,
+        target.name,
+        tuple(lower_index(s, INDEX, cx, "the subscript") for s in statement.subscripts),
+        statement.outer,
+        tuple(statement.variables),
+        statement.op,
+        statement.init,
+        statement.continues,
+        rhs,
+        where,
+        tuple(lower_read(read, INDEX, cx) for read in statement.exists),
+        span=statement.span,
+        variable_spans=statement.variables,
+    )
+
+
+def _check_declared(
+    statement: FlatStatement, target: FlatTensor, declared: DType, term: Type, cx: Context
+) -> None:
+    """Raise where a wider type would go into a declared narrower one (Y3)."""
+    if join(declared, term) == declared:
+        return
+    assert target.declared_at is not None
+    text = one_line(statement.rhs.span, "x")
+    what = (
+        {
+            Weak.LITERAL: "a whole literal",
+            Weak.SIZE: "a size or index variable, which is never narrower than int32",
+            Weak.FLOAT: "a floating value",
+        }.get(term, str(term))
+        if isinstance(term, Weak)
+        else str(term)
+    )
+    cause = (
+        f"'{statement.target_text}' is declared as {declared}, and this statement gives it {what}"
+    )
+    edit = Edit(statement.rhs.span, f"{declared}({text})")
+    edits: tuple[Edit, ...] = (edit,)
+    if declared == BOOL and statement.op in ("+", "*"):
+        cause += "; the terms of += and *= are arithmetic"
+        operator = _other_operator(statement, "max" if statement.op == "+" else "min")
+        edits = within(statement.span, (operator, edit))
+    elif declared != BOOL and cx.type(statement.rhs) == BOOL:
+        cause += " (bool counts as int32 where it meets another type)"
+    raise CheckError(
+        cause + "; a wider type needs a cast",
+        rule="Y3",
+        span=statement.rhs.span,
+        edits=edits,
+        notes=((target.declared_at, f"{declared} is declared here"),),
+    )
+
+
+def _other_operator(statement: FlatStatement, name: str) -> Edit:
+    """The edit that makes the statement reduce with another operator."""
+    span = statement.span
+    start = span.source.text.rindex(f"{statement.op}=", span.start, statement.rhs.span.start)
+    return Edit(Span(span.source, start, start + len(statement.op)), name)

@@ -1,0 +1,291 @@
+"""The errors of names and calls that mean nothing here, and what was meant (N1, Y7)."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from tc import builtins
+from tc.edits import Edit, within
+from tc.errors import CheckError
+from tc.frontend import ast
+from tc.semantics.check.foreign_functions import (
+    FORMULAS,
+    REDUCTIONS,
+    filled,
+    formula,
+    idiom,
+    is_foreign,
+)
+from tc.semantics.check.names import CONCAT, MIN_MAX, PAD, Signature
+from tc.semantics.check.scope import Scope
+from tc.semantics.check.whole_tensors import (
+    is_matrix_product,
+    names_of,
+    product,
+    reduced,
+    steps,
+    with_subscripts,
+)
+from tc.semantics.suggest import before, closest, counted, element, nearest, one_line, unused
+from tc.source import Span
+
+
+def no_subscripts(expr: ast.Name, rank: int, scope: Scope) -> NoReturn:
+    name = expr.text
+    signature, statement = scope.frame.signature, scope.statement
+    edits: tuple[Edit, ...] = ()
+    inside = statement is not None and (
+        statement.rhs.span.start <= expr.span.start and expr.span.end <= statement.rhs.span.end
+    )
+    hint = f"write an element of it, such as {element(name, rank)}"
+    if statement is not None and inside:
+        edits = with_subscripts(statement, signature)
+        if not edits and is_matrix_product(statement, signature):
+            hint = "C(i,j) = A(i,j) * B(i,j), element by element; C(i,j) +=! A(i,k) * B(k,j), the "
+            hint += "product of matrices"
+    raise CheckError(
+        f"'{name}' has rank {rank}, and only a tensor of rank 0 is read without parentheses",
+        rule="N1",
+        span=expr.span,
+        edits=edits,
+        idiom=None if edits else hint,
+        notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
+    )
+
+
+def unknown_tensor(name: ast.Name, scope: Scope, whole: Span | None = None) -> NoReturn:
+    signature = scope.frame.signature
+    near = nearest(name.text, signature.tensors())
+    edits: tuple[Edit, ...] = ()
+    if near:
+        edits = (Edit(name.span, near),)
+    elif name.text in signature.sizes and whole is not None:
+        edits = (Edit(whole, name.text),)
+    kind = "a size" if name.text in signature.sizes else "no tensor"
+    raise CheckError(
+        f"'{name.text}' is {kind} of '{signature.name}'"
+        + (", not a tensor" if name.text in signature.sizes else "")
+        + (f"; did you mean '{near}'?" if near else ""),
+        rule="N1",
+        span=name.span,
+        edits=edits,
+        repair=None if edits else f"name one of the tensors: {', '.join(signature.tensors())}",
+    )
+
+
+def unknown_function(expr: ast.Apply, scope: Scope) -> NoReturn:
+    name = expr.name.text
+    signature = scope.frame.signature
+    what = "is neither a tensor of this def nor a function"
+    if name in signature.sizes:
+        what = "is a size, which has no elements and takes no arguments"
+    elif name in scope.bindings or name in scope.hidden:
+        what = "is a binding, which has no elements and takes no arguments"
+    if "is neither" in what and is_foreign(name):
+        raise _foreign(expr, scope, what)
+    count = len(expr.args)
+    functions = [
+        known
+        for known in (*builtins.BUILTINS, *builtins.ALIASES)
+        if (found := builtins.lookup(known)) is not None and found.arity == count
+    ]
+    functions += (*MIN_MAX, PAD) if count == 2 else ()
+    others = {*scope.defs, CONCAT} - {signature.name}
+    tensors = [t for t in signature.tensors() if signature.ranks.get(t, count) == count]
+    near = nearest(name, (*tensors, *functions, *others)) or closest(name, others)
+    span, repair, hint = expr.name.span, None, None
+    edits: tuple[Edit, ...] = ()
+    if near in others:
+        edits = _call_before(expr, near, scope)
+        repair = f"t = {_called(expr, near)}, before this statement, and read t here"
+    elif near is not None:
+        edits = (Edit(expr.name.span, near),)
+    elif "is neither" not in what:
+        edits = (Edit(expr.span, name),)
+    elif product_of := _juxtaposed(name, signature):
+        edits = (Edit(expr.name.span, product_of),)
+    else:
+        dims = ", ".join("NMKLPQ"[: len(expr.args)])
+        hint = f"float({dims}) {name}, among the parameters, if it is a tensor"
+    raise CheckError(
+        f"'{name}' {what}" + (f"; did you mean '{near}'?" if near else ""),
+        rule="N1",
+        span=span,
+        repair=None if edits else repair,
+        edits=edits,
+        idiom=hint,
+    )
+
+
+def _juxtaposed(name: str, signature: Signature) -> str | None:
+    """`2 * x` for the name `2x`, where `x` is a tensor."""
+    digits = name[: len(name) - len(name.lstrip("0123456789"))]
+    rest = name[len(digits) :]
+    return f"{digits} * {rest}" if digits and signature.is_tensor(rest) else None
+
+
+def _foreign(expr: ast.Apply, scope: Scope, what: str) -> CheckError:
+    """The error for a function of another library."""
+    name, signature, statement = expr.name.text, scope.frame.signature, scope.statement
+    text = formula(expr, names_of(signature))
+    edits: tuple[Edit, ...] = (Edit(expr.span, text),) if text is not None else ()
+    hint = None
+    example: tuple[Edit, ...] = ()
+    if not edits and name in REDUCTIONS:
+        edits, hint = _reduction(expr, scope)
+    elif not edits and statement is not None and (edits := product(statement, expr, signature)):
+        pass
+    elif not edits and statement is not None and any(found := steps(statement, expr, signature)):
+        edits, example = found
+    elif not edits and name in ("len", "length", "numel") and len(expr.args) == 1:
+        arg = expr.args[0]
+        if isinstance(arg, ast.Name) and signature.ranks.get(arg.text) == 1:
+            edits = (Edit(expr.span, f"{arg.text}.0"),)
+    elif not edits and name in ("size", "shape") and len(expr.args) == 2:
+        match expr.args:
+            case (ast.Name(text=tensor), ast.Number(value=int() as axis)):
+                if axis < signature.ranks.get(tensor, 0):
+                    edits = (Edit(expr.span, f"{tensor}.{axis}"),)
+    if example:
+        hint = "it is several statements; over the last index,"
+    elif not edits and hint is None:
+        hint = idiom(name) or f"{name} takes other arguments"
+    return CheckError(
+        f"'{name}' {what}",
+        rule="N1",
+        span=expr.span,
+        edits=edits,
+        idiom=hint,
+        example=example,
+    )
+
+
+def check_count(expr: ast.Apply, arity: int, scope: Scope) -> None:
+    count = len(expr.args)
+    if count == arity:
+        return
+    name = expr.name.text
+    texts = [one_line(arg.span) for arg in expr.args]
+    edits: tuple[Edit, ...] = ()
+    words = f"'{name}' takes {counted(arity, 'argument')}"
+    repair: str | None = f"give it {counted(arity, 'argument')}"
+    hint = None
+    if name in MIN_MAX and count > 2:
+        text = texts[0]
+        for other in texts[1:]:
+            text = f"{name}({text}, {other})"
+        edits, repair = (Edit(expr.span, text),), None
+    elif name in MIN_MAX and count == 1:
+        words += f"; the {'greatest' if name == 'max' else 'least'} of many is a reduction"
+        edits, hint = _reduction(expr, scope)
+        repair = None
+    elif name == PAD and count == 1:
+        edits, repair = (Edit(expr.span, f"pad({texts[0]}, 0)"),), None
+    elif (name, count) in FORMULAS:
+        text = filled(FORMULAS[name, count], expr.args, texts)
+        edits, repair = (Edit(expr.span, text),), None
+    elif (hint := idiom(name)) is not None:
+        repair = None
+    if any("..." in text for text in texts):
+        edits = ()
+    raise CheckError(
+        f"{words} and is given {count}" if ";" not in words else f"{words}, and {count} is given",
+        rule="G9" if name == PAD else "Y7",
+        span=expr.span,
+        repair=repair,
+        edits=edits,
+        idiom=hint,
+    )
+
+
+def _reduction(expr: ast.Apply, scope: Scope) -> tuple[tuple[Edit, ...], str | None]:
+    """The reduction that a call such as `sum(x(i))` is, or an idiom that shows it."""
+    name = expr.name.text
+    statement, signature = scope.statement, scope.frame.signature
+    edits = reduced(statement, expr, signature) if statement is not None else ()
+    if edits:
+        return edits, None
+    operator = REDUCTIONS[name]
+    inside = f"t {operator} A(i), and read t here; t(i) {operator} A(i,j), for one of each row"
+    return (), inside
+
+
+def call_inside(expr: ast.Apply, scope: Scope) -> CheckError:
+    """The error for a call of a def, or of concat, within an expression."""
+    name = expr.name.text
+    edits = _call_before(expr, name, scope)
+    ranks = _ranks_differ(expr, name, scope)
+    return CheckError(
+        f"'{name}' gives whole tensors and is called by a statement of its own, not within "
+        "an expression",
+        rule="N4",
+        span=expr.span,
+        edits=() if ranks else edits,
+        repair=None
+        if edits or ranks
+        else f"t = {_called(expr, name)}, before this statement, and read t here",
+        idiom=ranks,
+    )
+
+
+def _ranks_differ(expr: ast.Apply, callee: str, scope: Scope) -> str | None:
+    """What serves where a def of elements is given elements, as `g(x(i))` of `def g(float y)`."""
+    if callee == CONCAT:
+        return None
+    for arg, parameter in zip(expr.args, scope.defs[callee].params.values(), strict=False):
+        rank = len(parameter.type.dims or ())
+        if not isinstance(arg, ast.Apply) or rank >= len(arg.args):
+            continue
+        if scope.frame.signature.is_tensor(arg.name.text):
+            dims = ", ".join(("N", "M", "K", "L")[: len(arg.args)])
+            name, own = parameter.name.text, parameter.type.spelling
+            of = "smaller tensors" if rank else "numbers"
+            return (
+                f"'{callee}' is of {of}; with {own}({dims}) {name}, and "
+                f"{name}({', '.join(one_line(a.span) for a in arg.args)}) in it, it is of all "
+                "elements"
+            )
+    return None
+
+
+def _call_before(expr: ast.Apply, callee: str, scope: Scope) -> tuple[Edit, ...]:
+    """The call in a statement of its own, and the statement reading what it gives."""
+    statement = scope.statement
+    if statement is None or not statement.indices or statement.where:
+        return ()
+    signature = scope.frame.signature
+    names = [_whole_tensor(arg, statement, signature) for arg in expr.args]
+    if None in names:
+        return ()
+    if callee == CONCAT:
+        rank = signature.ranks.get(names[0]) if names and names[0] else None
+    else:
+        results = [*scope.defs[callee].returns]
+        rank = scope.defs[callee].ranks.get(results[0]) if len(results) == 1 else None
+    if rank is None or rank > len(statement.indices):
+        return ()
+    t = unused("t", expr.span)
+    indices = [index.text for index in statement.indices][len(statement.indices) - rank :]
+    read = f"{t}({', '.join(indices)})" if rank else t
+    call = before(statement.span, f"{t} = {callee}({', '.join(map(str, names))})")
+    return within(statement.span, (call, Edit(expr.span, read)))
+
+
+def _called(expr: ast.Apply, callee: str) -> str:
+    """The call as a statement of its own may stand: with the names of whole tensors."""
+    names = [
+        arg.name.text if isinstance(arg, ast.Apply) else one_line(arg.span) for arg in expr.args
+    ]
+    return f"{callee}({', '.join(names)})"
+
+
+def _whole_tensor(arg: ast.Expr, statement: ast.Comprehension, signature: Signature) -> str | None:
+    """The tensor that an argument names, whole or by its element at the left side's indices."""
+    left = [index.text for index in statement.indices or ()]
+    match arg:
+        case ast.Name(text=name) if signature.is_tensor(name):
+            return name
+        case ast.Apply(name=ast.Name(text=name), args=args) if signature.is_tensor(name):
+            names = [sub.text for sub in args if isinstance(sub, ast.Name)]
+            return name if len(names) == len(args) and names == left else None
+    return None

@@ -1,0 +1,337 @@
+"""The names that each def declares, and the defs in an order in which callees come first.
+
+A def has sizes, tensors (parameters, returns, and temporaries: the other names on the left of a
+statement, N3) and index variables, which are all other names in its statements (N1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tc import builtins
+from tc.errors import CheckError
+from tc.frontend import ast
+from tc.semantics.check.foreign_functions import is_foreign
+from tc.semantics.program import Doubt
+from tc.semantics.suggest import indices, listed, nearest, one_line
+from tc.source import Span
+
+CONCAT = "concat"
+MIN_MAX = ("min", "max")
+PAD = "pad"
+MAX_STATEMENTS = 10_000
+MAX_CALL_DEPTH = 50
+MAX_JOINED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A statement that calls another def, or concat (N4)."""
+
+    targets: tuple[ast.Name, ...]
+    callee: ast.Name
+    args: tuple[ast.Expr, ...]
+    span: Span
+
+
+Step: TypeAlias = ast.Comprehension | Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A def with the names that it declares.
+
+    `ranks` holds the rank of every tensor whose rank the text gives, and `ranked_at` the place
+    that does. `statements` and `depth` count what inlining its calls makes of it.
+    """
+
+    definition: ast.Def
+    params: Mapping[str, ast.Param]
+    returns: Mapping[str, ast.Return]
+    temporaries: Mapping[str, Span]
+    sizes: Mapping[str, Span]
+    steps: tuple[Step, ...]
+    doubts: tuple[Doubt, ...]
+    ranks: Mapping[str, int]
+    ranked_at: Mapping[str, Span]
+    statements: int = 0
+    depth: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.definition.name.text
+
+    def is_tensor(self, name: str) -> bool:
+        return name in self.params or name in self.returns or name in self.temporaries
+
+    def tensors(self) -> tuple[str, ...]:
+        return (*self.params, *self.returns, *self.temporaries)
+
+
+def signatures(module: ast.Module) -> dict[str, Signature]:
+    """The signature of every def, callees before the defs that call them.
+
+    Raises CheckError: two defs, parameters or returns of one name (N2), a size that no parameter
+    has (T4), recursion or too many inlined statements (N4).
+    """
+    defs: dict[str, ast.Def] = {}
+    for definition in module.defs:
+        first = defs.setdefault(definition.name.text, definition)
+        if first is not definition:
+            raise CheckError(
+                f"there are two defs named '{definition.name.text}'",
+                rule="N2",
+                span=definition.name.span,
+                repair="give each a name of its own",
+                notes=((first.name.span, "the first one is here"),),
+            )
+    declared = {name: _declare(definition, defs) for name, definition in defs.items()}
+    ordered: dict[str, Signature] = {}
+    for name in _callees_first(declared):
+        ordered[name] = _complete(declared[name], ordered)
+    return ordered
+
+
+def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> Signature:
+    params: dict[str, ast.Param] = {}
+    sizes: dict[str, Span] = {}
+    for param in definition.params:
+        first = params.setdefault(param.name.text, param)
+        if first is not param:
+            raise _declared_twice("parameters", param.name, first.name)
+        for dim in param.type.dims or ():
+            if isinstance(dim, ast.Name):
+                sizes.setdefault(dim.text, dim.span)
+    returns: dict[str, ast.Return] = {}
+    for result in definition.returns:
+        earlier = returns.setdefault(result.name.text, result)
+        if earlier is not result:
+            raise _declared_twice("returns", result.name, earlier.name)
+        if result.name.text in params:
+            raise CheckError(
+                f"'{result.name.text}' is a parameter and a return of '{definition.name.text}', "
+                "and inputs are immutable",
+                rule="N2",
+                span=result.name.span,
+                repair=f"remove the parameter: a return that is read before it is written, "
+                f"like '{result.name.text}', has its contents from the caller's outputs=",
+                notes=((params[result.name.text].name.span, "the parameter is here"),),
+            )
+        for dim in (result.type.dims or ()) if result.type else ():
+            if isinstance(dim, ast.Name) and dim.text not in sizes:
+                raise _unknown_size(dim, result, sizes)
+    temporaries: dict[str, Span] = {}
+    for target in _targets(definition):
+        if target.text not in params and target.text not in returns:
+            temporaries.setdefault(target.text, target.span)
+    tensors = {*params, *returns, *temporaries}
+    return Signature(
+        definition,
+        params,
+        returns,
+        temporaries,
+        sizes,
+        tuple(_step(statement, tensors, defs) for statement in definition.body),
+        tuple(_clashes(definition, params, returns, temporaries, sizes)),
+        {},
+        {},
+    )
+
+
+def _targets(definition: ast.Def) -> Iterator[ast.Name]:
+    for statement in definition.body:
+        if isinstance(statement, ast.CallStatement):
+            yield from statement.targets
+        else:
+            yield statement.target
+
+
+def _step(
+    statement: ast.Statement, tensors: set[str], defs: Mapping[str, ast.Def]
+) -> ast.Comprehension | Invocation:
+    """The statement, or the call that it is: `O1 = MLP1(I, W)` looks like a comprehension."""
+    if isinstance(statement, ast.CallStatement):
+        return Invocation(statement.targets, statement.callee, statement.args, statement.span)
+    rhs = statement.rhs
+    if statement.indices is not None or not isinstance(rhs, ast.Apply):
+        return statement
+    callee = rhs.name.text
+    if callee in tensors:
+        return statement
+    if callee not in defs and callee != CONCAT:
+        if not _is_misspelt_call(rhs, tensors, defs):
+            return statement
+        return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
+    if statement.op != "=":
+        raise CheckError(
+            f"the call of '{callee}' gives whole tensors and cannot be reduced with "
+            f"'{statement.op}'",
+            rule="N4",
+            span=statement.op_span,
+            idiom=f"t = {one_line(rhs.span)}, and then "
+            f"{statement.target.text}(i) {statement.op} t(i)",
+        )
+    if statement.where:
+        raise CheckError(
+            f"a call of '{callee}' takes no where clause",
+            rule="N4",
+            span=statement.where[0].span,
+            idiom=f"t = {one_line(rhs.span)}, and then o(i) = t(i) where i in 0:2, for a part",
+        )
+    return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
+
+
+def _is_misspelt_call(rhs: ast.Apply, tensors: set[str], defs: Mapping[str, ast.Def]) -> bool:
+    """Whether an unknown name is given tensors by name, as the defs of a text are."""
+    name = rhs.name.text
+    functions = (*builtins.BUILTINS, *builtins.ALIASES, *MIN_MAX, PAD)
+    if name in functions or is_foreign(name) or len(defs) < 2 or not rhs.args:
+        return False
+    if not all(isinstance(arg, ast.Name) and arg.text in tensors for arg in rhs.args):
+        return False
+    return nearest(name, (*tensors, *functions)) is None or nearest(name, defs) is not None
+
+
+def _clashes(
+    definition: ast.Def,
+    params: Mapping[str, ast.Param],
+    returns: Mapping[str, ast.Return],
+    temporaries: Mapping[str, Span],
+    sizes: Mapping[str, Span],
+) -> Iterator[Doubt]:
+    """A warning per name that is a size and a tensor, which N1 allows."""
+    places = {name: param.name.span for name, param in params.items()}
+    places.update({name: result.name.span for name, result in returns.items()})
+    places.update(temporaries)
+    for name, span in places.items():
+        if name in sizes:
+            yield Doubt(
+                "N1",
+                f"'{name}' is a size and a tensor of '{definition.name.text}': '{name}(...)' and "
+                f"'{name}.0' mean the tensor, '{name}' alone means the size",
+                span=span,
+                repair=f"rename the size or the tensor '{name}'",
+            )
+
+
+def _callees_first(declared: Mapping[str, Signature]) -> Iterator[str]:
+    """The names of the defs, each after those that it calls; raises for a cycle."""
+    done: set[str] = set()
+    for start in declared:
+        if start in done:
+            continue
+        path: dict[str, Iterator[Invocation]] = {start: _calls(declared, start)}
+        while path:
+            name = next(reversed(path))
+            call = next(path[name], None)
+            if call is None:
+                del path[name]
+                done.add(name)
+                yield name
+            elif call.callee.text in path:
+                raise _recursion(call, list(path))
+            elif call.callee.text not in done:
+                path[call.callee.text] = _calls(declared, call.callee.text)
+
+
+def _calls(declared: Mapping[str, Signature], name: str) -> Iterator[Invocation]:
+    for step in declared[name].steps:
+        if isinstance(step, Invocation) and step.callee.text in declared:
+            yield step
+
+
+def _complete(signature: Signature, callees: Mapping[str, Signature]) -> Signature:
+    """The signature with the ranks of its tensors and its count of inlined statements."""
+    ranks: dict[str, int] = {}
+    places: dict[str, Span] = {}
+    for name, param in signature.params.items():
+        ranks[name], places[name] = len(param.type.dims or ()), param.span
+    for name, result in signature.returns.items():
+        if result.type is not None:
+            ranks[name], places[name] = len(result.type.dims or ()), result.span
+    count, depth = 0, 0
+    unranked: list[Invocation] = []
+    for step in signature.steps:
+        if isinstance(step, ast.Comprehension):
+            count += 1
+            ranks.setdefault(step.target.text, len(step.indices or ()))
+            places.setdefault(step.target.text, step.target.span)
+        elif step.callee.text in callees:
+            callee = callees[step.callee.text]
+            count += callee.statements
+            depth = max(depth, 1 + callee.depth)
+            for target, result_name in zip(step.targets, callee.returns, strict=False):
+                if result_name in callee.ranks:
+                    ranks.setdefault(target.text, callee.ranks[result_name])
+                    places.setdefault(target.text, step.span)
+        else:
+            count += len(step.args)
+            if not _rank_of_concat(step, ranks, places):
+                unranked.append(step)
+        if count > MAX_STATEMENTS or depth > MAX_CALL_DEPTH:
+            raise _too_many(signature, step.span)
+    for step in unranked:
+        _rank_of_concat(step, ranks, places)
+    return replace(signature, ranks=ranks, ranked_at=places, statements=count, depth=depth)
+
+
+def _rank_of_concat(step: Invocation, ranks: dict[str, int], places: dict[str, Span]) -> bool:
+    """Take the rank of concat's target from its first argument, where that is known."""
+    first = step.args[0] if step.args else None
+    if not isinstance(first, ast.Name) or first.text not in ranks:
+        return False
+    for target in step.targets:
+        ranks.setdefault(target.text, ranks[first.text])
+        places.setdefault(target.text, step.span)
+    return True
+
+
+def _declared_twice(what: str, again: ast.Name, first: ast.Name) -> CheckError:
+    return CheckError(
+        f"two {what} are named '{again.text}'",
+        rule="N2",
+        span=again.span,
+        repair="give each a name of its own",
+        notes=((first.span, "the first one is here"),),
+    )
+
+
+def _unknown_size(dim: ast.Name, result: ast.Return, sizes: Mapping[str, Span]) -> CheckError:
+    rank = len(result.type.dims or ()) if result.type else 0
+    known = f"the sizes of the parameters are {listed(list(sizes))}" if sizes else "there is none"
+    return CheckError(
+        f"'{dim.text}' in the type of the return '{result.name.text}' is not the size of any "
+        f"parameter; {known}",
+        rule="T4",
+        span=dim.span,
+        repair=f"-> ({result.name.text}), whose shape is then inferred from "
+        f"{result.name.text}({', '.join(indices(rank))})",
+    )
+
+
+def _recursion(call: Invocation, path: list[str]) -> CheckError:
+    cycle = path[path.index(call.callee.text) :]
+    if len(cycle) == 1:
+        cause = f"'{call.callee.text}' calls itself; calls are inlined, so recursion never ends"
+    else:
+        shown = cycle if len(cycle) <= 6 else [*cycle[:3], "...", *cycle[-2:]]
+        names = " calls ".join(f"'{name}'" for name in [*shown, cycle[0]])
+        cause = f"{names}; calls are inlined, so recursion never ends"
+    return CheckError(
+        cause,
+        rule="N4",
+        span=call.span,
+        repair="write the statements that one step needs in place of this call",
+    )
+
+
+def _too_many(signature: Signature, span: Span) -> CheckError:
+    return CheckError(
+        f"inlining the calls of '{signature.name}' gives more than {MAX_STATEMENTS} statements "
+        f"or goes more than {MAX_CALL_DEPTH} calls deep",
+        rule="N4",
+        span=span,
+        repair="call fewer defs from this one, and the rest from the host language",
+    )

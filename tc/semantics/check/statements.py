@@ -1,0 +1,309 @@
+"""One comprehension with its names resolved: left side, where clause and reduction (N1, N2, R1,
+R2, G8, T5, and the part of P1 that holds for all sizes)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from tc.edits import Edit, within
+from tc.errors import CheckError
+from tc.frontend import ast
+from tc.frontend.left_sides import walk
+from tc.semantics.check.names import Signature
+from tc.semantics.check.resolve import (
+    check_height,
+    resolve,
+    resolve_read,
+)
+from tc.semantics.check.scope import Findings, Frame, Scope, Seen
+from tc.semantics.check.unbound_names import check_loose, loose_names
+from tc.semantics.check.where_clauses import resolve_bindings, resolve_range
+from tc.semantics.check.whole_tensors import with_subscripts
+from tc.semantics.resolved import (
+    FlatRange,
+    FlatTensor,
+    Index,
+    Read,
+    Resolved,
+)
+from tc.semantics.suggest import (
+    counted,
+    element,
+    listed,
+    nearest,
+    number_written,
+    one_line,
+    respelled,
+    unused,
+)
+from tc.source import Span
+
+MAX_VARIABLES = 32
+"""The dimensions that arrays of every supported numpy may have; blocks have one per variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A comprehension with names resolved. `reads` are those of the right-hand side, in the order
+    of the text; `op` and `init` are those of program.Statement."""
+
+    outer: tuple[str, ...]
+    subscripts: tuple[Resolved, ...]
+    variables: Mapping[str, Span]
+    op: str
+    init: bool
+    rhs: Resolved
+    where: tuple[FlatRange, ...]
+    exists: tuple[Read, ...]
+    reads: tuple[Seen, ...]
+
+
+def resolve_statement(
+    statement: ast.Comprehension,
+    frame: Frame,
+    defs: Mapping[str, Signature],
+    tensors: Mapping[str, FlatTensor],
+    shaped: Container[str],
+) -> Resolution:
+    """Resolve one comprehension of the def of `frame`.
+
+    `shaped` are the program's tensors whose extents are known before it. Raises CheckError.
+    """
+    signature = frame.signature
+    outer = _left_side(statement, signature)
+    names = {
+        clause.name.text: clause.name.span
+        for clause in statement.where
+        if isinstance(clause, ast.Binding)
+    }
+    scope = Scope(frame, defs, shaped, {}, names)
+    bindings = resolve_bindings(statement, scope, outer) if names else {}
+    right = Findings()
+    inside = Scope(frame, defs, shaped, bindings, {}, statement=statement)
+    rhs = resolve(statement.rhs, inside, right)
+    if bindings:
+        check_height(rhs, statement.rhs.span)
+    where: list[FlatRange] = []
+    exists: list[Read] = []
+    ranged: list[ast.RangeClause] = []
+    rest = Findings()
+    for clause in statement.where:
+        match clause:
+            case ast.RangeClause():
+                earlier = [c for c in ranged if c.variable.text == clause.variable.text]
+                ranged.append(clause)
+                used = {*outer, *right.variables}
+                where.append(resolve_range(clause, scope, tensors, earlier, used))
+                rest.variables.setdefault(clause.variable.text, clause.variable.span)
+            case ast.Binding():
+                rest.variables.update(
+                    (name, span)
+                    for name, span in bindings[clause.name.text].findings.variables.items()
+                    if name not in rest.variables
+                )
+            case ast.Exists():
+                exists.append(resolve_read(clause.read, scope, rest))
+    variables = dict(outer)
+    for name, span in (*right.variables.items(), *rest.variables.items()):
+        variables.setdefault(name, span)
+    _check_count(variables)
+    target = frame.tensors[statement.target.text]
+    reduces = len(variables) > len(outer)
+    bounded = {*outer, *(clause.variable for clause in where)}
+    exprs = (rhs, *exists, *(binding.value for binding in bindings.values()))
+    loose = loose_names(variables, bounded, exprs)
+    check_loose(loose, variables, signature)
+    _check_reduction(statement, signature, outer, variables, loose)
+    computed = (*right.reads, *(read for read in rest.reads if read.in_subscript))
+    _check_self_reads(statement, target, reduces, computed)
+    initialises = statement.op.endswith("!")
+    op = statement.op.rstrip("!")[:-1] or "="
+    return Resolution(
+        tuple(outer),
+        tuple(Index(name, span=span) for name, span in outer.items()),
+        variables,
+        "=" if initialises and not reduces else op,
+        initialises and reduces,
+        rhs,
+        tuple(where),
+        tuple(exists),
+        tuple(right.reads),
+    )
+
+
+def _left_side(statement: ast.Comprehension, signature: Signature) -> dict[str, Span]:
+    """The left-hand variables, with checks of the target and its subscripts."""
+    name = statement.target.text
+    if name in signature.params:
+        raise CheckError(
+            f"'{name}' is an input of '{signature.name}', and inputs are immutable",
+            rule="N2",
+            span=statement.target.span,
+            repair="write to another name, and return that",
+            notes=((signature.params[name].span, "the input is declared here"),),
+        )
+    names = statement.indices or ()
+    rank = signature.ranks[name]
+    if len(names) != rank:
+        repair = f"write it with {counted(rank, 'index variable')}, as in {element(name, rank)}"
+        annotation = signature.returns[name].type if name in signature.returns else None
+        if annotation is not None:
+            dims = ", ".join("NMKLPQ"[: len(names)])
+            declared = f"{annotation.spelling}({dims})" if dims else annotation.spelling
+            repair += f", or declare the other rank: {declared}"
+        edits = () if statement.indices else with_subscripts(statement, signature)
+        raise CheckError(
+            f"'{name}' has rank {rank} and is written with {counted(len(names), 'index variable')}",
+            rule="N1",
+            span=statement.target.span,
+            repair=None if edits else repair,
+            edits=edits,
+            notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
+        )
+    outer: dict[str, Span] = {}
+    for index in names:
+        if index.text in outer:
+            raise CheckError(
+                f"the left side names '{index.text}' twice; each index stands there once",
+                rule="N2",
+                span=index.span,
+                idiom=_diagonal(statement),
+            )
+        if index.text in signature.sizes or signature.is_tensor(index.text):
+            kind = "a size" if index.text in signature.sizes else "a tensor"
+            raise CheckError(
+                f"the left side lists index variables, and '{index.text}' is {kind} of "
+                f"'{signature.name}'",
+                rule="N1",
+                span=index.span,
+                idiom="o(i) = A(i), for every element; "
+                f"with where i in {index.text}:{index.text} + 1, for one",
+            )
+        outer[index.text] = index.span
+    return outer
+
+
+def _diagonal(statement: ast.Comprehension) -> str:
+    """How the statement is written whose left side names its only index twice, to write a
+    diagonal; of other statements, how it is in general."""
+    target, names = statement.target.text, [index.text for index in statement.indices or ()]
+    value, row, column = "A(i)", "i", "j"
+    if len(names) == 2 and statement.op == "=" and not statement.where:
+        row = names[0]
+        column = "j" if row != "j" else "k"
+        value = one_line(statement.rhs.span)
+    else:
+        target = "o"
+    choice = f"{row} == {column} ? {value} : 0"
+    return f"{target}({row}, {column}) = {choice} where {column} in 0:N, for a diagonal"
+
+
+def _check_count(variables: Mapping[str, Span]) -> None:
+    """Raise for more variables than an array has dimensions in every numpy (N1)."""
+    if len(variables) > MAX_VARIABLES:
+        raise CheckError(
+            f"the statement has {len(variables)} index variables, and at most {MAX_VARIABLES} "
+            "are supported",
+            rule="N1",
+            span=list(variables.values())[MAX_VARIABLES],
+            repair="split the statement, by way of a temporary",
+        )
+
+
+def _check_reduction(
+    statement: ast.Comprehension,
+    signature: Signature,
+    outer: Mapping[str, Span],
+    variables: Mapping[str, Span],
+    loose: Iterable[str],
+) -> None:
+    """Raise for `=` with reduction variables (R1); those in `loose` need a range as well."""
+    if statement.op != "=" or len(variables) == len(outer):
+        return
+    reduced = [name for name in variables if name not in outer]
+    others = (name for name in signature.tensors() if name != statement.target.text)
+    known = (*signature.sizes, *others, *outer)
+    meant = [(n, near) for n in reduced if len(n) > 1 and (near := nearest(n, known))]
+    right = Span(statement.span.source, statement.op_span.end, statement.span.end)
+    edits: tuple[Edit, ...] = ()
+    idiom = None
+    example: tuple[Edit, ...] = ()
+    spelled = {name: number_written(name, known) for name in reduced}
+    if any(spelled.values()):
+        edits = respelled(right, {name: text for name, text in spelled.items() if text})
+    elif meant and {name for name, _ in meant}.issuperset(reduced):
+        edits = respelled(right, dict(meant))
+    elif loose:
+        name = next(iter(loose))
+        idiom = f"float {name}, among the parameters, if '{name}' is a number that is given"
+    elif _is_contraction(statement, signature, reduced):
+        edits = (Edit(statement.op_span, "+=!"),)
+    else:
+        idiom = "+=! sums, *=! multiplies, min=! and max=! give the extremes, such as"
+        if statement.indices is None:
+            idiom = f"{statement.target.text}({', '.join(reduced)}) = ..., if every element is "
+            idiom += "meant; for the sum of all"
+        example = (Edit(statement.op_span, "+=!"),)
+    only = "is" if len(reduced) == 1 else "are"
+    raise CheckError(
+        f"{listed(reduced)} {only} not on the left of '=', so the statement reduces over "
+        f"{'it' if len(reduced) == 1 else 'them'}; a reduction needs one of the operators +=! *=! "
+        "min=! max=! (or the same without ! to continue from what the tensor holds)"
+        + "".join(f"; if '{name}' is misspelt, did you mean '{near}'?" for name, near in meant),
+        rule="R1",
+        span=variables[reduced[0]],
+        edits=within(statement.span, edits),
+        idiom=None if edits else idiom,
+        example=() if edits else within(statement.span, example),
+        notes=((statement.op_span, "the operator is here"),),
+    )
+
+
+def _is_contraction(
+    statement: ast.Comprehension, signature: Signature, reduced: Iterable[str]
+) -> bool:
+    """Whether the statement is a product of tensors that share what it reduces over, of which
+    nothing but the sum is usual."""
+    factors, stack = [], [statement.rhs]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Binary) and node.op == "*":
+            stack += [node.left, node.right]
+        elif isinstance(node, ast.Apply) and signature.is_tensor(node.name.text):
+            factors.append({n.text for n in walk(node) if isinstance(n, ast.Name)})
+    if statement.indices is None and statement.target.text not in signature.returns:
+        return False
+    if statement.indices is None and len(list(reduced)) > 1:
+        return False
+    return all(sum(name in factor for factor in factors) >= 2 for name in reduced)
+
+
+def _check_self_reads(
+    statement: ast.Comprehension, target: str, reduces: bool, reads: Iterable[Seen]
+) -> None:
+    """Raise for self-reads that are wrong whatever the sizes (P1)."""
+    name = statement.target.text
+    rank = len(statement.indices or ())
+    for read in reads:
+        if read.tensor != target:
+            continue
+        old = unused(f"{name}_old", read.span)
+        copy = f"{element(old, rank)} = {element(name, rank)}"
+        if read.in_subscript:
+            raise CheckError(
+                f"a subscript reads '{name}', which this statement writes",
+                rule="P1",
+                span=read.span,
+                idiom=f"to read what '{name}' held before: {copy}, before this statement, and "
+                f"{old} in the subscript",
+            )
+        if reduces and statement.op.endswith("!"):
+            raise CheckError(
+                f"'{statement.op}' first overwrites '{name}' with the identity, and then the "
+                "right-hand side reads it",
+                rule="P1",
+                span=read.span,
+                idiom=f"to read what '{name}' held before: {copy}, before this statement, and "
+                f"{old} here",
+            )

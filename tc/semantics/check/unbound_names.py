@@ -1,0 +1,121 @@
+"""Unknown names that no subscript and no range bounds (N1).
+
+As index variables, which N1 makes of them, they could never have a range, so they were meant to
+be something else: a size, a tensor of rank 0, or a constant of another language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+from tc.errors import CheckError
+from tc.semantics.check.names import Signature
+from tc.semantics.resolved import Bound, FlatStatement, Index, Read, Resolved, operands
+from tc.semantics.suggest import listed, nearest, number_written, product_written
+from tc.source import Span
+
+_PI = "3.14159265358979"
+_INFINITY, _NAN = "(1.0 / 0.0)", "(0.0 / 0.0)"
+_CONSTANTS = {
+    **dict.fromkeys(("True", "true", "TRUE"), "bool(1)"),
+    **dict.fromkeys(("False", "false", "FALSE"), "bool(0)"),
+    **dict.fromkeys(("inf", "Inf", "INF", "infinity", "Infinity", "INFINITY"), _INFINITY),
+    **dict.fromkeys(("HUGE_VAL", "oo"), _INFINITY),
+    **dict.fromkeys(("nan", "NaN", "NAN"), _NAN),
+    **dict.fromkeys(("pi", "PI", "Pi", "M_PI", "CUDART_PI", "CUDART_PI_F"), _PI),
+    **dict.fromkeys(("tau", "TAU"), "6.28318530717959"),
+    **dict.fromkeys(("M_E", "euler", "Euler"), "2.71828182845905"),
+    "M_SQRT2": "1.4142135623731",
+    "M_PI_2": "1.5707963267949",
+    "M_LN2": "0.693147180559945",
+    **dict.fromkeys(("FLT_MAX", "float_max"), "3.4028235e38"),
+    **dict.fromkeys(("FLT_MIN",), "1.17549435082229e-38"),
+    **dict.fromkeys(("FLT_EPSILON",), "1.19209289550781e-7"),
+    **dict.fromkeys(("DBL_EPSILON",), "2.22044604925031e-16"),
+    **dict.fromkeys(("INT_MAX", "INT32_MAX"), "2147483647"),
+}
+"""Constants of other languages, by what they are here."""
+
+
+def products_meant(statement: FlatStatement, known: Container[str]) -> Iterator[tuple[str, str]]:
+    """The reduction variables that look like products of a number and another name, with those:
+    `2i` beside an index variable `i`. What has a range in the `where` is meant as it is."""
+    given = {clause.variable for clause in statement.where}
+    for name in statement.variables:
+        product = product_written(name)
+        if product is None or name in given or name in statement.outer:
+            continue
+        factor, rest = product
+        if rest in statement.variables or rest in known:
+            yield name, f"{factor} * {rest}"
+
+
+def loose_names(
+    variables: Mapping[str, Span], bounded: Container[str], exprs: Iterable[Resolved]
+) -> tuple[str, ...]:
+    """The variables that are neither `bounded` nor in a subscript of a read in `exprs`."""
+    subscripted = _subscripted(exprs)
+    return tuple(n for n in variables if n not in bounded and n not in subscripted)
+
+
+def check_loose(names: Iterable[str], variables: Mapping[str, Span], signature: Signature) -> None:
+    """Raise CheckError for loose names that are constants elsewhere, or look like sizes."""
+    for name in names:
+        if name in _CONSTANTS:
+            raise CheckError(
+                f"'{name}' is no constant of the language, and as an index variable it would "
+                "occur in no subscript",
+                rule="N1",
+                span=variables[name],
+                paste=_CONSTANTS[name],
+            )
+        text = number_written(name, {*signature.sizes, *_scalars(signature)}, loose=True)
+        if text is not None or name[0].isdigit():
+            raise CheckError(
+                f"'{name}' is a name, since names may begin with digits, and as an index "
+                "variable it would occur in no subscript",
+                rule="N1",
+                span=variables[name],
+                paste=text,
+                idiom=None if text else "2, 2.0, 1e5 or 0x1F, for a number",
+            )
+        if name.isupper():
+            raise _no_size(name, variables[name], signature)
+
+
+def _scalars(signature: Signature) -> list[str]:
+    return [name for name in signature.tensors() if not signature.ranks.get(name)]
+
+
+def _no_size(name: str, span: Span, signature: Signature) -> CheckError:
+    sizes = [*signature.sizes]
+    near = nearest(name, (*sizes, *_scalars(signature)))
+    known = "which has no sizes"
+    if sizes:
+        known = f"whose {'only size is' if len(sizes) == 1 else 'sizes are'} {listed(sizes)}"
+    return CheckError(
+        f"'{name}' is no size of '{signature.name}', {known}, and as an index variable it would "
+        "occur in no subscript" + (f"; did you mean '{near}'?" if near else ""),
+        rule="N1",
+        span=span,
+        paste=near,
+        repair=None if near else f"declare it as an input, int {name}, or name a size",
+    )
+
+
+def _subscripted(exprs: Iterable[Resolved]) -> set[str]:
+    """The index variables in the subscripts of reads."""
+    found: set[str] = set()
+    stack = [(expr, False) for expr in exprs]
+    seen: set[tuple[int, bool]] = set()
+    while stack:
+        node, inside = stack.pop()
+        if isinstance(node, Bound):  # shared by its uses
+            if (id(node.value), inside) in seen:
+                continue
+            seen.add((id(node.value), inside))
+        if isinstance(node, Index) and inside:
+            found.add(node.name)
+        inside = inside or isinstance(node, Read)
+        stack += [(child, inside) for child in operands(node)]
+    return found

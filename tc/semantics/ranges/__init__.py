@@ -1,0 +1,1 @@
+"""Range inference: ranges, shapes and preconditions from the sizes of a call."""

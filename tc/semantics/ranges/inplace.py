@@ -1,0 +1,167 @@
+"""In-place updates (P1): no element that a statement reads from its own target may be written by
+another instance of it, since the whole right-hand side is read before anything is written.
+
+Decided exactly on the concrete ranges and guards. Reduction variables count as part of the
+instance: with two values of `k`, `C(i) += C(i) * A(i, k)` reads what another instance writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tc import sets
+from tc.edits import Edit
+from tc.errors import RangeError
+from tc.semantics.affine import (
+    MAX_PIECES,
+    function_of,
+    has_too_many_pieces,
+    linear_form,
+    pieces,
+)
+from tc.semantics.program import Index, Range
+from tc.semantics.ranges.accesses import GuardedRead, facts
+from tc.semantics.ranges.preconditions import (
+    IterationSpace,
+    is_exact,
+    is_usable,
+    iteration_space,
+    points_of_guards,
+)
+from tc.semantics.ranges.rounds import Situation
+from tc.semantics.sizes import evaluate, source_text
+from tc.semantics.suggest import before, element, unused
+from tc.source import Span
+
+_OTHER = "'"  # the second instance of a pair has primed variables
+
+
+def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
+    """Raises RangeError for the first read of the statement's own target that P1 forbids.
+
+    A statement of at most one instance may read anything.
+    """
+    statement, known = situation.statement, situation.known
+    own = [r for r in situation.accesses.reads if r.read.tensor == statement.target]
+    if not own or math.prod(r.extent for r in ranges.values()) <= 1:
+        return
+    space = iteration_space(ranges, statement.variables)
+    for read in own:
+        if _is_pointwise(situation, read, ranges):
+            continue
+        subscripts = read.read.subscripts
+        if not all(is_exact(s, linear_form(s, known), known, space) for s in subscripts):
+            raise _error(situation, read, _not_affine(situation, read))
+        try:
+            pair = _conflict(situation, read, space)
+        except sets.TooComplex:
+            raise _error(situation, read, "is too complex to show that no other instance writes "
+                         "what it reads") from None  # fmt: skip
+        if pair is not None:
+            raise _error(situation, read, _described(situation, read, *pair))
+
+
+def _not_affine(situation: Situation, read: GuardedRead) -> str:
+    for subscript in read.read.subscripts:
+        if has_too_many_pieces(subscript, situation.known):
+            return (
+                f"reads a place with {pieces(subscript)} of / % min max ?: and conditions, and "
+                f"with more than {MAX_PIECES} it does not count as affine: another instance may "
+                "write there"
+            )
+    return "reads a place that is not affine: another instance may write there"
+
+
+def _is_pointwise(situation: Situation, read: GuardedRead, ranges: Mapping[str, Range]) -> bool:
+    """Whether each instance reads exactly the element that only it writes."""
+    statement = situation.statement
+    return (
+        all(ranges[name].extent <= 1 for name in statement.reduction)
+        and read.read.subscripts == statement.subscripts
+        and all(isinstance(s, Index) for s in statement.subscripts)
+    )
+
+
+def _conflict(
+    situation: Situation, read: GuardedRead, space: IterationSpace
+) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Two different instances of which the first reads what the second writes."""
+    statement, known = situation.statement, situation.known
+    guards = tuple(g for g in facts(read.guards) if is_usable(g, known, space))
+    names = tuple(space.ranges)
+    others = tuple(name + _OTHER for name in names)
+    with sets.bounded():
+        pairs = sets.Space((*names, *others))
+        here = {name: pairs.variable(name) for name in names}
+        there = {name: pairs.variable(name + _OTHER) for name in names}
+        box = {**space.ranges, **{n + _OTHER: b for n, b in space.ranges.items()}}
+        same = pairs.box(box).intersect(points_of_guards(guards, known, pairs, here))
+        for subscript, written in zip(read.read.subscripts, statement.subscripts, strict=True):
+            place = function_of(subscript, known, pairs, here)
+            same = same.intersect(
+                sets.compare("==", place, function_of(written, known, pairs, there))
+            )
+        for name in names:
+            differ = same.intersect(sets.compare("!=", here[name], there[name]))
+            point = sets.point(differ, pairs)
+            if point is not None:
+                first = {n: point[n] for n in names}
+                return first, {n: point[n + _OTHER] for n in names}
+    return None
+
+
+def _described(
+    situation: Situation, read: GuardedRead, first: dict[str, int], second: dict[str, int]
+) -> str:
+    known = situation.known.at(first)
+    indices = ", ".join(str(evaluate(s, known)) for s in read.read.subscripts)
+    place = f"{_name(situation)}({indices})" if indices else _name(situation)
+
+    def listed(point: dict[str, int]) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in point.items())
+
+    return (
+        f"reads {place} in the instance {listed(first)}, "
+        f"and the instance {listed(second)} writes it"
+    )
+
+
+def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
+    """The error for a read that P1 forbids. That `a(i,j) = a(j,i)` is meant to read what `a` held
+    is plain; of `a(i) = a(i-1)` it is not, which may be meant as a recurrence."""
+    name, statement = _name(situation), situation.statement
+    rank = len(read.read.subscripts)
+    old = unused(f"{name}_old", read.read.span)
+    copy = f"{element(old, rank)} = {element(name, rank)}"
+    cause = f"'{source_text(read.read)}' {what}"
+    if _is_transposed(situation, read) and read.read.span.text.startswith(name):
+        at = read.read.span
+        first = Span(at.source, at.start, at.start + len(name))
+        return RangeError(
+            cause,
+            rule="P1",
+            span=at,
+            repair=f"{copy}, before this statement, and read {old} here",
+            edits=(before(statement.span, copy), Edit(first, old)),
+        )
+    return RangeError(
+        cause,
+        rule="P1",
+        span=read.read.span,
+        idiom=f"a statement reads all before it writes any, so that there are no recurrences; to "
+        f"read what '{name}' held: {copy}, before this statement, and {old} here",
+    )
+
+
+def _is_transposed(situation: Situation, read: GuardedRead) -> bool:
+    """Whether the subscripts of a read are those of the left side in another order."""
+    statement = situation.statement
+    own = [s.name for s in read.read.subscripts if isinstance(s, Index)]
+    left = [s.name for s in statement.subscripts if isinstance(s, Index)]
+    return not statement.reduction and len(own) == len(left) and sorted(own) == sorted(left)
+
+
+def _name(situation: Situation) -> str:
+    """The target as its def writes it."""
+    return situation.statement.target.rpartition(".")[2]

@@ -1,0 +1,293 @@
+"""Which accesses are proven in bounds, which fail, and which only running shows (G6, G7).
+
+An affine access that took no part in a round must stay in bounds over the iteration space, as
+far as its guards let it happen (Y6): that is a precondition, decided here exactly. What depends on
+data is proven by interval arithmetic or by a guard that says the same, or else checked at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tc import sets
+from tc.semantics.affine import (
+    Linear,
+    function_of,
+    is_affine,
+    is_affine_condition,
+    linear_form,
+    pieces,
+    points_where,
+)
+from tc.semantics.program import Compare, Convert, Expr, Precondition, Range, children
+from tc.semantics.ranges.accesses import Access, Division, Guard, GuardedRead, facts
+from tc.semantics.ranges.index_intervals import Interval, interval_of
+from tc.semantics.ranges.range_errors import outside
+from tc.semantics.ranges.rounds import Rounds, Situation
+from tc.semantics.sizes import Known, evaluate, limits
+
+MAX_GUARD_PIECES = 16
+"""Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationSpace:
+    """The iteration space of a statement, twice: as half-open ranges and as intervals."""
+
+    ranges: Mapping[str, tuple[int, int]]
+    intervals: Mapping[str, Interval]
+
+    @property
+    def is_empty(self) -> bool:
+        return any(begin >= end for begin, end in self.ranges.values())
+
+
+def check_accesses(
+    situation: Situation, rounds: Rounds
+) -> tuple[tuple[Precondition, ...], frozenset[int]]:
+    """The preconditions of a statement, and the sites to check at run time.
+
+    Raises RangeError where a precondition fails.
+    """
+    statement, found = situation.statement, situation.accesses
+    space = iteration_space(rounds.ranges, statement.variables)
+    preconditions = []
+    written = space if not statement.init else iteration_space(rounds.ranges, statement.outer)
+    for access in found.written:
+        if access.number not in rounds.used:
+            preconditions.append(_precondition(situation, access))
+            if not written.is_empty:
+                _check(situation, rounds, access, (), written)
+    checked = set()
+    for read in found.reads:
+        before, is_proven = _check_read(situation, rounds, read, space)
+        preconditions += before
+        if not is_proven:
+            checked.add(read.read.site)
+    for division in found.divisions:
+        if not space.is_empty and not _is_nonzero(situation.known, division, space):
+            checked.add(division.node.site)
+    return tuple(dict.fromkeys(preconditions)), frozenset(checked)
+
+
+def iteration_space(ranges: Mapping[str, Range], names: tuple[str, ...]) -> IterationSpace:
+    """The space of some variables of a statement."""
+    box = {name: (ranges[name].begin, ranges[name].end) for name in names}
+    return IterationSpace(
+        box, {name: Interval(begin, end - 1) for name, (begin, end) in box.items()}
+    )
+
+
+def _precondition(situation: Situation, access: Access) -> Precondition:
+    return Precondition(situation.statement.name, access.text, span=access.span)
+
+
+def _check_read(
+    situation: Situation, rounds: Rounds, read: GuardedRead, space: IterationSpace
+) -> tuple[list[Precondition], bool]:
+    """The preconditions of a read, and whether nothing is left to check at run time."""
+    known = situation.known
+    guards: tuple[Guard, ...] | None = None
+    preconditions = []
+    is_proven = True
+    for access in read.accesses:
+        is_used = access.number in rounds.used
+        if is_used and (access.is_bare or space.is_empty):
+            continue
+        form = linear_form(access.subscript, known)
+        if is_used and form is not None and form.plain:
+            continue
+        if guards is None:
+            guards = tuple(facts(read.guards))
+        exact = is_exact(access.subscript, form, known, space)
+        if (is_used and exact) or _is_guarded(access, guards, known, space):
+            continue
+        usable = tuple(g for g in guards if is_usable(g, known, space))
+        if exact and len(usable) == len(guards) and not read.read.late and not is_used:
+            preconditions.append(_precondition(situation, access))
+            if space.is_empty or _check(situation, rounds, access, usable, space):
+                continue
+        if space.is_empty:
+            continue
+        if not _is_proven(access, form if exact else None, usable, known, space):
+            is_proven = False
+    return preconditions, is_proven
+
+
+def is_exact(expr: Expr, form: Linear | None, known: Known, space: IterationSpace) -> bool:
+    """Whether an expression is affine and computed as mathematics has it: nothing wraps."""
+    if form is not None and form.plain:
+        return True
+    if not is_affine(expr, known):
+        return False
+    return space.is_empty or interval_of(expr, known, space.intervals).clean
+
+
+def is_usable(guard: Guard, known: Known, space: IterationSpace) -> bool:
+    """Whether a guard is an affine condition, computed without wrapping."""
+    condition, _ = guard
+    if not is_affine_condition(condition, known):
+        return False
+    return space.is_empty or interval_of(condition, known, space.intervals).clean
+
+
+def _check(
+    situation: Situation,
+    rounds: Rounds,
+    access: Access,
+    guards: tuple[Guard, ...],
+    space: IterationSpace,
+) -> bool:
+    """Whether an affine access was decided; raises RangeError where it leaves its tensor."""
+    extent = situation.known.extent(access.tensor, access.axis)
+    assert extent is not None
+    if _stays_in_box(access.subscript, situation.known, space, extent):
+        return True
+    try:
+        point = _first_outside(access.subscript, extent, guards, situation.known, space)
+    except sets.TooComplex:
+        return False
+    if point is None:
+        return True
+    raise outside(situation, access, point, rounds.ranges)
+
+
+def _is_proven(
+    access: Access,
+    form: Linear | None,
+    guards: tuple[Guard, ...],
+    known: Known,
+    space: IterationSpace,
+) -> bool:
+    """Whether a read that needs no precondition stays in bounds all the same."""
+    extent = known.extent(access.tensor, access.axis)
+    assert extent is not None
+    if interval_of(access.subscript, known, space.intervals).within(0, extent):
+        return True
+    if form is None and not is_exact(access.subscript, form, known, space):
+        return False
+    if form is not None and not guards:
+        return _stays_in_box(access.subscript, known, space, extent)
+    try:
+        return _first_outside(access.subscript, extent, guards, known, space) is None
+    except sets.TooComplex:
+        return False
+
+
+def _stays_in_box(subscript: Expr, known: Known, space: IterationSpace, extent: int) -> bool:
+    form = linear_form(subscript, known)
+    if form is None:
+        return interval_of(subscript, known, space.intervals).within(0, extent)
+    low, high = form.rest("", space.ranges)
+    return low >= 0 and high < extent
+
+
+def _first_outside(
+    subscript: Expr, extent: int, guards: tuple[Guard, ...], known: Known, box: IterationSpace
+) -> dict[str, int] | None:
+    """The first point of the box where the guards hold and a subscript leaves its dimension."""
+    with sets.bounded():
+        space = sets.Space(tuple(box.ranges))
+        values = {name: space.variable(name) for name in box.ranges}
+        points = space.box(box.ranges)
+        points = points.intersect(points_of_guards(guards, known, space, values))
+        function = function_of(subscript, known, space, values).intersect_domain(points)
+        return sets.point(sets.leaving(space, function, extent), space)
+
+
+def points_of_guards(
+    guards: tuple[Guard, ...], known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+) -> sets.Points:
+    """The points where all of some affine guards have their value."""
+    if sum(1 + pieces(condition) for condition, _ in guards) > MAX_GUARD_PIECES:
+        raise sets.TooComplex("too many guards")
+    points = space.everything()
+    for condition, value in guards:
+        where = points_where(condition, known, space, values)
+        points = points.intersect(where if value else where.complement())
+    return points
+
+
+def _is_guarded(
+    access: Access, guards: tuple[Guard, ...], known: Known, space: IterationSpace
+) -> bool:
+    """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
+    extent = known.extent(access.tensor, access.axis)
+    if extent is None or not guards or space.is_empty:
+        return False
+    found = interval_of(access.subscript, known, space.intervals)
+    low, high = found.low, found.high
+    for op, value in _comparisons(access.subscript, guards, known):
+        match op:
+            case "<" | "<=":
+                high = min(high, value - (op == "<"))
+            case ">" | ">=":
+                low = max(low, value + (op == ">"))
+            case "==":
+                low, high = max(low, value), min(high, value)
+    return low >= 0 and high < extent
+
+
+_NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def _comparisons(expr: Expr, guards: tuple[Guard, ...], known: Known) -> Iterator[tuple[str, int]]:
+    """What guards say of the value of one expression: comparisons with constants."""
+    same = _unconverted(expr)
+    for condition, value in guards:
+        match condition:
+            case Compare(op=op, left=left, right=right):
+                op = op if value else _NEGATED[op]
+                for name, side, other in ((op, left, right), (_MIRRORED[op], right, left)):
+                    constant = evaluate(other, known)
+                    if constant is not None and _unconverted(side) == same:
+                        yield name, constant
+            case Convert(operand=operand) if _unconverted(operand) == same:
+                yield "!=" if value else "==", 0
+
+
+def _unconverted(expr: Expr) -> tuple[object, ...]:
+    """What identifies the value of an expression: its form below conversions that keep every
+    value, whatever the sites in it."""
+    while isinstance(expr, Convert) and expr.operand.dtype.is_integer and expr.dtype.is_integer:
+        (low, high), (least, largest) = limits(expr.operand.dtype), limits(expr.dtype)
+        if low < least or high > largest:
+            break
+        expr = expr.operand
+    return _form(expr)
+
+
+def _form(expr: Expr) -> tuple[object, ...]:
+    own = (getattr(expr, name, None) for name in _IDENTIFYING)
+    return (type(expr), *own, *map(_form, children(expr)))
+
+
+_IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")
+
+
+def _is_nonzero(known: Known, division: Division, space: IterationSpace) -> bool:
+    """Whether a divisor is nonzero wherever its guards let it be used."""
+    divisor = division.node.right
+    interval = interval_of(divisor, known, space.intervals)
+    if interval.low > 0 or interval.high < 0:
+        return True
+    guards = tuple(facts(division.guards))
+    for op, value in _comparisons(divisor, guards, known):
+        if (op == "!=" and value == 0) or (op == ">" and value >= 0) or (op == "<" and value <= 0):
+            return True
+    if not is_exact(divisor, linear_form(divisor, known), known, space):
+        return False
+    usable = tuple(g for g in guards if is_usable(g, known, space))
+    try:
+        with sets.bounded():
+            room = sets.Space(tuple(space.ranges))
+            values = {name: room.variable(name) for name in space.ranges}
+            function = function_of(divisor, known, room, values)
+            points = room.box(space.ranges)
+            points = points.intersect(points_of_guards(usable, known, room, values))
+            zero = sets.compare("==", function.intersect_domain(points), room.constant(0))
+            return sets.point(zero, room) is None
+    except sets.TooComplex:
+        return False

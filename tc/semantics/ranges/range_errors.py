@@ -1,0 +1,486 @@
+"""The errors of range inference in words: the variable, the accesses, the numbers, a `where`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from tc import sets
+from tc.edits import within
+from tc.errors import RangeError
+from tc.semantics.affine import (
+    MAX_PIECES,
+    function_of,
+    has_too_many_pieces,
+    is_affine,
+    linear_form,
+    pieces,
+)
+from tc.semantics.program import Expr, Range
+from tc.semantics.ranges.accesses import Access
+from tc.semantics.ranges.rounds import (
+    INFEASIBLE,
+    NEGATIVE,
+    Bound,
+    NoRange,
+    NoWhere,
+    Rounds,
+    Situation,
+    resolve,
+)
+from tc.semantics.ranges.symbolic import bounds_inside, to_text
+from tc.semantics.sizes import LARGEST, evaluate, why_unknown
+from tc.semantics.suggest import listed, number_written, respelled
+from tc.source import Span
+
+Box = Mapping[str, tuple[int, int]]
+Notes = tuple[tuple[Span, str], ...]
+
+
+# --- a variable without a range (G5) ----------------------------------------------------------
+
+
+def no_range(situation: Situation, failure: NoRange) -> RangeError:
+    """A variable whose bounds leave it no range that starts at 0."""
+    name, ranges = failure.variable, failure.rounds.ranges
+    worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
+    access, box = worst.access, _box(worst.access, name, ranges)
+    repair: str | None = f"say which values '{name}' takes: "
+    idiom = None
+    where = _feasible_where(situation, name, failure.bounds, ranges)
+    if worst.problem == INFEASIBLE:
+        place = _place_outside(situation, access, {**box, name: (0, 1)})
+        cause = f"'{name}' cannot start at 0: {place}"
+        if _falls_from_the_size(situation, access, name):
+            size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+            idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
+            repair = None
+    elif worst.problem == NEGATIVE:
+        place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=True)
+        cause = f"the range of '{name}' would have a size below 0: {place}"
+        shrunk = _shrunk_where(situation, access, name, box)
+        if shrunk is not None:
+            extent = situation.known.extent(access.tensor, access.axis)
+            repair = f"make {access.tensor}.{access.axis}, which is {extent}, as large as the "
+            repair, where = repair + "offsets, or say which of them count: ", shrunk
+    else:
+        cause = f"'{access.text}' lets '{name}' run to {worst.end}, more than 2**62"
+        repair, where = "give it a range that ends before that", ""
+    others = tuple(
+        (b.access.span, f"'{name}' is also bounded by '{b.access.text}', to 0:{b.end}")
+        for b in failure.bounds
+        if b is not worst and not b.problem
+    )
+    return RangeError(
+        cause,
+        rule="G5",
+        span=access.span,
+        repair=repair and repair + where,
+        idiom=idiom,
+        notes=(*others, *shape_notes(situation, (b.access for b in failure.bounds))),
+    )
+
+
+def _falls_from_the_size(situation: Situation, access: Access, name: str) -> bool:
+    """Whether the subscript is the size less the variable, whose first value is one too many."""
+    form = linear_form(access.subscript, situation.known)
+    extent = situation.known.extent(access.tensor, access.axis)
+    return form is not None and form.terms == {name: -1} and form.constant == extent
+
+
+def no_where(situation: Situation, failure: NoWhere) -> RangeError:
+    """A where clause that gives no range (G5, G8)."""
+    clause, name = failure.clause, failure.clause.variable
+    rule, text = "G8", f"{failure.begin}:{failure.end}"
+    if failure.reason == "unknown":
+        bound = clause.begin if evaluate(clause.begin, situation.known) is None else clause.end
+        cause = f"a bound of '{name}' has no value: {why_unknown(bound, situation.known)}"
+        repair = "write bounds that have a value at these sizes"
+    elif failure.reason == "negative":
+        rule = "G5"
+        cause = f"the range of '{name}' is {text}, a size below 0"
+        repair = (
+            "write the lesser bound first; for a falling index, T(N - 1 - i) reads from the end"
+        )
+    elif failure.reason == "start":
+        cause = (
+            f"'{name}' is on the left side, and its range {text} starts below 0, where "
+            f"{situation.statement.target} has no elements"
+        )
+        repair = (
+            f"let '{name}' start at 0, and write {name} - {-failure.begin} for {name} on the right"
+        )
+    else:
+        cause = f"the range of '{name}' is {text}, beyond 2**62"
+        repair = "write bounds below 2**62"
+    return RangeError(cause, rule=rule, span=clause.span, repair=repair)
+
+
+def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
+    """Variables that no access bounds (G5)."""
+    statement = situation.statement
+    names = [v for v in statement.variables if v not in rounds.ranges]
+    span = statement.variable_spans.get(names[0], statement.span)
+    empty = _empty_that_leaves_open(situation, rounds, names)
+    if empty is not None:
+        cause = empty
+    else:
+        kind = "range" if len(names) == 1 else "ranges"
+        cause = f"the {kind} of {listed(names)} cannot be inferred"
+        reasons = list(dict.fromkeys(_reasons(situation, names)))
+        if reasons:
+            cause += ": " + "; ".join(reasons[:4])
+        else:
+            cause += f": no access mentions {'it' if len(names) == 1 else 'them'}"
+    products = _products_of(situation, names)
+    if products:
+        which = "names" if len(products) > 1 else "a name"
+        return RangeError(
+            f"{cause}; {listed(list(products))} {'are' if len(products) > 1 else 'is'} {which}, "
+            "since names may begin with digits",
+            rule="G5",
+            span=span,
+            edits=within(statement.span, respelled(statement.span, products)),
+            notes=shape_notes(situation, situation.accesses.all),
+        )
+    clauses = _suggested(situation, rounds)
+    return RangeError(
+        cause,
+        rule="G5",
+        span=span,
+        repair=f"say which values {'it takes' if len(names) == 1 else 'they take'}, "
+        f"for example: where {', '.join(clauses)}",
+        notes=shape_notes(situation, situation.accesses.all),
+    )
+
+
+def _products_of(situation: Situation, names: list[str]) -> dict[str, str]:
+    """The reduction variables that were meant as products of open ones, `2i` of `i`."""
+    statement = situation.statement
+    given = {clause.variable for clause in statement.where}
+    spelled = {n: number_written(n, names) for n in statement.reduction if n not in given}
+    return {name: text for name, text in spelled.items() if text}
+
+
+def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:
+    """Why the subscripts that mention open variables do not bound them."""
+    unknown: dict[str, str] = {}
+    explained: set[str] = set()
+    for access in situation.accesses.all:
+        free = [v for v in access.variables if v in names]
+        if not free:
+            continue
+        if situation.known.extent(access.tensor, access.axis) is None:
+            unknown[access.text] = access.tensor
+            continue
+        explained.update(free)
+        yield _reason(situation, access, free)
+    if not explained.issuperset(names):
+        for text, tensor in unknown.items():
+            yield f"nothing fixes the shape of {tensor} in '{text}'"
+
+
+def _reason(situation: Situation, access: Access, free: list[str]) -> str:
+    subscript = f"subscript {access.axis} of '{access.text}'"
+    if not access.constrains:
+        return f"{subscript}, inside pad, is no bare variable (G9)"
+    if has_too_many_pieces(access.subscript, situation.known):
+        return (
+            f"{subscript} has {pieces(access.subscript)} of / % min max ?: and conditions, and "
+            f"with more than {MAX_PIECES} it does not count as affine (G7)"
+        )
+    if not is_affine(access.subscript, situation.known):
+        return f"{subscript} is not affine (G7)"
+    if len(free) > 1:
+        return f"{subscript} leaves {' and '.join(free)} open"
+    if free[0] not in access.boundable:
+        return f"in {subscript} {free[0]} occurs only under %"
+    return f"no value of {free[0]} leads out of bounds in {subscript}"
+
+
+def _empty_that_leaves_open(situation: Situation, rounds: Rounds, names: list[str]) -> str | None:
+    for access in situation.accesses.all:
+        free = [v for v in access.variables if v in names]
+        for name in access.variables:
+            found = rounds.ranges.get(name)
+            if free and found is not None and found.extent == 0:
+                by = f" from '{_one_line(found.fixed_by[0])}'" if found.fixed_by else ""
+                return (
+                    f"'{name}' has the empty range {found}{by}, so that "
+                    f"'{access.text}' does not bound '{free[0]}'"
+                )
+    return None
+
+
+def _suggested(situation: Situation, rounds: Rounds) -> list[str]:
+    """Ranges for as few open variables as settle the statement, reduction variables first."""
+    statement = situation.statement
+    clauses: list[str] = []
+    for _ in statement.variables:
+        names = [v for v in statement.variables if v not in rounds.ranges]
+        if not names:
+            break
+        name = next((v for v in names if v not in statement.outer), names[0])
+        end, text = _suggested_end(situation, name, names)
+        clauses.append(f"{name} in 0:{text}")
+        number = situation.symbols.number
+        given = Rounds({**rounds.ranges, name: Range(0, end, number(0), number(end))})
+        try:
+            rounds = resolve(situation, given)
+        except (NoRange, NoWhere):
+            rounds = given
+    return clauses
+
+
+def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[int, str]:
+    """The size of what a variable alone indexes (inside pad), or else a window that fits: the
+    step of what slides over it, 2 in `2*i + k`."""
+    for access in situation.accesses.all:
+        extent = situation.known.extent(access.tensor, access.axis)
+        form = linear_form(access.subscript, situation.known)
+        if extent is None or form is None or name not in form.terms:
+            continue
+        steps = [abs(c) for v, c in form.terms.items() if v in names and v != name]
+        if not steps and extent > 0:
+            symbolic = situation.symbols.extent(access.tensor, access.axis)
+            return extent, to_text(symbolic, compact=True)
+        end = max(1, min(max([2, *steps]), extent))
+        return end, str(end)
+    return 2, "2"
+
+
+# --- an access out of bounds (G3, G6) ---------------------------------------------------------
+
+
+def outside(
+    situation: Situation, access: Access, point: Mapping[str, int], ranges: Mapping[str, Range]
+) -> RangeError:
+    """An access that leaves its tensor at a point of the iteration space."""
+    known = situation.known
+    value = evaluate(access.subscript, known.at(point))
+    extent = known.extent(access.tensor, access.axis) or 0
+    where = _widest_where(situation, access, ranges)
+    repair: str | None
+    idiom = None
+    if extent == 1 and access.is_bare and access.at_zero is not None:
+        repair = f"{access.at_zero} for {access.text}, which takes that element for all"
+    elif where is not None:
+        repair = f"let the index stay in bounds: {where}"
+    elif value == extent and not access.variables and _names_size(situation, access):
+        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+        repair = None
+        idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
+    elif value is not None and value >= extent:
+        repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
+    elif value is not None and not access.variables and -extent <= value:
+        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+        repair = None
+        idiom = f"{size}-{-value}, which counts from the end; pad({access.text}, 0), for 0 there"
+    else:
+        repair = f"pad the read: pad({access.text}, 0)"
+    return RangeError(
+        _place(situation, access, point),
+        rule="G3" if access.read is None else "G6",
+        span=access.span,
+        repair=repair,
+        idiom=idiom,
+        notes=shape_notes(situation, (access,)),
+    )
+
+
+def _names_size(situation: Situation, access: Access) -> bool:
+    """Whether a read such as `A(K)` names the size that it runs into, and grows with it."""
+    size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+    return re.search(rf"(?<![\w.]){re.escape(size)}(?!\w)", access.text) is not None
+
+
+def shape_notes(situation: Situation, accesses: Iterable[Access]) -> Notes:
+    """Notes on the statements and declarations that fixed the shapes of tensors accessed."""
+    notes = []
+    for name in dict.fromkeys(access.tensor for access in accesses):
+        shape, span = situation.known.shapes.get(name), situation.fixed_by.get(name)
+        if shape is not None and span is not None and span != situation.statement.span:
+            notes.append((span, f"the shape of {name}, {shape}, is fixed here"))
+    return tuple(notes)
+
+
+def _place(situation: Situation, access: Access, point: Mapping[str, int]) -> str:
+    """Where an access leaves its tensor, in words."""
+    value = evaluate(access.subscript, situation.known.at(point))
+    extent = situation.known.extent(access.tensor, access.axis)
+    values = ", ".join(f"{name} = {point[name]}" for name in access.variables)
+    at = f"at {values} " if values else ""
+    size = f"{access.tensor}.{access.axis} is {extent}"
+    text = to_text(situation.symbols.extent(access.tensor, access.axis))
+    if text not in (str(extent), f"{access.tensor}.{access.axis}"):
+        size = f"{access.tensor}.{access.axis} is {text} = {extent}"
+    return f"{at}subscript {access.axis} of '{access.text}' is {value}, but {size}"
+
+
+def _place_outside(situation: Situation, access: Access, box: Box, highest: bool = False) -> str:
+    """A point of a small box where an access leaves its tensor, in words."""
+    form = linear_form(access.subscript, situation.known)
+    if form is not None:
+        low = form.constant + sum(
+            min(c * box[v][0], c * (box[v][1] - 1)) for v, c in form.terms.items()
+        )
+        point = {
+            v: box[v][1] - 1 if (form.terms[v] > 0) == (highest or low >= 0) else box[v][0]
+            for v in access.variables
+        }
+        return _place(situation, access, point)
+    found = _first_outside(situation, access, box)
+    return _place(situation, access, found or {v: b for v, (b, _) in box.items()})
+
+
+def _first_outside(situation: Situation, access: Access, box: Box) -> dict[str, int] | None:
+    known = situation.known
+    extent = known.extent(access.tensor, access.axis) or 0
+    try:
+        with sets.bounded():
+            space = sets.Space(access.variables)
+            values = {name: space.variable(name) for name in access.variables}
+            subscript = function_of(access.subscript, known, space, values)
+            subscript = subscript.intersect_domain(space.box(box))
+            return sets.point(sets.leaving(space, subscript, extent), space)
+    except sets.TooComplex:
+        return None
+
+
+# --- ranges that would settle it --------------------------------------------------------------
+
+
+def _feasible_where(
+    situation: Situation,
+    name: str,
+    bounds: tuple[Bound, ...],
+    ranges: Mapping[str, Range],
+) -> str:
+    """The values of a variable for which all its accesses stay in bounds, as a where clause."""
+    begin, end = 0, LARGEST
+    begin_text = end_text = ""
+    for bound in bounds:
+        access = bound.access
+        first, last = _allowed(situation, access, name, _box(access, name, ranges))
+        extent = situation.symbols.extent(access.tensor, access.axis)
+        found = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
+        if first >= begin:
+            begin, begin_text = first, _if_equal(situation, found and found[0], first)
+        if last <= end:
+            end, end_text = last, _if_equal(situation, found and found[1], last)
+    if begin >= end:
+        return f"where {name} in 0:0"
+    if end == LARGEST:  # nothing says how far
+        return f"where {name} in {begin_text}:{begin + 2}"
+    return f"where {name} in {begin_text}:{end_text}"
+
+
+def _if_equal(situation: Situation, expr: Expr | None, value: int) -> str:
+    if expr is not None and evaluate(expr, situation.known) == value:
+        return to_text(expr, compact=True)
+    return str(value)
+
+
+def _shrunk_where(situation: Situation, access: Access, name: str, box: Box) -> str | None:
+    """A smaller range of another variable with which the first can at least be 0."""
+    for other in access.variables:
+        if other == name:
+            continue
+        begin, end = _allowed(situation, access, other, {**box, name: (0, 1)})
+        begin, end = max(begin, box[other][0]), min(end, box[other][1])
+        if begin < end:
+            return f"where {other} in {begin}:{end}"
+    return None
+
+
+def _widest_where(situation: Situation, access: Access, ranges: Mapping[str, Range]) -> str | None:
+    """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
+    clauses: dict[str, str] = {}
+    for other in situation.accesses.all:
+        if other is access or (access.read is not None and other.read is access.read):
+            found = _widest(situation, other, ranges)
+            if found is not None:
+                clauses.setdefault(*found)
+            elif other is access:
+                return None
+    return f"where {', '.join(clauses.values())}"
+
+
+def _widest(
+    situation: Situation, access: Access, ranges: Mapping[str, Range]
+) -> tuple[str, str] | None:
+    """A variable, and the range of it that keeps an access in bounds; None where none does, or
+    where all are.
+
+    Rather one of the left side than of a reduction: a sum over part of its terms is another sum.
+    Then the one that loses the smallest part of its values.
+    """
+    found: list[tuple[bool, float, str, str]] = []
+    for name in access.variables:
+        own = ranges[name]
+        first, last = _allowed(situation, access, name, _box(access, name, ranges))
+        begin, end = max(first, own.begin), min(last, own.end)
+        if begin >= end:
+            continue
+        if (begin, end) == (own.begin, own.end):
+            return None
+        extent = situation.symbols.extent(access.tensor, access.axis)
+        texts = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
+        low = own.symbolic_begin if begin == own.begin else texts and texts[0]
+        high = own.symbolic_end if end == own.end else texts and texts[1]
+        bounds = f"{_if_equal(situation, low, begin)}:{_if_equal(situation, high, end)}"
+        lost = 1 - (end - begin) / own.extent
+        reduced = name not in situation.statement.outer
+        found.append((reduced, lost, name, f"{name} in {bounds}"))
+    return min(found)[2:] if found else None
+
+
+def _allowed(situation: Situation, access: Access, name: str, box: Box) -> tuple[int, int]:
+    """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
+    the others are; empty where there is none."""
+    known = situation.known
+    extent = known.extent(access.tensor, access.axis)
+    if extent is None or any(begin >= end for begin, end in box.values()):
+        return 0, 0
+    form = linear_form(access.subscript, known)
+    if form is not None:
+        low, high = form.rest(name, box)
+        factor = form.terms[name]
+        if factor == 0:
+            return 0, 0
+        room = extent - 1 - high
+        if factor > 0:
+            return max(0, -(low // factor)), room // factor + 1
+        return max(0, -(room // -factor)), low // -factor + 1
+    if not is_affine(access.subscript, known):
+        return 0, 0
+    try:
+        with sets.bounded():
+            return _allowed_exactly(situation, access, name, box, extent)
+    except sets.TooComplex:
+        return 0, 0
+
+
+def _allowed_exactly(
+    situation: Situation, access: Access, name: str, box: Box, extent: int
+) -> tuple[int, int]:
+    space = sets.Space(access.variables)
+    values = {v: space.variable(v) for v in access.variables}
+    subscript = function_of(access.subscript, situation.known, space, values)
+    points = space.box({**box, name: (0, None)})
+    bad = sets.leaving(space, subscript.intersect_domain(points), extent)
+    for begin in range(64):
+        end = sets.smallest(bad.intersect(space.box({name: (begin, None)})), space, name)
+        if end is None:
+            return begin, LARGEST
+        if end > begin:
+            return begin, end
+    return 0, 0
+
+
+def _box(access: Access, name: str, ranges: Mapping[str, Range]) -> dict[str, tuple[int, int]]:
+    return {v: (ranges[v].begin, ranges[v].end) for v in access.variables if v != name}
+
+
+def _one_line(span: Span) -> str:
+    return " ".join(span.text.split())

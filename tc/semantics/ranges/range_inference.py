@@ -1,0 +1,235 @@
+"""Range inference over a whole function: ranges, shapes, preconditions (G1 to G9, P1).
+
+    infer_ranges(program, sizes of a call) = the sizes and declared shapes that the call gives;
+        then shapes of the other tensors, statement by statement (G3);
+        then each statement's remaining ranges, its preconditions (G6), its in-place reads (P1)
+
+The parts: `sizes` evaluates size expressions, `accesses` lists what a statement touches, `rounds`
+infers one statement's ranges, `preconditions` and `inplace` check it, `symbolic` writes ranges as
+expressions, `range_errors` says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tc.errors import RangeError
+from tc.semantics.program import (
+    Doubt,
+    Expr,
+    Precondition,
+    Program,
+    ShapedProgram,
+    ShapedStatement,
+    Statement,
+)
+from tc.semantics.ranges.accesses import Accesses, accesses_of
+from tc.semantics.ranges.inplace import check_in_place
+from tc.semantics.ranges.preconditions import check_accesses
+from tc.semantics.ranges.range_errors import no_range, no_where, unresolved
+from tc.semantics.ranges.rounds import NoRange, NoWhere, Rounds, Situation, resolve
+from tc.semantics.ranges.symbolic import Symbols, in_symbols
+from tc.semantics.sizes import (
+    Known,
+    check_shape,
+    doubt_values,
+    evaluate,
+    known_of_call,
+    settle,
+)
+from tc.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """How far the shapes of a program are known, and which statement fixed which."""
+
+    program: Program
+    known: Known
+    symbolic: Mapping[str, tuple[Expr | None, ...]]
+    fixed_by: Mapping[str, Span]
+    rounds: Mapping[str, Rounds]  # of the statements that fixed a shape, by name
+
+
+def infer_ranges(
+    program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+) -> ShapedProgram:
+    """The ranges and shapes that follow from the shapes of the inputs and the values of
+    `program.static_scalars`.
+
+    Inputs of rank 0 may be left out of `shapes`. Raises InputError where the arguments contradict
+    the declarations (T4), and RangeError where ranges do not follow, an access leaves its
+    tensor, or an in-place update would read what it writes (G3, G5, G6, G8, P1).
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.symbolic import to_text
+    >>> from tc.source import Source
+    >>> text = "def conv1d(float(M) I, float(N) K) -> (O) { O(i) +=! K(x) * I(i + x) }"
+    >>> shaped = infer_ranges(check(parse(Source(text))), {"I": (10,), "K": (3,)}, {})
+    >>> shaped.shapes["O"], to_text(shaped.statements[0].ranges["i"].symbolic_end)
+    ((8,), 'M - N + 1')
+    """
+    accesses = {s.name: accesses_of(s) for s in program.statements}
+    known = known_of_call(program, shapes, scalars)
+    start = Shaping(program, known, {}, {}, {})
+    shaping = _fix_shapes(_with_declared(start), accesses)
+    statements: list[ShapedStatement] = []
+    preconditions: list[Precondition] = []
+    doubts: list[Doubt] = []
+    for statement in program.statements:
+        situation = _situation(shaping, statement, accesses[statement.name])
+        rounds = _finish(situation, shaping.rounds.get(statement.name))
+        ranges = {name: rounds.ranges[name] for name in statement.variables}
+        before, checked = check_accesses(situation, rounds)
+        check_in_place(situation, ranges)
+        statements.append(ShapedStatement(statement, ranges, checked))
+        preconditions += before
+        doubts += rounds.doubts
+        doubts += doubt_values(statement, shaping.known)
+    return ShapedProgram(
+        program,
+        shaping.known.sizes,
+        shaping.known.scalars,
+        {name: shaping.known.shapes[name] for name in program.tensors},
+        {name: shaping.symbolic[name] for name in program.tensors},
+        {name: shaping.fixed_by[name] for name in program.tensors},
+        tuple(statements),
+        tuple(preconditions),
+        tuple(dict.fromkeys(doubts)),
+    )
+
+
+# --- shapes (G3) ------------------------------------------------------------------------------
+
+
+def _fix_shapes(shaping: Shaping, accesses: Mapping[str, Accesses]) -> Shaping:
+    """The shapes of all tensors: the first statement in text order that can fix one does, and
+    the search starts again; only when nothing moves may a statement that reads a tensor of
+    unknown shape go on without it."""
+    tried: set[str] = set()
+    while True:
+        fixed = _fix_next(shaping, accesses, tried) or _fix_next(shaping, accesses, None)
+        if fixed is None:
+            break
+        shaping = fixed
+    for name in shaping.program.tensors:
+        if name not in shaping.known.shapes:
+            raise _stuck(shaping, accesses)
+    return shaping
+
+
+def _fix_next(
+    shaping: Shaping, accesses: Mapping[str, Accesses], tried: set[str] | None
+) -> Shaping | None:
+    """The shaping after the first statement that can fix a shape; None where none can.
+
+    Statements wait for the shapes that they read, unless `tried` is None. What does not wait and
+    fails will fail again, and is remembered in `tried`.
+    """
+    for statement in _open_statements(shaping):
+        found = accesses[statement.name]
+        if tried is not None:
+            if statement.name in tried or not _is_ready(found, shaping.known):
+                continue
+            tried.add(statement.name)
+        try:
+            rounds = resolve(_situation(shaping, statement, found))
+        except (NoRange, NoWhere):
+            continue  # another statement may fix the shape, and this one fit it
+        if all(name in rounds.ranges for name in statement.outer):
+            return _with_shape(shaping, statement, rounds)
+    return None
+
+
+def _open_statements(shaping: Shaping) -> Iterator[Statement]:
+    for statement in shaping.program.statements:
+        if statement.target not in shaping.known.shapes:
+            yield statement
+
+
+def _is_ready(accesses: Accesses, known: Known) -> bool:
+    return accesses.tensors <= known.shapes.keys() and accesses.sizes <= known.sizes.keys()
+
+
+def _with_shape(shaping: Shaping, statement: Statement, rounds: Rounds) -> Shaping:
+    """The shaping after a statement has fixed the shape of its target (G4)."""
+    tensor = shaping.program.tensors[statement.target]
+    ranges = [rounds.ranges[name] for name in statement.outer]
+    shape = tuple(r.end for r in ranges)
+    rounds = replace(rounds, used=rounds.used | set(range(tensor.rank)))  # it writes what it fixed
+    check_shape(tensor, shape, statement.span)
+    return _with_declared(
+        replace(
+            shaping,
+            known=settle(shaping.program, shaping.known.with_shape(tensor.name, shape)),
+            symbolic={**shaping.symbolic, tensor.name: tuple(r.symbolic_end for r in ranges)},
+            fixed_by={**shaping.fixed_by, tensor.name: statement.span},
+            rounds={**shaping.rounds, statement.name: rounds},
+        )
+    )
+
+
+def _with_declared(shaping: Shaping) -> Shaping:
+    """The shaping with symbolic shapes and places for tensors whose declaration gives a shape."""
+    symbolic, fixed_by = dict(shaping.symbolic), dict(shaping.fixed_by)
+    for tensor in shaping.program.tensors.values():
+        if tensor.name in symbolic or tensor.name not in shaping.known.shapes:
+            continue
+        symbols = _symbols(replace(shaping, symbolic=symbolic), tensor.span)
+        dims = (in_symbols(dim, symbols) for dim in tensor.shape or ())
+        shape = shaping.known.shapes[tensor.name]
+        symbolic[tensor.name] = tuple(
+            dim if evaluate(dim, shaping.known) == extent else None
+            for dim, extent in zip(dims, shape, strict=True)
+        )
+        fixed_by[tensor.name] = tensor.span
+    return replace(shaping, symbolic=symbolic, fixed_by=fixed_by)
+
+
+def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
+    """The error of the statement to blame for a shape that nothing fixes: first one that has a
+    wrong range, then one that waits for nothing, and mentions its open variables on the right."""
+    candidates: list[tuple[int, int, RangeError]] = []
+    for position, statement in enumerate(_open_statements(shaping)):
+        found = accesses[statement.name]
+        situation = _situation(shaping, statement, found)
+        try:
+            rounds = resolve(situation)
+        except NoRange as failure:
+            return no_range(situation, failure)
+        except NoWhere as failure:
+            return no_where(situation, failure)
+        names = {name for name in statement.outer if name not in rounds.ranges}
+        mentioned = any(names & set(a.variables) for r in found.reads for a in r.accesses)
+        rank = 2 * (not _is_ready(found, shaping.known)) + (not mentioned)
+        candidates.append((rank, position, unresolved(situation, rounds)))
+    return min(candidates, key=lambda c: c[:2])[2]
+
+
+# --- one statement ----------------------------------------------------------------------------
+
+
+def _situation(shaping: Shaping, statement: Statement, accesses: Accesses) -> Situation:
+    inputs = shaping.program.inputs
+    fixed_by = {name: span for name, span in shaping.fixed_by.items() if name not in inputs}
+    symbols = _symbols(shaping, statement.span)
+    return Situation(statement, accesses, shaping.known, symbols, fixed_by)
+
+
+def _symbols(shaping: Shaping, span: Span) -> Symbols:
+    return Symbols(shaping.symbolic, shaping.program.sizes, shaping.known, span)
+
+
+def _finish(situation: Situation, rounds: Rounds | None) -> Rounds:
+    """The ranges of all variables of a statement, now that all shapes are known."""
+    try:
+        rounds = resolve(situation, rounds)
+    except NoRange as failure:
+        raise no_range(situation, failure) from None
+    except NoWhere as failure:
+        raise no_where(situation, failure) from None
+    if any(name not in rounds.ranges for name in situation.statement.variables):
+        raise unresolved(situation, rounds)
+    return rounds

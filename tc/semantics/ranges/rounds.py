@@ -1,0 +1,327 @@
+"""Range inference of one statement in rounds (G1, G2, G5, G8).
+
+In each round every subscript with exactly one unresolved variable bounds it, for all values of
+the others; bounds of one round are intersected. Linear subscripts need only arithmetic; isl
+decides the rest exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tc import sets
+from tc.semantics.affine import Linear, function_of, is_affine, linear_form
+from tc.semantics.program import Doubt, Expr, Extent, Range, Size, Statement, WhereRange, walk
+from tc.semantics.ranges.accesses import Access, Accesses
+from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
+from tc.semantics.sizes import LARGEST, Known, evaluate
+from tc.source import Span
+
+INFEASIBLE = "infeasible"
+NEGATIVE = "negative"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A statement to shape, and what is known around it.
+
+    `fixed_by` tells for each tensor that is no input which statement or declaration fixed its
+    shape.
+    """
+
+    statement: Statement
+    accesses: Accesses
+    known: Known
+    symbols: Symbols
+    fixed_by: Mapping[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What one subscript says of a variable: it must stay below `end`.
+
+    `problem` is INFEASIBLE where 0 itself is out of bounds, NEGATIVE where the range would have a
+    size below 0 (G5).
+    """
+
+    access: Access
+    end: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The ranges resolved so far, the numbers of the accesses that bounded them, and doubts."""
+
+    ranges: Mapping[str, Range]
+    used: frozenset[int] = frozenset()
+    doubts: tuple[Doubt, ...] = ()
+    count: int = 0
+
+
+class NoRange(Exception):
+    """A variable cannot have a range; `tc.semantics.ranges.range_errors` says it in words."""
+
+    def __init__(self, variable: str, bounds: tuple[Bound, ...], rounds: Rounds) -> None:
+        super().__init__(variable)
+        self.variable = variable
+        self.bounds = bounds
+        self.rounds = rounds
+
+
+class NoWhere(Exception):
+    """A where clause gives no range: `reason` is "unknown", "negative", "start" or "large"."""
+
+    def __init__(self, clause: WhereRange, reason: str, begin: int = 0, end: int = 0) -> None:
+        super().__init__(reason)
+        self.clause = clause
+        self.reason = reason
+        self.begin = begin
+        self.end = end
+
+
+def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
+    """As many ranges as follow from what is known; those of `start` stay.
+
+    Raises NoRange and NoWhere where a range is impossible, whatever else becomes known.
+    """
+    statement = situation.statement
+    rounds = start or Rounds({})
+    for clause in statement.where:
+        if clause.variable not in rounds.ranges:
+            found = _where_range(situation, clause)
+            if found is not None:
+                rounds = replace(rounds, ranges={**rounds.ranges, clause.variable: found})
+    given = {clause.variable for clause in statement.where}
+    while len(rounds.ranges) < len(statement.variables):
+        bounds = _bounds_of_round(situation, rounds.ranges)
+        bounds = {name: found for name, found in bounds.items() if name not in given}
+        if not bounds:
+            break
+        rounds = _intersect(situation, rounds, bounds)
+    return rounds
+
+
+def _bounds_of_round(
+    situation: Situation, ranges: Mapping[str, Range]
+) -> dict[str, tuple[Bound, ...]]:
+    bounds: dict[str, tuple[Bound, ...]] = {}
+    for access in situation.accesses.all:
+        free = [name for name in access.variables if name not in ranges]
+        if len(free) == 1 and free[0] in access.boundable and access.constrains:
+            bound = bound_of(access, free[0], situation.known, ranges)
+            if bound is not None:
+                bounds[free[0]] = (*bounds.get(free[0], ()), bound)
+    return bounds
+
+
+def _intersect(
+    situation: Situation, rounds: Rounds, bounds: Mapping[str, tuple[Bound, ...]]
+) -> Rounds:
+    number = rounds.count + 1
+    ranges = dict(rounds.ranges)
+    doubts = list(rounds.doubts)
+    for name in situation.statement.variables:
+        if name not in bounds:
+            continue
+        found = bounds[name]
+        end = min(b.end for b in found)
+        if end > LARGEST or any(b.problem for b in found):
+            raise NoRange(name, found, rounds)
+        ranges[name] = Range(
+            0,
+            end,
+            situation.symbols.number(0),
+            _symbolic_end(situation, name, found, end, rounds.ranges),
+            tuple(dict.fromkeys(b.access.span for b in found if b.end == end)),
+            number,
+        )
+        doubt = _lesser_size(situation, name, found)
+        if doubt is not None:
+            doubts.append(doubt)
+    used = rounds.used | {b.access.number for found in bounds.values() for b in found}
+    return Rounds(ranges, used, tuple(doubts), number)
+
+
+# --- one subscript ----------------------------------------------------------------------------
+
+
+def bound_of(
+    access: Access, variable: str, known: Known, ranges: Mapping[str, Range]
+) -> Bound | None:
+    """How a subscript bounds its one unresolved variable, None where it does not.
+
+    It does not where the tensor's shape is unknown, the subscript is not affine or too complex,
+    another variable in it has an empty range, or no value of the variable leads out of bounds.
+    """
+    extent = known.extent(access.tensor, access.axis)
+    if extent is None:
+        return None
+    if access.is_bare:
+        return Bound(access, extent)
+    box = {n: (ranges[n].begin, ranges[n].end) for n in access.variables if n != variable}
+    if any(begin >= end for begin, end in box.values()):
+        return None
+    form = linear_form(access.subscript, known)
+    if form is not None:
+        return _linear_bound(access, form, variable, extent, box)
+    if not is_affine(access.subscript, known):
+        return None
+    try:
+        return _exact_bound(access, variable, known, extent, box)
+    except sets.TooComplex:
+        return None
+
+
+def _linear_bound(
+    access: Access,
+    form: Linear,
+    variable: str,
+    extent: int,
+    box: Mapping[str, tuple[int, int]],
+) -> Bound | None:
+    low, high = form.rest(variable, box)
+    factor = form.terms[variable]
+    if factor < 0:
+        if extent == 0:
+            return Bound(access, 0)
+        if low < 0 or high >= extent:
+            return Bound(access, 0, INFEASIBLE)
+        return Bound(access, low // -factor + 1)
+    if low < 0:
+        return Bound(access, 0, INFEASIBLE)
+    if high > extent:
+        return Bound(access, 0, NEGATIVE)
+    if factor == 0:
+        return Bound(access, 0) if high == extent else None
+    return Bound(access, (extent - 1 - high) // factor + 1)
+
+
+def _exact_bound(
+    access: Access,
+    variable: str,
+    known: Known,
+    extent: int,
+    box: Mapping[str, tuple[int, int]],
+) -> Bound | None:
+    with sets.bounded():
+        space = sets.Space(access.variables)
+        values = {name: space.variable(name) for name in access.variables}
+        points = space.box({**box, variable: (0, None)})
+        subscript = function_of(access.subscript, known, space, values).intersect_domain(points)
+        outside = sets.leaving(space, subscript, extent)
+        end = sets.smallest(outside, space, variable)
+        if end is None or end > 0:
+            return None if end is None else Bound(access, end)
+        first = space.fix(points, variable, 0)
+        if sets.smallest_value(first, subscript) < 0:
+            return Bound(access, 0, INFEASIBLE)
+        high = sets.largest_value(first, subscript)
+    try:
+        falls = _falls(access, variable, known, box)
+    except sets.TooComplex:
+        falls = True
+    if falls:
+        return Bound(access, 0, INFEASIBLE)
+    return Bound(access, 0, NEGATIVE if high > extent else "")
+
+
+def _falls(access: Access, variable: str, known: Known, box: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether the subscript ever falls as the variable grows by 1."""
+    with sets.bounded():
+        space = sets.Space(access.variables)
+        values = {name: space.variable(name) for name in access.variables}
+        points = space.box({**box, variable: (0, None)})
+        before = function_of(access.subscript, known, space, values)
+        values[variable] = sets.add(values[variable], space.constant(1))
+        after = function_of(access.subscript, known, space, values)
+        falls = sets.compare("<", after.intersect_domain(points), before.intersect_domain(points))
+        return sets.smallest(falls, space, variable) is not None
+
+
+# --- where clauses, expressions, doubts -------------------------------------------------------
+
+
+def _where_range(situation: Situation, clause: WhereRange) -> Range | None:
+    """The range of a where clause (G8), None where it waits for a shape."""
+    known = situation.known
+    begin, end = evaluate(clause.begin, known), evaluate(clause.end, known)
+    if begin is None or end is None:
+        if _waits(clause.begin, known) or _waits(clause.end, known):
+            return None
+        raise NoWhere(clause, "unknown")
+    if end < begin:
+        raise NoWhere(clause, "negative", begin, end)
+    if begin < 0 and clause.variable in situation.statement.outer:
+        raise NoWhere(clause, "start", begin, end)
+    if end > LARGEST or begin < -LARGEST:
+        raise NoWhere(clause, "large", begin, end)
+    symbols = replace(situation.symbols, span=clause.span)
+    first, last = in_symbols(clause.begin, symbols), in_symbols(clause.end, symbols)
+    return Range(
+        begin,
+        end,
+        first if evaluate(first, known) == begin else clause.begin,
+        last if evaluate(last, known) == end else clause.end,
+        (clause.span,),
+        0,
+    )
+
+
+def _waits(expr: Expr, known: Known) -> bool:
+    return any(isinstance(n, Size | Extent) and evaluate(n, known) is None for n in walk(expr))
+
+
+def _symbolic_end(
+    situation: Situation,
+    variable: str,
+    bounds: tuple[Bound, ...],
+    end: int,
+    ranges: Mapping[str, Range],
+) -> Expr | None:
+    symbols = situation.symbols
+    ends: list[Expr] = []
+    for bound in bounds:
+        access = bound.access
+        extent = symbols.extent(access.tensor, access.axis)
+        if access.is_bare:
+            ends.append(extent)
+            continue
+        found = bounds_inside(access.subscript, variable, extent, ranges, symbols)
+        if found is None:
+            return None
+        ends.append(found[1])
+    symbolic = least(ends, symbols)
+    return symbolic if evaluate(symbolic, situation.known) == end else None
+
+
+def _lesser_size(situation: Situation, variable: str, bounds: tuple[Bound, ...]) -> Doubt | None:
+    """The doubt that two bare subscripts of one variable have different extents (G2)."""
+    bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
+    if len({b.end for b in bare}) < 2:
+        return None
+    lesser = min(bare, key=lambda b: b.end)
+    other = next(b for b in bare if b.end != lesser.end)
+    end = min(b.end for b in bounds)
+
+    def described(bound: Bound) -> str:
+        access = bound.access
+        text = to_text(situation.symbols.extent(access.tensor, access.axis))
+        size = str(bound.end) if text == str(bound.end) else f"{text} = {bound.end}"
+        return f"'{access.text}', of size {size} in dimension {access.axis}"
+
+    return Doubt(
+        "G2",
+        f"'{variable}' indexes {described(lesser)}, and {described(other)}: its range is 0:{end}",
+        span=other.access.span,
+        repair=_one_size(lesser.access, variable, end),
+    )
+
+
+def _one_size(access: Access, variable: str, end: int) -> str:
+    """What makes the sizes one. Where the lesser is 1, other languages repeat its element along
+    the other, and here the text says so."""
+    if end == 1 and access.at_zero is not None:
+        return f"{access.at_zero} for {access.text}, which takes that element for all '{variable}'"
+    return f"declare both with one size, or add: where {variable} in 0:{end}"

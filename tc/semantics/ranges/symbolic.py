@@ -1,0 +1,367 @@
+"""Ranges and shapes as expressions of the sizes: `(H - KH) / 2 + 1`, `min(N, M - K + 1)`.
+
+Expressions are simplified as polynomials: integer combinations of products of *atoms*, which are
+sizes, extents, integer scalars, and quotients, minima and the like of other polynomials. Sizes of
+inlined defs are written in those of the entry where that is possible.
+
+An expression made here has, for the sizes at hand, the value that inference found; where none is
+found, there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tc.dtypes import INT64
+from tc.semantics.program import (
+    Binary,
+    Convert,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Range,
+    Read,
+    Select,
+    Size,
+    SizeDef,
+    Unary,
+    children,
+    walk,
+)
+from tc.semantics.ranges.symbolic_text import to_text
+from tc.semantics.sizes import Known, evaluate
+from tc.source import Span
+
+__all__ = ["Symbols", "bounds_inside", "in_symbols", "least", "to_text"]
+
+Poly: TypeAlias = Mapping[tuple[Expr, ...], int]
+"""Coefficients by product of atoms; the empty product is the constant. No coefficient is 0."""
+
+_ONE: Poly = {(): 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What names stand for: the symbolic shapes known so far, and where sizes come from."""
+
+    shapes: Mapping[str, tuple[Expr | None, ...]]
+    sizes: Mapping[str, SizeDef]
+    known: Known
+    span: Span  # that of the expressions made
+
+    def number(self, value: int) -> Expr:
+        return Literal(value, INT64, span=self.span)
+
+    def extent(self, tensor: str, axis: int) -> Expr:
+        """A dimension of a tensor as an expression of the sizes, or as `T.k`."""
+        shape = self.shapes.get(tensor)
+        found = shape[axis] if shape is not None else None
+        return Extent(tensor, axis, span=self.span) if found is None else found
+
+
+def in_symbols(expr: Expr, symbols: Symbols) -> Expr:
+    """A size expression, simplified.
+
+    >>> from tc.source import Source
+    >>> span = Span(Source(""), 0, 0)
+    >>> known = Known({"N": 5}, {}, {})
+    >>> n, one = Size("N", span=span), Literal(1, INT64, span=span)
+    >>> less = Binary("-", n, one, INT64, span=span)
+    >>> to_text(in_symbols(Binary("+", less, n, INT64, span=span), Symbols({}, {}, known, span)))
+    '2 * N - 1'
+    """
+    return _to_expr(_to_poly(expr, symbols, ()), symbols)
+
+
+def least(exprs: list[Expr], symbols: Symbols) -> Expr:
+    """The minimum of some expressions, without those that another never exceeds."""
+    exprs = list(dict.fromkeys(part for expr in exprs for part in _minimum_of(expr)))
+    if len(exprs) == 1:
+        return exprs[0]
+    kept: list[Poly] = []
+    for expr in exprs:
+        poly = _to_poly(expr, symbols, ())
+        if not any(_is_at_most(other, poly) for other in kept):
+            kept = [other for other in kept if not _is_at_most(poly, other)] + [poly]
+    parts = [_to_expr(poly, symbols) for poly in kept]
+    smallest = parts[0]
+    for part in parts[1:]:
+        smallest = Binary("min", smallest, part, INT64, span=symbols.span)
+    return smallest
+
+
+def _minimum_of(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions of which an expression is the minimum."""
+    match expr:
+        case Binary(op="min", left=left, right=right):
+            return (*_minimum_of(left), *_minimum_of(right))
+        case _:
+            return (expr,)
+
+
+def bounds_inside(
+    subscript: Expr,
+    variable: str,
+    extent: Expr,
+    ranges: Mapping[str, Range],
+    symbols: Symbols,
+) -> tuple[Expr, Expr] | None:
+    """Begin and end of a variable such that a linear subscript stays inside an extent.
+
+    With subscript = a * variable + rest the end is (extent - 1 - max(rest)) / a + 1, and for a
+    falling subscript min(rest) / -a + 1. None where the subscript is not linear or the range of
+    another variable has no expression. What they say is only true where such a range exists.
+    """
+    form = _linear(subscript, symbols)
+    if form is None or variable not in form:
+        return None
+    factor = form.pop(variable)
+    rising = _value(factor, symbols)
+    if rising == 0:
+        return None
+    constant = form.pop("", {})
+    low = _rest(form, constant, ranges, symbols, largest=False)
+    high = _rest(form, constant, ranges, symbols, largest=True)
+    if low is None or high is None:
+        return None
+    room = _add(_add(_to_poly(extent, symbols, ()), _ONE, -1), high, -1)
+    below, above = _scale(low, -1), room
+    if rising < 0:
+        factor = _scale(factor, -1)
+        below, above = _scale(room, -1), low
+    # rounded up: (below + factor - 1) / factor
+    begin = _quotient(_add(below, _add(factor, _ONE, -1)), factor, symbols)
+    end = _add(_quotient(above, factor, symbols), _ONE)
+    return _to_expr(begin, symbols), _to_expr(end, symbols)
+
+
+def _rest(
+    form: Mapping[str, Poly],
+    constant: Poly,
+    ranges: Mapping[str, Range],
+    symbols: Symbols,
+    largest: bool,
+) -> Poly | None:
+    """The largest or smallest value of a linear form over ranges."""
+    total = constant
+    for name, coefficient in form.items():
+        bound = _extreme(coefficient, ranges[name], symbols, largest)
+        if bound is None:
+            return None
+        total = _add(total, bound)
+    return total
+
+
+def _extreme(coefficient: Poly, over: Range, symbols: Symbols, largest: bool) -> Poly | None:
+    """The largest or smallest value of coefficient * variable over a range."""
+    at_end = (_value(coefficient, symbols) > 0) == largest
+    bound = over.symbolic_end if at_end else over.symbolic_begin
+    if bound is None:
+        return None
+    poly = _to_poly(bound, symbols, ())
+    return _multiply(coefficient, _add(poly, _ONE, -1) if at_end else poly)
+
+
+# --- expressions to polynomials ---------------------------------------------------------------
+
+
+def _to_poly(expr: Expr, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
+    match expr:
+        case Literal(value=value) if isinstance(value, int):
+            return {(): int(value)} if value else {}
+        case Size(name=name):
+            return _size(expr, name, symbols, resolving)
+        case Extent(tensor=tensor, axis=axis):
+            shape = symbols.shapes.get(tensor)
+            known = shape[axis] if shape is not None else None
+            if known is None or known == expr:
+                return {(expr,): 1}
+            return _to_poly(known, symbols, resolving)
+        case Unary(operand=operand):
+            return _scale(_to_poly(operand, symbols, resolving), -1)
+        case Binary(op=("+" | "-") as op, left=left, right=right):
+            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
+            return _add(a, b, 1 if op == "+" else -1)
+        case Binary(op="*", left=left, right=right):
+            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
+            return _multiply(a, b)
+        case Binary(op="/", left=left, right=right):
+            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
+            return _quotient(a, b, symbols)
+        case Binary(op=op, left=left, right=right):
+            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
+            rebuilt = Binary(op, _to_expr(a, symbols), _to_expr(b, symbols), INT64, span=expr.span)
+            return _constant_or_atom(rebuilt, not any(a.keys() - {()}) and not any(b.keys() - {()}))
+        case Convert(operand=Read(subscripts=())):
+            return {(expr,): 1}
+        case _:
+            return {(expr,): 1}
+
+
+def _constant_or_atom(expr: Expr, is_constant: bool) -> Poly:
+    value = evaluate(expr, Known({}, {}, {})) if is_constant else None
+    if value is None:
+        return {(expr,): 1}
+    return {(): value} if value else {}
+
+
+def _size(expr: Expr, name: str, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
+    """A size of an inlined def is written as the dimension that gives its value."""
+    definition = symbols.sizes.get(name)
+    if "." not in name or definition is None or name in resolving:
+        return {(expr,): 1}
+    for extent in definition.extents:
+        shape = symbols.shapes.get(extent.tensor)
+        dim = shape[extent.axis] if shape is not None else None
+        if dim is not None and not _mentions(dim, name):
+            return _to_poly(dim, symbols, (*resolving, name))
+    return {(expr,): 1}
+
+
+def _mentions(expr: Expr, size: str) -> bool:
+    return any(isinstance(n, Size) and n.name == size for n in walk(expr))
+
+
+def _linear(expr: Expr, symbols: Symbols) -> dict[str, Poly] | None:
+    """Coefficients by variable, the rest under ""; None where the expression is not linear."""
+    match expr:
+        case Index(name=name):
+            return {name: {(): 1}}
+        case Unary(operand=operand):
+            return _scaled_form(_linear(operand, symbols), {(): -1})
+        case Binary(op=("+" | "-") as op, left=left, right=right):
+            a, b = _linear(left, symbols), _linear(right, symbols)
+            if a is None or b is None:
+                return None
+            sign = 1 if op == "+" else -1
+            return {n: _add(a.get(n, {}), b.get(n, {}), sign) for n in {**a, **b}}
+        case Binary(op="*", left=left, right=right):
+            for factor, operand in ((left, right), (right, left)):
+                if not _has_index(factor):
+                    return _scaled_form(_linear(operand, symbols), _to_poly(factor, symbols, ()))
+            return None
+        case Convert(operand=operand) if _has_index(expr):
+            return _linear(operand, symbols)
+        case Select() | _ if _has_index(expr):
+            return None
+        case _:
+            return {"": _to_poly(expr, symbols, ())}
+
+
+def _scaled_form(form: dict[str, Poly] | None, factor: Poly) -> dict[str, Poly] | None:
+    return None if form is None else {name: _multiply(p, factor) for name, p in form.items()}
+
+
+def _has_index(expr: Expr) -> bool:
+    return isinstance(expr, Index) or any(_has_index(child) for child in children(expr))
+
+
+# --- polynomials ------------------------------------------------------------------------------
+
+
+def _add(left: Poly, right: Poly, sign: int = 1) -> Poly:
+    total = dict(left)
+    for product, coefficient in right.items():
+        total[product] = total.get(product, 0) + sign * coefficient
+        if total[product] == 0:
+            del total[product]
+    return total
+
+
+def _scale(poly: Poly, factor: int) -> Poly:
+    return {product: factor * c for product, c in poly.items()} if factor else {}
+
+
+def _multiply(left: Poly, right: Poly) -> Poly:
+    total: Poly = {}
+    for a, m in left.items():
+        for b, n in right.items():
+            product = tuple(sorted((*a, *b), key=to_text)) if a and b else a or b
+            total = _add(total, {product: m * n})
+    return total
+
+
+def _quotient(dividend: Poly, divisor: Poly, symbols: Symbols) -> Poly:
+    """The floor of a quotient; what a constant divisor divides is taken out of it, but only where
+    a constant remains."""
+    number = divisor.get((), 0) if not any(divisor.keys() - {()}) else 0
+    if number > 0:
+        exact = {p: c // number for p, c in dividend.items() if p and c % number == 0}
+        if len(exact) == len(dividend) - (() in dividend):
+            constant = dividend.get((), 0) // number
+            return {**exact, **({(): constant} if constant else {})}
+    atom = Binary("/", _to_expr(dividend, symbols), _to_expr(divisor, symbols), INT64,
+                  span=symbols.span)  # fmt: skip
+    return {(atom,): 1}
+
+
+def _is_at_most(left: Poly, right: Poly) -> bool:
+    """Whether left <= right shows from the form: sizes are at least 0, and quotients by one
+    divisor are ordered as what they divide."""
+    rest = dict(_add(right, left, -1))
+    negative = [p[0] for p, c in rest.items() if c == -1 and len(p) == 1]
+    for lesser in negative:
+        for greater in [p[0] for p, c in rest.items() if c == 1 and len(p) == 1]:
+            if _is_quotient_at_most(lesser, greater):
+                del rest[(lesser,)], rest[(greater,)]
+                break
+    return all(c > 0 and all(isinstance(a, Size | Extent) for a in p) for p, c in rest.items())
+
+
+def _is_quotient_at_most(left: Expr, right: Expr) -> bool:
+    match left, right:
+        case (
+            Binary(op="/", left=first, right=Literal() as divisor),
+            Binary(op="/", left=second, right=other),
+        ) if divisor == other:
+            symbols = Symbols({}, {}, Known({}, {}, {}), left.span)
+            return _is_at_most(_to_poly(first, symbols, ()), _to_poly(second, symbols, ()))
+        case _:
+            return False
+
+
+def _value(poly: Poly, symbols: Symbols) -> int:
+    if not any(poly.keys() - {()}):
+        return poly.get((), 0)
+    return evaluate(_to_expr(poly, symbols), symbols.known) or 0
+
+
+def _to_expr(poly: Poly, symbols: Symbols) -> Expr:
+    """A sum: what is added in order of appearance, then what is subtracted, the constant last."""
+    span = symbols.span
+    constant = poly.get((), 0)
+    products = [(p, c) for p, c in poly.items() if p]
+    terms = [t for t in products if t[1] > 0]
+    if not terms and constant > 0:
+        terms, constant = [((), constant)], 0
+    terms += [t for t in products if t[1] < 0]
+    if constant:
+        terms.append(((), constant))
+    if not terms:
+        return Literal(0, INT64, span=span)
+    total: Expr | None = None
+    for product, coefficient in terms:
+        if total is None:
+            total = _term(product, coefficient, span)
+        else:
+            op = "+" if coefficient > 0 else "-"
+            total = Binary(op, total, _term(product, abs(coefficient), span), INT64, span=span)
+    assert total is not None
+    return total
+
+
+def _term(product: tuple[Expr, ...], coefficient: int, span: Span) -> Expr:
+    if not product:
+        return Literal(coefficient, INT64, span=span)
+    if coefficient < 0:
+        return Unary("-", _term(product, -coefficient, span), INT64, span=span)
+    factors = list(product)
+    if coefficient != 1:
+        factors.insert(0, Literal(coefficient, INT64, span=span))
+    term = factors[0]
+    for factor in factors[1:]:
+        term = Binary("*", term, factor, INT64, span=span)
+    return term

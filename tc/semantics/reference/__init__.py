@@ -1,0 +1,1 @@
+"""The reference interpreter, and how far legal results may differ from it."""

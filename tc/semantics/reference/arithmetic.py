@@ -1,0 +1,170 @@
+"""What the operations of the language compute, on whole arrays at once.
+
+The interpreter walks an expression the same way whatever it computes with: an `Arithmetic` is
+the set of rules, from operation to result, that it applies. `Plain` computes values; the error
+bound's arithmetic (`uncertain`) computes each value with a bound of its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from tc.builtins import BUILTINS, identity
+from tc.dtypes import BOOL, DType
+from tc.semantics.reference.element_views import Array, Pick
+
+V = TypeVar("V")  # a value over a block, and a whole tensor: arrays and what belongs to them
+A = TypeVar("A")  # a reduction under way
+
+
+class Arithmetic(Protocol[V, A]):
+    """How to compute with values V. Operands have been converted to one type already."""
+
+    def exact(self, array: Array, /) -> V:
+        """A value that every implementation has exactly: a constant, an index, an argument."""
+
+    def array(self, value: V, /) -> Array:
+        """The plain values."""
+
+    def read(self, tensor: V, pick: Pick, subscripts: Sequence[V], outside: Array | None, /) -> V:
+        """Elements of a tensor; `outside` marks those that do not exist, if there are any."""
+
+    def write(self, tensor: V, pick: Pick, value: V, /) -> V:
+        """The tensor with a value stored at a place; its arrays are written to in place."""
+
+    def negate(self, operand: V, dtype: DType, /) -> V: ...
+
+    def binary(self, op: str, left: V, right: V, dtype: DType, /) -> V: ...
+
+    def compare(self, op: str, left: V, right: V, /) -> V: ...
+
+    def logical(self, op: str, operands: Sequence[V], /) -> V: ...
+
+    def select(self, condition: V, then: V, otherwise: V, /) -> V: ...
+
+    def call(self, function: str, args: Sequence[V], dtype: DType, /) -> V: ...
+
+    def convert(self, operand: V, source: DType, target: DType, /) -> V: ...
+
+    def start(self, op: str, value: V | None, shape: Sequence[int], dtype: DType, /) -> A:
+        """A reduction that begins at a value, or at the operator's identity (None)."""
+
+    def accumulate(self, reduction: A, term: V, shape: Sequence[int], /) -> A:
+        """Takes in a block's terms: of its axes (`shape`), those beyond the reduction's own are
+        reduced, and those along which the term has length 1 repeat it."""
+
+    def redistribute(
+        self, reduction: A, factors: Iterable[V], term: V, shape: Sequence[int], /
+    ) -> A:
+        """Notes that the block's terms, just taken in, may be computed through other products of
+        these factors, and other sums (R5)."""
+
+    def finish(self, reduction: A, /) -> V: ...
+
+
+BINARY: Mapping[str, np.ufunc] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.remainder,  # rounds toward minus infinity, as integer / does (Y4)
+    "min": np.minimum,  # NaN where either operand is (Y5)
+    "max": np.maximum,
+}
+
+COMPARE: Mapping[str, np.ufunc] = {
+    "==": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+LOGICAL: Mapping[str, np.ufunc] = {
+    "!": np.logical_not,
+    "&&": np.logical_and,
+    "||": np.logical_or,
+}
+
+
+class Plain:
+    """Values alone: numpy arrays of the computed type (an `Arithmetic[Array, Reduction]`)."""
+
+    def exact(self, array: Array) -> Array:
+        return array
+
+    def array(self, value: Array) -> Array:
+        return value
+
+    def read(
+        self, tensor: Array, pick: Pick, _subscripts: Sequence[Array], _outside: Array | None
+    ) -> Array:
+        return pick(tensor)
+
+    def write(self, tensor: Array, pick: Pick, value: Array) -> Array:
+        pick(tensor)[...] = value
+        return tensor
+
+    def negate(self, operand: Array, _dtype: DType) -> Array:
+        return np.negative(operand)
+
+    def binary(self, op: str, left: Array, right: Array, dtype: DType) -> Array:
+        if op in ("/", "%") and not dtype.is_float:
+            divisor = np.where(right == 0, np.ones((), right.dtype), right)
+            return (np.floor_divide if op == "/" else np.remainder)(left, divisor)
+        return np.asarray(BINARY[op](left, right))
+
+    def compare(self, op: str, left: Array, right: Array) -> Array:
+        return np.asarray(COMPARE[op](left, right))
+
+    def logical(self, op: str, operands: Sequence[Array]) -> Array:
+        return np.asarray(LOGICAL[op](*operands))
+
+    def select(self, condition: Array, then: Array, otherwise: Array) -> Array:
+        return np.where(condition, then, otherwise)
+
+    def call(self, function: str, args: Sequence[Array], _dtype: DType) -> Array:
+        return np.asarray(BUILTINS[function].numpy(*args))
+
+    def convert(self, operand: Array, _source: DType, target: DType) -> Array:
+        if target == BOOL:
+            return np.not_equal(operand, 0)
+        return operand.astype(target.numpy)
+
+    def start(
+        self, op: str, value: Array | None, shape: Sequence[int], dtype: DType
+    ) -> tuple[str, Array]:
+        return op, np.full(shape, identity(op, dtype), dtype.numpy) if value is None else value
+
+    def accumulate(
+        self, reduction: tuple[str, Array], term: Array, shape: Sequence[int]
+    ) -> tuple[str, Array]:
+        op, total = reduction
+        return op, BINARY[op](total, reduce_block(op, term, shape, total.ndim))
+
+    def redistribute(
+        self,
+        reduction: tuple[str, Array],
+        _factors: Iterable[Array],
+        _term: Array,
+        _shape: Sequence[int],
+    ) -> tuple[str, Array]:
+        return reduction
+
+    def finish(self, reduction: tuple[str, Array]) -> Array:
+        return reduction[1]
+
+
+PLAIN = Plain()
+
+
+def reduce_block(op: str, term: Array, shape: Sequence[int], kept: int) -> Array:
+    """A block's terms reduced over all axes after the first `kept`, in the terms' own type."""
+    spread = np.broadcast_to(term, tuple(shape))
+    axes = tuple(range(kept, len(shape)))
+    return np.asarray(BINARY[op].reduce(spread, axis=axes, dtype=term.dtype))

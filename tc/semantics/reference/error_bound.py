@@ -1,0 +1,131 @@
+"""The bound of R5: how far results of one program and the same inputs may legally differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tc.dtypes import DType
+from tc.semantics.program import ShapedProgram
+from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
+from tc.semantics.reference.element_views import Array, Pick
+from tc.semantics.reference.interpreter import MEMORY_LIMIT, execute
+from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of, joined
+from tc.semantics.reference.uncertain_reductions import Reduction
+
+
+def error_bound(
+    shaped: ShapedProgram,
+    arrays: Mapping[str, Array],
+    initial: Mapping[str, Array],
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+) -> dict[str, Array]:
+    """How far a legal implementation's outputs may be from the interpreter's, per element.
+
+    Takes what `interpret` takes, and walks the program as it does, with the same partial sums.
+    The bounds are float64 arrays of the outputs' shapes: 0 where every implementation gives the
+    same, infinite where the inputs admit any value (a sum that overflows in some order, a
+    comparison of rounded values that decides which element is read). They grow with the number
+    of terms and their magnitudes, and cover any order of a reduction, sums of products that are
+    factored (infinite where factoring may overflow, or the sum is NaN or infinite), contraction of
+    `a*b + c` to one rounding, and functions within the `ulps` of tc.builtins. Raises AccessError as
+    `interpret` does.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> total = "def total(float(N) x) -> (y) { y +=! x(i) }"
+    >>> shaped = infer_ranges(check(parse(Source(total))), {"x": (3,)}, {})
+    >>> def bound_of(*x):
+    ...     return error_bound(shaped, {"x": np.array(x, np.float32)}, {})["y"].item()
+    >>> bound_of(1, 2, 3)  # whole numbers are summed without rounding
+    0.0
+    >>> 6e-7 < bound_of(1.1, 2.2, 3.3) < 4e-6
+    True
+    >>> bound_of(3e38, 3e38, -3e38)  # overflows in some orders
+    inf
+    """
+    outputs = execute(shaped, arrays, initial, Bounded(), memory_limit)
+    return {
+        name: np.zeros(output.value.shape) if output.is_exact else output.error
+        for name, output in outputs.items()
+    }
+
+
+class Bounded:
+    """Values with errors: an `Arithmetic[Uncertain, Reduction]`."""
+
+    def exact(self, array: Array) -> Uncertain:
+        return Uncertain(array, ZERO, grid_of(array))
+
+    def array(self, value: Uncertain) -> Array:
+        return value.value
+
+    def read(
+        self,
+        tensor: Uncertain,
+        pick: Pick,
+        subscripts: Sequence[Uncertain],
+        outside: Array | None,
+    ) -> Uncertain:
+        value = pick(tensor.value)
+        error = ZERO if tensor.is_exact else pick(tensor.error)
+        if outside is not None:
+            error = np.where(outside, np.inf, error)
+        for subscript in subscripts:
+            if not subscript.is_exact:
+                error = np.where(subscript.may_differ, np.inf, error)
+        return Uncertain(value, error, tensor.grid)
+
+    def write(self, tensor: Uncertain, pick: Pick, value: Uncertain) -> Uncertain:
+        pick(tensor.value)[...] = value.value
+        error = tensor.error
+        if not (tensor.is_exact and value.is_exact):
+            if tensor.is_exact:
+                error = np.zeros(tensor.value.shape)
+            pick(error)[...] = value.error
+        return Uncertain(tensor.value, error, joined(tensor.grid, value.grid))
+
+    def negate(self, operand: Uncertain, dtype: DType) -> Uncertain:
+        return uncertain.negate(operand, dtype)
+
+    def binary(self, op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertain:
+        return uncertain_operators.binary(op, left, right, dtype)
+
+    def compare(self, op: str, left: Uncertain, right: Uncertain) -> Uncertain:
+        return uncertain.compare(op, left, right)
+
+    def logical(self, op: str, operands: Sequence[Uncertain]) -> Uncertain:
+        return uncertain.logical(op, operands)
+
+    def select(self, condition: Uncertain, then: Uncertain, otherwise: Uncertain) -> Uncertain:
+        return uncertain.select(condition, then, otherwise)
+
+    def call(self, function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
+        return uncertain_operators.call(function, args, dtype)
+
+    def convert(self, operand: Uncertain, source: DType, target: DType) -> Uncertain:
+        return uncertain.convert(operand, source, target)
+
+    def start(
+        self, op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType
+    ) -> Reduction:
+        return uncertain_reductions.start(op, value, shape, dtype)
+
+    def accumulate(self, reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
+        return uncertain_reductions.accumulate(reduction, term, shape)
+
+    def redistribute(
+        self,
+        reduction: Reduction,
+        factors: Iterable[Uncertain],
+        term: Uncertain,
+        shape: Sequence[int],
+    ) -> Reduction:
+        return uncertain_reductions.redistribute(reduction, factors, term, shape)
+
+    def finish(self, reduction: Reduction) -> Uncertain:
+        return uncertain_reductions.finish(reduction)

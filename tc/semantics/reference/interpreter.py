@@ -1,0 +1,145 @@
+"""The reference interpreter: the meaning of a shaped program, in plain numpy.
+
+Statements run one after the other. Each is computed block by block over its iteration space;
+within a block, every operation is one numpy operation on arrays with an axis per variable.
+Reductions run in any order (R5): here, block after block, from the identity or from what the
+target holds (R2, R3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from tc.dtypes import FLOAT16, compute_dtype
+from tc.semantics.factors import redistributed
+from tc.semantics.program import ShapedProgram, ShapedStatement
+from tc.semantics.reference.arithmetic import PLAIN, Arithmetic
+from tc.semantics.reference.element_views import Array, target_pick
+from tc.semantics.reference.expression_values import Frame, evaluate, evaluate_block
+from tc.semantics.reference.instance_blocks import Block, choose_extents, target_variables, tiles
+
+MEMORY_LIMIT = 256 << 20
+
+V = TypeVar("V")
+A = TypeVar("A")
+
+
+def interpret(
+    shaped: ShapedProgram,
+    arrays: Mapping[str, Array],
+    initial: Mapping[str, Array],
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+) -> dict[str, Array]:
+    """The outputs of a program by name: fresh row-major arrays.
+
+    `arrays` holds the inputs by name, of the declared types and the shapes of `shaped`, in any
+    layout (rank 0: arrays of rank 0); `initial` what the caller passed for some of the outputs
+    (R3, R4). Neither is written to. Raises AccessError for the first instance of a statement
+    that reads outside a tensor (G7) or divides an integer by zero (Y4).
+
+    `memory_limit` bounds, in bytes, what is used beside inputs, outputs and temporaries; as the
+    smallest block is one instance, a few kilobytes are needed in any case. The results are the
+    same bits in every run with the same arguments.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> mv = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i,k) * x(k) }"
+    >>> shaped = infer_ranges(check(parse(Source(mv))), {"A": (2, 3), "x": (3,)}, {})
+    >>> arrays = {"A": np.ones((2, 3), np.float32), "x": np.arange(3, dtype=np.float32)}
+    >>> interpret(shaped, arrays, {})["y"].tolist()
+    [3.0, 3.0]
+    """
+    return execute(shaped, arrays, initial, PLAIN, memory_limit)
+
+
+def execute(
+    shaped: ShapedProgram,
+    arrays: Mapping[str, Array],
+    initial: Mapping[str, Array],
+    arithmetic: Arithmetic[V, A],
+    memory_limit: int,
+) -> dict[str, V]:
+    """The outputs of a program, computed with any arithmetic."""
+    program = shaped.program
+    tensors = {name: arithmetic.exact(arrays[name]) for name in program.inputs}
+    for name in (*program.outputs, *program.temporaries):
+        tensors[name] = arithmetic.exact(_fresh(shaped, name, initial))
+    with np.errstate(all="ignore"):
+        for statement in shaped.statements:
+            _run(statement, shaped, tensors, initial, arithmetic, memory_limit)
+    return {name: tensors[name] for name in program.outputs}
+
+
+def _fresh(shaped: ShapedProgram, name: str, initial: Mapping[str, Array]) -> Array:
+    """A copy of what the caller passed, otherwise zeros: what no statement writes stays (G4)."""
+    if name in initial:
+        return np.array(initial[name], order="C", copy=True)
+    return np.zeros(shaped.shapes[name], shaped.program.tensors[name].dtype.numpy)
+
+
+def _run(
+    shaped_statement: ShapedStatement,
+    shaped: ShapedProgram,
+    tensors: dict[str, V],
+    initial: Mapping[str, Array],
+    arithmetic: Arithmetic[V, A],
+    memory_limit: int,
+) -> None:
+    """Runs one statement.
+
+    Blocks may be written at once, although the whole right-hand side is read before (P1): no
+    instance reads what another one writes.
+    """
+    statement = shaped_statement.statement
+    continues = not _starts_at_identity(shaped_statement, initial)
+    if shaped_statement.is_empty and continues:
+        return  # without instances nothing is reached, and so nothing touched
+    extents = choose_extents(
+        shaped_statement, memory_limit, lexicographic=bool(shaped_statement.checked)
+    )
+    dtype = shaped.program.tensors[statement.target].dtype
+    factors = redistributed(shaped_statement)
+    for outer in tiles(target_variables(shaped_statement), shaped_statement, extents):
+        pick = target_pick(statement.subscripts, shaped, outer)
+
+        def evaluate_over(block: Block) -> V:
+            return evaluate_block(Frame(shaped, statement, arithmetic, tensors, block))
+
+        if statement.op == "=":
+            value = evaluate_over(outer)
+        else:
+            start = None
+            if continues:
+                start = arithmetic.read(tensors[statement.target], pick, (), None)
+                start = arithmetic.convert(start, dtype, compute_dtype(dtype))
+            reduction = arithmetic.start(statement.op, start, outer.shape, compute_dtype(dtype))
+            for inner in tiles(statement.reduction, shaped_statement, extents):
+                block = outer + inner
+                term = evaluate_over(block)
+                reduction = arithmetic.accumulate(reduction, term, block.shape)
+                if factors:
+                    frame = Frame(shaped, statement, arithmetic, tensors, block)
+                    values = (evaluate(factor, frame, None) for factor in factors)
+                    reduction = arithmetic.redistribute(reduction, values, term, block.shape)
+            value = arithmetic.finish(reduction)
+        if dtype == FLOAT16:  # computed in float32 over the whole statement, rounded once (Y8)
+            value = arithmetic.convert(value, compute_dtype(dtype), dtype)
+        tensors[statement.target] = arithmetic.write(tensors[statement.target], pick, value)
+
+
+def _starts_at_identity(shaped_statement: ShapedStatement, initial: Mapping[str, Array]) -> bool:
+    """Whether `op=` has nothing to continue from (R3), or `op=!` says so (R2)."""
+    statement = shaped_statement.statement
+    match statement.continues:
+        case "written":
+            return False
+        case "caller":
+            return statement.target not in initial
+        case _:
+            return True

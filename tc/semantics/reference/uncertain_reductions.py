@@ -1,0 +1,249 @@
+"""How errors add up in a reduction, whatever order it runs in (rule R5).
+
+For n terms, summing them in any order rounds each at most n - 1 times, so that two orders differ
+by at most 2 (n - 1) u sum|terms|, to first order; the error of each term counts once. Products
+work likewise with relative errors; a minimum or maximum moves by at most its terms' largest
+error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tc.dtypes import DType
+from tc.semantics.reference.arithmetic import PLAIN, reduce_block
+from tc.semantics.reference.element_views import Array
+from tc.semantics.reference.uncertain import (
+    SLACK,
+    ZERO,
+    Grid,
+    Uncertain,
+    capped,
+    holds,
+    joined,
+    largest,
+    roundoff,
+    tiny,
+    widened,
+    within_integers,
+)
+from tc.semantics.reference.uncertain_factoring import NONE, Products, factored_error, with_terms
+
+_NAN, _PLUS, _MINUS = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reduction under way, with the shape of the target's block.
+
+    `error` adds (min, max: takes the largest of) the errors of finite terms; `specials` are the
+    bits of the NaNs and infinities met that every implementation meets. For sums, `magnitude` is
+    the sum of |terms|. For products it is that of |term| + error, `relative` the sum of
+    log(1 + error / |term|), and `greatest` a bound on every partial product. `products` tells
+    what factoring the terms met may do.
+    """
+
+    op: str
+    dtype: DType
+    total: Array
+    count: int
+    grid: Grid | None
+    error: Array
+    specials: Array
+    magnitude: Array
+    relative: Array
+    greatest: Array
+    products: Products = NONE
+
+
+def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) -> Reduction:
+    """A reduction that holds one value, or none yet."""
+    _, total = PLAIN.start(op, None, shape, dtype)
+    zeros = np.zeros(())
+    neutral = Grid(0, 1.0 if op == "*" else 0.0)
+    begun = Reduction(
+        op, dtype, total, 0, neutral, ZERO, np.zeros((), np.int8), zeros, zeros, np.ones(())
+    )
+    if op == "*":
+        begun = replace(begun, magnitude=np.ones(()))
+    return begun if value is None else accumulate(begun, value, shape)
+
+
+def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
+    """Takes in the terms of a block, as `Arithmetic.accumulate` does."""
+    op, dtype = reduction.op, reduction.dtype
+    kept = reduction.total.ndim
+    _, total = PLAIN.accumulate((op, reduction.total), term.value, shape)
+    count = math.prod(shape[kept:])
+    grid = _grid(reduction, term, count)
+    reduction = replace(reduction, total=total, count=reduction.count + count, grid=grid)
+    if not dtype.is_float and term.is_exact:
+        return reduction
+
+    def reduced(how: str, array: Array) -> Array:
+        return reduce_block(how, array, shape, kept)
+
+    if op in ("min", "max"):
+        if not term.is_exact:
+            error = np.maximum(reduction.error, reduced("max", term.error))
+            reduction = replace(reduction, error=error)
+        return _with_specials(reduction, term, shape)
+    finite = np.abs(widened(term.value))
+    if op == "+":
+        error = reduction.error
+        if not term.is_exact:
+            error = error + reduced("+", term.error)
+        magnitude = reduced("+", finite)
+        if not np.isfinite(magnitude).all():
+            reduction = _with_specials(reduction, term, shape)
+            magnitude = reduced("+", np.where(np.isfinite(finite), finite, 0.0))
+        return replace(reduction, error=error, magnitude=reduction.magnitude + magnitude)
+    reduction = _with_specials(reduction, term, shape)
+    finite = np.where(np.isfinite(finite), finite, 1.0)
+    error = reduction.error
+    if not term.is_exact:
+        error = np.maximum(error, reduced("max", term.error))
+    ratio = term.error / np.where(finite == 0, 1.0, finite)
+    reach = finite + term.error
+    return replace(
+        reduction,
+        error=error,
+        magnitude=reduction.magnitude * reduced("*", reach),
+        relative=reduction.relative + reduced("+", np.where(finite == 0, 0.0, np.log1p(ratio))),
+        greatest=reduction.greatest * reduced("*", np.maximum(reach, 1.0)),
+    )
+
+
+def redistribute(
+    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
+) -> Reduction:
+    """Notes that the terms of a block may be computed through other products and sums."""
+    kept, dtype = reduction.total.ndim, reduction.dtype
+    products = with_terms(reduction.products, factors, term, shape, kept, dtype)
+    return replace(reduction, products=products)
+
+
+def finish(reduction: Reduction) -> Uncertain:
+    found = _finished(reduction)
+    if not reduction.products.count:
+        return found
+    error = factored_error(reduction.products, found.value, found.error, reduction.dtype)
+    if error.any():
+        return Uncertain(found.value, error, None)
+    return found
+
+
+def _finished(reduction: Reduction) -> Uncertain:
+    total, grid = reduction.total, reduction.grid
+    if not reduction.dtype.is_float:
+        return Uncertain(total, _integer_error(reduction), grid)
+    match reduction.op:
+        case "min" | "max":
+            error = reduction.error
+        case _ if reduction.error is ZERO and grid is not None:
+            return Uncertain(total, ZERO, grid)
+        case "+":
+            error = _sum_error(reduction)
+        case _:
+            error = _product_error(reduction)
+    if reduction.specials.any():
+        error = _special_error(reduction, error)
+    is_on_grid = error is ZERO and bool(np.isfinite(total).all())
+    return Uncertain(total, error, grid if is_on_grid else None)
+
+
+def _grid(reduction: Reduction, term: Uncertain, count: int) -> Grid | None:
+    """The grid of all partial results, where every order computes them without rounding."""
+    if reduction.grid is None or term.grid is None or not term.is_exact:
+        return None
+    match reduction.op:
+        case "+":
+            magnitude = reduction.grid.magnitude + count * term.grid.magnitude
+            grid = Grid(min(reduction.grid.exponent, term.grid.exponent), magnitude)
+        case "*":
+            # partial products leave out any of the factors
+            factor = max(term.grid.magnitude, 1.0)
+            if count * math.log2(factor) > 1000:
+                return None
+            exponent = min(term.grid.exponent, 0)
+            grid = Grid(
+                reduction.grid.exponent + count * exponent,
+                reduction.grid.magnitude * factor**count,
+            )
+        case _:
+            return term.grid if reduction.count == 0 else joined(reduction.grid, term.grid)
+    return capped(grid, reduction.dtype) if holds(reduction.dtype, grid) else None
+
+
+def _with_specials(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
+    """Notes the NaNs and infinities that every implementation meets."""
+    if term.value.dtype.kind != "f" or np.isfinite(term.value).all():
+        return reduction
+    certain = term.error == 0
+    bits = np.where(np.isnan(term.value) & certain, np.int8(_NAN), np.int8(0))
+    bits |= np.where((term.value == np.inf) & certain, np.int8(_PLUS), np.int8(0))
+    bits |= np.where((term.value == -np.inf) & certain, np.int8(_MINUS), np.int8(0))
+    kept = reduction.total.ndim
+    axes = tuple(range(kept, len(shape)))
+    met = np.bitwise_or.reduce(np.broadcast_to(bits, tuple(shape)), axis=axes)
+    return replace(reduction, specials=reduction.specials | met)
+
+
+def _sum_error(reduction: Reduction) -> Array:
+    """Roundings of both orders; infinite where partial sums may overflow."""
+    error = reduction.error * (1 + SLACK)
+    gamma = max(reduction.count - 1, 0) * roundoff(reduction.dtype)
+    magnitude = reduction.magnitude * (1 + SLACK)
+    reach = (magnitude + error) * (1 + gamma)
+    spread = error + gamma * (magnitude + error)
+    return np.where(reach <= largest(reduction.dtype), spread, np.inf)
+
+
+def _product_error(reduction: Reduction) -> Array:
+    """From the relative errors where no factor is 0; otherwise from the largest the product may
+    be. Partial products that underflow lose up to a subnormal step, times what follows."""
+    dtype = reduction.dtype
+    roundings = reduction.count * roundoff(dtype)
+    growth = np.expm1((reduction.relative + roundings) * (1 + SLACK))
+    product = np.abs(widened(reduction.total))
+    by_ratio = product * growth
+    # where the product vanishes or underflows, all of what it may be is its error
+    whole = reduction.magnitude * (1 + roundings) * (1 + SLACK)
+    underflow = reduction.count * tiny(dtype) * reduction.greatest * (1 + SLACK)
+    vanishes = product <= np.maximum(2 * underflow, np.finfo(dtype.name).smallest_normal)
+    error = np.where(vanishes, product + whole, by_ratio) + underflow
+    error = np.where(np.isnan(error), np.inf, error)
+    return np.where(reduction.greatest * (1 + roundings) <= largest(dtype), error, np.inf)
+
+
+def _special_error(reduction: Reduction, error: Array) -> Array:
+    """Where infinities or NaNs are among the terms: 0 if every order gives the same."""
+    specials, total = reduction.specials, reduction.total
+    nan = (specials & _NAN) != 0
+    plus, minus = (specials & _PLUS) != 0, (specials & _MINUS) != 0
+    match reduction.op:
+        case "+":
+            # finite partial sums never overflow, else the error would be infinite
+            certain = (plus | minus) & (error < np.inf)
+        case "*":
+            # a 0 or an underflow among the factors may meet the infinity first, or not
+            error = np.where(plus | minus, np.inf, error)
+            certain = np.zeros((), np.bool_)
+        case _:
+            certain = np.isinf(total) & (error < np.inf)
+    return np.where(nan | certain, 0.0, error)
+
+
+def _integer_error(reduction: Reduction) -> Array:
+    """Integers are exact unless a term is not, such as a condition that may flip."""
+    if reduction.error is ZERO:
+        return ZERO
+    if reduction.op == "*":
+        return np.where(reduction.error > 0, np.inf, 0.0)
+    if reduction.dtype.kind == "bool":
+        return np.where(reduction.error > 0, 1.0, 0.0)
+    return within_integers(reduction.total, reduction.error * (1 + SLACK), reduction.dtype)

@@ -1,0 +1,1 @@
+"""Types of expressions and tensors, and every conversion made explicit."""

@@ -1,0 +1,352 @@
+"""From resolved expressions to typed ones: every conversion explicit (Y1, Y2, Y8, Y9, G9).
+
+Each type has a type it is computed in: half in FLOAT32 (Y8), weak integers in INT64, weak floats
+in FLOAT64, or FLOAT32 where they meet half (Y1). In index mode, which holds in subscripts, where
+bounds and conditions of affine form, all integers are INT64 (Y9).
+"""
+
+from __future__ import annotations
+
+from tc.dtypes import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    Type,
+    Weak,
+    compute_dtype,
+    fits,
+    join,
+    promote,
+)
+from tc.errors import CheckError
+from tc.semantics import program as p
+from tc.semantics.resolved import (
+    Binary,
+    Bound,
+    Cast,
+    Compare,
+    Conditional,
+    Extent,
+    Function,
+    Index,
+    Logical,
+    Number,
+    Pad,
+    Read,
+    Resolved,
+    Size,
+    Unary,
+)
+from tc.semantics.suggest import one_line
+from tc.semantics.types.affine_form import is_affine_form
+from tc.semantics.types.lowering_context import (
+    Context,
+    Mode,
+    convert,
+    doubt_chain,
+    doubt_mix,
+    doubt_share,
+    folded,
+    literal,
+    own_dtype,
+    too_large,
+    wrapped,
+)
+from tc.source import Span
+
+VALUE = Mode()
+INDEX = Mode(index=True)
+
+
+def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
+    """The expression, converted to the type that `want` is computed in.
+
+    A weak expression takes `want` where that is a DType: literals are folded and must fit it
+    (Y1), all else is computed in its weak type and then converted once.
+    """
+    found = cx.type(expr)
+    if isinstance(want, Weak):
+        target = mode.weak_float if want is Weak.FLOAT else INT64
+        if want is Weak.FLOAT:
+            doubt_share(expr, cx)
+        return convert(lower(expr, mode, cx), target)
+    if mode.index and want.is_integer:
+        return convert(lower(expr, mode, cx), INT64)
+    if not isinstance(found, Weak):
+        return convert(lower(expr, mode, cx), compute_dtype(want))
+    value = folded(expr, cx)
+    if value is not None:
+        return literal(value, want, expr.span, mode)
+    match expr:
+        case Conditional():
+            return p.Select(
+                condition(expr.condition, mode, cx),
+                lower_to(expr.then, want, mode, cx),
+                lower_to(expr.otherwise, want, mode, cx),
+                compute_dtype(want),
+                span=expr.span,
+            )
+        case Bound(value=bound):
+            return lower_to(bound, want, mode, cx)
+        case _:
+            if want.is_float:
+                doubt_share(expr, cx)
+            weak_mode = mode.with_weak_float(FLOAT32 if want == FLOAT16 else FLOAT64)
+            return convert(lower(expr, weak_mode, cx), compute_dtype(want))
+
+
+def lower_index(expr: Resolved, mode: Mode, cx: Context, what: str) -> p.Expr:
+    """An integer expression in INT64 (Y9); raises CheckError for bool and floats (Y2)."""
+    found = cx.type(expr)
+    if not is_integer_type(found):
+        text = one_line(expr.span, "x")
+        shown = "a floating value" if found is Weak.FLOAT else f"{found}"
+        note = ", and only integers subscript" if what == "the subscript" else ""
+        condition = found == BOOL and what == "the bound"
+        raise CheckError(
+            f"{what} '{one_line(expr.span)}' is {shown}{note}",
+            rule="Y2" if found == BOOL else "Y9",
+            span=expr.span,
+            paste=None if condition else f"int32({text})",
+            idiom="begin:end, with a number each; a condition is a choice on the right side, "
+            "c ? x : 0"
+            if condition
+            else None,
+        )
+    return convert(lower(expr, mode.as_whole(), cx), INT64)
+
+
+def is_integer_type(dtype: Type) -> bool:
+    """Whether values of a type may subscript: integers, weak ones included, but not bool."""
+    return dtype is not Weak.FLOAT if isinstance(dtype, Weak) else dtype.is_integer
+
+
+def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
+    """The expression in the type in which its own type is computed."""
+    cx.room[0] -= 1
+    if cx.room[0] < 0:
+        raise too_large(expr.span)
+    span = expr.span
+    match expr:
+        case Read(tensor=tensor):
+            if mode.index and tensor in cx.scalars:
+                cx.static.add(tensor)
+            return convert(lower_read(expr, mode, cx), own_dtype(cx.tensors[tensor], mode))
+        case Index(name=name):
+            return p.Index(name, span=span)
+        case Binary():
+            return _binary(expr, mode, cx)
+        case Number(value=value):
+            weak = INT64 if isinstance(value, int) else mode.weak_float
+            return literal(value, weak, span, mode)
+        case Function():
+            return _function(expr, mode, cx)
+        case Unary():
+            return _unary(expr, mode, cx)
+        case Size(name=name):
+            return p.Size(name, span=span)
+        case Extent(tensor=tensor, axis=axis):
+            return p.Extent(tensor, axis, span=span)
+        case Conditional():
+            found = cx.type(expr)
+            if not mode.index:
+                doubt_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
+            return p.Select(
+                condition(expr.condition, mode, cx),
+                lower_to(expr.then, found, mode, cx),
+                lower_to(expr.otherwise, found, mode, cx),
+                own_dtype(found, mode),
+                span=span,
+            )
+        case Compare():
+            return _compare(expr, mode, cx)
+        case Logical(op=op, operands=several):
+            parts = []
+            for part in several:
+                parts.append(condition(part, mode, cx))
+            return p.Logical(op, tuple(parts), span=span)
+        case Cast():
+            return _cast(expr, mode, cx)
+        case Pad():
+            return _pad(expr, mode, cx)
+        case Bound(value=bound):
+            return lower(bound, mode, cx)
+
+
+def condition(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
+    """The truth of an expression, BOOL: nonzero is true (Y2). Affine forms count in INT64 (Y9)."""
+    if not mode.index and is_affine_form(expr, cx.scalars):
+        mode = mode.as_index()
+    return convert(lower(expr, mode.with_weak_float(FLOAT64), cx), BOOL)
+
+
+def lower_read(expr: Read, mode: Mode, cx: Context) -> p.Read:
+    """The read of one element, in the tensor's own type."""
+    subscripts = []
+    for subscript in expr.subscripts:
+        subscripts.append(lower_index(subscript, mode, cx, "the subscript"))
+    return p.Read(
+        expr.tensor,
+        tuple(subscripts),
+        cx.tensors[expr.tensor],
+        next(cx.sites),
+        mode.bare_only,
+        mode.late,
+        span=expr.span,
+    )
+
+
+def _binary(expr: Binary, mode: Mode, cx: Context) -> p.Expr:
+    found = cx.type(expr)
+    dtype = own_dtype(found, mode)
+    value = folded(expr, cx) if isinstance(found, Weak) else None
+    if value is not None:
+        return literal(value, dtype, expr.span, mode)
+    if not mode.index:
+        doubt_mix(cx.type(expr.left), cx.type(expr.right), expr.op, expr.span, cx)
+    left = lower_to(expr.left, found, mode, cx)
+    right = lower_to(expr.right, found, mode, cx)
+    divides = expr.op in ("/", "%") and dtype.is_integer
+    return p.Binary(expr.op, left, right, dtype, next(cx.sites) if divides else -1, span=expr.span)
+
+
+def _unary(expr: Unary, mode: Mode, cx: Context) -> p.Expr:
+    found = cx.type(expr)
+    dtype = own_dtype(found, mode)
+    value = folded(expr, cx) if isinstance(found, Weak) else None
+    if value is not None:
+        return literal(value, dtype, expr.span, mode)
+    operand = lower_to(expr.operand, found, mode, cx)
+    return operand if expr.op == "+" else p.Unary("-", operand, dtype, span=expr.span)
+
+
+def _function(expr: Function, mode: Mode, cx: Context) -> p.Expr:
+    found = cx.type(expr)
+    args = []
+    for arg in expr.args:
+        args.append(lower_to(arg, found, mode, cx))
+    return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=expr.span)
+
+
+def _compare(expr: Compare, mode: Mode, cx: Context) -> p.Expr:
+    left, right = cx.type(expr.left), cx.type(expr.right)
+    common = (join if expr.op in ("==", "!=") else promote)(left, right)
+    if not mode.index and is_affine_form(expr, cx.scalars):
+        mode = mode.as_index()
+    if not mode.index:
+        doubt_mix(left, right, expr.op, expr.span, cx)
+    doubt_chain(expr, cx)
+    mode = mode.with_weak_float(FLOAT64)
+    return p.Compare(
+        expr.op,
+        lower_to(expr.left, common, mode, cx),
+        lower_to(expr.right, common, mode, cx),
+        span=expr.span,
+    )
+
+
+def _cast(expr: Cast, mode: Mode, cx: Context) -> p.Expr:
+    """A cast: a weak value is converted directly, without the check that it fits (Y1)."""
+    dtype = expr.dtype
+    value = folded(expr.operand, cx)
+    if isinstance(value, int) and not fits(value, INT64):
+        cast: p.Expr = p.Literal(wrapped(value, dtype), compute_dtype(dtype), span=expr.span)
+    else:
+        operand = lower(expr.operand, mode.with_weak_float(FLOAT64), cx)
+        cast = operand
+        if operand.dtype != dtype:
+            cast = p.Convert(operand, dtype, written=True, span=expr.span)
+    return convert(cast, own_dtype(dtype, mode))
+
+
+def _pad(expr: Pad, mode: Mode, cx: Context) -> p.Expr:
+    """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
+    found = cx.type(expr)
+    inner = Mode(mode.index, mode.weak_float, True, mode.late, mode.whole)
+    outer = Mode(mode.index, mode.weak_float, mode.bare_only, True, mode.whole)
+    if not mode.index:
+        doubt_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
+    guard = _in_bounds(expr.inside, inner, cx)
+    return p.Select(
+        guard if guard is not None else p.Literal(True, BOOL, span=expr.inside.span),
+        lower_to(expr.inside, found, inner, cx),
+        lower_to(expr.outside, found, outer, cx),
+        own_dtype(found, mode),
+        span=expr.span,
+    )
+
+
+def _in_bounds(expr: Resolved, mode: Mode, cx: Context) -> p.Expr | None:
+    """Whether all reads that evaluating an expression makes are in bounds; None if always.
+
+    The conditions stand in the order of evaluation, so that a read in a later one (of a gather)
+    is reached only where those before it hold.
+    """
+    span = expr.span
+    match expr:
+        case Read():
+            guards = []
+            for subscript in expr.subscripts:
+                guards.append(_in_bounds(subscript, mode, cx))
+            for axis, subscript in enumerate(expr.subscripts):
+                guards += _inside(expr, axis, subscript, mode, cx)
+            return _all(guards, span)
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return _all([_in_bounds(left, mode, cx), _in_bounds(right, mode, cx)], span)
+        case Unary(operand=operand) | Cast(operand=operand):
+            return _in_bounds(operand, mode, cx)
+        case Function(args=args):
+            guards = []
+            for arg in args:
+                guards.append(_in_bounds(arg, mode, cx))
+            return _all(guards, span)
+        case Logical(operands=several):
+            first = _in_bounds(several[0], mode, cx)
+            second = _in_bounds(several[1], mode, cx) if len(several) == 2 else None
+            if second is not None:
+                test = condition(several[0], mode, cx)
+                skips = p.Logical("!", (test,), span=span) if expr.op == "&&" else test
+                second = p.Logical("||", (skips, second), span=span)
+            return _all([first, second], span)
+        case Conditional():
+            first = _in_bounds(expr.condition, mode, cx)
+            then = _in_bounds(expr.then, mode, cx)
+            otherwise = _in_bounds(expr.otherwise, mode, cx)
+            if then is None and otherwise is None:
+                return first
+            true = p.Literal(True, BOOL, span=span)
+            test = condition(expr.condition, mode, cx)
+            return _all(
+                [first, p.Select(test, then or true, otherwise or true, BOOL, span=span)], span
+            )
+        case Pad():
+            outside = _in_bounds(expr.outside, mode, cx)
+            inside = _in_bounds(expr.inside, mode, cx) if outside is not None else None
+            if outside is None or inside is None:
+                return None
+            return p.Logical("||", (inside, outside), span=span)
+        case Bound(value=bound):
+            return _in_bounds(bound, mode, cx)
+        case _:
+            return None
+
+
+def _inside(
+    read: Read, axis: int, subscript: Resolved, mode: Mode, cx: Context
+) -> tuple[p.Expr, p.Expr]:
+    """The two conditions that one subscript of a read lies in its dimension."""
+    span = read.span
+    low, high = (lower_index(subscript, mode, cx, "the subscript") for _ in range(2))
+    zero = p.Literal(0, INT64, span=span)
+    end = p.Extent(read.tensor, axis, span=span)
+    return p.Compare("<=", zero, low, span=span), p.Compare("<", high, end, span=span)
+
+
+def _all(guards: list[p.Expr | None], span: Span) -> p.Expr | None:
+    result: p.Expr | None = None
+    for guard in guards:
+        if guard is not None:
+            result = guard if result is None else p.Logical("&&", (result, guard), span=span)
+    return result

@@ -1,0 +1,288 @@
+"""What lowering an expression knows and gathers, its literals, and its doubts (Y1, Y2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tc.dtypes import (
+    BOOL,
+    DTYPES,
+    FLOAT64,
+    INT64,
+    DType,
+    Type,
+    Weak,
+    compute_dtype,
+    fits,
+    is_lossy_mix,
+)
+from tc.errors import CheckError
+from tc.semantics import program as p
+from tc.semantics.resolved import (
+    Binary,
+    Bound,
+    Compare,
+    Extent,
+    Logical,
+    Number,
+    Resolved,
+    Size,
+    operands,
+)
+from tc.semantics.suggest import one_line
+from tc.semantics.types.constants import Constants, constant
+from tc.semantics.types.type_inference import Memo, type_of
+from tc.source import Span
+
+MAX_NODES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How an expression stands in its surroundings; `weak_float` is the type in which weak
+    floating values are computed, `bare_only` and `late` go to the reads (G9); `whole`: a value
+    must be an integer here, in a subscript or a bound."""
+
+    index: bool = False
+    weak_float: DType = FLOAT64
+    bare_only: bool = False
+    late: bool = False
+    whole: bool = False
+
+    def with_weak_float(self, dtype: DType) -> Mode:
+        if self.weak_float == dtype:
+            return self
+        return Mode(self.index, dtype, self.bare_only, self.late, self.whole)
+
+    def as_index(self) -> Mode:
+        return self if self.index else Mode(True, FLOAT64, self.bare_only, self.late, self.whole)
+
+    def as_whole(self) -> Mode:
+        return self if self.whole else Mode(True, FLOAT64, self.bare_only, self.late, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What lowering one statement reads, and what it gathers.
+
+    `scalars` are the integer rank 0 inputs of the entry; those met in index mode are added to
+    `static`. `sites` numbers the reads and integer divisions of the program. `room` holds one
+    number, the nodes that the statement may still have.
+    """
+
+    tensors: Mapping[str, DType]
+    types: Memo
+    scalars: frozenset[str]
+    sites: Iterator[int]
+    static: set[str]
+    doubts: dict[tuple[str, str], p.Doubt]
+    constants: Constants = field(default_factory=dict)
+    room: list[int] = field(default_factory=lambda: [MAX_NODES])
+
+    def type(self, expr: Resolved) -> Type:
+        """The type of a node; every tensor has one by now."""
+        found = type_of(expr, self.tensors, self.types)
+        assert found is not None
+        return found
+
+
+def own_dtype(found: Type, mode: Mode) -> DType:
+    """The type in which an expression of a type is computed."""
+    if found is Weak.FLOAT:
+        return mode.weak_float
+    if isinstance(found, Weak) or (mode.index and found.is_integer):
+        return INT64
+    return compute_dtype(found)
+
+
+def convert(expr: p.Expr, dtype: DType) -> p.Expr:
+    """The expression in another type; literals change theirs where the value stays."""
+    if expr.dtype == dtype:
+        return expr
+    if isinstance(expr, p.Literal) and dtype.is_float and not isinstance(expr.value, bool):
+        return p.Literal(float(expr.value), dtype, span=expr.span)
+    return p.Convert(expr, dtype, span=expr.span)
+
+
+def wrapped(value: int, dtype: DType) -> int | float | bool:
+    """A whole number cast to a type: integers wrap around, floats round (Y4).
+
+    >>> from tc.dtypes import INT8, UINT64
+    >>> wrapped(300, INT8), wrapped(2**64 - 1, UINT64)
+    (44, 18446744073709551615)
+    """
+    if dtype == BOOL:
+        return value != 0
+    if dtype.is_float:
+        return float(value) if fits(value, FLOAT64) else float("inf") * (1 if value > 0 else -1)
+    low = value % (1 << dtype.bits)
+    return low - (1 << dtype.bits) if dtype.kind == "int" and low >> (dtype.bits - 1) else low
+
+
+def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:
+    """A literal of a type, which its value must fit (Y1)."""
+    if not fits(value, dtype):
+        raise CheckError(
+            f"the literal {shown(value)} does not fit {dtype}, the type that it takes here",
+            rule="Y1",
+            span=span,
+            paste=_roomier(value, span, mode),
+            repair="write a number of at most 9223372036854775807"
+            if _roomier(value, span, mode) is None
+            else None,
+        )
+    computed = compute_dtype(dtype)
+    return p.Literal(float(value) if dtype.is_float else value, computed, span=span)
+
+
+def _roomier(value: int | float, span: Span, mode: Mode) -> str | None:
+    if mode.whole and isinstance(value, int):  # no cast to a float may stand there
+        return None
+    for dtype in ("int32", "int64", "uint64") if isinstance(value, int) else ("float32",):
+        if fits(value, DTYPES[dtype]):
+            return f"{dtype}({one_line(span, 'x')})"
+    return f"float64({one_line(span, 'x')})"
+
+
+def shown(value: int | float) -> str:
+    """A number as messages print it; huge ones in short."""
+    if isinstance(value, int) and value.bit_length() > 130:
+        return f"of about 2**{value.bit_length() - 1}"
+    return repr(value)
+
+
+def folded(expr: Resolved, cx: Context) -> int | float | None:
+    """The value of an expression of literals alone, with Y1's warning where it loses a rest."""
+    value = constant(expr, cx.constants)
+    if value is None or isinstance(expr, Number):
+        return value
+    stack: list[Resolved] = [expr]
+    seen = {id(expr)}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Binary) and node.op == "/":
+            _doubt_truncation(node, cx)
+        for operand in operands(node):
+            if id(operand) not in seen:
+                seen.add(id(operand))
+                stack.append(operand)
+    return value
+
+
+def _doubt_truncation(expr: Binary, cx: Context) -> None:
+    """Warn where a division of whole literals loses its rest: `1/2` is 0 (Y1)."""
+    left, right = constant(expr.left, cx.constants), constant(expr.right, cx.constants)
+    if isinstance(left, int) and isinstance(right, int) and left % right:
+        text = one_line(expr.span)
+        doubt = p.Doubt(
+            "Y1",
+            f"'{text}' is {shown(left // right)}: a division of whole numbers is a whole number",
+            span=expr.span,
+            repair=f"{shown(left)}.0 / {shown(right)}",
+        )
+        cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
+
+
+def doubt_share(expr: Resolved, cx: Context) -> None:
+    """Warn where a number is divided by a size and the quotient becomes a float: `1/N` is 0
+    wherever N is more than 1 (Y1)."""
+    while isinstance(expr, Bound):
+        expr = expr.value
+    if not isinstance(expr, Binary) or expr.op != "/" or cx.type(expr) is Weak.FLOAT:
+        return
+    left = constant(expr.left, cx.constants)
+    if not isinstance(left, int) or left == 0 or not _of_sizes(expr.right):
+        return
+    text, divisor = one_line(expr.span), one_line(expr.right.span, "N")
+    if isinstance(expr.right, Binary):
+        divisor = f"({divisor})"
+    limit = f"beyond {divisor} = {left}" if left > 0 else f"unless {divisor} divides {left}"
+    doubt = p.Doubt(
+        "Y1",
+        f"'{text}' is a division of whole numbers, which rounds down: it is "
+        f"{0 if left > 0 else -1} {limit}",
+        span=expr.span,
+        repair=f"{shown(left)}.0 / {divisor}",
+    )
+    cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
+
+
+def _of_sizes(expr: Resolved) -> bool:
+    """Whether an expression is a product of sizes."""
+    if isinstance(expr, Binary) and expr.op == "*":
+        return _of_sizes(expr.left) and _of_sizes(expr.right)
+    return isinstance(expr, Size | Extent)
+
+
+def doubt_mix(left: Type, right: Type, op: str, span: Span, cx: Context) -> None:
+    """Warn where uint64 meets a signed type, since no type holds both (Y2)."""
+    if is_lossy_mix(left, right):
+        doubt = p.Doubt(
+            "Y2",
+            f"'{op}' of {left} and {right} is computed in int64, which does not hold all uint64",
+            span=span,
+            repair=f"cast one side to the type of the other: {left}(...)",
+        )
+        cx.doubts.setdefault((doubt.message, str(span)), doubt)
+
+
+def doubt_negation(value: Resolved, cx: Context) -> None:
+    """Warn where `o(i) =! x(i)` assigns a negation: it looks like `+=!` and `!=` (T4)."""
+    text, start = value.span.source.text, value.span.start
+    is_negation = isinstance(value, Logical) and value.op == "!"
+    if not is_negation or text[start - 1] != "=" or not text[start + 1].isspace():
+        return
+    inside = one_line(value.span, "!x").removeprefix("!").strip()
+    doubt = p.Doubt(
+        "T4",
+        f"'=! {inside}' assigns whether {inside} is 0: '=!' is no operator",
+        span=Span(value.span.source, start - 1, value.span.end),
+        repair=f"= !{inside}, if that is meant, or = {inside}",
+    )
+    cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
+
+
+def doubt_chain(expr: Compare, cx: Context) -> None:
+    """Warn where a comparison without parentheses compares the outcome of another: `0 < x < 2`
+    is true for all x, as in C (T4, Y2)."""
+    left = expr.left
+    equalities = {"==", "!="}
+    if not isinstance(left, Compare) or left.span.start != expr.span.start:
+        return
+    if (expr.op in equalities) != (left.op in equalities) or cx.type(expr.right) == BOOL:
+        return
+    links = _links(expr, left)
+    doubt = p.Doubt(
+        "Y2",
+        f"'{one_line(expr.span)}' compares '{links[1]}' with what '{one_line(left.span)}' is, "
+        "which is 0 or 1",
+        span=expr.span,
+        repair=f"{links[0]} {left.op} {links[2]} && {links[2]} {expr.op} {links[1]}",
+    )
+    cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
+
+
+def _links(expr: Compare, left: Compare) -> tuple[str, str, str]:
+    """The first, the last and the middle of three compared expressions as they are written, with
+    the parentheses around them."""
+    source, start = expr.span.source, expr.span.start
+    first_end = source.text.find(left.op, left.left.span.end)
+    last_start = source.text.find(expr.op, left.span.end) + len(expr.op)
+    spans = (
+        Span(source, start, first_end),
+        Span(source, last_start, expr.span.end),
+        Span(source, first_end + len(left.op), left.span.end),
+    )
+    first, last, middle = (one_line(span).strip() for span in spans)
+    return first, last, middle
+
+
+def too_large(span: Span) -> CheckError:
+    return CheckError(
+        f"the statement has more than {MAX_NODES} operations once its bindings and pads are "
+        "written out",
+        rule="T5",
+        span=span,
+        repair="give an intermediate result a statement of its own: t(i) = ...",
+    )

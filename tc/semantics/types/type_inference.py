@@ -1,0 +1,302 @@
+"""Types of expressions and of tensors (Y1, Y2, Y3).
+
+A type is a DType, or Weak where literals, sizes, extents and index variables have met nothing
+else yet, or None while the type of a tensor that the expression reads is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+
+from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType, Type, Weak, fits, join, promote
+from tc.errors import CheckError
+from tc.semantics.resolved import (
+    Argument,
+    Binary,
+    Bound,
+    Cast,
+    Compare,
+    Conditional,
+    Extent,
+    Flat,
+    FlatStatement,
+    Function,
+    Index,
+    Logical,
+    Number,
+    Pad,
+    Read,
+    Resolved,
+    Size,
+    Unary,
+    operands,
+)
+from tc.semantics.suggest import element, indices
+from tc.semantics.types.constants import integer_literals
+from tc.source import Span
+
+Memo = MutableMapping[int, Type | None]
+"""Types of the nodes of one statement, by identity; uses of a binding share them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """The element type of every tensor, and per statement the types of its nodes."""
+
+    tensors: Mapping[str, DType]
+    nodes: tuple[Memo, ...]
+
+
+def infer_types(flat: Flat) -> Types:
+    """The element types of a flattened def.
+
+    The type of an output or temporary is its declared one, or the join of the right-hand sides
+    of all statements that define it, in text order (Y3): the least solution, since a right-hand
+    side may read the tensor itself. Where that leaves tensors weak, the first takes the type of
+    a literal that stands alone, and so on. Raises CheckError (Y3).
+    """
+    tensors: dict[str, Type | None] = {t.name: t.declared for t in flat.tensors.values()}
+    open_tensors = [name for name, dtype in tensors.items() if dtype is None]
+    defining = {
+        name: [s for s, statement in enumerate(flat.statements) if statement.target == name]
+        for name in open_tensors
+    }
+    nodes: list[Memo] = [{} for _ in flat.statements]
+    terms: list[Type | None] = [None] * len(flat.statements)
+    stale = set(range(len(flat.statements)))
+    readers = _readers(flat.statements, open_tensors)
+    settled: dict[str, DType] = {}
+    first_defined = sorted(open_tensors, key=lambda name: defining[name][0])
+    budget = 8 * len(flat.statements) + 64
+    while True:
+        while stale:
+            budget -= 1
+            affected: dict[str, None] = {}
+            for s in sorted(stale):
+                nodes[s] = {}
+                terms[s] = _term(flat.statements[s], tensors, nodes[s])
+                affected[flat.statements[s].target] = None
+            stale = set()
+            for name in affected:
+                if name not in defining:
+                    continue
+                joined = _join([settled.get(name), *(terms[s] for s in defining[name])])
+                if budget < 0:
+                    joined = _join([tensors[name], joined])
+                if joined is not None and joined != tensors[name]:
+                    tensors[name] = joined
+                    stale |= readers[name]
+        seed = _seed(first_defined, defining, flat.statements, tensors)
+        if seed is None:
+            break
+        name, dtype, is_final = seed
+        tensors[name] = dtype
+        stale = set(readers[name])
+        if is_final and isinstance(dtype, DType):
+            settled[name] = dtype
+    known: dict[str, DType] = {}
+    for name, found in tensors.items():
+        assert isinstance(found, DType)
+        known[name] = found
+    _check_arguments(flat.arguments, known)
+    return Types(known, tuple(nodes))
+
+
+def type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+    """The type of an expression; None where a tensor of unknown type decides it.
+
+    Numbers are weak; comparisons are BOOL; arithmetic promotes; `?:`, min, max and pad join (Y2).
+    """
+    key = id(expr)
+    if key in memo:
+        return memo[key]
+    memo[key] = found = _type_of(expr, tensors, memo)
+    return found
+
+
+def _type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+    match expr:
+        case Read():
+            for subscript in expr.subscripts:
+                type_of(subscript, tensors, memo)
+            return tensors[expr.tensor]
+        case Index() | Size() | Extent():
+            return Weak.SIZE
+        case Binary(op=op):
+            left = type_of(expr.left, tensors, memo)
+            right = type_of(expr.right, tensors, memo)
+            if left is None or right is None:
+                return None
+            return join(left, right) if op in ("min", "max") else promote(left, right)
+        case Number(value=value):
+            return Weak.FLOAT if isinstance(value, float) else Weak.LITERAL
+        case Unary():
+            operand = type_of(expr.operand, tensors, memo)
+            return None if operand is None else promote(operand, operand)
+        case Function(args=args):
+            types = []
+            for arg in args:
+                types.append(type_of(arg, tensors, memo))
+            return _function_type(expr, types)
+        case Compare() | Logical():
+            for part in operands(expr):
+                type_of(part, tensors, memo)
+            return BOOL
+        case Conditional():
+            type_of(expr.condition, tensors, memo)
+            then = type_of(expr.then, tensors, memo)
+            otherwise = type_of(expr.otherwise, tensors, memo)
+            return None if then is None or otherwise is None else join(then, otherwise)
+        case Pad():
+            inside = type_of(expr.inside, tensors, memo)
+            outside = type_of(expr.outside, tensors, memo)
+            return None if inside is None or outside is None else join(inside, outside)
+        case Cast():
+            type_of(expr.operand, tensors, memo)
+            return expr.dtype
+        case Bound():
+            return type_of(expr.value, tensors, memo)
+
+
+def _function_type(expr: Function, args: Sequence[Type | None]) -> Type | None:
+    """A function computes in a floating type, FLOAT32 for integers; `abs` keeps its type (Y2)."""
+    result: Type | None = args[0]
+    for arg in args:
+        if arg is None or result is None:
+            return None
+        result = promote(result, arg)
+    if expr.keeps or result is None:
+        return result
+    if isinstance(result, Weak):
+        return Weak.FLOAT
+    return result if result.is_float else FLOAT32
+
+
+def term_type(op: str, rhs: Type) -> Type:
+    """The type of what a statement stores: terms of + and * are arithmetic (Y2)."""
+    return INT32 if rhs == BOOL and op in ("+", "*") else rhs
+
+
+def _term(statement: FlatStatement, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+    found = type_of(statement.rhs, tensors, memo)
+    return None if found is None else term_type(statement.op, found)
+
+
+def _join(types: Iterable[Type | None]) -> Type | None:
+    """The join of the types that are known, pairwise in order."""
+    result: Type | None = None
+    for found in types:
+        if found is not None:
+            result = found if result is None else join(result, found)
+    return result
+
+
+def _readers(statements: Sequence[FlatStatement], names: Iterable[str]) -> dict[str, set[int]]:
+    readers: dict[str, set[int]] = {name: set() for name in names}
+    for s, statement in enumerate(statements):
+        for tensor in statement.reads:
+            if tensor in readers:
+                readers[tensor].add(s)
+    return readers
+
+
+def _seed(
+    names: Sequence[str],
+    defining: Mapping[str, Sequence[int]],
+    statements: Sequence[FlatStatement],
+    tensors: Mapping[str, Type | None],
+) -> tuple[str, Type, bool] | None:
+    """The next tensor to decide when nothing else moves, its type, and whether that is final.
+
+    A tensor defined only by way of itself (`C(i) = b * C(i)`) takes what its right-hand sides
+    give without it; one that is still weak takes the type of a literal alone.
+    """
+    for name in names:
+        if tensors[name] is None:
+            guess = _join([_guess(statements[s], tensors) for s in defining[name]])
+            if guess is not None:
+                return name, guess, False
+    for name in names:
+        if tensors[name] is None:
+            raise _undecided(statements[defining[name][0]])
+    for name in names:
+        found = tensors[name]
+        if isinstance(found, Weak):
+            return name, _alone(found, [statements[s].rhs for s in defining[name]]), True
+    return None
+
+
+def _guess(statement: FlatStatement, tensors: Mapping[str, Type | None]) -> Type | None:
+    """The type of a right-hand side where reads of unknown type do not count."""
+    found = _type_without_unknown(statement.rhs, tensors, {}, {})
+    return None if found is None else term_type(statement.op, found)
+
+
+def _type_without_unknown(
+    expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo, guesses: Memo
+) -> Type | None:
+    """The type of an expression without its operands of unknown type; None if none is left."""
+    known = type_of(expr, tensors, memo)
+    if known is not None or id(expr) in guesses:
+        return known or guesses[id(expr)]
+    args = () if isinstance(expr, Read) else operands(expr)
+    if isinstance(expr, Conditional):
+        args = args[1:]
+    found = [_type_without_unknown(arg, tensors, memo, guesses) for arg in args]
+    types = [dtype for dtype in found if dtype is not None]
+    result: Type | None = None
+    if types and isinstance(expr, Function):
+        result = _function_type(expr, types)
+    elif types:
+        arithmetic = isinstance(expr, Unary) or (
+            isinstance(expr, Binary) and expr.op not in ("min", "max")
+        )
+        result = (promote if arithmetic else join)(types[0], types[-1])
+    guesses[id(expr)] = result
+    return result
+
+
+def _alone(weak: Weak, values: Iterable[Resolved]) -> DType:
+    """The type of a weak value that meets nothing else (Y1)."""
+    if weak is Weak.FLOAT:
+        return FLOAT32
+    literals = (literal for value in values for literal in integer_literals(value))
+    return INT32 if all(fits(literal, INT32) for literal in literals) else INT64
+
+
+def _undecided(statement: FlatStatement) -> CheckError:
+    name = statement.target_text
+    rank = len(statement.subscripts)
+    dims = f"({', '.join('NMKLPQ'[:rank])})" if rank else ""
+    return CheckError(
+        f"the element type of '{name}' follows from nothing but '{name}' itself",
+        rule="Y3",
+        span=statement.span,
+        repair=f"declare it: -> (float{dims} {name}), or cast: float({element(name, rank)})",
+        notes=tuple((call, "in this call") for call in reversed(statement.calls)),
+    )
+
+
+def _check_arguments(arguments: Iterable[Argument], tensors: Mapping[str, DType]) -> None:
+    """Raise for an argument of a call of another element type than declared (Y3)."""
+    for argument in arguments:
+        found = tensors[argument.tensor]
+        if found == argument.declared:
+            continue
+        text = argument.text
+        copy = f"{text}_{argument.declared}"
+        left = f"{copy}({', '.join(indices(argument.rank))})" if argument.rank else copy
+        notes: tuple[tuple[Span, str], ...] = (
+            (argument.parameter_span, "the parameter is declared here"),
+            *((call, "in this call") for call in reversed(argument.calls)),
+        )
+        raise CheckError(
+            f"the parameter '{argument.parameter}' of '{argument.callee}' is "
+            f"{argument.declared}, and '{text}' is {found}",
+            rule="Y3",
+            span=argument.span,
+            repair=f"{left} = {argument.declared}({element(text, argument.rank)}), before the "
+            f"call, and pass {copy}",
+            notes=notes,
+        )
