@@ -13,7 +13,7 @@ import numpy as np
 from tc.arguments import bind_call, read_inputs, signature_of
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
-from tc.compiled import Compiled, check_initial, sizes_of_arrays, warn_doubts
+from tc.compiled import Compiled, check_initial, issue_warnings, sizes_of_arrays
 from tc.device import Device
 from tc.errors import BackendError, InputError
 from tc.explanation import Explanation, check_stage
@@ -26,7 +26,7 @@ from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import ENCODING, Source
-from tc.specialisation import out_of_memory, start_doubts
+from tc.specialisation import out_of_memory, start_warnings
 
 Text: TypeAlias = str | os.PathLike[str] | Source
 _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -61,7 +61,7 @@ def interpret(
     """
     program = _program(src, entry)
     function = Compiled(program, "interpret", None, None)
-    warn_doubts(program.doubts, 2)
+    issue_warnings(program.warnings, 2)
     return function.call(bind_call(function.signature, inputs, named), outputs)
 
 
@@ -97,7 +97,9 @@ def error_bound(
     arrays = dict(zip(program.inputs, views, strict=True))
     shaped = shape_program(program, sizes_of_arrays(program, arrays))
     check_outputs(signature, targets, shaped.shapes, views, family)
-    warn_doubts((*program.doubts, *shaped.doubts, *start_doubts(shaped, frozenset(targets))), 2)
+    issue_warnings(
+        (*program.warnings, *shaped.warnings, *start_warnings(shaped, frozenset(targets))), 2
+    )
     try:
         bounds = bound_of_shaped(shaped, arrays, targets)
     except MemoryError as error:
@@ -136,7 +138,7 @@ def compile(
     """
     program = _program(src, entry)
     function = _function(program, backend, options, check)
-    warn_doubts(program.doubts, 2)
+    issue_warnings(program.warnings, 2)
     return function
 
 
@@ -212,8 +214,8 @@ def define(
         name: _function(program, backend, options, check)
         for name, program in check_defs(module).items()
     }
-    doubts = [doubt for function in functions.values() for doubt in function.program.doubts]
-    warn_doubts(dict.fromkeys(doubts), 2)
+    warnings = [warning for function in functions.values() for warning in function.program.warnings]
+    issue_warnings(dict.fromkeys(warnings), 2)
     return Definitions(functions)
 
 
@@ -246,7 +248,7 @@ def emit(
     if not isinstance(found, Backend):
         raise _runs_text(backend)
     stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
-    warn_doubts((*stages.program.doubts, *stages.shaped.doubts), 2)
+    issue_warnings((*stages.program.warnings, *stages.shaped.warnings), 2)
     return stages.text
 
 

@@ -21,7 +21,7 @@ from tc.arrays import NUMPY
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
 from tc.backends.interpret import InterpretBackend
-from tc.errors import BackendError, InputError, TCError, TCWarning, render
+from tc.errors import BackendError, InputError, TCWarning
 from tc.explanation import Explanation
 from tc.fallback import Request, compile_or_fall_back
 from tc.kernel.ir import Kernel, row_major
@@ -40,7 +40,7 @@ from tc.pipeline import (
 )
 from tc.presentation import PerInstance, documentation, python_signature
 from tc.repeats import Repeat, new_repeat
-from tc.semantics.program import Doubt, Program, Read, ShapedProgram, walk
+from tc.semantics.program import Program, ProgramWarning, Read, ShapedProgram, walk
 from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import Source, Span
 from tc.specialisation import (
@@ -48,7 +48,7 @@ from tc.specialisation import (
     Temporaries,
     run_specialised,
     spaces,
-    start_doubts,
+    start_warnings,
 )
 from tc.stored_texts import stored_text
 from tc.threads import get_threads, on_change
@@ -153,7 +153,7 @@ class Compiled:
         self._special: OrderedDict[Hashable, Specialisation] = OrderedDict()
         self._renew_lock()
         _FUNCTIONS[id(self)] = self
-        self._warned: set[Doubt] = set()
+        self._warned: set[ProgramWarning] = set()
         self._reported = False
         self._last: Specialisation | None = None
         self._repeat: Repeat | None = None
@@ -204,8 +204,8 @@ class Compiled:
             if family is not NUMPY:
                 for array in given.values():
                     family.touch(array)
-        if special.doubts or special.fault:
-            self._warn(special.doubts, 3)
+        if special.warnings or special.fault:
+            self._warn(special.warnings, 3)
             self._report(special, 3)
         results: list[Any] = run_specialised(
             special, views, targets, alignment=family.alignment, threads=self._threads()
@@ -331,7 +331,7 @@ class Compiled:
             shaped_backend,
             copies,
             spaces(shaped, self.program.outputs),
-            (*shaped.doubts, *start_doubts(shaped, given)),
+            (*shaped.warnings, *start_warnings(shaped, given)),
             Temporaries.of(() if runner is None else runner.kernel.arguments),
             fault,
         )
@@ -422,17 +422,17 @@ class Compiled:
                 if self._threads() != threads:  # set by another thread meanwhile
                     self._repeat = None
 
-    def _warn(self, doubts: Iterable[Doubt], level: int) -> None:
-        for doubt in doubts:
-            if doubt not in self._warned:
-                self._warned.add(doubt)
-                warn_doubts((doubt,), level + 1)
+    def _warn(self, warnings: Iterable[ProgramWarning], level: int) -> None:
+        for warning in warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                issue_warnings((warning,), level + 1)
 
     def _report(self, special: Specialisation, level: int) -> None:
         """A fault of tc, once for a function: the same one may be met at many sizes."""
         if special.fault is not None and not self._reported:
             self._reported = True
-            warn_doubts((special.fault,), level + 1)
+            issue_warnings((special.fault,), level + 1)
 
 
 NO_RECURRENCE = (
@@ -502,13 +502,12 @@ def odd_strides(shaped: ShapedProgram, sizes: CallSizes) -> tuple[int, ...]:
 def rebuild(
     text: str, name: str, entry: str, backend: str, options: Options, check: bool | None
 ) -> Compiled:
-    """A function from what was pickled; its doubts were told where it was made first."""
+    """A function from what was pickled; its warnings were told where it was made first."""
     program = check_module(parse_source(Source(text, name)), entry)
     return Compiled(program, backend, options, check)
 
 
-def warn_doubts(doubts: Iterable[Doubt], level: int) -> None:
-    """Python warnings for doubts, at the caller that is so many frames up."""
-    for doubt in doubts:
-        error = TCError(doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair)
-        warnings.warn(render("warning", error), TCWarning, stacklevel=level + 1)
+def issue_warnings(found: Iterable[ProgramWarning], level: int) -> None:
+    """Python warnings for those of a program, at the caller that is so many frames up."""
+    for warning in found:
+        warnings.warn(warning.text, TCWarning, stacklevel=level + 1)

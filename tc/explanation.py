@@ -148,10 +148,10 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield "checked for these sizes, before anything runs (G6):"
         for condition in shaped.preconditions:
             yield f"  {condition.text} stays in bounds, in {condition.statement}"
-    for doubt in (*program.doubts, *shaped.doubts):
+    for warning in (*program.warnings, *shaped.warnings):
         yield ""
-        place = f" ({doubt.span.in_text})" if doubt.span is not None else ""
-        yield f"warning [{doubt.rule}]: {doubt.message}{place}"
+        place = f" ({warning.span.in_text})" if warning.span is not None else ""
+        yield f"warning [{warning.rule}]: {warning.message}{place}"
     yield ""
     yield f"in all: {explanation.total}"
 

@@ -22,7 +22,7 @@ from tc.device import Device, host
 from tc.errors import InternalError, TCError
 from tc.kernel.ir import row_major
 from tc.options import PRESETS, Options
-from tc.semantics.program import Doubt, Program
+from tc.semantics.program import Program, ProgramWarning
 from tc.sizes import CallSizes
 from tc.source import Source
 
@@ -83,11 +83,11 @@ def is_fault(error: Exception) -> bool:
 
 def compile_or_fall_back(
     compile_with: Callable[[Options], T], request: Request
-) -> tuple[T | None, Doubt | None]:
+) -> tuple[T | None, ProgramWarning | None]:
     """What `compile_with` makes for the options of a request; if it is at fault, for plain
     options; and None, which leaves the program to the interpreter, if it is then again.
 
-    The doubt tells of it, with a text to report it by.
+    The warning tells of it, with a text to report it by.
     """
     try:
         return compile_with(request.options), None
@@ -98,13 +98,13 @@ def compile_or_fall_back(
     plain = replace(PRESETS["naive"], threads=request.options.threads)
     if plain != request.options:
         try:
-            return compile_with(plain), _doubt(
+            return compile_with(plain), _warning(
                 request, fault, "plain code", 'options=tc.Options.preset("naive")'
             )
         except Exception as error:
             if not (is_fault(error) or isinstance(error, TCError)):
                 raise
-    return None, _doubt(request, fault, "the interpreter", f'backend="{INTERPRETER}"')
+    return None, _warning(request, fault, "the interpreter", f'backend="{INTERPRETER}"')
 
 
 @contextmanager
@@ -181,8 +181,8 @@ def _script(known: Iterable[str], calls: Iterable[str], error: Exception) -> str
     return "\n".join(lines)
 
 
-def _doubt(request: Request, error: Exception, instead: str, repair: str) -> Doubt:
-    return Doubt(
+def _warning(request: Request, error: Exception, instead: str, repair: str) -> ProgramWarning:
+    return ProgramWarning(
         "",
         f"{request.program.name} is run by {instead}, which is slower and gives the same results, "
         f"as tc itself is at fault. {_please(report(request, error))}",

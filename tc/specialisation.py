@@ -17,7 +17,7 @@ from tc.errors import AccessError, BackendError, InternalError
 from tc.fallback import Request, faults_of_run_reported, is_fault, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.semantics.faults import division_error, read_error
-from tc.semantics.program import Binary, Doubt, Read, ShapedProgram, Statement, walk
+from tc.semantics.program import Binary, ProgramWarning, Read, ShapedProgram, Statement, walk
 
 Space: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
@@ -64,8 +64,8 @@ class Specialisation:
     itself.
 
     `request` is what was asked for. `copies` are the places of inputs that must be copied, as
-    their strides are no multiple of their elements; `doubts` are those of a call (R3, G2). `fault`
-    says why other code than that asked for runs.
+    their strides are no multiple of their elements; `warnings` are those of a call (R3, G2).
+    `fault` says why other code than that asked for runs.
     """
 
     request: Request
@@ -74,9 +74,9 @@ class Specialisation:
     shaped_backend: ShapedBackend | None
     copies: tuple[int, ...]
     outputs: tuple[Space, ...]
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[ProgramWarning, ...]
     temporaries: Temporaries
-    fault: Doubt | None = None
+    fault: ProgramWarning | None = None
 
 
 def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[Space, ...]:
@@ -206,22 +206,22 @@ def _unplaced_error(
     )
 
 
-def start_doubts(shaped: ShapedProgram, given: frozenset[str]) -> tuple[Doubt, ...]:
+def start_warnings(shaped: ShapedProgram, given: frozenset[str]) -> tuple[ProgramWarning, ...]:
     """R3: statements that would continue from a value that is not there."""
     return tuple(
-        _start_doubt(statement)
+        _start_warning(statement)
         for statement in shaped.program.statements
         if statement.continues == "nothing"
         or (statement.continues == "caller" and statement.target not in given)
     )
 
 
-def _start_doubt(statement: Statement) -> Doubt:
+def _start_warning(statement: Statement) -> ProgramWarning:
     target, op = statement.target, f"{statement.op}="
     missing, also = "nothing was written to it before", ""
     if statement.continues == "caller":
         missing, also = "nothing was passed for it", f', or pass outputs={{"{target}": ...}}'
-    return Doubt(
+    return ProgramWarning(
         "R3",
         f"{statement.name}, {statement.text}, continues from what {target} holds, but {missing}: "
         f"it starts at {IDENTITIES[statement.op]}",

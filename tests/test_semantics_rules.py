@@ -152,7 +152,7 @@ def test_rule_g2_concat_is_no_meeting_of_two_sizes() -> None:
     shaped = shape(text, N=3, M=5)
     assert shaped.shapes["o"] == (8,)
     assert shaped.shapes["p"] == (13,)
-    assert shaped.doubts == ()
+    assert shaped.warnings == ()
 
 
 # --- G3: who fixes a shape --------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tc import api, cache, rules
 from tc.cli.given import read_call, read_options, read_text
 from tc.cli.shell import in_shell_words
 from tc.cli.usage import UsageError
-from tc.errors import TCError, render
+from tc.errors import TCError
 from tc.frontend.format import format_source
 from tc.pipeline import check_defs, parse_source
 
@@ -47,9 +47,8 @@ def _check(name: str) -> int:
     source = read_text(name)
     programs = check_defs(parse_source(source))
     for program in programs.values():
-        for doubt in program.doubts:
-            warning = TCError(doubt.message, rule=doubt.rule, span=doubt.span, repair=doubt.repair)
-            print(in_shell_words(render("warning", warning)), file=sys.stderr)
+        for warning in program.warnings:
+            print(in_shell_words(warning.text), file=sys.stderr)
     print(f"{source.name}: {', '.join(programs)}: no errors")
     return 0
 

@@ -18,11 +18,12 @@ of a half tensor and of a `Convert` that rounds to half, each directly below a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.dtypes import BOOL, INT64, DType
+from tc.errors import TCError, render
 from tc.source import Source, Span
 
 # --- expressions ------------------------------------------------------------------------------
@@ -289,13 +290,24 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A warning in waiting: emitted as TCWarning by the API."""
+class ProgramWarning:
+    """A warning about a program, which the API issues as TCWarning."""
 
     rule: str
     message: str
     span: Span | None = field(default=None, compare=False, repr=False)
     repair: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The warning with its place and repair, as it is issued."""
+        told = TCError(self.message, rule=self.rule, span=self.span, repair=self.repair)
+        return render("warning", told)
+
+
+def distinct(warnings: Iterable[ProgramWarning]) -> tuple[ProgramWarning, ...]:
+    """The warnings, each once at its place: a def that is called twice has the same ones twice."""
+    return tuple({(w.message, str(w.span)): w for w in warnings}.values())
 
 
 @dataclass(frozen=True)
@@ -312,7 +324,7 @@ class Program:
     equalities: tuple[Equality, ...]
     statements: tuple[Statement, ...]
     needs_initial: Mapping[str, Span]  # outputs read before any statement defines them (R4)
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[ProgramWarning, ...]
     static_scalars: frozenset[str]
     """The integer rank 0 inputs whose values the code is specialised on: those that occur in a
     subscript, a where clause or an affine condition (G2)."""
@@ -386,4 +398,4 @@ class ShapedProgram:
     shape_fixed_by: Mapping[str, Span]  # the statement or declaration that fixed each shape
     statements: tuple[ShapedStatement, ...]
     preconditions: tuple[Precondition, ...]
-    doubts: tuple[Doubt, ...]  # those that depend on sizes (G2)
+    warnings: tuple[ProgramWarning, ...]  # those that depend on sizes (G2)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.dtypes import DType
-from tc.semantics.program import Doubt, Equality, Expr, SizeDef
+from tc.semantics.program import Equality, Expr, ProgramWarning, SizeDef
 from tc.source import Span
 
 
@@ -232,4 +232,4 @@ class Flat:
     statements: tuple[FlatStatement, ...]
     arguments: tuple[Argument, ...]
     needs_initial: Mapping[str, Span]
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[ProgramWarning, ...]

@@ -18,7 +18,6 @@ from tc.semantics.program import (
     Binary,
     Compare,
     Convert,
-    Doubt,
     Equality,
     Expr,
     Extent,
@@ -26,6 +25,7 @@ from tc.semantics.program import (
     Literal,
     Logical,
     Program,
+    ProgramWarning,
     Read,
     Select,
     Size,
@@ -191,7 +191,7 @@ def why_unknown(expr: Expr, known: Known) -> str:
     return f"'{source_text(expr)}' has no value"
 
 
-def doubt_values(statement: Statement, known: Known) -> Iterator[Doubt]:
+def value_warnings(statement: Statement, known: Known) -> Iterator[ProgramWarning]:
     """Warnings of values of sizes alone which the integers that they become do not hold (Y1).
 
     What the text casts is meant so; a conversion of the language has the place of its operand.
@@ -204,7 +204,7 @@ def doubt_values(statement: Statement, known: Known) -> Iterator[Doubt]:
         value = evaluate(node.operand, known)
         if value is not None and not fits(value, node.dtype):
             text = source_text(node)
-            yield Doubt(
+            yield ProgramWarning(
                 "Y1",
                 f"'{text}' is {value}, which {node.dtype}, the type that it takes here, does not "
                 f"hold: it becomes {wrap(value, node.dtype)}",

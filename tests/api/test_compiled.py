@@ -229,7 +229,7 @@ def test_pickles_do_not_warn_again() -> None:
     pickle.loads(pickle.dumps(function))
 
 
-def test_doubts_point_at_the_caller() -> None:
+def test_warnings_point_at_the_caller() -> None:
     """Rule N1."""
     with pytest.warns(tc.TCWarning, match=r"warning \[N1\]") as caught:
         tc.compile("def f(float(W) W) -> (o) { o(i) = W(i) * W }", backend="interpret")

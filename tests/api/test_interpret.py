@@ -104,8 +104,8 @@ def test_continuing_without_outputs_warns() -> None:
         assert tc.interpret(SUM, [A[0]], outputs=s) == 13
 
 
-def test_doubts_point_at_the_caller() -> None:
-    """Rule N1's doubt, of the text itself."""
+def test_warnings_point_at_the_caller() -> None:
+    """Rule N1's warning, of the text itself."""
     text = "def f(float(W) x, float(W) W) -> (o) { o(i) = x(i) + W(i) * W }"
     with pytest.warns(tc.TCWarning, match="N1") as caught:
         tc.interpret(text, [A[0], A[0]])

@@ -31,7 +31,7 @@ class Builder:
     equalities: list[p.Equality] = field(default_factory=list)
     statements: list[FlatStatement] = field(default_factory=list)
     arguments: list[Argument] = field(default_factory=list)
-    doubts: dict[tuple[str, str], p.Doubt] = field(default_factory=dict)
+    warnings: list[p.ProgramWarning] = field(default_factory=list)
     written: dict[str, Span] = field(default_factory=dict)
     touched: dict[str, Span] = field(default_factory=dict)
     shaped: set[str] = field(default_factory=set)

@@ -17,7 +17,7 @@ from tc.semantics.check.unbound_names import products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import listed, nearest, one_line
 from tc.semantics.types.conversions import INDEX, VALUE, lower_index, lower_read, lower_to
-from tc.semantics.types.lowering_context import Context, doubt_negation
+from tc.semantics.types.lowering_context import LoweringContext, warn_of_negation
 from tc.semantics.types.type_inference import Types, infer_types, term_type
 from tc.source import Span
 
@@ -76,14 +76,14 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         if not flat.tensors[name].rank and types.tensors[name].is_integer
     )
     static: set[str] = set()
-    doubts = {(doubt.message, str(doubt.span)): doubt for doubt in (*flat.doubts, *_products(flat))}
+    warnings = [*flat.warnings, *_products(flat)]
     sites = count()
     statements = tuple(
         _statement(
             f"S{position}",
             statement,
             flat.tensors[statement.target],
-            Context(types.tensors, types.nodes[position], scalars, sites, static, doubts),
+            LoweringContext(types.tensors, types.nodes[position], scalars, sites, static, warnings),
         )
         for position, statement in enumerate(flat.statements)
     )
@@ -98,18 +98,18 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         flat.equalities,
         statements,
         flat.needs_initial,
-        tuple(doubts.values()),
+        p.distinct(warnings),
         frozenset(static),
         span,
     )
 
 
-def _products(flat: Flat) -> Iterator[p.Doubt]:
+def _products(flat: Flat) -> Iterator[p.ProgramWarning]:
     """A warning per index variable that was probably meant as a product (T1)."""
     known = {*flat.sizes, *(name for name in flat.inputs if not flat.tensors[name].rank)}
     for statement in flat.statements:
         for name, product in products_meant(statement, known):
-            yield p.Doubt(
+            yield p.ProgramWarning(
                 "T1",
                 f"'{name}' is a name, since names may begin with digits: an index variable over "
                 "which the statement reduces",
@@ -129,7 +129,9 @@ def _tensors(flat: Flat, types: Types) -> Iterator[tuple[str, p.Tensor]]:
         )
 
 
-def _statement(name: str, statement: FlatStatement, target: FlatTensor, cx: Context) -> p.Statement:
+def _statement(
+    name: str, statement: FlatStatement, target: FlatTensor, cx: LoweringContext
+) -> p.Statement:
     """The typed statement; a note names the calls that it was inlined for, if it is wrong."""
     try:
         return _typed(name, statement, target, cx)
@@ -139,21 +141,22 @@ def _statement(name: str, statement: FlatStatement, target: FlatTensor, cx: Cont
         raise with_calls(error, statement.calls) from None
 
 
-def _typed(name: str, statement: FlatStatement, target: FlatTensor, cx: Context) -> p.Statement:
+def _typed(
+    name: str, statement: FlatStatement, target: FlatTensor, cx: LoweringContext
+) -> p.Statement:
     dtype = cx.tensors[target.name]
     term = term_type(statement.op, cx.type(statement.rhs))
     if target.declared is not None:
         _check_declared(statement, target, target.declared, term, cx)
     if is_lossy_mix(dtype, term):
-        doubt = p.Doubt(
+        cx.warn(
             "Y2",
             f"'{statement.target_text}' is {dtype}, which does not hold all values of "
             "uint64 that this statement gives",
-            span=statement.span,
-            repair=f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
+            statement.span,
+            f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
         )
-        cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
-    doubt_negation(statement.rhs, cx)
+    warn_of_negation(statement.rhs, cx)
     try:
         rhs = lower_to(statement.rhs, dtype, VALUE, cx)
     except CheckError as error:
@@ -193,7 +196,7 @@ def _typed(name: str, statement: FlatStatement, target: FlatTensor, cx: Context)
 
 
 def _check_declared(
-    statement: FlatStatement, target: FlatTensor, declared: DType, term: Type, cx: Context
+    statement: FlatStatement, target: FlatTensor, declared: DType, term: Type, cx: LoweringContext
 ) -> None:
     """Raise where a wider type would go into a declared narrower one (Y3)."""
     if join(declared, term) == declared:

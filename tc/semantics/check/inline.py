@@ -62,13 +62,12 @@ def flatten(signature: Signature, defs: Mapping[str, Signature]) -> Flat:
         tuple(builder.statements),
         tuple(builder.arguments),
         builder.needs_initial,
-        tuple(builder.doubts.values()),
+        tuple(builder.warnings),
     )
 
 
 def _add_steps(builder: Builder, frame: Frame) -> None:
-    for doubt in frame.signature.doubts:
-        builder.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
+    builder.warnings.extend(frame.signature.warnings)
     for step in frame.signature.steps:
         if isinstance(step, ast.Comprehension):
             _add_comprehension(builder, step, frame)

@@ -14,7 +14,7 @@ from tc import builtins
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics.check.foreign_functions import is_foreign
-from tc.semantics.program import Doubt
+from tc.semantics.program import ProgramWarning
 from tc.semantics.suggest import indices, listed, nearest, one_line
 from tc.source import Span
 
@@ -53,7 +53,7 @@ class Signature:
     temporaries: Mapping[str, Span]
     sizes: Mapping[str, Span]
     steps: tuple[Step, ...]
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[ProgramWarning, ...]
     ranks: Mapping[str, int]
     ranked_at: Mapping[str, Span]
     statements: int = 0
@@ -200,14 +200,14 @@ def _clashes(
     returns: Mapping[str, ast.Return],
     temporaries: Mapping[str, Span],
     sizes: Mapping[str, Span],
-) -> Iterator[Doubt]:
+) -> Iterator[ProgramWarning]:
     """A warning per name that is a size and a tensor, which N1 allows."""
     places = {name: param.name.span for name, param in params.items()}
     places.update({name: result.name.span for name, result in returns.items()})
     places.update(temporaries)
     for name, span in places.items():
         if name in sizes:
-            yield Doubt(
+            yield ProgramWarning(
                 "N1",
                 f"'{name}' is a size and a tensor of '{definition.name.text}': '{name}(...)' and "
                 f"'{name}.0' mean the tensor, '{name}' alone means the size",

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 from tc.errors import RangeError
 from tc.semantics.program import (
-    Doubt,
     Expr,
     Precondition,
     Program,
+    ProgramWarning,
     ShapedProgram,
     ShapedStatement,
     Statement,
@@ -33,10 +33,10 @@ from tc.semantics.ranges.symbolic import Symbols, in_symbols
 from tc.semantics.sizes import (
     Known,
     check_shape,
-    doubt_values,
     evaluate,
     known_of_call,
     settle,
+    value_warnings,
 )
 from tc.source import Span
 
@@ -77,7 +77,7 @@ def infer_ranges(
     shaping = _fix_shapes(_with_declared(start), accesses)
     statements: list[ShapedStatement] = []
     preconditions: list[Precondition] = []
-    doubts: list[Doubt] = []
+    warnings: list[ProgramWarning] = []
     for statement in program.statements:
         situation = _situation(shaping, statement, accesses[statement.name])
         rounds = _finish(situation, shaping.rounds.get(statement.name))
@@ -86,8 +86,8 @@ def infer_ranges(
         check_in_place(situation, ranges)
         statements.append(ShapedStatement(statement, ranges, checked))
         preconditions += before
-        doubts += rounds.doubts
-        doubts += doubt_values(statement, shaping.known)
+        warnings += rounds.warnings
+        warnings += value_warnings(statement, shaping.known)
     return ShapedProgram(
         program,
         shaping.known.sizes,
@@ -97,7 +97,7 @@ def infer_ranges(
         {name: shaping.fixed_by[name] for name in program.tensors},
         tuple(statements),
         tuple(preconditions),
-        tuple(dict.fromkeys(doubts)),
+        tuple(dict.fromkeys(warnings)),
     )
 
 

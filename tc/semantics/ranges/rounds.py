@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 
 from tc import sets
 from tc.semantics.affine import Linear, function_of, is_affine, linear_form
-from tc.semantics.program import Doubt, Expr, Extent, Range, Size, Statement, WhereRange, walk
+from tc.semantics.program import (
+    Expr,
+    Extent,
+    ProgramWarning,
+    Range,
+    Size,
+    Statement,
+    WhereRange,
+    walk,
+)
 from tc.semantics.ranges.accesses import Access, Accesses
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
 from tc.semantics.sizes import LARGEST, Known, evaluate
@@ -52,11 +61,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """The ranges resolved so far, the numbers of the accesses that bounded them, and doubts."""
+    """The ranges resolved so far, the numbers of the accesses that bounded them, and warnings."""
 
     ranges: Mapping[str, Range]
     used: frozenset[int] = frozenset()
-    doubts: tuple[Doubt, ...] = ()
+    warnings: tuple[ProgramWarning, ...] = ()
     count: int = 0
 
 
@@ -121,7 +130,7 @@ def _intersect(
 ) -> Rounds:
     number = rounds.count + 1
     ranges = dict(rounds.ranges)
-    doubts = list(rounds.doubts)
+    warnings = list(rounds.warnings)
     for name in situation.statement.variables:
         if name not in bounds:
             continue
@@ -137,11 +146,11 @@ def _intersect(
             tuple(dict.fromkeys(b.access.span for b in found if b.end == end)),
             number,
         )
-        doubt = _lesser_size(situation, name, found)
-        if doubt is not None:
-            doubts.append(doubt)
+        warning = _lesser_size(situation, name, found)
+        if warning is not None:
+            warnings.append(warning)
     used = rounds.used | {b.access.number for found in bounds.values() for b in found}
-    return Rounds(ranges, used, tuple(doubts), number)
+    return Rounds(ranges, used, tuple(warnings), number)
 
 
 # --- one subscript ----------------------------------------------------------------------------
@@ -240,7 +249,7 @@ def _falls(access: Access, variable: str, known: Known, box: Mapping[str, tuple[
         return sets.smallest(falls, space, variable) is not None
 
 
-# --- where clauses, expressions, doubts -------------------------------------------------------
+# --- where clauses, expressions, warnings -----------------------------------------------------
 
 
 def _where_range(situation: Situation, clause: WhereRange) -> Range | None:
@@ -296,8 +305,10 @@ def _symbolic_end(
     return symbolic if evaluate(symbolic, situation.known) == end else None
 
 
-def _lesser_size(situation: Situation, variable: str, bounds: tuple[Bound, ...]) -> Doubt | None:
-    """The doubt that two bare subscripts of one variable have different extents (G2)."""
+def _lesser_size(
+    situation: Situation, variable: str, bounds: tuple[Bound, ...]
+) -> ProgramWarning | None:
+    """The warning that two bare subscripts of one variable have different extents (G2)."""
     bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
     if len({b.end for b in bare}) < 2:
         return None
@@ -311,7 +322,7 @@ def _lesser_size(situation: Situation, variable: str, bounds: tuple[Bound, ...])
         size = str(bound.end) if text == str(bound.end) else f"{text} = {bound.end}"
         return f"'{access.text}', of size {size} in dimension {access.axis}"
 
-    return Doubt(
+    return ProgramWarning(
         "G2",
         f"'{variable}' indexes {described(lesser)}, and {described(other)}: its range is 0:{end}",
         span=other.access.span,

@@ -42,16 +42,16 @@ from tc.semantics.resolved import (
 from tc.semantics.suggest import one_line
 from tc.semantics.types.affine_form import is_affine_form
 from tc.semantics.types.lowering_context import (
-    Context,
+    LoweringContext,
     Mode,
     convert,
-    doubt_chain,
-    doubt_mix,
-    doubt_share,
     folded,
     literal,
     own_dtype,
     too_large,
+    warn_of_chain,
+    warn_of_mix,
+    warn_of_share,
     wrapped,
 )
 from tc.source import Span
@@ -60,7 +60,7 @@ VALUE = Mode()
 INDEX = Mode(index=True)
 
 
-def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
+def lower_to(expr: Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The expression, converted to the type that `want` is computed in.
 
     A weak expression takes `want` where that is a DType: literals are folded and must fit it
@@ -70,7 +70,7 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
     if isinstance(want, Weak):
         target = mode.weak_float if want is Weak.FLOAT else INT64
         if want is Weak.FLOAT:
-            doubt_share(expr, cx)
+            warn_of_share(expr, cx)
         return convert(lower(expr, mode, cx), target)
     if mode.index and want.is_integer:
         return convert(lower(expr, mode, cx), INT64)
@@ -92,12 +92,12 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: Context) -> p.Expr:
             return lower_to(bound, want, mode, cx)
         case _:
             if want.is_float:
-                doubt_share(expr, cx)
+                warn_of_share(expr, cx)
             weak_mode = mode.with_weak_float(FLOAT32 if want == FLOAT16 else FLOAT64)
             return convert(lower(expr, weak_mode, cx), compute_dtype(want))
 
 
-def lower_index(expr: Resolved, mode: Mode, cx: Context, what: str) -> p.Expr:
+def lower_index(expr: Resolved, mode: Mode, cx: LoweringContext, what: str) -> p.Expr:
     """An integer expression in INT64 (Y9); raises CheckError for bool and floats (Y2)."""
     found = cx.type(expr)
     if not is_integer_type(found):
@@ -123,7 +123,7 @@ def is_integer_type(dtype: Type) -> bool:
     return dtype is not Weak.FLOAT if isinstance(dtype, Weak) else dtype.is_integer
 
 
-def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
+def lower(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The expression in the type in which its own type is computed."""
     cx.room[0] -= 1
     if cx.room[0] < 0:
@@ -152,7 +152,7 @@ def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
         case Conditional():
             found = cx.type(expr)
             if not mode.index:
-                doubt_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
+                warn_of_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
             return p.Select(
                 condition(expr.condition, mode, cx),
                 lower_to(expr.then, found, mode, cx),
@@ -175,14 +175,14 @@ def lower(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
             return lower(bound, mode, cx)
 
 
-def condition(expr: Resolved, mode: Mode, cx: Context) -> p.Expr:
+def condition(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The truth of an expression, BOOL: nonzero is true (Y2). Affine forms count in INT64 (Y9)."""
     if not mode.index and is_affine_form(expr, cx.scalars):
         mode = mode.as_index()
     return convert(lower(expr, mode.with_weak_float(FLOAT64), cx), BOOL)
 
 
-def lower_read(expr: Read, mode: Mode, cx: Context) -> p.Read:
+def lower_read(expr: Read, mode: Mode, cx: LoweringContext) -> p.Read:
     """The read of one element, in the tensor's own type."""
     subscripts = []
     for subscript in expr.subscripts:
@@ -198,21 +198,21 @@ def lower_read(expr: Read, mode: Mode, cx: Context) -> p.Read:
     )
 
 
-def _binary(expr: Binary, mode: Mode, cx: Context) -> p.Expr:
+def _binary(expr: Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     dtype = own_dtype(found, mode)
     value = folded(expr, cx) if isinstance(found, Weak) else None
     if value is not None:
         return literal(value, dtype, expr.span, mode)
     if not mode.index:
-        doubt_mix(cx.type(expr.left), cx.type(expr.right), expr.op, expr.span, cx)
+        warn_of_mix(cx.type(expr.left), cx.type(expr.right), expr.op, expr.span, cx)
     left = lower_to(expr.left, found, mode, cx)
     right = lower_to(expr.right, found, mode, cx)
     divides = expr.op in ("/", "%") and dtype.is_integer
     return p.Binary(expr.op, left, right, dtype, next(cx.sites) if divides else -1, span=expr.span)
 
 
-def _unary(expr: Unary, mode: Mode, cx: Context) -> p.Expr:
+def _unary(expr: Unary, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     dtype = own_dtype(found, mode)
     value = folded(expr, cx) if isinstance(found, Weak) else None
@@ -222,7 +222,7 @@ def _unary(expr: Unary, mode: Mode, cx: Context) -> p.Expr:
     return operand if expr.op == "+" else p.Unary("-", operand, dtype, span=expr.span)
 
 
-def _function(expr: Function, mode: Mode, cx: Context) -> p.Expr:
+def _function(expr: Function, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     args = []
     for arg in expr.args:
@@ -230,14 +230,14 @@ def _function(expr: Function, mode: Mode, cx: Context) -> p.Expr:
     return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=expr.span)
 
 
-def _compare(expr: Compare, mode: Mode, cx: Context) -> p.Expr:
+def _compare(expr: Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
     left, right = cx.type(expr.left), cx.type(expr.right)
     common = (join if expr.op in ("==", "!=") else promote)(left, right)
     if not mode.index and is_affine_form(expr, cx.scalars):
         mode = mode.as_index()
     if not mode.index:
-        doubt_mix(left, right, expr.op, expr.span, cx)
-    doubt_chain(expr, cx)
+        warn_of_mix(left, right, expr.op, expr.span, cx)
+    warn_of_chain(expr, cx)
     mode = mode.with_weak_float(FLOAT64)
     return p.Compare(
         expr.op,
@@ -247,7 +247,7 @@ def _compare(expr: Compare, mode: Mode, cx: Context) -> p.Expr:
     )
 
 
-def _cast(expr: Cast, mode: Mode, cx: Context) -> p.Expr:
+def _cast(expr: Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
     """A cast: a weak value is converted directly, without the check that it fits (Y1)."""
     dtype = expr.dtype
     value = folded(expr.operand, cx)
@@ -261,13 +261,13 @@ def _cast(expr: Cast, mode: Mode, cx: Context) -> p.Expr:
     return convert(cast, own_dtype(dtype, mode))
 
 
-def _pad(expr: Pad, mode: Mode, cx: Context) -> p.Expr:
+def _pad(expr: Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
     """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
     found = cx.type(expr)
     inner = Mode(mode.index, mode.weak_float, True, mode.late, mode.whole)
     outer = Mode(mode.index, mode.weak_float, mode.bare_only, True, mode.whole)
     if not mode.index:
-        doubt_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
+        warn_of_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
     guard = _in_bounds(expr.inside, inner, cx)
     return p.Select(
         guard if guard is not None else p.Literal(True, BOOL, span=expr.inside.span),
@@ -278,7 +278,7 @@ def _pad(expr: Pad, mode: Mode, cx: Context) -> p.Expr:
     )
 
 
-def _in_bounds(expr: Resolved, mode: Mode, cx: Context) -> p.Expr | None:
+def _in_bounds(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None:
     """Whether all reads that evaluating an expression makes are in bounds; None if always.
 
     The conditions stand in the order of evaluation, so that a read in a later one (of a gather)
@@ -334,7 +334,7 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: Context) -> p.Expr | None:
 
 
 def _inside(
-    read: Read, axis: int, subscript: Resolved, mode: Mode, cx: Context
+    read: Read, axis: int, subscript: Resolved, mode: Mode, cx: LoweringContext
 ) -> tuple[p.Expr, p.Expr]:
     """The two conditions that one subscript of a read lies in its dimension."""
     span = read.span

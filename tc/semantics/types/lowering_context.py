@@ -1,4 +1,4 @@
-"""What lowering an expression knows and gathers, its literals, and its doubts (Y1, Y2)."""
+"""The context in which expressions are lowered, their literals, and warnings (Y1, Y2)."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What lowering one statement reads, and what it gathers.
+class LoweringContext:
+    """What is known while one statement is lowered, and what is found.
 
     `scalars` are the integer rank 0 inputs of the entry; those met in index mode are added to
     `static`. `sites` numbers the reads and integer divisions of the program. `room` holds one
@@ -76,7 +76,7 @@ class Context:
     scalars: frozenset[str]
     sites: Iterator[int]
     static: set[str]
-    doubts: dict[tuple[str, str], p.Doubt]
+    warnings: list[p.ProgramWarning]
     constants: Constants = field(default_factory=dict)
     room: list[int] = field(default_factory=lambda: [MAX_NODES])
 
@@ -85,6 +85,9 @@ class Context:
         found = type_of(expr, self.tensors, self.types)
         assert found is not None
         return found
+
+    def warn(self, rule: str, message: str, span: Span, repair: str) -> None:
+        self.warnings.append(p.ProgramWarning(rule, message, span, repair))
 
 
 def own_dtype(found: Type, mode: Mode) -> DType:
@@ -152,7 +155,7 @@ def shown(value: int | float) -> str:
     return repr(value)
 
 
-def folded(expr: Resolved, cx: Context) -> int | float | None:
+def folded(expr: Resolved, cx: LoweringContext) -> int | float | None:
     """The value of an expression of literals alone, with Y1's warning where it loses a rest."""
     value = constant(expr, cx.constants)
     if value is None or isinstance(expr, Number):
@@ -162,7 +165,7 @@ def folded(expr: Resolved, cx: Context) -> int | float | None:
     while stack:
         node = stack.pop()
         if isinstance(node, Binary) and node.op == "/":
-            _doubt_truncation(node, cx)
+            _warn_of_truncation(node, cx)
         for operand in operands(node):
             if id(operand) not in seen:
                 seen.add(id(operand))
@@ -170,21 +173,20 @@ def folded(expr: Resolved, cx: Context) -> int | float | None:
     return value
 
 
-def _doubt_truncation(expr: Binary, cx: Context) -> None:
+def _warn_of_truncation(expr: Binary, cx: LoweringContext) -> None:
     """Warn where a division of whole literals loses its rest: `1/2` is 0 (Y1)."""
     left, right = constant(expr.left, cx.constants), constant(expr.right, cx.constants)
     if isinstance(left, int) and isinstance(right, int) and left % right:
         text = one_line(expr.span)
-        doubt = p.Doubt(
+        cx.warn(
             "Y1",
             f"'{text}' is {shown(left // right)}: a division of whole numbers is a whole number",
-            span=expr.span,
-            repair=f"{shown(left)}.0 / {shown(right)}",
+            expr.span,
+            f"{shown(left)}.0 / {shown(right)}",
         )
-        cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
 
 
-def doubt_share(expr: Resolved, cx: Context) -> None:
+def warn_of_share(expr: Resolved, cx: LoweringContext) -> None:
     """Warn where a number is divided by a size and the quotient becomes a float: `1/N` is 0
     wherever N is more than 1 (Y1)."""
     while isinstance(expr, Bound):
@@ -198,14 +200,13 @@ def doubt_share(expr: Resolved, cx: Context) -> None:
     if isinstance(expr.right, Binary):
         divisor = f"({divisor})"
     limit = f"beyond {divisor} = {left}" if left > 0 else f"unless {divisor} divides {left}"
-    doubt = p.Doubt(
+    cx.warn(
         "Y1",
         f"'{text}' is a division of whole numbers, which rounds down: it is "
         f"{0 if left > 0 else -1} {limit}",
-        span=expr.span,
-        repair=f"{shown(left)}.0 / {divisor}",
+        expr.span,
+        f"{shown(left)}.0 / {divisor}",
     )
-    cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
 
 
 def _of_sizes(expr: Resolved) -> bool:
@@ -215,35 +216,33 @@ def _of_sizes(expr: Resolved) -> bool:
     return isinstance(expr, Size | Extent)
 
 
-def doubt_mix(left: Type, right: Type, op: str, span: Span, cx: Context) -> None:
+def warn_of_mix(left: Type, right: Type, op: str, span: Span, cx: LoweringContext) -> None:
     """Warn where uint64 meets a signed type, since no type holds both (Y2)."""
     if is_lossy_mix(left, right):
-        doubt = p.Doubt(
+        cx.warn(
             "Y2",
             f"'{op}' of {left} and {right} is computed in int64, which does not hold all uint64",
-            span=span,
-            repair=f"cast one side to the type of the other: {left}(...)",
+            span,
+            f"cast one side to the type of the other: {left}(...)",
         )
-        cx.doubts.setdefault((doubt.message, str(span)), doubt)
 
 
-def doubt_negation(value: Resolved, cx: Context) -> None:
+def warn_of_negation(value: Resolved, cx: LoweringContext) -> None:
     """Warn where `o(i) =! x(i)` assigns a negation: it looks like `+=!` and `!=` (T4)."""
     text, start = value.span.source.text, value.span.start
     is_negation = isinstance(value, Logical) and value.op == "!"
     if not is_negation or text[start - 1] != "=" or not text[start + 1].isspace():
         return
     inside = one_line(value.span, "!x").removeprefix("!").strip()
-    doubt = p.Doubt(
+    cx.warn(
         "T4",
         f"'=! {inside}' assigns whether {inside} is 0: '=!' is no operator",
-        span=Span(value.span.source, start - 1, value.span.end),
-        repair=f"= !{inside}, if that is meant, or = {inside}",
+        Span(value.span.source, start - 1, value.span.end),
+        f"= !{inside}, if that is meant, or = {inside}",
     )
-    cx.doubts.setdefault((doubt.message, str(doubt.span)), doubt)
 
 
-def doubt_chain(expr: Compare, cx: Context) -> None:
+def warn_of_chain(expr: Compare, cx: LoweringContext) -> None:
     """Warn where a comparison without parentheses compares the outcome of another: `0 < x < 2`
     is true for all x, as in C (T4, Y2)."""
     left = expr.left
@@ -253,14 +252,13 @@ def doubt_chain(expr: Compare, cx: Context) -> None:
     if (expr.op in equalities) != (left.op in equalities) or cx.type(expr.right) == BOOL:
         return
     links = _links(expr, left)
-    doubt = p.Doubt(
+    cx.warn(
         "Y2",
         f"'{one_line(expr.span)}' compares '{links[1]}' with what '{one_line(left.span)}' is, "
         "which is 0 or 1",
-        span=expr.span,
-        repair=f"{links[0]} {left.op} {links[2]} && {links[2]} {expr.op} {links[1]}",
+        expr.span,
+        f"{links[0]} {left.op} {links[2]} && {links[2]} {expr.op} {links[1]}",
     )
-    cx.doubts.setdefault((doubt.message, str(expr.span)), doubt)
 
 
 def _links(expr: Compare, left: Compare) -> tuple[str, str, str]:

@@ -117,9 +117,9 @@ def test_sgemm_needs_the_callers_tensor() -> None:  # R4
 def test_sconv2d_has_a_size_and_a_tensor_of_one_name() -> None:  # N1
     sconv2d = program("sconv2d")
     assert sconv2d.static_scalars == {"sh", "sw"}
-    (doubt,) = sconv2d.doubts
-    assert doubt.rule == "N1"
-    assert "'W'" in doubt.message
+    (warning,) = sconv2d.warnings
+    assert warning.rule == "N1"
+    assert "'W'" in warning.message
     text = "def f(float(W) I, float(W) W) -> (o) { o(i) = I(i) * W(i) * W + W.0 }"
     assert show_program(checked(text)) == ["o(i) = (((I(i) * W(i)) * f32(W)) + f32(W.0))"]
 
@@ -214,7 +214,7 @@ def test_temporaries() -> None:  # N3
 )
 def test_names_that_look_like_products(body: str, meant: list[str]) -> None:  # rule T1
     """Where the name stands alone, or has a range, it is meant as it is."""
-    doubts = checked(f"def f(float(N) x, int s) -> (o) {{ {body} }}").doubts
-    assert [doubt.repair for doubt in doubts] == meant
-    assert {doubt.rule for doubt in doubts} <= {"T1"}
-    assert all(doubt.span and doubt.span.text in body for doubt in doubts)
+    warnings = checked(f"def f(float(N) x, int s) -> (o) {{ {body} }}").warnings
+    assert [warning.repair for warning in warnings] == meant
+    assert {warning.rule for warning in warnings} <= {"T1"}
+    assert all(warning.span and warning.span.text in body for warning in warnings)

@@ -225,11 +225,11 @@ def test_concat_in_a_callee_and_of_results() -> None:  # N4
     ]
 
 
-def test_doubts_of_a_callee_are_said_once() -> None:  # N1 Y1
+def test_warnings_of_a_callee_are_said_once() -> None:  # N1 Y1
     text = """
     def g(float(N) A, float(N) N) -> (o) { o(i) = A(i) * N(i) * (1 / 2) }
     def f(float(N) A, float(N) B) -> (o, p) { o = g(A, B)  p = g(B, A) }"""
-    assert sorted(doubt.rule for doubt in checked(text, "f").doubts) == ["N1", "Y1"]
+    assert sorted(warning.rule for warning in checked(text, "f").warnings) == ["N1", "Y1"]
 
 
 def test_annotations_are_ignored() -> None:  # T5

@@ -75,30 +75,30 @@ def test_constraints_of_one_round_are_intersected() -> None:  # rule G2
     assert ranges(shape(text, N=9, M=4, K=9)) == {"i": (0, 3)}
 
 
-def test_lesser_of_two_sizes_with_a_doubt() -> None:  # rule G2
+def test_lesser_of_two_sizes_with_a_warning() -> None:  # rule G2
     text = "def f(float(N) A, float(M) B) -> (o) { o +=! A(i) * B(i) }"
     shaped = shape(text, N=3, M=5)
     assert ranges(shaped) == {"i": (0, 3)}
-    (doubt,) = shaped.doubts
-    assert doubt.rule == "G2"
-    assert doubt.message == (
+    (warning,) = shaped.warnings
+    assert warning.rule == "G2"
+    assert warning.message == (
         "'i' indexes 'A(i)', of size N = 3 in dimension 0, and 'B(i)', of size M = 5 in "
         "dimension 0: its range is 0:3"
     )
-    assert shape(text, N=4, M=4).doubts == ()
+    assert shape(text, N=4, M=4).warnings == ()
 
 
 def test_a_size_of_1_is_no_range() -> None:  # rule G2
     """The repair is the broadcast written out, and means what other languages compute."""
     a, b = np.arange(1, 3, dtype=np.float32)[:, None], np.arange(3, dtype=np.float32)
     text = "def f(float(N,K) A, float(M) b) -> (o) { o(i,j) = A(i, j) * b(j) }"
-    (doubt,) = shape(text, N=2, K=1, M=3).doubts
-    assert doubt.rule == "G2"
-    assert doubt.repair == "A(i,0) for A(i, j), which takes that element for all 'j'"
+    (warning,) = shape(text, N=2, K=1, M=3).warnings
+    assert warning.rule == "G2"
+    assert warning.repair == "A(i,0) for A(i, j), which takes that element for all 'j'"
     with pytest.warns(tc.TCWarning, match=r"repair: A\(i,0\) for"):
         tc.interpret(text, [a, b])
-    assert doubt.repair is not None
-    repaired = text.replace("A(i, j)", doubt.repair.partition(" for ")[0])
+    assert warning.repair is not None
+    repaired = text.replace("A(i, j)", warning.repair.partition(" for ")[0])
     np.testing.assert_array_equal(tc.interpret(repaired, [a, b]), a * b)
     bounded = text.replace("b(j)", "b(j) where j in 0:M")
     with pytest.raises(tc.RangeError, match=r"repair: A\(i,0\) for A\(i, j\)"):
@@ -107,13 +107,13 @@ def test_a_size_of_1_is_no_range() -> None:  # rule G2
 
 def test_the_lesser_of_a_left_side_is_no_broadcast() -> None:  # rule G2
     text = "def f(float(N) A, float(M) b) -> (float(N) o) { o(i) = b(i) }"
-    (doubt,) = shape(text, N=1, M=3).doubts
-    assert doubt.repair == "declare both with one size, or add: where i in 0:1"
+    (warning,) = shape(text, N=1, M=3).warnings
+    assert warning.repair == "declare both with one size, or add: where i in 0:1"
 
 
-def test_only_bare_subscripts_are_doubted() -> None:  # rule G2
+def test_only_bare_subscripts_are_warned_of() -> None:  # rule G2
     text = "def f(float(N) A, float(M) B) -> (o) { o +=! A(i) * B(i+1) }"
-    assert shape(text, N=3, M=9).doubts == ()
+    assert shape(text, N=3, M=9).warnings == ()
 
 
 QUASI_AFFINE = [
@@ -279,7 +279,7 @@ def test_the_first_statement_that_can_fixes_the_shape() -> None:  # rule G3
     text = "def f(float(N) x, float(M) y) -> (o) { o(i) = x(i)  o(i) += y(i) }"
     shaped = shape(text, N=3, M=5)
     assert shaped.shapes["o"] == (3,)
-    assert [d.rule for d in shaped.doubts] == ["G2"]
+    assert [d.rule for d in shaped.warnings] == ["G2"]
     assert shape(text, N=5, M=3).shapes["o"] == (5,)
 
 

@@ -135,24 +135,24 @@ def test_why_a_size_is_not_known() -> None:
     assert "does not fit int64" in why_unknown(of("*", number(2**62), number(2)), known)
 
 
-def test_a_product_of_sizes_beyond_its_type_is_a_doubt() -> None:  # rule Y1
+def test_a_product_of_sizes_beyond_its_type_is_a_warning() -> None:  # rule Y1
     text = "def f(float(N) a) -> (o) { o = N * (N - 1) / 2 }"
-    (doubt,) = shape(text, N=100_000).doubts
-    assert doubt.rule == "Y1"
-    assert doubt.message.startswith("'N * (N - 1) / 2' is 4999950000, which int32")
-    assert doubt.message.endswith("does not hold: it becomes 704982704")
-    assert doubt.repair == "int64(N * (N - 1) / 2)"
-    repaired = text.replace("N * (N - 1) / 2", doubt.repair)
+    (warning,) = shape(text, N=100_000).warnings
+    assert warning.rule == "Y1"
+    assert warning.message.startswith("'N * (N - 1) / 2' is 4999950000, which int32")
+    assert warning.message.endswith("does not hold: it becomes 704982704")
+    assert warning.repair == "int64(N * (N - 1) / 2)"
+    repaired = text.replace("N * (N - 1) / 2", warning.repair)
     for meant in (repaired, text.replace("N * (N - 1) / 2", "int(N * N)"), text.replace("/", "*")):
-        assert not shape(meant, N=100).doubts
-    assert not shape(repaired, N=100_000).doubts
-    assert not shape(text.replace("N * (N - 1) / 2", "int(N * N)"), N=100_000).doubts
-    assert not shape(text, N=1000).doubts
+        assert not shape(meant, N=100).warnings
+    assert not shape(repaired, N=100_000).warnings
+    assert not shape(text.replace("N * (N - 1) / 2", "int(N * N)"), N=100_000).warnings
+    assert not shape(text, N=1000).warnings
 
 
 def test_a_size_beside_integers_and_floats() -> None:  # rule Y1
-    (doubt,) = shape(
+    (warning,) = shape(
         "def f(int(K) x, float(N) a) -> (o) { o(i) = x(i) * N * N }", K=1, N=2**31
-    ).doubts
-    assert doubt.repair == "int64(N)"
-    assert not shape("def f(float(N) a) -> (o) { o(i) = a(i) / (N * N) }", N=2**20).doubts
+    ).warnings
+    assert warning.repair == "int64(N)"
+    assert not shape("def f(float(N) a) -> (o) { o(i) = a(i) / (N * N) }", N=2**20).warnings

@@ -318,26 +318,28 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("written", CHAINS)
-def test_a_chain_of_comparisons_is_doubted(written: str) -> None:  # Y2 T4
+def test_a_chain_of_comparisons_is_warned_of(written: str) -> None:  # Y2 T4
     """Comparisons are computed as in C; the repair is what was meant."""
     program = checked(f"def f(float(N) x) -> (o) {{ o(i) = {written} ? 1 : 0 }}", "f")
-    (doubt,) = program.doubts
-    assert doubt.rule == "Y2"
-    assert doubt.repair == CHAINS[written]
-    assert f"'{written}' compares" in doubt.message
-    assert not checked(f"def f(float(N) x) -> (o) {{ o(i) = {doubt.repair} ? 1 : 0 }}", "f").doubts
+    (warning,) = program.warnings
+    assert warning.rule == "Y2"
+    assert warning.repair == CHAINS[written]
+    assert f"'{written}' compares" in warning.message
+    assert not checked(
+        f"def f(float(N) x) -> (o) {{ o(i) = {warning.repair} ? 1 : 0 }}", "f"
+    ).warnings
 
 
-def test_a_negation_that_looks_like_an_operator_is_doubted() -> None:  # T4
+def test_a_negation_that_looks_like_an_operator_is_warned_of() -> None:  # T4
     """`=!` is none: `o(i) =! x(i)` assigns `!x(i)`."""
 
-    def doubts(written: str) -> tuple[object, ...]:
-        return checked(f"def f(float(N) x) -> (o) {{ o(i) {written} }}", "f").doubts
+    def warnings(written: str) -> tuple[object, ...]:
+        return checked(f"def f(float(N) x) -> (o) {{ o(i) {written} }}", "f").warnings
 
-    (doubt,) = checked("def f(float(N) x) -> (o) { o(i) =! x(i) }", "f").doubts
-    assert doubt.rule == "T4"
-    assert doubt.repair == "= !x(i), if that is meant, or = x(i)"
-    assert not any(map(doubts, ("= !x(i)", "=!x(i)", "= ! x(i)", "= x(i) != x(i)", "= x(i)")))
+    (warning,) = checked("def f(float(N) x) -> (o) { o(i) =! x(i) }", "f").warnings
+    assert warning.rule == "T4"
+    assert warning.repair == "= !x(i), if that is meant, or = x(i)"
+    assert not any(map(warnings, ("= !x(i)", "=!x(i)", "= ! x(i)", "= x(i) != x(i)", "= x(i)")))
 
 
 @pytest.mark.parametrize(
@@ -345,4 +347,4 @@ def test_a_negation_that_looks_like_an_operator_is_doubted() -> None:  # T4
 )
 def test_other_comparisons_of_conditions_are_fine(written: str) -> None:  # Y2 T4
     text = f"def f(float(N) x) -> (o) {{ o(i) = {written} ? 1 : 0 where c = 0 < x(i) }}"
-    assert not checked(text, "f").doubts
+    assert not checked(text, "f").warnings

@@ -294,13 +294,13 @@ def test_pad(text: str, expected: str) -> None:  # G9 Y6
         ("pad(q(i), s(i))", "Y2", "uint64 and int8"),
     ],
 )
-def test_doubts(text: str, rule: str, message: str) -> None:  # Y1 Y2
+def test_warnings(text: str, rule: str, message: str) -> None:  # Y1 Y2
     clause = "" if " where " in text else " where i in 0:N"
     program = checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text}{clause} }}")
-    (doubt,) = program.doubts
-    assert doubt.rule == rule
-    assert message in doubt.message
-    assert doubt.repair or doubt.idiom
+    (warning,) = program.warnings
+    assert warning.rule == rule
+    assert message in warning.message
+    assert warning.repair or warning.idiom
 
 
 @pytest.mark.parametrize(
@@ -310,15 +310,15 @@ def test_doubts(text: str, rule: str, message: str) -> None:  # Y1 Y2
         "x(i) * 1 / N", "x(i) * (1.0 / N)", "x(i) * (N / 2)", "x(1 / N)", "l(i) * (1 / N)",
     ],
 )  # fmt: skip
-def test_no_doubts(text: str) -> None:  # Y1 Y2
-    assert not checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text} where i in 0:N }}").doubts
+def test_no_warnings(text: str) -> None:  # Y1 Y2
+    assert not checked(f"def f({PARAMS}) -> (o) {{ o(i) = {text} where i in 0:N }}").warnings
 
 
-def test_doubt_of_a_join() -> None:  # Y2
+def test_warning_of_a_join() -> None:  # Y2
     text = "def f(uint64(N) q, int(N) I) -> (o) { o(i) = q(i) o(i) += I(i) }"
     program = checked(text)
     assert str(program.tensors["o"].dtype) == "int64"
-    assert [doubt.rule for doubt in program.doubts] == ["Y2"]
+    assert [warning.rule for warning in program.warnings] == ["Y2"]
 
 
 def test_static_scalars() -> None:  # G2
