@@ -14,14 +14,13 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from tc.arrays import NUMPY, family_of
-from tc.dtypes import BOOL, DTYPES, INT64, UINT64, DType, fits
+from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, fits
 from tc.errors import InputError
 from tc.families import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import closest, counted
 from tc.source import Span
 
-Array: TypeAlias = np.ndarray[Any, Any]
 NUMBERS = (int, float, np.generic)
 
 

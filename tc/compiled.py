@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from tc import forks
-from tc.arguments import NUMBERS, Array, bind_call, read_inputs, signature_of
+from tc.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.arrays import NUMPY
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
 from tc.backends.interpret import InterpretBackend
+from tc.dtypes import Array
 from tc.errors import BackendError, InputError, TCWarning
 from tc.explanation import Explanation
 from tc.fallback import Request, compile_or_fall_back

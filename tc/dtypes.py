@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, Any]
+"""An array of numpy, of any type and rank."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.arguments import Array
 from tc.arrays import address
 from tc.backends.base import Direct
 from tc.backends.object_files import new_engine, parse_module
+from tc.dtypes import Array
 from tc.kernel.ir import row_major
 from tc.looks_code import CODE, PYTHON
 from tc.numpy_layout import ALIGNED, CONTIGUOUS, WORD, WRITABLE

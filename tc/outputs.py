@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tc.arguments import Array, Parameter, Signature, fault, is_sequence, mixed_kinds
+from tc.arguments import Parameter, Signature, fault, is_sequence, mixed_kinds
 from tc.arrays import NUMPY, family_of, overlaps
+from tc.dtypes import Array
 from tc.errors import InputError
 from tc.families import Family, Refusal, same_family
 from tc.semantics.suggest import counted, nearest

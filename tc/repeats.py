@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tc import numpy_layout
-from tc.arguments import NUMBERS, Array, Parameter, Signature, read_number
+from tc.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.backends.base import CompiledKernel, MachineKernel
+from tc.dtypes import Array
 from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure
 from tc.looks import Frame, Looks, looks_of

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.arguments import Array
 from tc.arrays import address, empty
 from tc.backends.base import CompiledKernel, ShapedBackend
 from tc.device import LINE
+from tc.dtypes import Array
 from tc.errors import AccessError, BackendError, InternalError
 from tc.fallback import Request, faults_of_run_reported, is_fault, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel

@@ -15,8 +15,8 @@ import numpy as np
 from tc.builtins import error_spread as spreads
 from tc.builtins import formulas
 from tc.builtins.error_spread import Spread, corners, even, lipschitz, pole_at_zero
-from tc.builtins.formulas import Array, Formula
-from tc.dtypes import BOOL, DType
+from tc.builtins.formulas import Formula
+from tc.dtypes import BOOL, Array, DType
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.builtins.formulas import Array, special
+from tc.builtins.formulas import special
+from tc.dtypes import Array
 
 Args: TypeAlias = tuple[Array, ...]
 Spread: TypeAlias = Callable[[Callable[..., Array], Args, Args], Array]

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tc.dtypes import Array
 from tc.uninterrupted import load
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Formula: TypeAlias = Callable[..., Array]
 
 _SPLITTER = 134217729.0  # 2**27 + 1: splits a float64 into two halves of 26 bits (Dekker)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
-from tc.cli.parser import parser_of
+from tc.cli.command_line import parser_of
 from tc.cli.usage import UsageError
 from tc.errors import TCError, TCWarning
 

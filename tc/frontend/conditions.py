@@ -17,7 +17,7 @@ from tc.frontend.cursor import Cursor, describe
 from tc.frontend.expressions import parse_part
 from tc.frontend.foreign import written
 from tc.frontend.left_sides import size_text, walk
-from tc.frontend.parts import Part
+from tc.frontend.parts import ParsedExpr
 from tc.frontend.tokens import Kind
 from tc.source import Span
 
@@ -35,7 +35,9 @@ class _Bounds:
     texts: list[str] = field(default_factory=list)
 
 
-def condition(cursor: Cursor, rhs: Part, clauses_before: int, name: Name | None) -> ParseError:
+def condition(
+    cursor: Cursor, rhs: ParsedExpr, clauses_before: int, name: Name | None
+) -> ParseError:
     """The error for a condition in a `where`, from its first token on; of its first name, if the
     cursor has stepped over that."""
     first = cursor.tokens[cursor.index - 1] if name else cursor.token
@@ -91,7 +93,7 @@ def _conjuncts(expr: Expr) -> Iterable[Expr]:
     return (expr,)
 
 
-def _ranges(cursor: Cursor, rhs: Part, conditions: list[Expr]) -> list[str] | None:
+def _ranges(cursor: Cursor, rhs: ParsedExpr, conditions: list[Expr]) -> list[str] | None:
     """The range clauses that comparisons of index variables with sizes say."""
     bounds: dict[str, _Bounds] = {}
     for expr in conditions:
@@ -152,7 +154,7 @@ def _is_size(cursor: Cursor, expr: Expr) -> bool:
     return True
 
 
-def _size(cursor: Cursor, rhs: Part, index: str) -> str | None:
+def _size(cursor: Cursor, rhs: ParsedExpr, index: str) -> str | None:
     """The size of what the right side reads at an index variable alone."""
     found = {
         size_text(cursor, node.name.text, axis)
@@ -164,7 +166,9 @@ def _size(cursor: Cursor, rhs: Part, index: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _guard(cursor: Cursor, rhs: Part, parts: list[Part], clauses_before: int) -> ParseError:
+def _guard(
+    cursor: Cursor, rhs: ParsedExpr, parts: list[ParsedExpr], clauses_before: int
+) -> ParseError:
     """The error for a condition that no range says."""
     span = cursor.span(parts[0].start, parts[-1].end)
     assert cursor.statement is not None
@@ -199,7 +203,7 @@ def _guard(cursor: Cursor, rhs: Part, parts: list[Part], clauses_before: int) ->
     )
 
 
-def _with_its_comma(cursor: Cursor, parts: list[Part], clauses_before: int) -> Span:
+def _with_its_comma(cursor: Cursor, parts: list[ParsedExpr], clauses_before: int) -> Span:
     """What goes with a clause: its `where` if it is the only one, or a comma."""
     start, end = parts[0].start, parts[-1].end
     follows = cursor.at(",") and cursor.token.kind is Kind.SIGN

@@ -15,7 +15,7 @@ from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor
 from tc.frontend.lexer import number_value
-from tc.frontend.parts import Part
+from tc.frontend.parts import ParsedExpr
 from tc.frontend.rejections import (
     choice_text,
     matrix_product,
@@ -47,12 +47,12 @@ class _Pending(NamedTuple):
 
     token: Token
     binding: int
-    then: Part | None = None
+    then: ParsedExpr | None = None
 
 
-def parse_part(cursor: Cursor, nesting: int = 0) -> Part:
+def parse_part(cursor: Cursor, nesting: int = 0) -> ParsedExpr:
     """One expression, as long as it goes, from the current token on."""
-    operands: list[Part] = []
+    operands: list[ParsedExpr] = []
     pending: list[_Pending] = []
     while True:
         _take_operand(cursor, operands, pending, nesting)
@@ -79,7 +79,7 @@ def parse_part(cursor: Cursor, nesting: int = 0) -> Part:
 
 
 def _take_operand(
-    cursor: Cursor, operands: list[Part], pending: list[_Pending], nesting: int
+    cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], nesting: int
 ) -> None:
     """An operand, and the signs before it."""
     while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
@@ -87,11 +87,11 @@ def _take_operand(
     operands.append(_primary(cursor, nesting))
 
 
-def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[Part, ...]:
+def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[ParsedExpr, ...]:
     """A list in parentheses, perhaps empty, from its `(` on."""
     opening = cursor.expect("(", f"before {what}")
     inside = _nested(cursor, nesting)
-    parts: list[Part] = []
+    parts: list[ParsedExpr] = []
     while not cursor.at(")") or parts:
         reject_slice(cursor)
         parts.append(parse_part(cursor, inside))
@@ -134,7 +134,7 @@ def starts_call_targets(cursor: Cursor, count: int) -> bool:
     return cursor.ahead(count).text == ")" and after.text == "=" and after.kind is Kind.SIGN
 
 
-def _primary(cursor: Cursor, nesting: int) -> Part:
+def _primary(cursor: Cursor, nesting: int) -> ParsedExpr:
     token = cursor.token
     if token.kind is Kind.NUMBER:
         cursor.step()
@@ -160,7 +160,7 @@ def _primary(cursor: Cursor, nesting: int) -> Part:
     raise cursor.missing("an expression", repair="write a number, a name or '(' here")
 
 
-def _named(cursor: Cursor, nesting: int) -> Part:
+def _named(cursor: Cursor, nesting: int) -> ParsedExpr:
     if cursor.token.text == "if" and nesting == 0 and (error := _choice_in_words(cursor)):
         raise error
     name = cursor.name("a value")
@@ -179,7 +179,7 @@ def _named(cursor: Cursor, nesting: int) -> Part:
     return _checked(cursor, expr, start, end, *parts)
 
 
-def _cast(cursor: Cursor, nesting: int) -> Part:
+def _cast(cursor: Cursor, nesting: int) -> ParsedExpr:
     spelling = cursor.step()
     if cursor.at(")"):
         raise _cast_before(cursor, spelling, nesting)
@@ -203,7 +203,9 @@ def _cast(cursor: Cursor, nesting: int) -> Part:
     return _checked(cursor, expr, start, end, parts[0])
 
 
-def _reduce(cursor: Cursor, operands: list[Part], pending: list[_Pending], binding: int) -> None:
+def _reduce(
+    cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], binding: int
+) -> None:
     """Apply the pending operators that bind at least so strongly, the last one first."""
     while pending and pending[-1].binding >= binding:
         token, strength, then = pending.pop()
@@ -217,18 +219,18 @@ def _reduce(cursor: Cursor, operands: list[Part], pending: list[_Pending], bindi
         span = cursor.span(left.start, right.end)
         if then is None:
             expr: Expr = Binary(token.text, left.expr, right.expr, span=span)
-            parts: tuple[Part, ...] = (left, right)
+            parts: tuple[ParsedExpr, ...] = (left, right)
         else:
             expr = Conditional(left.expr, then.expr, right.expr, span=span)
             parts = (left, then, right)
         operands.append(_checked(cursor, expr, left.start, right.end, *parts))
 
 
-def _leaf(expr: Expr) -> Part:
-    return Part(expr, expr.span.start, expr.span.end, 0)
+def _leaf(expr: Expr) -> ParsedExpr:
+    return ParsedExpr(expr, expr.span.start, expr.span.end, 0)
 
 
-def _checked(cursor: Cursor, expr: Expr, start: int, end: int, *parts: Part) -> Part:
+def _checked(cursor: Cursor, expr: Expr, start: int, end: int, *parts: ParsedExpr) -> ParsedExpr:
     height = 1 + max((part.height for part in parts), default=0)
     if height > MAX_HEIGHT:
         raise cursor.error(
@@ -236,7 +238,7 @@ def _checked(cursor: Cursor, expr: Expr, start: int, end: int, *parts: Part) -> 
             span=cursor.span(start, end),
             repair=_SPLIT,
         )
-    return Part(expr, start, end, height)
+    return ParsedExpr(expr, start, end, height)
 
 
 def _nested(cursor: Cursor, nesting: int) -> int:
@@ -256,7 +258,7 @@ _COMPARED = PRECEDENCE["=="]
 
 
 def _foreign_operator(
-    cursor: Cursor, operands: list[Part], pending: list[_Pending], nesting: int
+    cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], nesting: int
 ) -> ParseError:
     token = cursor.token
     if token.text == "**" or (token.text == "^" and _is_power(cursor, operands[-1])):
@@ -275,7 +277,7 @@ def _foreign_operator(
     return cursor.unexpected("an operator")
 
 
-def _power(cursor: Cursor, base: Part, nesting: int) -> ParseError:
+def _power(cursor: Cursor, base: ParsedExpr, nesting: int) -> ParseError:
     token = cursor.step()
     cause = f"there is no operator '{token.text}'"
     try:
@@ -290,7 +292,7 @@ def _power(cursor: Cursor, base: Part, nesting: int) -> ParseError:
     return cursor.error(cause, span=span, paste=paste)
 
 
-def _exponent(cursor: Cursor, nesting: int) -> Part:
+def _exponent(cursor: Cursor, nesting: int) -> ParsedExpr:
     """What stands behind `**`: an operand with its signs, or another power."""
     first = cursor.token
     while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
@@ -301,10 +303,10 @@ def _exponent(cursor: Cursor, nesting: int) -> Part:
     if first.start == operand.start or first.text == "(":
         return operand
     span = cursor.span(first.start, operand.end)
-    return Part(Unary(first.text, operand.expr, span=span), first.start, operand.end, 1)
+    return ParsedExpr(Unary(first.text, operand.expr, span=span), first.start, operand.end, 1)
 
 
-def _is_power(cursor: Cursor, base: Part) -> bool:
+def _is_power(cursor: Cursor, base: ParsedExpr) -> bool:
     """Whether `^` can only be a power: of bits, both sides would be integers."""
     after = cursor.ahead(1)
     is_float = after.kind is Kind.NUMBER and isinstance(number_value(after.text), float)
@@ -328,7 +330,7 @@ def _is_division(cursor: Cursor) -> bool:
     return ends and (not is_word or known)
 
 
-def _quotient(cursor: Cursor, left: Part, nesting: int) -> ParseError:
+def _quotient(cursor: Cursor, left: ParsedExpr, nesting: int) -> ParseError:
     """The error for `a // b` and `A @ B`."""
     token = cursor.step()
     try:
@@ -345,7 +347,7 @@ def _quotient(cursor: Cursor, left: Part, nesting: int) -> ParseError:
     return cursor.error(cause, rule="T2", span=span, paste=meant.text, idiom=meant.words or None)
 
 
-def _bit_operator(cursor: Cursor, left: Part, compares: bool, nesting: int) -> ParseError:
+def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int) -> ParseError:
     """The error for `& | ^ << >>`; `compares` where the left one is the end of a comparison."""
     token = cursor.step()
     cause = f"there is no operator '{token.text}'"
@@ -371,13 +373,13 @@ def _bit_operator(cursor: Cursor, left: Part, compares: bool, nesting: int) -> P
     return cursor.error(cause, span=span, paste=meant.text, idiom=meant.words or None)
 
 
-def _is_number(part: Part) -> bool:
+def _is_number(part: ParsedExpr) -> bool:
     return isinstance(part.expr, Number)
 
 
-def _operand(cursor: Cursor, nesting: int, binding: int) -> Part:
+def _operand(cursor: Cursor, nesting: int, binding: int) -> ParsedExpr:
     """The operand that operators which bind at least so strongly make."""
-    operands: list[Part] = []
+    operands: list[ParsedExpr] = []
     pending: list[_Pending] = []
     while True:
         _take_operand(cursor, operands, pending, nesting)
@@ -427,7 +429,7 @@ def _choice_in_words(cursor: Cursor) -> ParseError | None:
     Not tried again within its own parts, so that the time does not double with each of them.
     """
     index, token = cursor.index, cursor.step()
-    parts: list[Part] = []
+    parts: list[ParsedExpr] = []
     try:
         for word in ("then", "else", ""):
             braces = bool(parts) and cursor.accept("{")

@@ -39,7 +39,7 @@ class Meant(NamedTuple):
     words: str = ""
 
 
-class Names(NamedTuple):
+class DeclaredNames(NamedTuple):
     """The names of a def whose types the text gives, and those of its other tensors."""
 
     params: Mapping[str, TensorType]
@@ -54,7 +54,7 @@ class Names(NamedTuple):
 # --- kinds ------------------------------------------------------------------------------------
 
 
-def kind_of(expr: Expr, names: Names) -> str | None:
+def kind_of(expr: Expr, names: DeclaredNames) -> str | None:
     """ "bool", "int" or "float" where the text tells it, None where it does not."""
     match expr:
         case Number(value=value):
@@ -106,7 +106,9 @@ def _joined(first: str | None, second: str | None) -> str | None:
 # --- operators --------------------------------------------------------------------------------
 
 
-def power(base: Expr, base_text: str, exponent: Expr, exponent_text: str, names: Names) -> str:
+def power(
+    base: Expr, base_text: str, exponent: Expr, exponent_text: str, names: DeclaredNames
+) -> str:
     """A power. Whole powers of what may be an integer are products, which keep its type."""
     plain = _unwrapped(base_text)
     if isinstance(exponent, Number) and kind_of(base, names) != "float":
@@ -119,7 +121,9 @@ def power(base: Expr, base_text: str, exponent: Expr, exponent_text: str, names:
     return f"pow({plain}, {_unwrapped(exponent_text)})"
 
 
-def bits(op: str, left: Expr, left_text: str, right: Expr, right_text: str, names: Names) -> Meant:
+def bits(
+    op: str, left: Expr, left_text: str, right: Expr, right_text: str, names: DeclaredNames
+) -> Meant:
     """`& | ^ << >>` of two operands."""
     if op in _CONDITIONS and kind_of(left, names) == kind_of(right, names) == "bool":
         return Meant(f"{left_text} {_CONDITIONS[op]} {right_text}")
@@ -147,7 +151,7 @@ _BIT_IDIOMS = {
 }
 
 
-def complement(operand: Expr, text: str, names: Names) -> Meant:
+def complement(operand: Expr, text: str, names: DeclaredNames) -> Meant:
     """`~x`."""
     kind = kind_of(operand, names)
     if kind == "bool":
@@ -167,7 +171,9 @@ MATRIX_PRODUCTS = {
 """The indices of a product of matrices, or vectors, and of its factors, by the ranks of these."""
 
 
-def floor_division(left: Expr, left_text: str, right: Expr, right_text: str, names: Names) -> Meant:
+def floor_division(
+    left: Expr, left_text: str, right: Expr, right_text: str, names: DeclaredNames
+) -> Meant:
     """Python's `//`."""
     kind = _joined(kind_of(left, names), kind_of(right, names))
     if kind == "float":

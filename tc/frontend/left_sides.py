@@ -15,7 +15,7 @@ from tc.frontend.cursor import Cursor
 from tc.frontend.expressions import close_bracket, parse_part
 from tc.frontend.foreign import written
 from tc.frontend.lexer import number_value
-from tc.frontend.parts import Part
+from tc.frontend.parts import ParsedExpr
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
 _NO_SCATTER = (
@@ -32,7 +32,7 @@ class _Left(NamedTuple):
     subscripts: tuple[Expr, ...]
     wrong: Expr
     operator: Token
-    rhs: Part
+    rhs: ParsedExpr
     start: int
 
     def with_index(self, name: str) -> str:
@@ -258,7 +258,7 @@ def _with(left: _Left, index: str, instead: str) -> str:
     return written(pieces + cursor.source.text[at : left.rhs.end])
 
 
-def _text(part: Part, cursor: Cursor) -> str:
+def _text(part: ParsedExpr, cursor: Cursor) -> str:
     text = written(cursor.span(part.start, part.end).text)
     return f"({text})" if isinstance(part.expr, Conditional) and text[0] != "(" else text
 

@@ -35,7 +35,7 @@ from tc.frontend.expressions import (
     parse_apply,
     parse_part,
 )
-from tc.frontend.foreign import Names, kind_of, written
+from tc.frontend.foreign import DeclaredNames, kind_of, written
 from tc.frontend.left_sides import left_side, walk
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
@@ -94,7 +94,7 @@ def _definition(cursor: Cursor, follows: bool) -> Def:
     name = cursor.name("a def")
     params = parse_params(cursor, name)
     returns = parse_returns(cursor, name)
-    cursor.names = Names(
+    cursor.names = DeclaredNames(
         {param.name.text: param.type for param in params},
         frozenset(_written(cursor)) | {result.name.text for result in returns},
     )

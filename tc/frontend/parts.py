@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tc.frontend.ast import Expr
 
 
-class Part(NamedTuple):
+class ParsedExpr(NamedTuple):
     """An expression, its extent with the parentheses around it, and its height as a tree."""
 
     expr: Expr

@@ -9,7 +9,7 @@ from tc.errors import ParseError
 from tc.frontend import foreign
 from tc.frontend.ast import Conditional, Name
 from tc.frontend.cursor import Cursor
-from tc.frontend.parts import Part
+from tc.frontend.parts import ParsedExpr
 from tc.frontend.tokens import Kind
 from tc.source import Span
 
@@ -52,13 +52,13 @@ def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
     )
 
 
-def power_text(cursor: Cursor, base: Part, exponent: Part) -> str:
+def power_text(cursor: Cursor, base: ParsedExpr, exponent: ParsedExpr) -> str:
     texts = (cursor.span(part.start, part.end).text for part in (base, exponent))
     first, second = (foreign.written(text) for text in texts)
     return foreign.power(base.expr, first, exponent.expr, second, cursor.names)
 
 
-def matrix_product(cursor: Cursor, left: Part, right: Part, span: Span) -> ParseError:
+def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Span) -> ParseError:
     """The error for `C = A @ B`, whole matrices, or vectors."""
     cause = "there is no operator '@': a product sums over an index that is not on the left"
     assert cursor.statement is not None
@@ -87,7 +87,7 @@ def matrix_product(cursor: Cursor, left: Part, right: Part, span: Span) -> Parse
     )
 
 
-def choice_text(cursor: Cursor, parts: list[Part]) -> str:
+def choice_text(cursor: Cursor, parts: list[ParsedExpr]) -> str:
     texts = [foreign.written(cursor.span(part.start, part.end).text) for part in parts]
     first = parts[0]
     if isinstance(first.expr, Conditional) and first.start == first.expr.span.start:

@@ -18,12 +18,12 @@ from tc.frontend.conditions import condition, old_range
 from tc.frontend.cursor import Cursor
 from tc.frontend.expressions import parse_apply, parse_part
 from tc.frontend.foreign import written
-from tc.frontend.parts import Part
+from tc.frontend.parts import ParsedExpr
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
 
 
-def parse_trailers(cursor: Cursor, rhs: Part) -> tuple[tuple[Clause, ...], Annotation | None]:
+def parse_trailers(cursor: Cursor, rhs: ParsedExpr) -> tuple[tuple[Clause, ...], Annotation | None]:
     where: tuple[Clause, ...] = ()
     annotation = None
     while cursor.at("where") or cursor.at("<=>"):
@@ -50,7 +50,7 @@ def _annotation(cursor: Cursor) -> Annotation:
     return Annotation(name, read.args, span=cursor.span(start, cursor.previous_end))
 
 
-def _clauses(cursor: Cursor, rhs: Part) -> tuple[Clause, ...]:
+def _clauses(cursor: Cursor, rhs: ParsedExpr) -> tuple[Clause, ...]:
     clauses = [_clause(cursor, rhs, 0)]
     while cursor.accept(","):
         clauses.append(_clause(cursor, rhs, len(clauses)))
@@ -59,7 +59,7 @@ def _clauses(cursor: Cursor, rhs: Part) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-def _clause(cursor: Cursor, rhs: Part, count: int) -> Clause:
+def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> Clause:
     start = cursor.token.start
     if cursor.token.text == "for" and cursor.ahead(1).kind is Kind.NAME:
         raise cursor.error("a range begins with its index variable", rule="T5", paste="")
@@ -111,7 +111,7 @@ def _range(cursor: Cursor, name: Name) -> RangeClause:
     return RangeClause(name, begin.expr, end.expr, span=span)
 
 
-def _no_range_end(cursor: Cursor, name: Name, begin: Part) -> ParseError:
+def _no_range_end(cursor: Cursor, name: Name, begin: ParsedExpr) -> ParseError:
     """The error for a range without its `:`, such as `k in range(2)` or `k in 3`."""
     span = cursor.span(begin.start, begin.end)
     cause = f"the range of '{name.text}' is written 'begin:end'"
@@ -135,7 +135,7 @@ def _no_range_end(cursor: Cursor, name: Name, begin: Part) -> ParseError:
     )
 
 
-def _second_where(cursor: Cursor, where: tuple[Clause, ...], rhs: Part) -> ParseError:
+def _second_where(cursor: Cursor, where: tuple[Clause, ...], rhs: ParsedExpr) -> ParseError:
     span = cursor.span_of(cursor.step())
     more = _clauses(cursor, rhs)
     joined = joined_clauses((*where, *more))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tc.builtins.formulas import Array
+from tc.dtypes import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tc.polyhedral.schedule import (
     Sequence,
 )
 from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Digits:
     `limits` (half-open). `exact`: all of them are. `lane`: the last digit is a vector's lanes.
     `tile` is the base of the tile of unrolled iterations and lanes around, if there is one."""
 
-    base: Linear
+    base: LinearForm
     span: int
     limits: Interval
     exact: bool
     lane: bool = False
-    tile: Linear | None = None
+    tile: LinearForm | None = None
 
 
 Position = Mapping[str, Digits]
@@ -49,7 +49,7 @@ Position = Mapping[str, Digits]
 class Box:
     """offset, ..., offset + size - 1 in each dimension of a tensor."""
 
-    offsets: tuple[Linear, ...]
+    offsets: tuple[LinearForm, ...]
     sizes: tuple[int, ...]
 
 
@@ -116,7 +116,7 @@ def values_of(member: Member, statements: Iterable[ScopStatement]) -> int:
 
 
 def enter(
-    position: Position, member: Member, statement: str, loop: Linear, trips: int
+    position: Position, member: Member, statement: str, loop: LinearForm, trips: int
 ) -> dict[str, Digits]:
     """The position inside one iteration of a member, which has `trips`, and digit `loop`.
 

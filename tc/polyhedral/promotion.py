@@ -20,7 +20,7 @@ from tc.polyhedral.footprint import Box, Position, box, enter, start, values_of
 from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
 from tc.polyhedral.scop.scop import Access, Interval, Scop, ScopStatement
 from tc.polyhedral.scop.zero_fills import subtract
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Reach:
             digit = self._outer_digit(member, statement.name)
             if digit is not None:
                 several = self._iterations(digit) > 1
-                loop = Linear(0, {f"{digit.name}.{digit.step}": 1} if several else {})
+                loop = LinearForm(0, {f"{digit.name}.{digit.step}": 1} if several else {})
                 position = enter(position, digit, statement.name, loop, 1 + several)
         return position
 
@@ -228,7 +228,7 @@ def moves_as_one(tensor: str, users: Iterable[ScopStatement], around: Iterable[M
 
 
 def _in_members(
-    form: Linear, statement: str, along: Mapping[str | None, Member]
+    form: LinearForm, statement: str, along: Mapping[str | None, Member]
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
     """A subscript by the values of members rather than by the variables of a statement."""
     shifts = (c * along[v].values[statement].offset for v, c in form.terms.items())

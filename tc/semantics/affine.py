@@ -29,7 +29,7 @@ from tc.semantics.program import (
     children,
     walk,
 )
-from tc.semantics.sizes import Known, evaluate
+from tc.semantics.size_values import KnownSizes, evaluate
 
 MAX_PIECES = 8
 """How many / % min max ?: an expression may have and still count as affine: each may double the
@@ -37,7 +37,7 @@ pieces of the function, and isl's time grows with them faster than its quota tel
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class LinearForm:
     """constant + sum of coefficient * variable; a variable that cancels has coefficient 0.
 
     `plain`: made by + - * on int64 alone, so that where the mathematical value fits int64, the
@@ -52,7 +52,7 @@ class Linear:
         """Least and greatest value of the form without one variable, the others in a box of
         half-open, nonempty ranges.
 
-        >>> Linear(1, {"i": 2, "x": -1}).rest("i", {"x": (0, 3)})
+        >>> LinearForm(1, {"i": 2, "x": -1}).rest("i", {"x": (0, 3)})
         (-1, 1)
         """
         low = high = self.constant
@@ -69,12 +69,12 @@ class Linear:
 # --- linear forms -----------------------------------------------------------------------------
 
 
-def linear_form(expr: Expr, known: Known) -> Linear | None:
+def linear_form(expr: Expr, known: KnownSizes) -> LinearForm | None:
     """The linear form of an integer expression, None if it has none or a constant in it is not
     known."""
     match expr:
         case Index(name=name):
-            return Linear(0, {name: 1})
+            return LinearForm(0, {name: 1})
         case Unary(operand=operand) if not expr.dtype.is_float:
             return _scaled(linear_form(operand, known), -1)
         case Binary(op=("+" | "-") as op, left=left, right=right) if not expr.dtype.is_float:
@@ -91,41 +91,43 @@ def linear_form(expr: Expr, known: Known) -> Linear | None:
         ):
             form = linear_form(operand, known)
             widening = dtype.kind == "int" and dtype.bits == 64 and operand.dtype.name != "uint64"
-            return form if form is None or widening else Linear(form.constant, form.terms, False)
+            return (
+                form if form is None or widening else LinearForm(form.constant, form.terms, False)
+            )
         case _:
             value = evaluate(expr, known) if expr.dtype.is_integer else None
-            return None if value is None else Linear(value, {})
+            return None if value is None else LinearForm(value, {})
 
 
 def _has_index(expr: Expr) -> bool:
     return any(isinstance(node, Index) for node in walk(expr))
 
 
-def _sum(a: Linear | None, b: Linear | None, wide: bool) -> Linear | None:
+def _sum(a: LinearForm | None, b: LinearForm | None, wide: bool) -> LinearForm | None:
     if a is None or b is None:
         return None
     terms = dict(a.terms)
     for name, factor in b.terms.items():
         terms[name] = terms.get(name, 0) + factor
-    return Linear(a.constant + b.constant, terms, a.plain and b.plain and wide)
+    return LinearForm(a.constant + b.constant, terms, a.plain and b.plain and wide)
 
 
-def _scaled(form: Linear | None, factor: int) -> Linear | None:
+def _scaled(form: LinearForm | None, factor: int) -> LinearForm | None:
     if form is None:
         return None
     terms = {name: factor * c for name, c in form.terms.items()}
-    return Linear(factor * form.constant, terms, form.plain)
+    return LinearForm(factor * form.constant, terms, form.plain)
 
 
 # --- quasi-affine expressions -----------------------------------------------------------------
 
 
-def is_affine(expr: Expr, known: Known) -> bool:
+def is_affine(expr: Expr, known: KnownSizes) -> bool:
     """Whether an integer expression is quasi-affine (G2), its constants known."""
     return pieces(expr) <= MAX_PIECES and _is_affine(expr, known)
 
 
-def is_affine_condition(expr: Expr, known: Known) -> bool:
+def is_affine_condition(expr: Expr, known: KnownSizes) -> bool:
     """Whether a condition is built from comparisons of quasi-affine expressions alone."""
     return pieces(expr) <= MAX_PIECES and _is_affine_condition(expr, known)
 
@@ -142,12 +144,12 @@ def pieces(expr: Expr) -> int:
     return count
 
 
-def has_too_many_pieces(expr: Expr, known: Known) -> bool:
+def has_too_many_pieces(expr: Expr, known: KnownSizes) -> bool:
     """Whether an integer expression would be quasi-affine, but for MAX_PIECES."""
     return pieces(expr) > MAX_PIECES and _is_affine(expr, known)
 
 
-def _is_affine(expr: Expr, known: Known) -> bool:
+def _is_affine(expr: Expr, known: KnownSizes) -> bool:
     if expr.dtype.is_float or expr.dtype == BOOL:
         return False
     match expr:
@@ -179,7 +181,7 @@ def _is_affine(expr: Expr, known: Known) -> bool:
             return False
 
 
-def _is_affine_condition(expr: Expr, known: Known) -> bool:
+def _is_affine_condition(expr: Expr, known: KnownSizes) -> bool:
     match expr:
         case Literal():
             return True
@@ -201,7 +203,7 @@ def _is_affine_condition(expr: Expr, known: Known) -> bool:
 
 
 def function_of(
-    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+    expr: Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
 ) -> sets.Function:
     """The function of an affine expression, the index variables standing for `values`."""
 
@@ -243,7 +245,7 @@ def function_of(
 
 
 def points_where(
-    expr: Expr, known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+    expr: Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
 ) -> sets.Points:
     """The points where an affine condition holds."""
 

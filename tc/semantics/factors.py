@@ -18,7 +18,7 @@ MAX_FACTORS = 6
 """Products of more groups of factors stay as written."""
 
 
-class Part(Protocol):
+class ProductPart(Protocol):
     """Factors of one product that use the same variables; `is_product`: several."""
 
     @property
@@ -85,7 +85,7 @@ def groups_of(shaped_statement: ShapedStatement) -> tuple[Group, ...]:
 
 
 def left_over(
-    members: Sequence[Part], others: Sequence[Part], kept: Collection[str]
+    members: Sequence[ProductPart], others: Sequence[ProductPart], kept: Collection[str]
 ) -> frozenset[str]:
     """The variables of the sum over the product of some factors: those of the result, `kept`, or
     of other factors."""
@@ -93,7 +93,7 @@ def left_over(
     return frozenset().union(*(part.variables for part in members)) & needed
 
 
-def may_stand_apart(members: Sequence[Part], remaining: frozenset[str]) -> bool:
+def may_stand_apart(members: Sequence[ProductPart], remaining: frozenset[str]) -> bool:
     """Whether the product of some factors, summed over all but the `remaining` variables, may be
     stored: something is summed, or it is a product no larger than one of its factors."""
     variables = frozenset().union(*(part.variables for part in members))

@@ -6,7 +6,7 @@ outputs are still open. `flatten` makes it and `type_program` and `lower_stateme
 
     Flat      ::= FlatTensor* SizeDef* Equality* FlatStatement*
     Resolved  ::= Number | Size | Extent | Index | Read | Unary | Binary | Compare | Logical
-                | Conditional | Cast | Function | Pad | Bound
+                | Conditional | Cast | Function | Pad | BindingUse
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Pad(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound(Node):
+class BindingUse(Node):
     """A use of a binding of the where clause: its value stands here (T5). Uses share the value,
     so what is resolved is a graph, and grows no faster than the text."""
 
@@ -126,7 +126,7 @@ class Bound(Node):
 
 Resolved: TypeAlias = (
     Number | Size | Extent | Index | Read | Unary | Binary | Compare | Logical | Conditional | Cast
-    | Function | Pad | Bound
+    | Function | Pad | BindingUse
 )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def operands(expr: Resolved) -> tuple[Resolved, ...]:
             return (condition, then, otherwise)
         case Pad(inside=inside, outside=outside):
             return (inside, outside)
-        case Bound(value=value):
+        case BindingUse(value=value):
             return (value,)
         case _:
             return ()
@@ -153,7 +153,7 @@ def operands(expr: Resolved) -> tuple[Resolved, ...]:
 
 def height(expr: Resolved) -> int:
     """How deep the tree is where bindings are substituted; a leaf counts 0."""
-    if isinstance(expr, Bound):
+    if isinstance(expr, BindingUse):
         return expr.height
     return max((1 + height(operand) for operand in operands(expr)), default=0)
 

@@ -12,7 +12,7 @@ from tc import sets
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation, relate
 from tc.polyhedral.scop.scop import Access, ScopStatement
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 from tests.support.tree_order import points
 
 Pair = tuple[dict[str, int], dict[str, int]]
@@ -27,7 +27,7 @@ def simple(
     ranges: dict[str, tuple[int, int]], *subscripts: tuple[int, dict[str, int]]
 ) -> tuple[ScopStatement, Access]:
     """A statement and its access by linear subscripts."""
-    forms = tuple(Linear(constant, terms) for constant, terms in subscripts)
+    forms = tuple(LinearForm(constant, terms) for constant, terms in subscripts)
     access = Access("T", forms, ((0, 100),) * len(forms))
     return statement(ranges, access), access
 
@@ -116,7 +116,7 @@ def sides(draw: st.DrawFn, rank: int, prefix: str) -> tuple[ScopStatement, Acces
     for number in range(draw(st.integers(0, 3))):
         begin = draw(st.integers(-2, 3))
         ranges[f"{prefix}{number}"] = (begin, begin + draw(st.integers(1, 4)))
-    forms: list[Linear | None] = []
+    forms: list[LinearForm | None] = []
     bounds = []
     for _ in range(rank):
         if draw(st.integers(0, 5)) == 0:
@@ -126,7 +126,7 @@ def sides(draw: st.DrawFn, rank: int, prefix: str) -> tuple[ScopStatement, Acces
             continue
         used = draw(st.lists(st.sampled_from(sorted(ranges)), max_size=2)) if ranges else []
         terms = {name: draw(st.sampled_from((1, 1, 1, -1, 2, 3))) for name in used}
-        forms.append(Linear(draw(st.integers(-1, 5)), terms))
+        forms.append(LinearForm(draw(st.integers(-1, 5)), terms))
         bounds.append((0, 6))
     access = Access("T", tuple(forms), tuple(bounds))
     return statement(ranges, access), access

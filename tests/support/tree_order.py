@@ -27,7 +27,7 @@ from tc.polyhedral.schedule import (
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import Expr, Read, walk
 from tc.semantics.ranges.accesses import accesses_of
-from tc.semantics.sizes import Known, evaluate
+from tc.semantics.size_values import KnownSizes, evaluate
 
 Element: TypeAlias = tuple[str, tuple[int, ...]]
 Key: TypeAlias = tuple[int, ...]
@@ -137,7 +137,7 @@ def touches_of(scop: Scop, name: str, point: dict[str, int]) -> Iterator[Touch]:
     """What an instance touches, its key left open."""
     statement = scop.statement(name)
     shaped = scop.shaped
-    known = Known(shaped.sizes, shaped.shapes, shaped.scalars).at(point)
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars).at(point)
     if statement.kind == "zero":
         yield Touch(name, (), (statement.write.tensor, tuple(point.values())), True)
         return
@@ -158,7 +158,7 @@ def touches_of(scop: Scop, name: str, point: dict[str, int]) -> Iterator[Touch]:
                 yield Touch(name, (), element, False)
 
 
-def _elements(tensor: str, subscripts: tuple[Expr, ...], known: Known) -> Iterator[Element]:
+def _elements(tensor: str, subscripts: tuple[Expr, ...], known: KnownSizes) -> Iterator[Element]:
     """The elements that subscripts may name: any in a dimension where only data tell."""
     places = []
     for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tc.builtins import BUILTINS
-from tc.dtypes import FLOAT16, FLOAT32, DType
+from tc.dtypes import FLOAT16, FLOAT32, Array, DType
 from tc.semantics.reference.arithmetic import BINARY, PLAIN
-from tc.semantics.reference.element_views import Array, Pick
+from tc.semantics.reference.element_views import Pick
 
 
 @dataclass(frozen=True)

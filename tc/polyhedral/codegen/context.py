@@ -14,7 +14,7 @@ from tc.polyhedral.codegen.naming import Names
 from tc.polyhedral.footprint import Box, Position
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import Scop
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class State:
 
     world: World
     positions: Mapping[str, Position]
-    loops: Mapping[tuple[str, int], Linear] = field(default_factory=dict)
+    loops: Mapping[tuple[str, int], LinearForm] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)
     tiles: Mapping[str, tuple[Placed, ...]] = field(default_factory=dict)
     expanded: Mapping[str, Expanded] = field(default_factory=dict)
@@ -97,14 +97,14 @@ class State:
         around = self.tiles.get(tensor, ())
         return around[-1] if around else None
 
-    def place(self, tensor: str, element: tuple[Linear, ...]) -> tuple[str, tuple[Expr, ...]]:
+    def place(self, tensor: str, element: tuple[LinearForm, ...]) -> tuple[str, tuple[Expr, ...]]:
         """The buffer that holds an element of a tensor here, and the indices in it."""
         placed = self.innermost(tensor)
         if placed is None:
             return tensor, tuple(map(expression, element))
         return placed.tile.buffer, self.indices(placed, element)
 
-    def indices(self, placed: Placed, element: tuple[Linear, ...]) -> tuple[Expr, ...]:
+    def indices(self, placed: Placed, element: tuple[LinearForm, ...]) -> tuple[Expr, ...]:
         inside = [add(e, o, -1) for e, o in zip(element, placed.box.offsets, strict=True)]
         indices = []
         opened: set[int] = set()
@@ -116,11 +116,11 @@ class State:
             indices.append(expression(form))
         return tuple(indices)
 
-    def fits(self, placed: Placed, element: tuple[Linear, ...]) -> bool:
+    def fits(self, placed: Placed, element: tuple[LinearForm, ...]) -> bool:
         """Whether an element is in the box of a tile, whatever the loops around."""
         return not list(self._beyond(placed, element))
 
-    def _beyond(self, placed: Placed, element: tuple[Linear, ...]) -> Iterator[Expr]:
+    def _beyond(self, placed: Placed, element: tuple[LinearForm, ...]) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is in the box of a tile."""
         for e, o, size in zip(element, placed.box.offsets, placed.tile.sizes, strict=True):
             form = add(e, o, -1)
@@ -130,7 +130,7 @@ class State:
             if high >= size:
                 yield compare("<", expression(form), integer(size), {})
 
-    def _split(self, form: Linear, step: int, placed: Placed) -> tuple[Linear, Linear]:
+    def _split(self, form: LinearForm, step: int, placed: Placed) -> tuple[LinearForm, LinearForm]:
         found = divide(form, step, self.bounds)
         if found is None:
             reason = f"{form} is not split by {step} ({dict(self.bounds)})"
@@ -139,7 +139,7 @@ class State:
             )
         return found
 
-    def load(self, tensor: str, element: tuple[Linear, ...]) -> Expr:
+    def load(self, tensor: str, element: tuple[LinearForm, ...]) -> Expr:
         """An element in the type of the buffer that holds it: the compute type where promoted."""
         buffer, indices = self.place(tensor, element)
         return Load(buffer, indices, self.element_dtype(tensor))
@@ -149,7 +149,10 @@ class State:
         return dtype if self.innermost(tensor) is None else compute_dtype(dtype)
 
     def within(
-        self, element: tuple[Linear, ...], tensor: str, limits: tuple[Interval, ...] | None = None
+        self,
+        element: tuple[LinearForm, ...],
+        tensor: str,
+        limits: tuple[Interval, ...] | None = None,
     ) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is one that `place` finds, and within
         limits (half-open), if there are any."""

@@ -14,7 +14,7 @@ from tc.polyhedral.codegen.context import Placed, State
 from tc.polyhedral.codegen.linear_forms import add, constant_form, expression
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.schedule import ArrayTile, Axis
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 FEW = 5
 """Vectors in a row of a tile up to which the row is copied without a loop: only those at its ends
@@ -34,7 +34,7 @@ class _Loop:
 def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
     """Fills the buffer of a tile; elements outside of its limits get its fill, or 0."""
 
-    def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
+    def body(inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]) -> Stmt:
         tile = placed.tile
         around = inner.outside(placed)
         dtype = compute_dtype(inner.world.dtype(tile.tensor))
@@ -51,7 +51,7 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
 def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
     """Writes the elements of a tile that are within its limits."""
 
-    def body(inner: State, element: tuple[Linear, ...], indices: tuple[Expr, ...]) -> Stmt:
+    def body(inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]) -> Stmt:
         tile = placed.tile
         around = inner.outside(placed)
         value: Expr = Load(tile.buffer, indices, compute_dtype(inner.world.dtype(tile.tensor)))
@@ -63,7 +63,7 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
     return _in_lines(placed, state) if placed.tile.lines else _copy(placed, state, body)
 
 
-Body = Callable[[State, "tuple[Linear, ...]", "tuple[Expr, ...]"], Stmt]
+Body = Callable[[State, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], Stmt]
 
 
 def _copy(
@@ -85,7 +85,7 @@ def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
     tile, world = placed.tile, state.world
     shape = world.scop.shaped.shapes[tile.tensor]
     names = [None if n == 1 else world.names.fresh("c0", INT64) for n in tile.sizes]
-    positions = [constant_form(0) if n is None else Linear(0, {n: 1}) for n in names]
+    positions = [constant_form(0) if n is None else LinearForm(0, {n: 1}) for n in names]
     first = _first_of_stretch(tile.sizes, shape)
     starts = [*positions[:first], *(constant_form(0) for _ in shape[first:])]
     for name, size in zip(names, tile.sizes, strict=True):
@@ -192,7 +192,7 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> t
         else:
             name = state.world.names.fresh("c0", INT64)
             state = state.bound(name, 0, loop.extent - 1)
-            positions[loop.axis] = add(positions[loop.axis], Linear(0, {name: loop.step}))
+            positions[loop.axis] = add(positions[loop.axis], LinearForm(0, {name: loop.step}))
             names.append(name)
     stmt = body(state, _element(placed.box, layout, positions), _indices(positions))
     for loop, opened in zip(reversed(loops), reversed(names), strict=True):
@@ -201,12 +201,14 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> t
     return (stmt,)
 
 
-def _element(box: Box, layout: tuple[Axis, ...], positions: Sequence[Linear]) -> tuple[Linear, ...]:
+def _element(
+    box: Box, layout: tuple[Axis, ...], positions: Sequence[LinearForm]
+) -> tuple[LinearForm, ...]:
     element = list(box.offsets)
     for axis, position in zip(layout, positions, strict=True):
         element[axis.dimension] = add(element[axis.dimension], position, axis.step)
     return tuple(element)
 
 
-def _indices(positions: Sequence[Linear]) -> tuple[Expr, ...]:
+def _indices(positions: Sequence[LinearForm]) -> tuple[Expr, ...]:
     return tuple(map(expression, positions))

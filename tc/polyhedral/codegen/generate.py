@@ -58,7 +58,7 @@ from tc.polyhedral.schedule import (
     unknown_tree,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 from tc.semantics.program import Statement
 
 MAX_LOOPS = 8
@@ -190,7 +190,7 @@ def _band(
         inner = _inside(member, names, constant_form(0), 1, state)
         return _band(rest, child, inner, outermost=outermost)
     loop = state.world.names.fresh(_loop_name(member), INT64)
-    inner = _inside(member, names, Linear(0, {loop: 1}), trip, state.bound(loop, 0, trip - 1))
+    inner = _inside(member, names, LinearForm(0, {loop: 1}), trip, state.bound(loop, 0, trip - 1))
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, inner = _bounded(member, names, trip, state, inner)
@@ -230,14 +230,14 @@ def _joined(
         return _band((*several, *rest), child, state, outermost=parallel and bool(several))
     whole = state.world.names.fresh("n0", INT64)
     lets: list[Stmt] = []
-    loops: list[Linear] = []
+    loops: list[LinearForm] = []
     for position, (member, trip) in enumerate(zip(several, trips, strict=True)):
         value: Expr = binary("/", Var(whole, INT64), integer(math.prod(trips[position + 1 :])))
         if position > 0:
             value = binary("%", value, integer(trip))
         loop = state.world.names.fresh(_loop_name(member), INT64)
         lets.append(Let(loop, value))
-        loops.append(Linear(0, {loop: 1}))
+        loops.append(LinearForm(0, {loop: 1}))
         state = _inside(member, names, loops[-1], trip, state.bound(loop, 0, trip - 1))
     body = _band(rest, child, state, outermost=False)
     total = math.prod(trips)
@@ -252,7 +252,7 @@ def _extent(member: Member, names: list[str], state: State) -> int:
     return values_of(member, map(state.world.scop.statement, names))
 
 
-def _inside(member: Member, names: list[str], loop: Linear, trips: int, state: State) -> State:
+def _inside(member: Member, names: list[str], loop: LinearForm, trips: int, state: State) -> State:
     positions = dict(state.positions)
     for name in names:
         positions[name] = enter(positions[name], member, name, loop, trips)
@@ -299,7 +299,7 @@ def _bounded(
     return end, _exact(member, names, inner) if member.step == 1 and begun else inner
 
 
-def _fits(room: Linear, after: Digits, trip: int, member: Member) -> bool:
+def _fits(room: LinearForm, after: Digits, trip: int, member: Member) -> bool:
     """Whether a whole loop of step 1 runs just the values of the statement."""
     return member.step == 1 and not room.terms and room.constant == trip and after.span == 1
 
@@ -418,7 +418,7 @@ class _Cells:
             parts = parts[:half]
         offsets = self.box.offsets
         element = tuple(
-            add(o, Linear(0, {n: 1}) if e > 1 else constant_form(0))
+            add(o, LinearForm(0, {n: 1}) if e > 1 else constant_form(0))
             for o, n, e in zip(offsets, outer, self.box.sizes, strict=True)
         )
         target = self.statement.write.tensor

@@ -25,7 +25,7 @@ from tc.polyhedral.footprint import Digits
 from tc.polyhedral.scop.checked_variables import checked_variables
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 
 def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
@@ -106,14 +106,14 @@ def _tests(variable: str, statement: ScopStatement, state: State) -> Iterator[Ex
         yield compare("<", expression(digits.base), integer(end), {})
 
 
-def _element(access: Access, statement: ScopStatement, state: State) -> tuple[Linear, ...]:
+def _element(access: Access, statement: ScopStatement, state: State) -> tuple[LinearForm, ...]:
     values = {v: d.base for v, d in state.positions[statement.name].items()}
     return tuple(substitute(s, values) for s in access.subscripts if s is not None)
 
 
 def _instance(
     statement: ScopStatement,
-    element: tuple[Linear, ...],
+    element: tuple[LinearForm, ...],
     tails: dict[str, Digits],
     state: State,
 ) -> tuple[Stmt, ...]:
@@ -136,7 +136,7 @@ def _instance(
 
 
 def _accumulate(
-    statement: ScopStatement, element: tuple[Linear, ...], term: Expr, state: State
+    statement: ScopStatement, element: tuple[LinearForm, ...], term: Expr, state: State
 ) -> Store:
     target = statement.write.tensor
     expanded = state.expanded.get(statement.name)
@@ -153,7 +153,7 @@ def _accumulate(
     return _store(target, element, binary(statement.op, before, term), state)
 
 
-def _store(target: str, element: tuple[Linear, ...], value: Expr, state: State) -> Store:
+def _store(target: str, element: tuple[LinearForm, ...], value: Expr, state: State) -> Store:
     buffer, indices = state.place(target, element)
     return Store(buffer, indices, cast(value, state.element_dtype(target)))
 
@@ -249,15 +249,17 @@ class _Reader:
         mask = self.mask(read)
         return value if mask is None else select(mask, value, constant(0, value.dtype))
 
-    def _loaded(self, tensor: str, element: tuple[Linear, ...], state: State | None = None) -> Expr:
+    def _loaded(
+        self, tensor: str, element: tuple[LinearForm, ...], state: State | None = None
+    ) -> Expr:
         value = (state or self.state).load(tensor, element)
         return cast(value, compute_dtype(value.dtype))
 
-    def _local(self, variable: str, block: Block, state: State) -> tuple[Linear, State]:
+    def _local(self, variable: str, block: Block, state: State) -> tuple[LinearForm, State]:
         """A clamped variable, held by a local."""
         clamped = self.clamped[variable]
         if isinstance(clamped, ir.Const):
-            return Linear(int(clamped.value), {}), state
+            return LinearForm(int(clamped.value), {}), state
         local = clamped if isinstance(clamped, ir.Var) else block.let(clamped)
         begin, end = self.tails[variable].limits
-        return Linear(0, {local.name: 1}), state.bound(local.name, begin, end - 1)
+        return LinearForm(0, {local.name: 1}), state.bound(local.name, begin, end - 1)

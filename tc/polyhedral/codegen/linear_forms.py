@@ -1,6 +1,6 @@
 """Linear forms of loop variables: where loops stand, and what they touch.
 
-The same `Linear` as in range inference, its variables being loops of the kernel.
+The same `LinearForm` as in range inference, its variables being loops of the kernel.
 """
 
 from __future__ import annotations
@@ -10,32 +10,33 @@ from collections.abc import Mapping
 from tc.dtypes import INT64
 from tc.kernel.folding import Interval, binary, integer
 from tc.kernel.ir import Expr, Var
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 
-def constant_form(value: int) -> Linear:
-    return Linear(value, {})
+def constant_form(value: int) -> LinearForm:
+    return LinearForm(value, {})
 
 
-def add(left: Linear, right: Linear, factor: int = 1) -> Linear:
+def add(left: LinearForm, right: LinearForm, factor: int = 1) -> LinearForm:
     """left + factor * right, without terms that cancel.
 
-    >>> add(Linear(1, {"i": 2, "j": 1}), Linear(3, {"j": 1}), -1)
-    Linear(constant=-2, terms={'i': 2}, plain=True)
+    >>> add(LinearForm(1, {"i": 2, "j": 1}), LinearForm(3, {"j": 1}), -1)
+    LinearForm(constant=-2, terms={'i': 2}, plain=True)
     """
     terms = dict(left.terms)
     for name, coefficient in right.terms.items():
         total = terms.pop(name, 0) + factor * coefficient
         if total:
             terms[name] = total
-    return Linear(left.constant + factor * right.constant, terms)
+    return LinearForm(left.constant + factor * right.constant, terms)
 
 
-def substitute(form: Linear, values: Mapping[str, Linear]) -> Linear:
+def substitute(form: LinearForm, values: Mapping[str, LinearForm]) -> LinearForm:
     """The form with each of its variables replaced.
 
-    >>> substitute(Linear(1, {"h": 2, "x": 1}), {"h": Linear(0, {"h0": 8}), "x": Linear(5, {})})
-    Linear(constant=6, terms={'h0': 16}, plain=True)
+    >>> values = {"h": LinearForm(0, {"h0": 8}), "x": LinearForm(5, {})}
+    >>> substitute(LinearForm(1, {"h": 2, "x": 1}), values)
+    LinearForm(constant=6, terms={'h0': 16}, plain=True)
     """
     result = constant_form(form.constant)
     for name, coefficient in form.terms.items():
@@ -43,7 +44,7 @@ def substitute(form: Linear, values: Mapping[str, Linear]) -> Linear:
     return result
 
 
-def range_of(form: Linear, bounds: Mapping[str, Interval]) -> Interval:
+def range_of(form: LinearForm, bounds: Mapping[str, Interval]) -> Interval:
     """The least and the greatest value of a form, its variables within (inclusive) bounds."""
     low = high = form.constant
     for name, factor in form.terms.items():
@@ -52,11 +53,11 @@ def range_of(form: Linear, bounds: Mapping[str, Interval]) -> Interval:
     return low, high
 
 
-def expression(form: Linear) -> Expr:
+def expression(form: LinearForm) -> Expr:
     """The form as a kernel expression.
 
     >>> from tc.kernel.printer import expression_text
-    >>> expression_text(expression(Linear(-3, {"i": 2, "j": 1})))
+    >>> expression_text(expression(LinearForm(-3, {"i": 2, "j": 1})))
     'i * 2 + j - 3'
     """
     result: Expr | None = None
@@ -71,13 +72,16 @@ def expression(form: Linear) -> Expr:
     return binary("+", result, integer(form.constant)) if form.constant else result
 
 
-def divide(form: Linear, step: int, bounds: Mapping[str, Interval]) -> tuple[Linear, Linear] | None:
+def divide(
+    form: LinearForm, step: int, bounds: Mapping[str, Interval]
+) -> tuple[LinearForm, LinearForm] | None:
     """Quotient and remainder of a form by `step`, as forms; None where they are not linear.
 
-    >>> divide(Linear(0, {"p": 32, "l": 1}), 32, {"p": (0, 7), "l": (0, 31)})
-    (Linear(constant=0, terms={'p': 1}, plain=True), Linear(constant=0, terms={'l': 1}, plain=True))
+    >>> divide(LinearForm(0, {"p": 32, "l": 1}), 32, {"p": (0, 7), "l": (0, 31)})
+    (LinearForm(constant=0, terms={'p': 1}, plain=True),
+     LinearForm(constant=0, terms={'l': 1}, plain=True))
     """
-    quotient = Linear(form.constant // step, {n: c // step for n, c in form.terms.items()
+    quotient = LinearForm(form.constant // step, {n: c // step for n, c in form.terms.items()
                                               if c % step == 0})  # fmt: skip
     remainder = add(form, quotient, -step)
     low, high = range_of(remainder, bounds)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from tc import sets
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
-from tc.semantics.affine import Linear
+from tc.semantics.affine import LinearForm
 
 SOURCE, SINK = 0, 1
 QUOTA = 2_000_000
@@ -200,7 +200,7 @@ def _constraints(first: Access, second: Access) -> Iterator[Constraint]:
             yield Constraint(_form(b, SINK), b.constant, a_begin, a_end)
 
 
-def _form(linear: Linear, side: int, sign: int = 1) -> Form:
+def _form(linear: LinearForm, side: int, sign: int = 1) -> Form:
     return {(side, name): sign * factor for name, factor in linear.terms.items() if factor}
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tc.polyhedral.scop.zero_fills import starts_fresh, writes, zero_fills
-from tc.semantics.affine import Linear, linear_form
+from tc.semantics.affine import LinearForm, linear_form
 from tc.semantics.program import (
     Expr,
     Logical,
@@ -25,7 +25,7 @@ from tc.semantics.program import (
 )
 from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.ranges.preconditions import IterationSpace, is_exact, iteration_space
-from tc.semantics.sizes import Known
+from tc.semantics.size_values import KnownSizes
 
 Interval: TypeAlias = "tuple[int, int]"
 """Half-open."""
@@ -41,7 +41,7 @@ class Access:
     """
 
     tensor: str
-    subscripts: tuple[Linear | None, ...]
+    subscripts: tuple[LinearForm | None, ...]
     bounds: tuple[Interval, ...]
     guarded: bool = False
     site: int = -1  # of the Read in the program; -1 for a target
@@ -99,7 +99,7 @@ def build_scop(shaped: ShapedProgram, initial: frozenset[str]) -> Scop:
     Statements in text order, each after the zeros that are needed before it (G4) and after its
     own start at the identity (R2, R3); those that write nothing are left out.
     """
-    known = Known(shaped.sizes, shaped.shapes, shaped.scalars)
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
     fills = zero_fills(shaped, initial)
     statements: list[ScopStatement] = []
     for position, statement in enumerate(shaped.statements):
@@ -113,16 +113,16 @@ def build_scop(shaped: ShapedProgram, initial: frozenset[str]) -> Scop:
     return Scop(shaped, initial, tuple(statements))
 
 
-def _zero(tensor: str, position: int, known: Known) -> ScopStatement:
+def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
     ranges = {f"i{axis}": (0, extent) for axis, extent in enumerate(known.shapes[tensor])}
     names = tuple(ranges)
-    place = Access(tensor, tuple(Linear(0, {n: 1}) for n in names), tuple(ranges.values()))
+    place = Access(tensor, tuple(LinearForm(0, {n: 1}) for n in names), tuple(ranges.values()))
     return ScopStatement(
         f"{tensor}.zero", "zero", position, "=", names, names, ranges, place, (), False
     )
 
 
-def _init(shaped: ShapedStatement, position: int, known: Known) -> ScopStatement:
+def _init(shaped: ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
     outer, space = statement.outer, iteration_space(shaped.ranges, statement.outer)
     return ScopStatement(
@@ -139,7 +139,7 @@ def _init(shaped: ShapedStatement, position: int, known: Known) -> ScopStatement
     )
 
 
-def _update(shaped: ShapedStatement, position: int, known: Known) -> ScopStatement:
+def _update(shaped: ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
     space = iteration_space(shaped.ranges, statement.variables)
     target = _access(statement.target, statement.subscripts, known, space)
@@ -173,7 +173,7 @@ def _reads(expr: Expr, guarded: bool) -> Iterator[tuple[Read, bool]]:
 
 
 def _access(
-    tensor: str, subscripts: tuple[Expr, ...], known: Known, space: IterationSpace
+    tensor: str, subscripts: tuple[Expr, ...], known: KnownSizes, space: IterationSpace
 ) -> Access:
     forms, bounds = [], []
     for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):

@@ -10,7 +10,7 @@ from tc.dtypes import INT64, SPELLINGS, DType
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
-from tc.semantics.check.names import Signature
+from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.scope import Frame, Seen
 from tc.semantics.resolved import Argument, FlatStatement, FlatTensor
 from tc.semantics.suggest import element
@@ -25,7 +25,7 @@ class Builder:
     and `shaped` are the tensors whose extents may be named.
     """
 
-    defs: Mapping[str, Signature]
+    defs: Mapping[str, DefSignature]
     tensors: dict[str, FlatTensor] = field(default_factory=dict)
     sizes: dict[str, p.SizeDef] = field(default_factory=dict)
     equalities: list[p.Equality] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Builder:
     inlinings: Counter[str] = field(default_factory=Counter)
 
 
-def declare_inputs(builder: Builder, signature: Signature) -> None:
+def declare_inputs(builder: Builder, signature: DefSignature) -> None:
     for name, param in signature.params.items():
         shape = shape_of(param.type, "")
         declared = SPELLINGS[param.type.spelling]
@@ -52,7 +52,7 @@ def declare_inputs(builder: Builder, signature: Signature) -> None:
 
 
 def add_sizes(
-    builder: Builder, signature: Signature, tensors: Mapping[str, str], prefix: str, given: str
+    builder: Builder, signature: DefSignature, tensors: Mapping[str, str], prefix: str, given: str
 ) -> None:
     """The sizes of a def and its literal dimensions, both from the extents of its parameters."""
     extents: dict[str, list[p.Extent]] = {}

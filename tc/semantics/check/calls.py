@@ -11,7 +11,7 @@ from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.semantics import program as p
 from tc.semantics.check.builder import Builder, declared, note_read
-from tc.semantics.check.names import CONCAT, Invocation, Signature
+from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
 from tc.semantics.check.scope import Frame, Seen
 from tc.semantics.resolved import FlatTensor
 from tc.semantics.suggest import (
@@ -87,7 +87,7 @@ def call_targets(
     return list(found)
 
 
-def check_counts(call: Invocation, callee: Signature) -> None:
+def check_counts(call: Invocation, callee: DefSignature) -> None:
     name = callee.name
     if len(call.args) != len(callee.params):
         wanted = ", ".join(one_line(param.span) for param in callee.params.values())
@@ -115,7 +115,7 @@ def declare_target(
     result: ast.Return,
     target: str,
     prefix: str,
-    callee: Signature,
+    callee: DefSignature,
     call: Invocation,
 ) -> None:
     """Take element type and shape of a target from the annotated return of the callee (T4)."""
@@ -164,7 +164,7 @@ def declare_target(
         )
 
 
-def check_rank(callee: Signature, param: ast.Param, arg: ast.Expr, tensor: FlatTensor) -> None:
+def check_rank(callee: DefSignature, param: ast.Param, arg: ast.Expr, tensor: FlatTensor) -> None:
     """Raise for an argument of another rank than the parameter's."""
     rank = len(param.type.dims or ())
     if tensor.rank != rank:
@@ -193,7 +193,7 @@ def with_calls(error: CheckError, calls: tuple[Span, ...]) -> CheckError:
 
 
 def unknown_def(
-    call: Invocation, signature: Signature, defs: Mapping[str, Signature]
+    call: Invocation, signature: DefSignature, defs: Mapping[str, DefSignature]
 ) -> CheckError:
     name = call.callee.text
     known = [other for other in defs if other != signature.name]
@@ -217,7 +217,7 @@ def unknown_def(
     )
 
 
-def _no_tensor(arg: ast.Expr, call: Invocation, signature: Signature) -> CheckError:
+def _no_tensor(arg: ast.Expr, call: Invocation, signature: DefSignature) -> CheckError:
     callee, text = call.callee.text, one_line(arg.span)
     t = unused("t", arg.span)
     edits: tuple[Edit, ...] = (before(call.span, f"{t} = {text}"), Edit(arg.span, t))

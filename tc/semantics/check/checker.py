@@ -11,8 +11,8 @@ from tc.errors import CheckError, InputError
 from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics.check.calls import with_calls
+from tc.semantics.check.declarations import signatures
 from tc.semantics.check.inline import flatten
-from tc.semantics.check.names import signatures
 from tc.semantics.check.unbound_names import products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import listed, nearest, one_line

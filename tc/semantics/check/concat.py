@@ -11,7 +11,7 @@ from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics.check.builder import Builder, note_read, note_write
 from tc.semantics.check.calls import argument, call_targets
-from tc.semantics.check.names import MAX_JOINED, Invocation
+from tc.semantics.check.declarations import MAX_JOINED, Invocation
 from tc.semantics.check.scope import Frame, Seen
 from tc.semantics.resolved import Binary, Extent, FlatStatement, FlatTensor, Index, Read, Resolved
 from tc.semantics.suggest import counted, element, one_line

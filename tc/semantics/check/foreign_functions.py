@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tc.frontend.ast import Apply, Binary, Conditional, Expr, Unary
-from tc.frontend.foreign import Names, floor_division, kind_of
+from tc.frontend.foreign import DeclaredNames, floor_division, kind_of
 from tc.semantics.suggest import one_line
 
 _SQRT_HALF = "0.707106781186548"
@@ -299,7 +299,7 @@ def is_foreign(name: str) -> bool:
     )
 
 
-def formula(expr: Apply, names: Names) -> str | None:
+def formula(expr: Apply, names: DeclaredNames) -> str | None:
     """The expression that a call of another library's function is here, if it is one."""
     name, count = expr.name.text, len(expr.args)
     texts = [one_line(arg.span) for arg in expr.args]

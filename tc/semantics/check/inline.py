@@ -26,14 +26,14 @@ from tc.semantics.check.calls import (
     with_calls,
 )
 from tc.semantics.check.concat import add_concat
-from tc.semantics.check.names import CONCAT, Invocation, Signature
+from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
 from tc.semantics.check.scope import Frame
 from tc.semantics.check.statements import resolve_statement
 from tc.semantics.resolved import Argument, Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import element, nearest, one_line
 
 
-def flatten(signature: Signature, defs: Mapping[str, Signature]) -> Flat:
+def flatten(signature: DefSignature, defs: Mapping[str, DefSignature]) -> Flat:
     """The def with names resolved and calls inlined.
 
     Raises CheckError for everything that is wrong whatever the types: names (N1), writes to
@@ -151,7 +151,7 @@ def _add_call(builder: Builder, call: Invocation, frame: Frame) -> None:
         raise with_calls(error, (call.span,)) from None
 
 
-def _check_outputs(builder: Builder, signature: Signature) -> None:
+def _check_outputs(builder: Builder, signature: DefSignature) -> None:
     """Raise for an output that no statement defines (N2)."""
     for name, result in signature.returns.items():
         if name in builder.written:

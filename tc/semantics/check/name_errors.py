@@ -8,6 +8,7 @@ from tc import builtins
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD, DefSignature
 from tc.semantics.check.foreign_functions import (
     FORMULAS,
     REDUCTIONS,
@@ -16,7 +17,6 @@ from tc.semantics.check.foreign_functions import (
     idiom,
     is_foreign,
 )
-from tc.semantics.check.names import CONCAT, MIN_MAX, PAD, Signature
 from tc.semantics.check.scope import Scope
 from tc.semantics.check.whole_tensors import (
     is_matrix_product,
@@ -117,7 +117,7 @@ def unknown_function(expr: ast.Apply, scope: Scope) -> NoReturn:
     )
 
 
-def _juxtaposed(name: str, signature: Signature) -> str | None:
+def _juxtaposed(name: str, signature: DefSignature) -> str | None:
     """`2 * x` for the name `2x`, where `x` is a tensor."""
     digits = name[: len(name) - len(name.lstrip("0123456789"))]
     rest = name[len(digits) :]
@@ -279,7 +279,9 @@ def _called(expr: ast.Apply, callee: str) -> str:
     return f"{callee}({', '.join(names)})"
 
 
-def _whole_tensor(arg: ast.Expr, statement: ast.Comprehension, signature: Signature) -> str | None:
+def _whole_tensor(
+    arg: ast.Expr, statement: ast.Comprehension, signature: DefSignature
+) -> str | None:
     """The tensor that an argument names, whole or by its element at the left side's indices."""
     left = [index.text for index in statement.indices or ()]
     match arg:

@@ -7,6 +7,7 @@ from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.expressions import MAX_HEIGHT
+from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
 from tc.semantics.check.name_errors import (
     call_inside,
     check_count,
@@ -14,11 +15,10 @@ from tc.semantics.check.name_errors import (
     unknown_function,
     unknown_tensor,
 )
-from tc.semantics.check.names import CONCAT, MIN_MAX, PAD
 from tc.semantics.check.scope import BindingValue, Findings, Scope, Seen
 from tc.semantics.resolved import (
     Binary,
-    Bound,
+    BindingUse,
     Cast,
     Compare,
     Conditional,
@@ -136,7 +136,7 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
                 read = Seen(seen.tensor, seen.text, seen.span, seen.in_subscript or in_subscript)
                 if read not in known:
                     findings.reads.append(read)
-        return Bound(binding.value, binding.height, span=expr.span)
+        return BindingUse(binding.value, binding.height, span=expr.span)
     if name in signature.sizes:
         return Size(scope.frame.prefix + name, span=expr.span)
     if signature.is_tensor(name):

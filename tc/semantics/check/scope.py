@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from tc.frontend import ast
-from tc.semantics.check.names import Signature
+from tc.semantics.check.declarations import DefSignature
 from tc.semantics.resolved import Resolved
 from tc.source import Span
 
@@ -19,7 +19,7 @@ class Frame:
     its sizes, and `calls` are the call statements from the entry to here.
     """
 
-    signature: Signature
+    signature: DefSignature
     tensors: Mapping[str, str]
     prefix: str
     calls: tuple[Span, ...]
@@ -65,7 +65,7 @@ class Scope:
     """
 
     frame: Frame
-    defs: Mapping[str, Signature]
+    defs: Mapping[str, DefSignature]
     shaped: Container[str]
     bindings: Mapping[str, BindingValue]
     hidden: Mapping[str, Span]

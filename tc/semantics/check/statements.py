@@ -10,7 +10,7 @@ from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
-from tc.semantics.check.names import Signature
+from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.resolve import (
     check_height,
     resolve,
@@ -62,7 +62,7 @@ class Resolution:
 def resolve_statement(
     statement: ast.Comprehension,
     frame: Frame,
-    defs: Mapping[str, Signature],
+    defs: Mapping[str, DefSignature],
     tensors: Mapping[str, FlatTensor],
     shaped: Container[str],
 ) -> Resolution:
@@ -132,7 +132,7 @@ def resolve_statement(
     )
 
 
-def _left_side(statement: ast.Comprehension, signature: Signature) -> dict[str, Span]:
+def _left_side(statement: ast.Comprehension, signature: DefSignature) -> dict[str, Span]:
     """The left-hand variables, with checks of the target and its subscripts."""
     name = statement.target.text
     if name in signature.params:
@@ -213,7 +213,7 @@ def _check_count(variables: Mapping[str, Span]) -> None:
 
 def _check_reduction(
     statement: ast.Comprehension,
-    signature: Signature,
+    signature: DefSignature,
     outer: Mapping[str, Span],
     variables: Mapping[str, Span],
     loose: Iterable[str],
@@ -261,7 +261,7 @@ def _check_reduction(
 
 
 def _is_contraction(
-    statement: ast.Comprehension, signature: Signature, reduced: Iterable[str]
+    statement: ast.Comprehension, signature: DefSignature, reduced: Iterable[str]
 ) -> bool:
     """Whether the statement is a product of tensors that share what it reduces over, of which
     nothing but the sum is usual."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from tc.errors import CheckError
-from tc.semantics.check.names import Signature
-from tc.semantics.resolved import Bound, FlatStatement, Index, Read, Resolved, operands
+from tc.semantics.check.declarations import DefSignature
+from tc.semantics.resolved import BindingUse, FlatStatement, Index, Read, Resolved, operands
 from tc.semantics.suggest import listed, nearest, number_written, product_written
 from tc.source import Span
 
@@ -58,7 +58,9 @@ def loose_names(
     return tuple(n for n in variables if n not in bounded and n not in subscripted)
 
 
-def check_loose(names: Iterable[str], variables: Mapping[str, Span], signature: Signature) -> None:
+def check_loose(
+    names: Iterable[str], variables: Mapping[str, Span], signature: DefSignature
+) -> None:
     """Raise CheckError for loose names that are constants elsewhere, or look like sizes."""
     for name in names:
         if name in _CONSTANTS:
@@ -83,11 +85,11 @@ def check_loose(names: Iterable[str], variables: Mapping[str, Span], signature: 
             raise _no_size(name, variables[name], signature)
 
 
-def _scalars(signature: Signature) -> list[str]:
+def _scalars(signature: DefSignature) -> list[str]:
     return [name for name in signature.tensors() if not signature.ranks.get(name)]
 
 
-def _no_size(name: str, span: Span, signature: Signature) -> CheckError:
+def _no_size(name: str, span: Span, signature: DefSignature) -> CheckError:
     sizes = [*signature.sizes]
     near = nearest(name, (*sizes, *_scalars(signature)))
     known = "which has no sizes"
@@ -110,7 +112,7 @@ def _subscripted(exprs: Iterable[Resolved]) -> set[str]:
     seen: set[tuple[int, bool]] = set()
     while stack:
         node, inside = stack.pop()
-        if isinstance(node, Bound):  # shared by its uses
+        if isinstance(node, BindingUse):  # shared by its uses
             if (id(node.value), inside) in seen:
                 continue
             seen.add((id(node.value), inside))

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from tc.edits import Edit, within
 from tc.frontend import ast
-from tc.frontend.foreign import MATRIX_PRODUCTS, Names, kind_of
+from tc.frontend.foreign import MATRIX_PRODUCTS, DeclaredNames, kind_of
 from tc.frontend.left_sides import walk
+from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.foreign_functions import MEANS, REDUCTIONS, TRUTHS, as_operand
-from tc.semantics.check.names import Signature
 from tc.semantics.suggest import before, unused
 from tc.source import Span
 
@@ -22,7 +22,7 @@ _PRODUCTS = {"dot", "inner", "vdot", "matmul", "mm", "gemm", "mv", "bmm", "outer
 _LETTERS = "ijklmnpqrs"
 
 
-def with_subscripts(statement: ast.Comprehension, signature: Signature) -> Edits:
+def with_subscripts(statement: ast.Comprehension, signature: DefSignature) -> Edits:
     """The statement with subscripts on its whole tensors, as numpy aligns them; empty where it
     does not tell them."""
     bare = list(_bare(statement.rhs, signature))
@@ -58,7 +58,7 @@ def with_subscripts(statement: ast.Comprehension, signature: Signature) -> Edits
 
 
 def _subscripts(
-    name: str, names: list[str], sizes: dict[str, str], signature: Signature
+    name: str, names: list[str], sizes: dict[str, str], signature: DefSignature
 ) -> list[str] | None:
     """The subscripts of a whole tensor beside indices of some sizes: those of the same sizes, or
     with which the def writes it; otherwise the last ones, as numpy has it. None where none of
@@ -87,7 +87,7 @@ def _subscripts(
     return [found[0] for found in same]
 
 
-def _sizes_of(expr: ast.Expr, names: list[str], signature: Signature) -> dict[str, str]:
+def _sizes_of(expr: ast.Expr, names: list[str], signature: DefSignature) -> dict[str, str]:
     """The declared sizes of indices: of parameters read at them, and of whole ones of full rank."""
     sizes: dict[str, str] = {}
     for node in walk(expr):
@@ -103,7 +103,7 @@ def _sizes_of(expr: ast.Expr, names: list[str], signature: Signature) -> dict[st
     return sizes
 
 
-def reduced(statement: ast.Comprehension, call: ast.Apply, signature: Signature) -> Edits:
+def reduced(statement: ast.Comprehension, call: ast.Apply, signature: DefSignature) -> Edits:
     """`o = sum(x(i))` as a reduction; empty where the call is not the whole right side, or an
     argument says along which axis."""
     operator = REDUCTIONS.get(call.name.text)
@@ -143,7 +143,7 @@ def reduced(statement: ast.Comprehension, call: ast.Apply, signature: Signature)
 
 
 def steps(
-    statement: ast.Comprehension, call: ast.Apply, signature: Signature
+    statement: ast.Comprehension, call: ast.Apply, signature: DefSignature
 ) -> tuple[Edits, Edits]:
     """A function of a whole tensor in several statements: as a repair, or as an example where the
     text does not say over which index; both empty where it is none of these."""
@@ -217,7 +217,7 @@ def read(name: str, indices: list[str]) -> str:
     return f"{name}({', '.join(indices)})" if indices else name
 
 
-def product(statement: ast.Comprehension, call: ast.Apply, signature: Signature) -> Edits:
+def product(statement: ast.Comprehension, call: ast.Apply, signature: DefSignature) -> Edits:
     """`C = matmul(A, B)` of whole parameters; empty where it is something else."""
     name = call.name.text
     if name not in _PRODUCTS or len(call.args) != 2 or statement.rhs is not call:
@@ -247,20 +247,20 @@ def product(statement: ast.Comprehension, call: ast.Apply, signature: Signature)
     )
 
 
-def names_of(signature: Signature) -> Names:
+def names_of(signature: DefSignature) -> DeclaredNames:
     """The names of a def, as `kind_of` asks for them."""
     params = {name: param.type for name, param in signature.params.items()}
-    return Names(params, frozenset((*signature.returns, *signature.temporaries)))
+    return DeclaredNames(params, frozenset((*signature.returns, *signature.temporaries)))
 
 
-def _bare(expr: ast.Expr, signature: Signature) -> Iterator[ast.Name]:
+def _bare(expr: ast.Expr, signature: DefSignature) -> Iterator[ast.Name]:
     """The tensors of rank 1 and more in an expression that have no subscripts."""
     for node in walk(expr):
         if isinstance(node, ast.Name) and signature.ranks.get(node.text, 0):
             yield node
 
 
-def _indices_in(expr: ast.Expr, signature: Signature) -> dict[str, None]:
+def _indices_in(expr: ast.Expr, signature: DefSignature) -> dict[str, None]:
     """The index variables in an expression, in the order of the text."""
     names = sorted(
         (node for node in walk(expr) if isinstance(node, ast.Name)), key=lambda n: n.span.start
@@ -272,7 +272,7 @@ def _indices_in(expr: ast.Expr, signature: Signature) -> dict[str, None]:
     }
 
 
-def is_matrix_product(statement: ast.Comprehension, signature: Signature) -> bool:
+def is_matrix_product(statement: ast.Comprehension, signature: DefSignature) -> bool:
     """Whether `C = A * B` may mean the product of matrices."""
     match statement.rhs:
         case ast.Binary(op="*", left=ast.Name(text=left), right=ast.Name(text=right)):
@@ -280,7 +280,7 @@ def is_matrix_product(statement: ast.Comprehension, signature: Signature) -> boo
     return False
 
 
-def _elsewhere(statement: ast.Comprehension, signature: Signature, rank: int) -> bool:
+def _elsewhere(statement: ast.Comprehension, signature: DefSignature, rank: int) -> bool:
     """Whether the target has another rank where it is declared."""
     result = signature.returns.get(statement.target.text)
     if result is None or result.type is None:
@@ -288,7 +288,7 @@ def _elsewhere(statement: ast.Comprehension, signature: Signature, rank: int) ->
     return len(result.type.dims or ()) != rank
 
 
-def _fresh(statement: ast.Comprehension, rank: int, signature: Signature) -> list[str]:
+def _fresh(statement: ast.Comprehension, rank: int, signature: DefSignature) -> list[str]:
     """Names of index variables that are neither in the statement nor of sizes and tensors."""
     taken = (*signature.sizes, *signature.tensors())
     used = {n.text for n in walk(statement.rhs) if isinstance(n, ast.Name)} | {*taken}
@@ -311,7 +311,7 @@ def _edited(span: Span, edits: list[Edit]) -> str | None:
 
 
 def _count(
-    arg: ast.Expr, over: list[str], signature: Signature, names: list[str] | None
+    arg: ast.Expr, over: list[str], signature: DefSignature, names: list[str] | None
 ) -> str | None:
     """How many values some index variables take together, where each indexes a tensor alone."""
     found: dict[str, str] = {}

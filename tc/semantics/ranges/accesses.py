@@ -31,7 +31,7 @@ Guard: TypeAlias = tuple[Expr, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class SubscriptAccess:
     """One subscript of a read, of a `where exists`, or of the left side.
 
     `variables` are those written in the subscript, `boundable` those of them that occur not only
@@ -88,7 +88,7 @@ class GuardedRead:
     """A read with its subscripts (none at rank 0), evaluated where all guards have their value."""
 
     read: Read
-    accesses: tuple[Access, ...]
+    accesses: tuple[SubscriptAccess, ...]
     guards: tuple[Guard, ...]
 
 
@@ -104,14 +104,14 @@ class Division:
 class Accesses:
     """All accesses of a statement: the left side first, then in text order."""
 
-    written: tuple[Access, ...]
+    written: tuple[SubscriptAccess, ...]
     reads: tuple[GuardedRead, ...]
-    exists: tuple[Access, ...]
+    exists: tuple[SubscriptAccess, ...]
     divisions: tuple[Division, ...]
     tensors: frozenset[str]
     """Tensors other than the target whose shapes the statement needs (G3)."""
     sizes: frozenset[str]
-    all: tuple[Access, ...]
+    all: tuple[SubscriptAccess, ...]
 
 
 def accesses_of(statement: Statement) -> Accesses:
@@ -132,7 +132,7 @@ def accesses_of(statement: Statement) -> Accesses:
                 reads.append(GuardedRead(node, accesses, guards))
             case Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
                 divisions.append(Division(node, guards))
-    exists: list[Access] = []
+    exists: list[SubscriptAccess] = []
     for node in (n for read in statement.exists for n in walk(read)):
         needed.append(node)
         if isinstance(node, Read):
@@ -188,7 +188,7 @@ def _target_span(statement: Statement) -> Span:
     return statement.span if closing < 0 else Span(statement.span.source, start, closing + 1)
 
 
-def _read(read: Read, first: int, inferring_only: bool) -> Iterator[Access]:
+def _read(read: Read, first: int, inferring_only: bool) -> Iterator[SubscriptAccess]:
     return _subscripts(read.subscripts, read.tensor, read.span, first, read, inferring_only)
 
 
@@ -199,10 +199,10 @@ def _subscripts(
     first: int = 0,
     read: Read | None = None,
     inferring_only: bool = False,
-) -> Iterator[Access]:
+) -> Iterator[SubscriptAccess]:
     for axis, subscript in enumerate(subscripts):
         variables, boundable = _variables(subscript)
-        yield Access(
+        yield SubscriptAccess(
             first + axis, tensor, axis, subscript, span, read, inferring_only, variables, boundable
         )
 

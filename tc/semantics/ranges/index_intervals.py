@@ -26,11 +26,11 @@ from tc.semantics.program import (
     Size,
     Unary,
 )
-from tc.semantics.sizes import Known, evaluate, limits
+from tc.semantics.size_values import KnownSizes, evaluate, limits
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class IndexInterval:
     """All integers from `low` to `high`. `clean`: no operation below may wrap around, divide by
     zero, or take a value that only running the program shows to fit."""
 
@@ -42,10 +42,10 @@ class Interval:
         return begin <= self.low and self.high < end
 
 
-Box = Mapping[str, Interval]
+IndexIntervals = Mapping[str, IndexInterval]
 
 
-def interval_of(expr: Expr, known: Known, box: Box) -> Interval:
+def interval_of(expr: Expr, known: KnownSizes, box: IndexIntervals) -> IndexInterval:
     """The interval of a bool or integer expression for index values in a box.
 
     What a wrapped operation may give is its whole type. Subscripts of reads are not looked at,
@@ -53,15 +53,15 @@ def interval_of(expr: Expr, known: Known, box: Box) -> Interval:
     """
     match expr:
         case Literal(value=number):
-            return Interval(int(number), int(number))
+            return IndexInterval(int(number), int(number))
         case Index(name=name):
             return box[name]
         case Size() | Extent():
             value = evaluate(expr, known)
-            return _anything(expr.dtype) if value is None else Interval(value, value)
+            return _anything(expr.dtype) if value is None else IndexInterval(value, value)
         case Read(tensor=tensor, subscripts=subscripts, dtype=dtype):
             value = None if subscripts else known.scalars.get(tensor)
-            return Interval(*limits(dtype)) if value is None else Interval(value, value)
+            return IndexInterval(*limits(dtype)) if value is None else IndexInterval(value, value)
         case Unary(operand=operand, dtype=dtype):
             a = interval_of(operand, known, box)
             return _in_type(-a.high, -a.low, dtype, a.clean)
@@ -72,11 +72,11 @@ def interval_of(expr: Expr, known: Known, box: Box) -> Interval:
             c = interval_of(condition, known, box)
             a, b = interval_of(then, known, box), interval_of(otherwise, known, box)
             clean = a.clean and b.clean and c.clean
-            return Interval(min(a.low, b.low), max(a.high, b.high), clean)
+            return IndexInterval(min(a.low, b.low), max(a.high, b.high), clean)
         case Compare(left=left, right=right):
-            return Interval(0, 1, _are_clean((left, right), known, box))
+            return IndexInterval(0, 1, _are_clean((left, right), known, box))
         case Logical(operands=operands):
-            return Interval(0, 1, _are_clean(operands, known, box))
+            return IndexInterval(0, 1, _are_clean(operands, known, box))
         case Convert(operand=operand, dtype=dtype):
             return _convert(operand, dtype, known, box)
         case Call(function="abs", args=(operand,), dtype=dtype):
@@ -87,30 +87,32 @@ def interval_of(expr: Expr, known: Known, box: Box) -> Interval:
             return _anything(dtype)
 
 
-def _are_clean(operands: tuple[Expr, ...], known: Known, box: Box) -> bool:
+def _are_clean(operands: tuple[Expr, ...], known: KnownSizes, box: IndexIntervals) -> bool:
     return all(o.dtype.is_float or interval_of(o, known, box).clean for o in operands)
 
 
-def _convert(operand: Expr, dtype: DType, known: Known, box: Box) -> Interval:
+def _convert(operand: Expr, dtype: DType, known: KnownSizes, box: IndexIntervals) -> IndexInterval:
     if operand.dtype.is_float:
-        return Interval(0, 1) if dtype == BOOL else _anything(dtype)
+        return IndexInterval(0, 1) if dtype == BOOL else _anything(dtype)
     a = interval_of(operand, known, box)
-    return Interval(0, 1, a.clean) if dtype == BOOL else _in_type(a.low, a.high, dtype, a.clean)
+    return (
+        IndexInterval(0, 1, a.clean) if dtype == BOOL else _in_type(a.low, a.high, dtype, a.clean)
+    )
 
 
-def _anything(dtype: DType) -> Interval:
+def _anything(dtype: DType) -> IndexInterval:
     low, high = limits(dtype)
-    return Interval(low, high, False)
+    return IndexInterval(low, high, False)
 
 
-def _in_type(low: int, high: int, dtype: DType, clean: bool) -> Interval:
+def _in_type(low: int, high: int, dtype: DType, clean: bool) -> IndexInterval:
     least, largest = limits(dtype)
     if least <= low and high <= largest:
-        return Interval(low, high, clean)
-    return Interval(least, largest, False)
+        return IndexInterval(low, high, clean)
+    return IndexInterval(least, largest, False)
 
 
-def _binary(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
+def _binary(op: str, a: IndexInterval, b: IndexInterval, dtype: DType) -> IndexInterval:
     clean = a.clean and b.clean
     match op:
         case "+":
@@ -121,15 +123,15 @@ def _binary(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
             corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
             return _in_type(min(corners), max(corners), dtype, clean)
         case "min":
-            return Interval(min(a.low, b.low), min(a.high, b.high), clean)
+            return IndexInterval(min(a.low, b.low), min(a.high, b.high), clean)
         case "max":
-            return Interval(max(a.low, b.low), max(a.high, b.high), clean)
+            return IndexInterval(max(a.low, b.low), max(a.high, b.high), clean)
         case "/" if b.low > 0:
             corners = [x // y for x in (a.low, a.high) for y in (b.low, b.high)]
             return _in_type(min(corners), max(corners), dtype, clean)
         case "%" if b.low > 0 and a.low >= 0 and a.high < b.low:
-            return Interval(a.low, a.high, clean)
+            return IndexInterval(a.low, a.high, clean)
         case "%" if b.low > 0:
-            return Interval(0, b.high - 1, clean)
+            return IndexInterval(0, b.high - 1, clean)
         case _:
             return _anything(dtype)

@@ -30,7 +30,7 @@ from tc.semantics.ranges.preconditions import (
     points_of_guards,
 )
 from tc.semantics.ranges.rounds import Situation
-from tc.semantics.sizes import evaluate, source_text
+from tc.semantics.size_values import evaluate, source_text
 from tc.semantics.suggest import before, element, unused
 from tc.source import Span
 

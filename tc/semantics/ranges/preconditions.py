@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tc import sets
 from tc.semantics.affine import (
-    Linear,
+    LinearForm,
     function_of,
     is_affine,
     is_affine_condition,
@@ -21,11 +21,11 @@ from tc.semantics.affine import (
     points_where,
 )
 from tc.semantics.program import Compare, Convert, Expr, Precondition, Range, children
-from tc.semantics.ranges.accesses import Access, Division, Guard, GuardedRead, facts
-from tc.semantics.ranges.index_intervals import Interval, interval_of
+from tc.semantics.ranges.accesses import Division, Guard, GuardedRead, SubscriptAccess, facts
+from tc.semantics.ranges.index_intervals import IndexInterval, interval_of
 from tc.semantics.ranges.range_errors import outside
 from tc.semantics.ranges.rounds import Rounds, Situation
-from tc.semantics.sizes import Known, evaluate, limits
+from tc.semantics.size_values import KnownSizes, evaluate, limits
 
 MAX_GUARD_PIECES = 16
 """Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
@@ -36,7 +36,7 @@ class IterationSpace:
     """The iteration space of a statement, twice: as half-open ranges and as intervals."""
 
     ranges: Mapping[str, tuple[int, int]]
-    intervals: Mapping[str, Interval]
+    intervals: Mapping[str, IndexInterval]
 
     @property
     def is_empty(self) -> bool:
@@ -75,11 +75,11 @@ def iteration_space(ranges: Mapping[str, Range], names: tuple[str, ...]) -> Iter
     """The space of some variables of a statement."""
     box = {name: (ranges[name].begin, ranges[name].end) for name in names}
     return IterationSpace(
-        box, {name: Interval(begin, end - 1) for name, (begin, end) in box.items()}
+        box, {name: IndexInterval(begin, end - 1) for name, (begin, end) in box.items()}
     )
 
 
-def _precondition(situation: Situation, access: Access) -> Precondition:
+def _precondition(situation: Situation, access: SubscriptAccess) -> Precondition:
     return Precondition(situation.statement.name, access.text, span=access.span)
 
 
@@ -115,7 +115,7 @@ def _check_read(
     return preconditions, is_proven
 
 
-def is_exact(expr: Expr, form: Linear | None, known: Known, space: IterationSpace) -> bool:
+def is_exact(expr: Expr, form: LinearForm | None, known: KnownSizes, space: IterationSpace) -> bool:
     """Whether an expression is affine and computed as mathematics has it: nothing wraps."""
     if form is not None and form.plain:
         return True
@@ -124,7 +124,7 @@ def is_exact(expr: Expr, form: Linear | None, known: Known, space: IterationSpac
     return space.is_empty or interval_of(expr, known, space.intervals).clean
 
 
-def is_usable(guard: Guard, known: Known, space: IterationSpace) -> bool:
+def is_usable(guard: Guard, known: KnownSizes, space: IterationSpace) -> bool:
     """Whether a guard is an affine condition, computed without wrapping."""
     condition, _ = guard
     if not is_affine_condition(condition, known):
@@ -135,7 +135,7 @@ def is_usable(guard: Guard, known: Known, space: IterationSpace) -> bool:
 def _check(
     situation: Situation,
     rounds: Rounds,
-    access: Access,
+    access: SubscriptAccess,
     guards: tuple[Guard, ...],
     space: IterationSpace,
 ) -> bool:
@@ -154,10 +154,10 @@ def _check(
 
 
 def _is_proven(
-    access: Access,
-    form: Linear | None,
+    access: SubscriptAccess,
+    form: LinearForm | None,
     guards: tuple[Guard, ...],
-    known: Known,
+    known: KnownSizes,
     space: IterationSpace,
 ) -> bool:
     """Whether a read that needs no precondition stays in bounds all the same."""
@@ -175,7 +175,7 @@ def _is_proven(
         return False
 
 
-def _stays_in_box(subscript: Expr, known: Known, space: IterationSpace, extent: int) -> bool:
+def _stays_in_box(subscript: Expr, known: KnownSizes, space: IterationSpace, extent: int) -> bool:
     form = linear_form(subscript, known)
     if form is None:
         return interval_of(subscript, known, space.intervals).within(0, extent)
@@ -184,7 +184,7 @@ def _stays_in_box(subscript: Expr, known: Known, space: IterationSpace, extent: 
 
 
 def _first_outside(
-    subscript: Expr, extent: int, guards: tuple[Guard, ...], known: Known, box: IterationSpace
+    subscript: Expr, extent: int, guards: tuple[Guard, ...], known: KnownSizes, box: IterationSpace
 ) -> dict[str, int] | None:
     """The first point of the box where the guards hold and a subscript leaves its dimension."""
     with sets.bounded():
@@ -197,7 +197,10 @@ def _first_outside(
 
 
 def points_of_guards(
-    guards: tuple[Guard, ...], known: Known, space: sets.Space, values: Mapping[str, sets.Function]
+    guards: tuple[Guard, ...],
+    known: KnownSizes,
+    space: sets.Space,
+    values: Mapping[str, sets.Function],
 ) -> sets.Points:
     """The points where all of some affine guards have their value."""
     if sum(1 + pieces(condition) for condition, _ in guards) > MAX_GUARD_PIECES:
@@ -210,7 +213,7 @@ def points_of_guards(
 
 
 def _is_guarded(
-    access: Access, guards: tuple[Guard, ...], known: Known, space: IterationSpace
+    access: SubscriptAccess, guards: tuple[Guard, ...], known: KnownSizes, space: IterationSpace
 ) -> bool:
     """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
     extent = known.extent(access.tensor, access.axis)
@@ -233,7 +236,9 @@ _NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 
-def _comparisons(expr: Expr, guards: tuple[Guard, ...], known: Known) -> Iterator[tuple[str, int]]:
+def _comparisons(
+    expr: Expr, guards: tuple[Guard, ...], known: KnownSizes
+) -> Iterator[tuple[str, int]]:
     """What guards say of the value of one expression: comparisons with constants."""
     same = _unconverted(expr)
     for condition, value in guards:
@@ -267,7 +272,7 @@ def _form(expr: Expr) -> tuple[object, ...]:
 _IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")
 
 
-def _is_nonzero(known: Known, division: Division, space: IterationSpace) -> bool:
+def _is_nonzero(known: KnownSizes, division: Division, space: IterationSpace) -> bool:
     """Whether a divisor is nonzero wherever its guards let it be used."""
     divisor = division.node.right
     interval = interval_of(divisor, known, space.intervals)

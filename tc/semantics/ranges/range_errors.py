@@ -17,7 +17,7 @@ from tc.semantics.affine import (
     pieces,
 )
 from tc.semantics.program import Expr, Range
-from tc.semantics.ranges.accesses import Access
+from tc.semantics.ranges.accesses import SubscriptAccess
 from tc.semantics.ranges.rounds import (
     INFEASIBLE,
     NEGATIVE,
@@ -29,11 +29,11 @@ from tc.semantics.ranges.rounds import (
     resolve,
 )
 from tc.semantics.ranges.symbolic import bounds_inside, to_text
-from tc.semantics.sizes import LARGEST, evaluate, why_unknown
+from tc.semantics.size_values import LARGEST, evaluate, why_unknown
 from tc.semantics.suggest import listed, number_written, respelled
 from tc.source import Span
 
-Box = Mapping[str, tuple[int, int]]
+IndexRanges = Mapping[str, tuple[int, int]]
 Notes = tuple[tuple[Span, str], ...]
 
 
@@ -81,7 +81,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     )
 
 
-def _falls_from_the_size(situation: Situation, access: Access, name: str) -> bool:
+def _falls_from_the_size(situation: Situation, access: SubscriptAccess, name: str) -> bool:
     """Whether the subscript is the size less the variable, whose first value is one too many."""
     form = linear_form(access.subscript, situation.known)
     extent = situation.known.extent(access.tensor, access.axis)
@@ -180,7 +180,7 @@ def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:
             yield f"nothing fixes the shape of {tensor} in '{text}'"
 
 
-def _reason(situation: Situation, access: Access, free: list[str]) -> str:
+def _reason(situation: Situation, access: SubscriptAccess, free: list[str]) -> str:
     subscript = f"subscript {access.axis} of '{access.text}'"
     if not access.constrains:
         return f"{subscript}, inside pad, is no bare variable (G9)"
@@ -253,7 +253,10 @@ def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[i
 
 
 def outside(
-    situation: Situation, access: Access, point: Mapping[str, int], ranges: Mapping[str, Range]
+    situation: Situation,
+    access: SubscriptAccess,
+    point: Mapping[str, int],
+    ranges: Mapping[str, Range],
 ) -> RangeError:
     """An access that leaves its tensor at a point of the iteration space."""
     known = situation.known
@@ -288,13 +291,13 @@ def outside(
     )
 
 
-def _names_size(situation: Situation, access: Access) -> bool:
+def _names_size(situation: Situation, access: SubscriptAccess) -> bool:
     """Whether a read such as `A(K)` names the size that it runs into, and grows with it."""
     size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
     return re.search(rf"(?<![\w.]){re.escape(size)}(?!\w)", access.text) is not None
 
 
-def shape_notes(situation: Situation, accesses: Iterable[Access]) -> Notes:
+def shape_notes(situation: Situation, accesses: Iterable[SubscriptAccess]) -> Notes:
     """Notes on the statements and declarations that fixed the shapes of tensors accessed."""
     notes = []
     for name in dict.fromkeys(access.tensor for access in accesses):
@@ -304,7 +307,7 @@ def shape_notes(situation: Situation, accesses: Iterable[Access]) -> Notes:
     return tuple(notes)
 
 
-def _place(situation: Situation, access: Access, point: Mapping[str, int]) -> str:
+def _place(situation: Situation, access: SubscriptAccess, point: Mapping[str, int]) -> str:
     """Where an access leaves its tensor, in words."""
     value = evaluate(access.subscript, situation.known.at(point))
     extent = situation.known.extent(access.tensor, access.axis)
@@ -317,7 +320,9 @@ def _place(situation: Situation, access: Access, point: Mapping[str, int]) -> st
     return f"{at}subscript {access.axis} of '{access.text}' is {value}, but {size}"
 
 
-def _place_outside(situation: Situation, access: Access, box: Box, highest: bool = False) -> str:
+def _place_outside(
+    situation: Situation, access: SubscriptAccess, box: IndexRanges, highest: bool = False
+) -> str:
     """A point of a small box where an access leaves its tensor, in words."""
     form = linear_form(access.subscript, situation.known)
     if form is not None:
@@ -333,7 +338,9 @@ def _place_outside(situation: Situation, access: Access, box: Box, highest: bool
     return _place(situation, access, found or {v: b for v, (b, _) in box.items()})
 
 
-def _first_outside(situation: Situation, access: Access, box: Box) -> dict[str, int] | None:
+def _first_outside(
+    situation: Situation, access: SubscriptAccess, box: IndexRanges
+) -> dict[str, int] | None:
     known = situation.known
     extent = known.extent(access.tensor, access.axis) or 0
     try:
@@ -381,7 +388,9 @@ def _if_equal(situation: Situation, expr: Expr | None, value: int) -> str:
     return str(value)
 
 
-def _shrunk_where(situation: Situation, access: Access, name: str, box: Box) -> str | None:
+def _shrunk_where(
+    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
+) -> str | None:
     """A smaller range of another variable with which the first can at least be 0."""
     for other in access.variables:
         if other == name:
@@ -393,7 +402,9 @@ def _shrunk_where(situation: Situation, access: Access, name: str, box: Box) -> 
     return None
 
 
-def _widest_where(situation: Situation, access: Access, ranges: Mapping[str, Range]) -> str | None:
+def _widest_where(
+    situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
+) -> str | None:
     """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
     clauses: dict[str, str] = {}
     for other in situation.accesses.all:
@@ -407,7 +418,7 @@ def _widest_where(situation: Situation, access: Access, ranges: Mapping[str, Ran
 
 
 def _widest(
-    situation: Situation, access: Access, ranges: Mapping[str, Range]
+    situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
 ) -> tuple[str, str] | None:
     """A variable, and the range of it that keeps an access in bounds; None where none does, or
     where all are.
@@ -435,7 +446,9 @@ def _widest(
     return min(found)[2:] if found else None
 
 
-def _allowed(situation: Situation, access: Access, name: str, box: Box) -> tuple[int, int]:
+def _allowed(
+    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
+) -> tuple[int, int]:
     """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
     the others are; empty where there is none."""
     known = situation.known
@@ -462,7 +475,7 @@ def _allowed(situation: Situation, access: Access, name: str, box: Box) -> tuple
 
 
 def _allowed_exactly(
-    situation: Situation, access: Access, name: str, box: Box, extent: int
+    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges, extent: int
 ) -> tuple[int, int]:
     space = sets.Space(access.variables)
     values = {v: space.variable(v) for v in access.variables}
@@ -478,7 +491,9 @@ def _allowed_exactly(
     return 0, 0
 
 
-def _box(access: Access, name: str, ranges: Mapping[str, Range]) -> dict[str, tuple[int, int]]:
+def _box(
+    access: SubscriptAccess, name: str, ranges: Mapping[str, Range]
+) -> dict[str, tuple[int, int]]:
     return {v: (ranges[v].begin, ranges[v].end) for v in access.variables if v != name}
 
 

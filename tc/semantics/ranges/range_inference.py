@@ -4,9 +4,9 @@
         then shapes of the other tensors, statement by statement (G3);
         then each statement's remaining ranges, its preconditions (G6), its in-place reads (P1)
 
-The parts: `sizes` evaluates size expressions, `accesses` lists what a statement touches, `rounds`
-infers one statement's ranges, `preconditions` and `inplace` check it, `symbolic` writes ranges as
-expressions, `range_errors` says what is wrong.
+The parts: `size_values` evaluates size expressions, `accesses` lists what a statement touches,
+`rounds` infers one statement's ranges, `preconditions` and `inplace` check it, `symbolic` writes
+ranges as expressions, `range_errors` says what is wrong.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tc.semantics.ranges.preconditions import check_accesses
 from tc.semantics.ranges.range_errors import no_range, no_where, unresolved
 from tc.semantics.ranges.rounds import NoRange, NoWhere, Rounds, Situation, resolve
 from tc.semantics.ranges.symbolic import Symbols, in_symbols
-from tc.semantics.sizes import (
-    Known,
+from tc.semantics.size_values import (
+    KnownSizes,
     check_shape,
     evaluate,
     known_of_call,
@@ -46,7 +46,7 @@ class Shaping:
     """How far the shapes of a program are known, and which statement fixed which."""
 
     program: Program
-    known: Known
+    known: KnownSizes
     symbolic: Mapping[str, tuple[Expr | None, ...]]
     fixed_by: Mapping[str, Span]
     rounds: Mapping[str, Rounds]  # of the statements that fixed a shape, by name
@@ -149,7 +149,7 @@ def _open_statements(shaping: Shaping) -> Iterator[Statement]:
             yield statement
 
 
-def _is_ready(accesses: Accesses, known: Known) -> bool:
+def _is_ready(accesses: Accesses, known: KnownSizes) -> bool:
     return accesses.tensors <= known.shapes.keys() and accesses.sizes <= known.sizes.keys()
 
 

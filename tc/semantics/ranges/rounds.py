@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc import sets
-from tc.semantics.affine import Linear, function_of, is_affine, linear_form
+from tc.semantics.affine import LinearForm, function_of, is_affine, linear_form
 from tc.semantics.program import (
     Expr,
     Extent,
@@ -22,9 +22,9 @@ from tc.semantics.program import (
     WhereRange,
     walk,
 )
-from tc.semantics.ranges.accesses import Access, Accesses
+from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
-from tc.semantics.sizes import LARGEST, Known, evaluate
+from tc.semantics.size_values import LARGEST, KnownSizes, evaluate
 from tc.source import Span
 
 INFEASIBLE = "infeasible"
@@ -41,7 +41,7 @@ class Situation:
 
     statement: Statement
     accesses: Accesses
-    known: Known
+    known: KnownSizes
     symbols: Symbols
     fixed_by: Mapping[str, Span]
 
@@ -54,7 +54,7 @@ class Bound:
     size below 0 (G5).
     """
 
-    access: Access
+    access: SubscriptAccess
     end: int
     problem: str = ""
 
@@ -157,7 +157,7 @@ def _intersect(
 
 
 def bound_of(
-    access: Access, variable: str, known: Known, ranges: Mapping[str, Range]
+    access: SubscriptAccess, variable: str, known: KnownSizes, ranges: Mapping[str, Range]
 ) -> Bound | None:
     """How a subscript bounds its one unresolved variable, None where it does not.
 
@@ -184,8 +184,8 @@ def bound_of(
 
 
 def _linear_bound(
-    access: Access,
-    form: Linear,
+    access: SubscriptAccess,
+    form: LinearForm,
     variable: str,
     extent: int,
     box: Mapping[str, tuple[int, int]],
@@ -208,9 +208,9 @@ def _linear_bound(
 
 
 def _exact_bound(
-    access: Access,
+    access: SubscriptAccess,
     variable: str,
-    known: Known,
+    known: KnownSizes,
     extent: int,
     box: Mapping[str, tuple[int, int]],
 ) -> Bound | None:
@@ -236,7 +236,9 @@ def _exact_bound(
     return Bound(access, 0, NEGATIVE if high > extent else "")
 
 
-def _falls(access: Access, variable: str, known: Known, box: Mapping[str, tuple[int, int]]) -> bool:
+def _falls(
+    access: SubscriptAccess, variable: str, known: KnownSizes, box: Mapping[str, tuple[int, int]]
+) -> bool:
     """Whether the subscript ever falls as the variable grows by 1."""
     with sets.bounded():
         space = sets.Space(access.variables)
@@ -278,7 +280,7 @@ def _where_range(situation: Situation, clause: WhereRange) -> Range | None:
     )
 
 
-def _waits(expr: Expr, known: Known) -> bool:
+def _waits(expr: Expr, known: KnownSizes) -> bool:
     return any(isinstance(n, Size | Extent) and evaluate(n, known) is None for n in walk(expr))
 
 
@@ -330,7 +332,7 @@ def _lesser_size(
     )
 
 
-def _one_size(access: Access, variable: str, end: int) -> str:
+def _one_size(access: SubscriptAccess, variable: str, end: int) -> str:
     """What makes the sizes one. Where the lesser is 1, other languages repeat its element along
     the other, and here the text says so."""
     if end == 1 and access.at_zero is not None:

@@ -32,7 +32,7 @@ from tc.semantics.program import (
     walk,
 )
 from tc.semantics.ranges.symbolic_text import to_text
-from tc.semantics.sizes import Known, evaluate
+from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Span
 
 __all__ = ["Symbols", "bounds_inside", "in_symbols", "least", "to_text"]
@@ -49,7 +49,7 @@ class Symbols:
 
     shapes: Mapping[str, tuple[Expr | None, ...]]
     sizes: Mapping[str, SizeDef]
-    known: Known
+    known: KnownSizes
     span: Span  # that of the expressions made
 
     def number(self, value: int) -> Expr:
@@ -67,7 +67,7 @@ def in_symbols(expr: Expr, symbols: Symbols) -> Expr:
 
     >>> from tc.source import Source
     >>> span = Span(Source(""), 0, 0)
-    >>> known = Known({"N": 5}, {}, {})
+    >>> known = KnownSizes({"N": 5}, {}, {})
     >>> n, one = Size("N", span=span), Literal(1, INT64, span=span)
     >>> less = Binary("-", n, one, INT64, span=span)
     >>> to_text(in_symbols(Binary("+", less, n, INT64, span=span), Symbols({}, {}, known, span)))
@@ -202,7 +202,7 @@ def _to_poly(expr: Expr, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
 
 
 def _constant_or_atom(expr: Expr, is_constant: bool) -> Poly:
-    value = evaluate(expr, Known({}, {}, {})) if is_constant else None
+    value = evaluate(expr, KnownSizes({}, {}, {})) if is_constant else None
     if value is None:
         return {(expr,): 1}
     return {(): value} if value else {}
@@ -317,7 +317,7 @@ def _is_quotient_at_most(left: Expr, right: Expr) -> bool:
             Binary(op="/", left=first, right=Literal() as divisor),
             Binary(op="/", left=second, right=other),
         ) if divisor == other:
-            symbols = Symbols({}, {}, Known({}, {}, {}), left.span)
+            symbols = Symbols({}, {}, KnownSizes({}, {}, {}), left.span)
             return _is_at_most(_to_poly(first, symbols, ()), _to_poly(second, symbols, ()))
         case _:
             return False

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from tc.builtins import BUILTINS, identity
-from tc.dtypes import BOOL, DType
-from tc.semantics.reference.element_views import Array, Pick
+from tc.dtypes import BOOL, Array, DType
+from tc.semantics.reference.element_views import Pick
 
 V = TypeVar("V")  # a value over a block, and a whole tensor: arrays and what belongs to them
 A = TypeVar("A")  # a reduction under way

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.dtypes import INT64
+from tc.dtypes import INT64, Array
 from tc.semantics.program import (
     Binary,
     Convert,
@@ -25,21 +25,20 @@ from tc.semantics.program import (
     Size,
     Unary,
 )
-from tc.semantics.reference.instance_blocks import Block
+from tc.semantics.reference.instance_blocks import InstanceBlock
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Pick: TypeAlias = Callable[[Array], Array]
 """Takes what a block reads (or the place that it writes) out of an array of a tensor's shape."""
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class StridedSubscript:
     """`constant + sum(factor * variable)`: an affine subscript with its sizes filled in."""
 
     constant: int
     factors: tuple[tuple[str, int], ...]
 
-    def over(self, block: Block) -> tuple[int, int, int]:
+    def over(self, block: InstanceBlock) -> tuple[int, int, int]:
         """The value at the block's corner, and its least and greatest value in the block."""
         corner = low = high = self.constant
         for variable, factor in self.factors:
@@ -51,14 +50,14 @@ class Linear:
         return corner, low, high
 
 
-def linear(expr: Expr, shaped: ShapedProgram) -> Linear | None:
-    """A subscript as a Linear, or None. Where int64 would wrap around, the Linear's values lie
+def strided_subscript(expr: Expr, shaped: ShapedProgram) -> StridedSubscript | None:
+    """A subscript in this form, or None. Where int64 would wrap around, its values lie
     outside of any tensor, so that the subscript is then evaluated as it stands."""
     terms = _linear(expr, shaped)
     if terms is None:
         return None
     factors = tuple((name, factor) for name, factor in terms.items() if name and factor)
-    return Linear(terms.get("", 0), factors)
+    return StridedSubscript(terms.get("", 0), factors)
 
 
 def _linear(expr: Expr, shaped: ShapedProgram) -> dict[str, int] | None:
@@ -101,7 +100,9 @@ def _combine(
     return {name: left.get(name, 0) + sign * right.get(name, 0) for name in names}
 
 
-def strided_pick(subscripts: Sequence[Linear], shape: Sequence[int], block: Block) -> Pick | None:
+def strided_pick(
+    subscripts: Sequence[StridedSubscript], shape: Sequence[int], block: InstanceBlock
+) -> Pick | None:
     """What a block reads through affine subscripts, as a view with one axis per block variable.
 
     None where some instance of the block would read outside the tensor.
@@ -149,11 +150,11 @@ def gather_pick(places: Sequence[Array], shape: Sequence[int]) -> Pick:
     return pick
 
 
-def target_pick(subscripts: Sequence[Expr], shaped: ShapedProgram, block: Block) -> Pick:
+def target_pick(subscripts: Sequence[Expr], shaped: ShapedProgram, block: InstanceBlock) -> Pick:
     """The place that a block of the left-hand variables writes, as a writable view."""
     slices: list[Any] = []
     for subscript in subscripts:
-        form = linear(subscript, shaped)
+        form = strided_subscript(subscript, shaped)
         assert form is not None
         assert [factor for _, factor in form.factors] == [1]
         corner, _, high = form.over(block)

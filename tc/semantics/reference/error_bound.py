@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tc.dtypes import DType
+from tc.dtypes import Array, DType
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
-from tc.semantics.reference.element_views import Array, Pick
+from tc.semantics.reference.element_views import Pick
 from tc.semantics.reference.interpreter import MEMORY_LIMIT, execute
 from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of, joined
 from tc.semantics.reference.uncertain_reductions import Reduction

@@ -13,7 +13,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from tc.dtypes import DType
+from tc.dtypes import Array, DType
 from tc.errors import AccessError, InternalError
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import (
@@ -34,15 +34,15 @@ from tc.semantics.program import (
     Unary,
 )
 from tc.semantics.reference.arithmetic import Arithmetic
-from tc.semantics.reference.element_views import Array, gather_pick, linear, strided_pick
-from tc.semantics.reference.instance_blocks import Block
+from tc.semantics.reference.element_views import gather_pick, strided_pick, strided_subscript
+from tc.semantics.reference.instance_blocks import InstanceBlock
 
 V = TypeVar("V")
 A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FailedInstance:
     """The first instance of a block, as a position in it, at which a read or division fails;
     for a read, `subscripts` is the place."""
 
@@ -52,7 +52,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Frame(Generic[V, A]):
+class BlockEvaluation(Generic[V, A]):
     """What evaluating over one block needs. Faults are collected, since a later subexpression
     may fail at an earlier instance."""
 
@@ -60,71 +60,71 @@ class Frame(Generic[V, A]):
     statement: Statement
     arithmetic: Arithmetic[V, A]
     tensors: Mapping[str, V]
-    block: Block
-    faults: list[Fault] = field(default_factory=list)
+    block: InstanceBlock
+    faults: list[FailedInstance] = field(default_factory=list)
 
     def constant(self, value: int | float | bool, dtype: DType) -> V:
         ones = (1,) * len(self.block.shape)
         return self.arithmetic.exact(np.full(ones, value, dtype.numpy))
 
 
-def evaluate_block(frame: Frame[V, A]) -> V:
+def evaluate_block(evaluation: BlockEvaluation[V, A]) -> V:
     """The right-hand side of a statement over a block, axes in the order of its variables.
 
     Raises the AccessError of the block's first failing instance (G7, Y4).
     """
-    value = evaluate(frame.statement.rhs, frame, None)
-    if frame.faults:
-        raise _error(frame, min(frame.faults, key=lambda fault: fault.position))
+    value = evaluate(evaluation.statement.rhs, evaluation, None)
+    if evaluation.faults:
+        raise _error(evaluation, min(evaluation.faults, key=lambda fault: fault.position))
     return value
 
 
-def evaluate(expr: Expr, frame: Frame[V, A], active: Array | None) -> V:
+def evaluate(expr: Expr, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
     """An expression over a block; where `active` (None: everywhere), failures are recorded."""
-    arithmetic = frame.arithmetic
+    arithmetic = evaluation.arithmetic
     match expr:
         case Literal(value=value, dtype=dtype):
-            return frame.constant(value, dtype)
+            return evaluation.constant(value, dtype)
         case Size(name=name, dtype=dtype):
-            return frame.constant(frame.shaped.sizes[name], dtype)
+            return evaluation.constant(evaluation.shaped.sizes[name], dtype)
         case Extent(tensor=tensor, axis=axis, dtype=dtype):
-            return frame.constant(frame.shaped.shapes[tensor][axis], dtype)
+            return evaluation.constant(evaluation.shaped.shapes[tensor][axis], dtype)
         case Index():
-            return arithmetic.exact(_index_values(expr, frame.block))
+            return arithmetic.exact(_index_values(expr, evaluation.block))
         case Read():
-            return _read(expr, frame, active)
+            return _read(expr, evaluation, active)
         case Unary(operand=operand, dtype=dtype):
-            return arithmetic.negate(evaluate(operand, frame, active), dtype)
+            return arithmetic.negate(evaluate(operand, evaluation, active), dtype)
         case Binary(op=op, left=left, right=right, dtype=dtype):
-            dividend = evaluate(left, frame, active)
-            divisor = evaluate(right, frame, active)
+            dividend = evaluate(left, evaluation, active)
+            divisor = evaluate(right, evaluation, active)
             if op in ("/", "%") and not dtype.is_float:
-                _record(expr, frame, arithmetic.array(divisor) == 0, active, ())
+                _record(expr, evaluation, arithmetic.array(divisor) == 0, active, ())
             return arithmetic.binary(op, dividend, divisor, dtype)
         case Compare(op=op, left=left, right=right):
             return arithmetic.compare(
-                op, evaluate(left, frame, active), evaluate(right, frame, active)
+                op, evaluate(left, evaluation, active), evaluate(right, evaluation, active)
             )
         case Logical(op=op, operands=operands):
-            return _logical(op, operands, frame, active)
+            return _logical(op, operands, evaluation, active)
         case Select(condition=condition, then=then, otherwise=otherwise):
-            test = evaluate(condition, frame, active)
+            test = evaluate(condition, evaluation, active)
             holds = arithmetic.array(test)
             return arithmetic.select(
                 test,
-                evaluate(then, frame, _both(active, holds)),
-                evaluate(otherwise, frame, _both(active, ~holds)),
+                evaluate(then, evaluation, _both(active, holds)),
+                evaluate(otherwise, evaluation, _both(active, ~holds)),
             )
         case Call(function=function, args=args, dtype=dtype):
-            values = [evaluate(arg, frame, active) for arg in args]
+            values = [evaluate(arg, evaluation, active) for arg in args]
             return arithmetic.call(function, values, dtype)
         case Convert(operand=operand, dtype=dtype):
-            return arithmetic.convert(evaluate(operand, frame, active), operand.dtype, dtype)
+            return arithmetic.convert(evaluate(operand, evaluation, active), operand.dtype, dtype)
         case _:
             _unknown(expr)
 
 
-def _index_values(index: Index, block: Block) -> Array:
+def _index_values(index: Index, block: InstanceBlock) -> Array:
     axis = block.axis(index.name)
     begin, extent = block.begins[axis], block.shape[axis]
     shape = [1] * len(block.shape)
@@ -132,23 +132,23 @@ def _index_values(index: Index, block: Block) -> Array:
     return np.arange(begin, begin + extent).astype(index.dtype.numpy).reshape(shape)
 
 
-def _read(read: Read, frame: Frame[V, A], active: Array | None) -> V:
+def _read(read: Read, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
     """A view where the subscripts are affine and stay in the tensor over the whole block;
     otherwise a gather, each place checked (G7) and the inactive ones moved into the tensor."""
-    tensor, shape = frame.tensors[read.tensor], frame.shaped.shapes[read.tensor]
-    forms = [linear(subscript, frame.shaped) for subscript in read.subscripts]
+    tensor, shape = evaluation.tensors[read.tensor], evaluation.shaped.shapes[read.tensor]
+    forms = [strided_subscript(subscript, evaluation.shaped) for subscript in read.subscripts]
     affine = [form for form in forms if form is not None]
     if len(affine) == len(forms):
-        pick = strided_pick(affine, shape, frame.block)
+        pick = strided_pick(affine, shape, evaluation.block)
         if pick is not None:
-            return frame.arithmetic.read(tensor, pick, (), None)
-    values = [evaluate(subscript, frame, active) for subscript in read.subscripts]
-    places = [frame.arithmetic.array(value) for value in values]
+            return evaluation.arithmetic.read(tensor, pick, (), None)
+    values = [evaluate(subscript, evaluation, active) for subscript in read.subscripts]
+    places = [evaluation.arithmetic.array(value) for value in values]
     outside = _outside(places, shape)
     if outside is not None:
-        _record(read, frame, outside, active, places)
+        _record(read, evaluation, outside, active, places)
         places = [np.clip(p, 0, max(n, 1) - 1) for p, n in zip(places, shape, strict=True)]
-    return frame.arithmetic.read(tensor, gather_pick(places, shape), values, outside)
+    return evaluation.arithmetic.read(tensor, gather_pick(places, shape), values, outside)
 
 
 def _outside(places: Sequence[Array], shape: Sequence[int]) -> Array | None:
@@ -161,14 +161,16 @@ def _outside(places: Sequence[Array], shape: Sequence[int]) -> Array | None:
     return outside
 
 
-def _logical(op: str, operands: tuple[Expr, ...], frame: Frame[V, A], active: Array | None) -> V:
-    first = evaluate(operands[0], frame, active)
+def _logical(
+    op: str, operands: tuple[Expr, ...], evaluation: BlockEvaluation[V, A], active: Array | None
+) -> V:
+    first = evaluate(operands[0], evaluation, active)
     if op == "!":
-        return frame.arithmetic.logical(op, (first,))
-    decides = frame.arithmetic.array(first)
+        return evaluation.arithmetic.logical(op, (first,))
+    decides = evaluation.arithmetic.array(first)
     guard = decides if op == "&&" else ~decides
-    second = evaluate(operands[1], frame, _both(active, guard))
-    return frame.arithmetic.logical(op, (first, second))
+    second = evaluate(operands[1], evaluation, _both(active, guard))
+    return evaluation.arithmetic.logical(op, (first, second))
 
 
 def _both(active: Array | None, guard: Array) -> Array:
@@ -177,7 +179,7 @@ def _both(active: Array | None, guard: Array) -> Array:
 
 def _record(
     expr: Read | Binary,
-    frame: Frame[V, A],
+    evaluation: BlockEvaluation[V, A],
     failing: Array,
     active: Array | None,
     places: Sequence[Array],
@@ -186,22 +188,22 @@ def _record(
     failing = _both(active, failing)
     if not failing.any():
         return
-    block = frame.block.shape
+    block = evaluation.block.shape
     # along an axis that the failure does not depend on, its first instance is the first of all
     position = np.unravel_index(int(failing.argmax()), failing.shape)
     spread = (np.broadcast_to(place, block) for place in places)
     subscripts = tuple(int(place[position]) for place in spread)
-    frame.faults.append(Fault(tuple(int(p) for p in position), expr, subscripts))
+    evaluation.faults.append(FailedInstance(tuple(int(p) for p in position), expr, subscripts))
 
 
-def _error(frame: Frame[V, A], fault: Fault) -> AccessError:
-    indices = frame.block.point(fault.position)
+def _error(evaluation: BlockEvaluation[V, A], fault: FailedInstance) -> AccessError:
+    indices = evaluation.block.point(fault.position)
     match fault.expr:
         case Read(tensor=tensor):
-            shape = frame.shaped.shapes[tensor]
-            return read_error(frame.statement, fault.expr, indices, fault.subscripts, shape)
+            shape = evaluation.shaped.shapes[tensor]
+            return read_error(evaluation.statement, fault.expr, indices, fault.subscripts, shape)
         case Binary():
-            return division_error(frame.statement, fault.expr, indices)
+            return division_error(evaluation.statement, fault.expr, indices)
 
 
 def _unknown(expr: NoReturn) -> NoReturn:

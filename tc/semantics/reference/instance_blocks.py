@@ -37,10 +37,10 @@ _BYTES = 8  # of any value, whatever its type: masks and narrow types then have 
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class InstanceBlock:
     """A box of the iteration space: per variable, in order, where it begins and how long it is.
 
-    >>> block = Block(("i", "k"), (4, 0), (2, 3))
+    >>> block = InstanceBlock(("i", "k"), (4, 0), (2, 3))
     >>> block.axis("k"), block.point((1, 2))
     (1, {'i': 5, 'k': 2})
     """
@@ -59,9 +59,9 @@ class Block:
             for variable, begin, step in zip(self.variables, self.begins, position, strict=True)
         }
 
-    def __add__(self, inner: Block) -> Block:
+    def __add__(self, inner: InstanceBlock) -> InstanceBlock:
         """The box over the variables of both."""
-        return Block(
+        return InstanceBlock(
             self.variables + inner.variables, self.begins + inner.begins, self.shape + inner.shape
         )
 
@@ -105,7 +105,7 @@ def choose_extents(
 
 def tiles(
     variables: tuple[str, ...], shaped: ShapedStatement, extents: Mapping[str, int]
-) -> Iterator[Block]:
+) -> Iterator[InstanceBlock]:
     """The blocks of the ranges of some variables, in lexicographic order.
 
     No variables give the one block without axes; an empty range gives no block.
@@ -117,7 +117,7 @@ def tiles(
         shape = tuple(
             min(step, r.end - begin) for r, step, begin in zip(ranges, steps, corner, strict=True)
         )
-        yield Block(variables, corner, shape)
+        yield InstanceBlock(variables, corner, shape)
 
 
 def _costs(rhs: Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:

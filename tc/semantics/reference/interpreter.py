@@ -13,13 +13,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from tc.dtypes import FLOAT16, compute_dtype
+from tc.dtypes import FLOAT16, Array, compute_dtype
 from tc.semantics.factors import redistributed
 from tc.semantics.program import ShapedProgram, ShapedStatement
 from tc.semantics.reference.arithmetic import PLAIN, Arithmetic
-from tc.semantics.reference.element_views import Array, target_pick
-from tc.semantics.reference.expression_values import Frame, evaluate, evaluate_block
-from tc.semantics.reference.instance_blocks import Block, choose_extents, target_variables, tiles
+from tc.semantics.reference.element_views import target_pick
+from tc.semantics.reference.expression_values import BlockEvaluation, evaluate, evaluate_block
+from tc.semantics.reference.instance_blocks import (
+    InstanceBlock,
+    choose_extents,
+    target_variables,
+    tiles,
+)
 
 MEMORY_LIMIT = 256 << 20
 
@@ -108,8 +113,8 @@ def _run(
     for outer in tiles(target_variables(shaped_statement), shaped_statement, extents):
         pick = target_pick(statement.subscripts, shaped, outer)
 
-        def evaluate_over(block: Block) -> V:
-            return evaluate_block(Frame(shaped, statement, arithmetic, tensors, block))
+        def evaluate_over(block: InstanceBlock) -> V:
+            return evaluate_block(BlockEvaluation(shaped, statement, arithmetic, tensors, block))
 
         if statement.op == "=":
             value = evaluate_over(outer)
@@ -124,8 +129,8 @@ def _run(
                 term = evaluate_over(block)
                 reduction = arithmetic.accumulate(reduction, term, block.shape)
                 if factors:
-                    frame = Frame(shaped, statement, arithmetic, tensors, block)
-                    values = (evaluate(factor, frame, None) for factor in factors)
+                    evaluation = BlockEvaluation(shaped, statement, arithmetic, tensors, block)
+                    values = (evaluate(factor, evaluation, None) for factor in factors)
                     reduction = arithmetic.redistribute(reduction, values, term, block.shape)
             value = arithmetic.finish(reduction)
         if dtype == FLOAT16:  # computed in float32 over the whole statement, rounded once (Y8)

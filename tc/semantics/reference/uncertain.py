@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tc.dtypes import BOOL, FLOAT16, DType
+from tc.dtypes import BOOL, FLOAT16, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
-from tc.semantics.reference.element_views import Array
 
 ZERO: Array = np.zeros(())
 """The error of what is exact everywhere; known errors of 0 here and there are no ZERO."""

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tc.dtypes import DType
+from tc.dtypes import Array, DType
 from tc.semantics.reference.arithmetic import reduce_block
-from tc.semantics.reference.element_views import Array
 from tc.semantics.reference.uncertain import SLACK, Uncertain, largest, roundoff, tiny, widened
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tc.builtins import BUILTINS
-from tc.dtypes import FLOAT32, FLOAT64, DType
+from tc.dtypes import FLOAT32, FLOAT64, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
-from tc.semantics.reference.element_views import Array
 from tc.semantics.reference.uncertain import (
     SLACK,
     ZERO,

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from tc.semantics.resolved import (
     Binary,
-    Bound,
+    BindingUse,
     Cast,
     Compare,
     Conditional,
@@ -57,7 +57,7 @@ def _degree(expr: Resolved, scalars: Container[str], memo: dict[int, int | None]
             if isinstance(expr, Binary) and expr.op in ("/", "%") and found:
                 return None
             return degree
-        case Bound(value=value):
+        case BindingUse(value=value):
             if id(value) not in memo:
                 memo[id(value)] = _degree(value, scalars, memo)
             return memo[id(value)]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from tc.semantics.resolved import (
     Binary,
-    Bound,
+    BindingUse,
     Cast,
     Compare,
     Conditional,
@@ -34,7 +34,7 @@ def constant(expr: Resolved, memo: Constants) -> int | float | None:
     match expr:
         case Number(value=value):
             return value
-        case Unary() | Binary() | Bound():
+        case Unary() | Binary() | BindingUse():
             if id(expr) not in memo:
                 memo[id(expr)] = _value(expr, memo)
             return memo[id(expr)]
@@ -65,7 +65,7 @@ def integer_literals(expr: Resolved) -> Iterator[int]:
                 stack += operands(node)
 
 
-def _value(expr: Unary | Binary | Bound, memo: Constants) -> int | float | None:
+def _value(expr: Unary | Binary | BindingUse, memo: Constants) -> int | float | None:
     match expr:
         case Unary(op=op, operand=operand):
             inner = constant(operand, memo)
@@ -74,7 +74,7 @@ def _value(expr: Unary | Binary | Bound, memo: Constants) -> int | float | None:
             first = constant(left, memo)
             second = None if first is None else constant(right, memo)
             return None if first is None or second is None else _fold(op, first, second)
-        case Bound(value=bound):
+        case BindingUse(value=bound):
             return constant(bound, memo)
 
 

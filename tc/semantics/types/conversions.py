@@ -24,7 +24,7 @@ from tc.errors import CheckError
 from tc.semantics import program as p
 from tc.semantics.resolved import (
     Binary,
-    Bound,
+    BindingUse,
     Cast,
     Compare,
     Conditional,
@@ -88,7 +88,7 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.E
                 compute_dtype(want),
                 span=expr.span,
             )
-        case Bound(value=bound):
+        case BindingUse(value=bound):
             return lower_to(bound, want, mode, cx)
         case _:
             if want.is_float:
@@ -171,7 +171,7 @@ def lower(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
             return _cast(expr, mode, cx)
         case Pad():
             return _pad(expr, mode, cx)
-        case Bound(value=bound):
+        case BindingUse(value=bound):
             return lower(bound, mode, cx)
 
 
@@ -327,7 +327,7 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None
             if outside is None or inside is None:
                 return None
             return p.Logical("||", (inside, outside), span=span)
-        case Bound(value=bound):
+        case BindingUse(value=bound):
             return _in_bounds(bound, mode, cx)
         case _:
             return None

@@ -21,7 +21,7 @@ from tc.errors import CheckError
 from tc.semantics import program as p
 from tc.semantics.resolved import (
     Binary,
-    Bound,
+    BindingUse,
     Compare,
     Extent,
     Logical,
@@ -189,7 +189,7 @@ def _warn_of_truncation(expr: Binary, cx: LoweringContext) -> None:
 def warn_of_share(expr: Resolved, cx: LoweringContext) -> None:
     """Warn where a number is divided by a size and the quotient becomes a float: `1/N` is 0
     wherever N is more than 1 (Y1)."""
-    while isinstance(expr, Bound):
+    while isinstance(expr, BindingUse):
         expr = expr.value
     if not isinstance(expr, Binary) or expr.op != "/" or cx.type(expr) is Weak.FLOAT:
         return

@@ -14,7 +14,7 @@ from tc.errors import CheckError
 from tc.semantics.resolved import (
     Argument,
     Binary,
-    Bound,
+    BindingUse,
     Cast,
     Compare,
     Conditional,
@@ -155,7 +155,7 @@ def _type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> 
         case Cast():
             type_of(expr.operand, tensors, memo)
             return expr.dtype
-        case Bound():
+        case BindingUse():
             return type_of(expr.value, tensors, memo)
 
 

@@ -13,7 +13,7 @@ from tc.errors import RangeError
 from tc.semantics.affine import linear_form
 from tc.semantics.ranges.accesses import accesses_of
 from tc.semantics.ranges.rounds import _exact_bound, _linear_bound
-from tc.semantics.sizes import Known
+from tc.semantics.size_values import KnownSizes
 from tests.support.brute_ranges import (
     BruteAccess,
     Refused,
@@ -136,7 +136,7 @@ def test_arithmetic_agrees_with_isl(subscript: Subscript, extent: int, data: Any
     }
     program = program_of(f"def f(float({extent}) T0) -> (o) {{ o +=! T0({subscript.text}) }}")
     (access,) = accesses_of(program.statements[0]).all
-    known = Known({}, {"T0": (extent,)}, {})
+    known = KnownSizes({}, {"T0": (extent,)}, {})
     form = linear_form(access.subscript, known)
     assert form is not None
     assume(extent > 0 or form.terms[variable] >= 0)  # G5's case of falling linear subscripts

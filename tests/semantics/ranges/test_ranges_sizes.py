@@ -8,7 +8,7 @@ from tc.dtypes import INT32, INT64, UINT8
 from tc.errors import InputError, RangeError, TCError
 from tc.semantics.program import Binary, Convert, Expr, Extent, Literal, Size
 from tc.semantics.ranges.range_inference import infer_ranges
-from tc.semantics.sizes import Known, evaluate, why_unknown
+from tc.semantics.size_values import KnownSizes, evaluate, why_unknown
 from tc.source import Source, Span
 from tests.support.sizes_of_call import program_of, shape
 
@@ -124,11 +124,11 @@ def of(op: str, left: Expr, right: Expr) -> Expr:
     ],
 )
 def test_values_of_size_expressions(expr: Expr, value: int | None) -> None:  # rule Y4, Y9
-    assert evaluate(expr, Known({"N": 5}, {"A": (6, 7)}, {})) == value
+    assert evaluate(expr, KnownSizes({"N": 5}, {"A": (6, 7)}, {})) == value
 
 
 def test_why_a_size_is_not_known() -> None:
-    known = Known({}, {}, {})
+    known = KnownSizes({}, {}, {})
     assert why_unknown(of("+", size("N"), number(1)), known) == "the size N is not known"
     assert "the shape of A" in why_unknown(Extent("A", 0, span=SPAN), known)
     assert "divides by zero" in why_unknown(of("%", number(1), number(0)), known)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tc.errors import RangeError
 from tc.semantics.program import ShapedProgram
 from tc.semantics.ranges.symbolic import to_text
-from tc.semantics.sizes import Known, evaluate
+from tc.semantics.size_values import KnownSizes, evaluate
 from tests.support.sizes_of_call import attempt, program_of, range_texts, shape
 
 CONV = """def conv2d(float(B,IP,H,W) in, float(OP,IP,KH,KW) weight) -> (out) {
@@ -105,7 +105,7 @@ def test_a_size_of_0_that_the_expression_misses() -> None:
 
 def assert_values(shaped: ShapedProgram) -> None:
     """Each expression has the value inferred."""
-    known = Known(shaped.sizes, shaped.shapes, shaped.scalars)
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
     for statement in shaped.statements:
         for found in statement.ranges.values():
             for expr, value in ((found.symbolic_begin, found.begin),

@@ -52,7 +52,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSizes:
     """What is known so far of the sizes of one call; at a point, also index values."""
 
     sizes: Mapping[str, int]
@@ -60,10 +60,10 @@ class Known:
     scalars: Mapping[str, int]
     indices: Mapping[str, int] = field(default_factory=dict)
 
-    def with_shape(self, tensor: str, shape: tuple[int, ...]) -> Known:
+    def with_shape(self, tensor: str, shape: tuple[int, ...]) -> KnownSizes:
         return replace(self, shapes={**self.shapes, tensor: shape})
 
-    def at(self, point: Mapping[str, int]) -> Known:
+    def at(self, point: Mapping[str, int]) -> KnownSizes:
         return replace(self, indices=point)
 
     def extent(self, tensor: str, axis: int) -> int | None:
@@ -92,7 +92,7 @@ def wrap(value: int, dtype: DType) -> int:
     return (value - low) % (high - low + 1) + low
 
 
-def evaluate(expr: Expr, known: Known) -> int | None:
+def evaluate(expr: Expr, known: KnownSizes) -> int | None:
     """The value of a size expression; conditions are 0 or 1.
 
     None where something is not known yet or no size (an index variable, a read, a float), where a
@@ -159,7 +159,7 @@ def _binary(op: str, a: int, b: int) -> int | None:
             return None
 
 
-def _logical(op: str, operands: tuple[Expr, ...], known: Known) -> int | None:
+def _logical(op: str, operands: tuple[Expr, ...], known: KnownSizes) -> int | None:
     decided = {"&&": 0, "||": 1}.get(op)
     for operand in operands:
         value = evaluate(operand, known)
@@ -172,7 +172,7 @@ def _logical(op: str, operands: tuple[Expr, ...], known: Known) -> int | None:
     return None if decided is None else 1 - decided
 
 
-def why_unknown(expr: Expr, known: Known) -> str:
+def why_unknown(expr: Expr, known: KnownSizes) -> str:
     """Why an expression that should be known has no value, in words."""
     for node in reversed(tuple(walk(expr))):
         if evaluate(node, known) is not None:
@@ -191,7 +191,7 @@ def why_unknown(expr: Expr, known: Known) -> str:
     return f"'{source_text(expr)}' has no value"
 
 
-def value_warnings(statement: Statement, known: Known) -> Iterator[ProgramWarning]:
+def value_warnings(statement: Statement, known: KnownSizes) -> Iterator[ProgramWarning]:
     """Warnings of values of sizes alone which the integers that they become do not hold (Y1).
 
     What the text casts is meant so; a conversion of the language has the place of its operand.
@@ -223,7 +223,7 @@ def source_text(expr: Expr) -> str:
 
 def known_of_call(
     program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
-) -> Known:
+) -> KnownSizes:
     """What the arguments of a call tell; raises InputError where they contradict the
     declarations of the parameters."""
     given: dict[str, tuple[int, ...]] = {}
@@ -235,7 +235,7 @@ def known_of_call(
         _check_rank(tensor, shape)
         given[name] = shape
     values = {name: _scalar(program.tensors[name], scalars) for name in program.static_scalars}
-    return settle(program, Known({}, given, values))
+    return settle(program, KnownSizes({}, given, values))
 
 
 def _check_rank(tensor: Tensor, shape: tuple[int, ...]) -> None:
@@ -270,7 +270,7 @@ def _scalar(tensor: Tensor, scalars: Mapping[str, int]) -> int:
 # --- settling ---------------------------------------------------------------------------------
 
 
-def settle(program: Program, known: Known) -> Known:
+def settle(program: Program, known: KnownSizes) -> KnownSizes:
     """Gives values to the sizes, and shapes to the declared tensors, that follow from the shapes
     known; raises InputError or RangeError where two places disagree (T4)."""
     while True:
@@ -291,7 +291,7 @@ def settle(program: Program, known: Known) -> Known:
     return known
 
 
-def _size_values(program: Program, known: Known) -> Iterator[tuple[str, int]]:
+def _size_values(program: Program, known: KnownSizes) -> Iterator[tuple[str, int]]:
     for size in program.sizes.values():
         first: tuple[Extent, int] | None = None
         for extent in size.extents:
@@ -323,7 +323,7 @@ def _disagreement(
     )
 
 
-def _check_equality(program: Program, equality: Equality, known: Known) -> None:
+def _check_equality(program: Program, equality: Equality, known: KnownSizes) -> None:
     left, right = evaluate(equality.left, known), evaluate(equality.right, known)
     if left is None or right is None or left == right:
         return
@@ -341,7 +341,7 @@ def _check_equality(program: Program, equality: Equality, known: Known) -> None:
     raise error(cause, rule=AGREE, span=equality.span, repair=repair)
 
 
-def _declared_shape(tensor: Tensor, known: Known) -> tuple[int, ...] | None:
+def _declared_shape(tensor: Tensor, known: KnownSizes) -> tuple[int, ...] | None:
     if tensor.rank == 0:
         return ()
     if tensor.shape is None:

@@ -36,11 +36,11 @@ class Invocation:
     span: Span
 
 
-Step: TypeAlias = ast.Comprehension | Invocation
+BodyStatement: TypeAlias = ast.Comprehension | Invocation
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class DefSignature:
     """A def with the names that it declares.
 
     `ranks` holds the rank of every tensor whose rank the text gives, and `ranked_at` the place
@@ -52,7 +52,7 @@ class Signature:
     returns: Mapping[str, ast.Return]
     temporaries: Mapping[str, Span]
     sizes: Mapping[str, Span]
-    steps: tuple[Step, ...]
+    steps: tuple[BodyStatement, ...]
     warnings: tuple[ProgramWarning, ...]
     ranks: Mapping[str, int]
     ranked_at: Mapping[str, Span]
@@ -70,7 +70,7 @@ class Signature:
         return (*self.params, *self.returns, *self.temporaries)
 
 
-def signatures(module: ast.Module) -> dict[str, Signature]:
+def signatures(module: ast.Module) -> dict[str, DefSignature]:
     """The signature of every def, callees before the defs that call them.
 
     Raises CheckError: two defs, parameters or returns of one name (N2), a size that no parameter
@@ -88,13 +88,13 @@ def signatures(module: ast.Module) -> dict[str, Signature]:
                 notes=((first.name.span, "the first one is here"),),
             )
     declared = {name: _declare(definition, defs) for name, definition in defs.items()}
-    ordered: dict[str, Signature] = {}
+    ordered: dict[str, DefSignature] = {}
     for name in _callees_first(declared):
         ordered[name] = _complete(declared[name], ordered)
     return ordered
 
 
-def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> Signature:
+def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
     params: dict[str, ast.Param] = {}
     sizes: dict[str, Span] = {}
     for param in definition.params:
@@ -127,7 +127,7 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> Signature:
         if target.text not in params and target.text not in returns:
             temporaries.setdefault(target.text, target.span)
     tensors = {*params, *returns, *temporaries}
-    return Signature(
+    return DefSignature(
         definition,
         params,
         returns,
@@ -216,7 +216,7 @@ def _clashes(
             )
 
 
-def _callees_first(declared: Mapping[str, Signature]) -> Iterator[str]:
+def _callees_first(declared: Mapping[str, DefSignature]) -> Iterator[str]:
     """The names of the defs, each after those that it calls; raises for a cycle."""
     done: set[str] = set()
     for start in declared:
@@ -236,13 +236,13 @@ def _callees_first(declared: Mapping[str, Signature]) -> Iterator[str]:
                 path[call.callee.text] = _calls(declared, call.callee.text)
 
 
-def _calls(declared: Mapping[str, Signature], name: str) -> Iterator[Invocation]:
+def _calls(declared: Mapping[str, DefSignature], name: str) -> Iterator[Invocation]:
     for step in declared[name].steps:
         if isinstance(step, Invocation) and step.callee.text in declared:
             yield step
 
 
-def _complete(signature: Signature, callees: Mapping[str, Signature]) -> Signature:
+def _complete(signature: DefSignature, callees: Mapping[str, DefSignature]) -> DefSignature:
     """The signature with the ranks of its tensors and its count of inlined statements."""
     ranks: dict[str, int] = {}
     places: dict[str, Span] = {}
@@ -327,7 +327,7 @@ def _recursion(call: Invocation, path: list[str]) -> CheckError:
     )
 
 
-def _too_many(signature: Signature, span: Span) -> CheckError:
+def _too_many(signature: DefSignature, span: Span) -> CheckError:
     return CheckError(
         f"inlining the calls of '{signature.name}' gives more than {MAX_STATEMENTS} statements "
         f"or goes more than {MAX_CALL_DEPTH} calls deep",
