@@ -14,8 +14,8 @@ from tc.errors import BackendError
 from tc.uninterrupted import load
 
 _BACKENDS: dict[str, str] = {
-    "numba": "tc.backends.numba_cpu:NumbaBackend",
-    "c": "tc.backends.c:CBackend",
+    "numba": "tc.backends.numba.backend:NumbaBackend",
+    "c": "tc.backends.clike.backend:CBackend",
     "interpret": "tc.backends.interpret:InterpretBackend",
 }
 

@@ -2,7 +2,7 @@
 
 One entry says all there is to know of a function: its meaning in numpy, its names in the emitted
 languages, how exact these are, and how errors pass through it. A new function is one entry here,
-and one formula in `backends/numba_math.py` (and `backends/c_helpers.py` where C lacks it).
+and one formula in `backends/numba/math.py` (and `backends/clike/helpers.py` where C lacks it).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Builtin:
 
     `rule` is "float" (computes in float32 or float64) or "keep" (any type, gives the same).
     `numpy` is the reference: arrays or numpy scalars of one type to the same type, no warnings.
-    `c` names the function of C's <math.h>, in double, or one of `tc.backends.c_helpers`; None
-    where only scipy has it. `numba` names a function of `tc.backends.numba_math`.
+    `c` names the function of C's <math.h>, in double, or one of `tc.backends.clike.helpers`; None
+    where only scipy has it. `numba` names a function of `tc.backends.numba.math`.
 
     Every implementation, the reference included, is within `ulps` units in the last place of the
     type it computes in, plus `absolute` machine epsilons (of that type) near zeros of functions

@@ -14,7 +14,8 @@ import pytest
 
 import tc
 from tc import cache, compiled, device, stored_texts
-from tc.backends import numba_objects, object_files
+from tc.backends import object_files
+from tc.backends.numba import objects
 from tc.polyhedral.strategies import scheduler as strategies
 from tests.api.evaluating import EvaluateBackend
 from tests.support.processes import run_python, told
@@ -42,9 +43,9 @@ def forbidden(*_, **__):
 
 if WARM:
     from tc import compiled
-    from tc.backends import numba_objects
+    from tc.backends.numba import objects
     compiled.lower_program = compiled.emit_kernel = forbidden
-    numba_objects.compile_regions = forbidden
+    objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
 results = {}
@@ -86,10 +87,10 @@ import os, sys, warnings
 import numpy as np
 import tc
 warnings.simplefilter("ignore", tc.TCWarning)  # OpenMP's threads cannot run in a child
-from tc.backends import numba_objects
+from tc.backends.numba import objects
 def forbidden(*_, **__):
     raise AssertionError("this process compiles")
-numba_objects.compile_regions = forbidden
+objects.compile_regions = forbidden
 a = np.ones((64, 64), np.float32)
 mm = tc.compile(MM)
 def right():
@@ -123,7 +124,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Forbidden
 
     monkeypatch.setattr(compiled, "lower_program", compiles)
-    monkeypatch.setattr(numba_objects, "compile_regions", compiles)
+    monkeypatch.setattr(objects, "compile_regions", compiles)
 
 
 def process(script: str, directory: Path, *arguments: str) -> None:
@@ -200,7 +201,7 @@ def test_so_are_the_machine_and_the_version(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(Forbidden):
             tc.compile(MM)(A, B)
     with monkeypatch.context() as patch:  # the text is found, its machine code is not
-        patch.setattr(numba_objects, "_host", lambda: ("another processor",))
+        patch.setattr(objects, "_host", lambda: ("another processor",))
         with pytest.raises(Forbidden):
             tc.compile(MM)(A, B)
     tc.compile(MM)(A, B)
@@ -262,12 +263,12 @@ def test_backends_from_elsewhere_do_not(kept: Path, evaluating: type[EvaluateBac
 def test_code_that_calls_what_is_not_there_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM would end the process."""
     text = "declare void @tc_nowhere() define void @f() { call void @tc_nowhere() ret void }"
-    kernel = object_files.compile_modules([text], ["f"], numba_objects._target())
+    kernel = object_files.compile_modules([text], ["f"], objects._target())
     if kernel.content.startswith(b"\x7fELF"):
         assert list(object_files.outside(kernel.content)) == ["tc_nowhere"]
-        assert numba_objects.load(kernel) is None
+        assert objects.load(kernel) is None
         source = tc.compile(MM).source(A, B)
-        key = cache.digest("object", source, *numba_objects._host())
+        key = cache.digest("object", source, *objects._host())
         cache.put(key, pickle.dumps(kernel))
         assert (tc.compile(MM)(A, B) == A @ B).all()
         forbid(monkeypatch)

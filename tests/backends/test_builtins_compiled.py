@@ -12,8 +12,8 @@ import pytest
 
 from tc.backends import registry
 from tc.backends.base import Backend, CompiledKernel
-from tc.backends.c_helpers import helper_text
-from tc.backends.c_names import LIBRARY
+from tc.backends.clike.helpers import helper_text
+from tc.backends.clike.names import LIBRARY
 from tc.builtins import BUILTINS
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 from tc.kernel.ir import Call, Load

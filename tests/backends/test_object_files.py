@@ -11,8 +11,8 @@ import weakref
 import numpy as np
 import pytest
 
-from tc.backends import numba_objects
-from tc.backends.numba_cpu import NumbaBackend
+from tc.backends.numba import objects
+from tc.backends.numba.backend import NumbaBackend
 from tc.backends.object_files import (
     ObjectFile,
     all_found,
@@ -29,7 +29,7 @@ from tests.support.processes import ended_well, run_python, told
 ADD = "define i64 @add(i64 %x) { %y = add i64 %x, 7 ret i64 %y }"
 EXP = "declare double @exp(double) define double @e(double %x) { %y = call double @exp(double %x) ret double %y }"  # noqa: E501
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-TARGET = numba_objects._target()
+TARGET = objects._target()
 
 PROCESS = """
 import sys
@@ -64,7 +64,7 @@ def test_what_a_file_needs_from_outside() -> None:
 
 def test_no_functions_at_all() -> None:
     assert load_object(compile_modules([], [], TARGET)).addresses == ()
-    empty = numba_objects.compile_regions("empty", [])
+    empty = objects.compile_regions("empty", [])
     assert load_object(empty).addresses == ()
 
 

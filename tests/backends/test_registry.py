@@ -73,7 +73,7 @@ def test_names_are_taken_once() -> None:
     with pytest.raises(BackendError) as caught:
         registry.register("c", "elsewhere:C")
     assert str(caught.value) == (
-        "BackendError: the backend name 'c' already stands for tc.backends.c:CBackend\n"
+        "BackendError: the backend name 'c' already stands for tc.backends.clike.backend:CBackend\n"
         "repair: register('c2', 'elsewhere:C')"
     )
     with pytest.raises(BackendError, match="does not name a class"):
@@ -84,7 +84,7 @@ def test_names_are_taken_once() -> None:
 @pytest.mark.parametrize(
     ("target", "reason"),
     [("no_such_module:B", "No module named 'no_such_module'"),
-     ("tc.backends.c:NoSuchClass", "has no attribute 'NoSuchClass'")],
+     ("tc.backends.clike.backend:NoSuchClass", "has no attribute 'NoSuchClass'")],
 )  # fmt: skip
 def test_what_cannot_be_imported_is_unusable(target: str, reason: str) -> None:
     registry.register("broken", target)

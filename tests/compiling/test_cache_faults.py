@@ -60,7 +60,7 @@ NOBODY = f"""
 import os, pwd, warnings
 import numpy as np
 import tc
-import tc.api, tc.backends.numba_cpu, tc.backends.numba_math
+import tc.api, tc.backends.numba.backend, tc.backends.numba.math
 os.environ.pop("HOME", None), os.environ.pop("XDG_CACHE_HOME", None)
 BECOME
 with warnings.catch_warnings(record=True) as caught:

@@ -38,7 +38,7 @@ from tc.backends import object_files as module
 name = "_compile_modules"
 """,
     "c": """
-from tc.backends import c as module
+from tc.backends.clike import backend as module
 name = "_compile"
 """,
     "import": """

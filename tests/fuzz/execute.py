@@ -329,7 +329,7 @@ def on_device(fields: Mapping[str, Any], backend: str, poison: int) -> Iterator[
     """For the time being, tc takes this machine for another one (with no instructions that it has
     not), and what tc allocates lies between forbidden pages, full of a byte."""
     from tc import device
-    from tc.backends import c
+    from tc.backends.clike import backend as c
     from tests.support.poison import poisoned
 
     def empty(shape: tuple[int, ...], dtype: Any, alignment: int = 1) -> Array:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tc
-from tc.backends.numba_cpu import NumbaKernel
+from tc.backends.numba.backend import NumbaKernel
 from tc.dtypes import FLOAT32, FLOAT64, INT64, DType
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Broadcast, Expr, If, Kernel, Let, Load, Ramp, Stmt, Store, Var

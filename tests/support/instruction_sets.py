@@ -118,7 +118,7 @@ def _for_c(text: str) -> bool:
 
 
 def _compile_c_for(march: str) -> None:
-    from tc.backends import c
+    from tc.backends.clike import backend as c
 
     c.NATIVE = f"-march={march}"
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from tc import specialisation
 from tc.arrays import empty
-from tc.backends import c, numba_cpu
-from tc.backends.c import CKernel
-from tc.backends.numba_cpu import NumbaKernel
+from tc.backends.clike import backend as c
+from tc.backends.clike.backend import CKernel
+from tc.backends.numba import backend as numba
+from tc.backends.numba.backend import NumbaKernel
 from tc.compiled import Compiled
 
 NAN, HUGE, LOW = 0xFF, 0x7F, 0x80
@@ -34,13 +35,13 @@ def poisoned(byte: int, allocate: Callable[..., Any] = empty) -> Iterator[None]:
             super().__init__(size)
             ctypes.memset(self.memory, byte, ctypes.sizeof(self.memory))
 
-    kept = specialisation.empty, numba_cpu.empty, c._Piece
-    specialisation.empty = numba_cpu.empty = full
+    kept = specialisation.empty, numba.empty, c._Piece
+    specialisation.empty = numba.empty = full
     c._Piece = Piece  # type: ignore[misc]
     try:
         yield
     finally:
-        specialisation.empty, numba_cpu.empty, c._Piece = kept  # type: ignore[misc]
+        specialisation.empty, numba.empty, c._Piece = kept  # type: ignore[misc]
 
 
 def forget_memory(function: Compiled) -> None:

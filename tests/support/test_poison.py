@@ -9,7 +9,8 @@ import pytest
 
 import tc
 from tc import specialisation
-from tc.backends import c, numba_cpu
+from tc.backends.clike import backend as c
+from tc.backends.numba import backend as numba
 from tests.support.poison import HUGE, LOW, NAN, forget_memory, poisoned
 
 CHAIN = """def f(float(N,K) A, float(M,K) B) -> (u) {
@@ -28,14 +29,14 @@ def test_bytes() -> None:
 
 @pytest.mark.parametrize("byte", [NAN, HUGE, LOW])
 def test_what_is_allocated_is_full_of_a_byte(byte: int) -> None:
-    usual = specialisation.empty, numba_cpu.empty, c._Piece
+    usual = specialisation.empty, numba.empty, c._Piece
     with poisoned(byte):
-        for empty in (specialisation.empty, numba_cpu.empty):
+        for empty in (specialisation.empty, numba.empty):
             array = empty((3, 5), np.dtype(np.float32), 64)
             assert array.ctypes.data % 64 == 0
             assert array.tobytes() == bytes([byte] * 60)
         assert bytes(c._Piece(100).memory) == bytes([byte] * (100 + c.ALIGNMENT))
-    assert usual == (specialisation.empty, numba_cpu.empty, c._Piece)
+    assert usual == (specialisation.empty, numba.empty, c._Piece)
 
 
 @pytest.mark.parametrize("backend", ["numba", "c"])

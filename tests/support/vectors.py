@@ -9,10 +9,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from tc.backends.numba_cpu import NumbaBackend, NumbaKernel
-from tc.backends.numba_objects import compile_regions
-from tc.backends.numba_objects import load as load_code
-from tc.backends.numba_vectors import VectorRegion
+from tc.backends.numba.backend import NumbaBackend, NumbaKernel
+from tc.backends.numba.objects import compile_regions
+from tc.backends.numba.objects import load as load_code
+from tc.backends.numba.tracing import VectorRegion
 from tc.backends.object_files import parse_module
 from tc.dtypes import INT64
 from tc.kernel.evaluate import evaluate

@@ -1,0 +1,190 @@
+"""The C backend: kernels as C, compiled with the system's compiler and run on one thread."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tc.backends.base import KernelText
+from tc.backends.clike.names import Names
+from tc.backends.clike.printer import print_kernel, scratch_of, values_of_fails
+from tc.backends.clike.types import VECTOR_PRAGMA
+from tc.backends.scratch import ALIGNMENT
+from tc.errors import BackendError
+from tc.forks import step
+from tc.kernel.ir import Failure, Kernel
+from tc.programs import run_program
+
+COMPILERS = ("cc", "gcc", "clang")
+# without contraction, which some compilers do by default, results do not depend on the compiler;
+# nobody looks at errno and at the flags of exceptions, without which loops become vectors
+FLAGS = (
+    *("-std=c99", "-O3", "-fPIC", "-shared"),
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
+)
+# to save registers for addresses, GCC reads operands of multiply-adds anew for each of them
+VECTOR_FLAGS = ("-fno-ivopts",)
+NATIVE = "-march=native"  # not every compiler has it for every machine
+TIME_LIMIT = 300.0
+_TAIL = 12  # lines of a compiler's message worth showing
+
+
+@dataclass(frozen=True, slots=True)
+class CBackend:
+    """Implements `Backend`; what it emits is described in `printer`."""
+
+    name: str = "c"
+    checks_by_default: bool = True
+
+    def usable(self) -> str | None:
+        if _compiler() is None:
+            return f"there is no C compiler (none of {', '.join(COMPILERS)} is on the PATH)"
+        return None
+
+    def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
+        try:
+            return KernelText(kernel, self.name, print_kernel(kernel))
+        except RecursionError as error:
+            raise BackendError(
+                f"an expression of '{kernel.name}' is nested too deeply to be printed",
+                repair="split the expression into several statements",
+            ) from error
+
+    def load(self, text: KernelText) -> CKernel:
+        compiler = _compiler()
+        if compiler is None:
+            raise BackendError(
+                f"backend 'c': {self.usable()}",
+                repair='install one (Debian: apt install gcc), or use backend="numba"',
+            )
+        library = _build(compiler, text.source)
+        function = library[Names.of(text.kernel).function]
+        function.restype = None
+        counts = values_of_fails(text.kernel)
+        width = 1 + max(counts.values()) if counts else 0
+        memory = Workspaces(scratch_of(text.kernel).size)
+        pointers = len(text.kernel.arguments) + bool(width) + bool(memory.size)
+        function.argtypes = [ctypes.c_void_p] * pointers
+        return CKernel(text.kernel, text.source, function, counts, width, memory)
+
+
+class Workspaces:
+    """Memory for the scratch buffers of calls: one piece for each call at a time, kept for later
+    ones, so that in the long run nothing is allocated. `size` is 0 for kernels that need none."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._idle: list[_Piece] = []
+
+    def take(self) -> _Piece:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Piece(self.size)
+
+    def give_back(self, piece: _Piece) -> None:
+        self._idle.append(piece)
+
+
+class _Piece:
+    def __init__(self, size: int) -> None:
+        self.memory = (ctypes.c_char * (size + ALIGNMENT))()
+        start = ctypes.addressof(self.memory)
+        self.address = start + -start % ALIGNMENT
+
+
+@dataclass(frozen=True, eq=False)
+class CKernel:
+    """Implements `CompiledKernel`; `values` is how many values a Fail of each site records, and
+    `width` the length of `status`, 0 where nothing can fail."""
+
+    kernel: Kernel
+    source: str
+    function: Callable[..., None]
+    values: dict[int, int]
+    width: int
+    workspaces: Workspaces
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        *,
+        threads: int | None = None,  # noqa: ARG002
+    ) -> Failure | None:
+        if not self.workspaces.size:
+            return self._run(addresses)
+        piece = self.workspaces.take()
+        try:
+            return self._run(addresses, piece.address)
+        finally:
+            self.workspaces.give_back(piece)
+
+    def _run(self, addresses: Sequence[int], *workspace: int) -> Failure | None:
+        if not self.width:
+            self.function(*addresses, *workspace)
+            return None
+        status = (ctypes.c_int64 * self.width)()
+        self.function(*addresses, ctypes.addressof(status), *workspace)
+        if status[0] == 0:
+            return None
+        site = status[0] - 1
+        return Failure(site, tuple(status[1 : 1 + self.values[site]]))
+
+
+def _compiler() -> str | None:
+    found = (shutil.which(name) for name in COMPILERS)
+    return next((path for path in found if path is not None), None)
+
+
+def _build(compiler: str, source: str) -> ctypes.CDLL:
+    """The text as a loaded library. Its files are in a directory of this call alone, which goes
+    once the library is mapped."""
+    with contextlib.ExitStack() as stack:
+        try:
+            with step():
+                folder = tempfile.TemporaryDirectory(prefix="tc-", ignore_cleanup_errors=True)
+            path = Path(stack.enter_context(folder))
+            (path / "kernel.c").write_text(source, encoding="utf-8")
+        except OSError as error:
+            raise BackendError(
+                f"backend 'c': its files cannot be written: {error}",
+                repair='set TMPDIR to a folder with space, or use backend="numba"',
+            ) from error
+        flags = (*FLAGS, *VECTOR_FLAGS) if VECTOR_PRAGMA in source else FLAGS
+        done = _compile(compiler, path, (*flags, NATIVE))
+        if done.returncode != 0:
+            done = _compile(compiler, path, flags)
+        if done.returncode != 0:
+            tail = "\n".join(done.stderr.strip().splitlines()[-_TAIL:])
+            raise BackendError(
+                f"backend 'c': {compiler} failed with status {done.returncode}:\n{tail}",
+                repair='repair the compiler, or use backend="numba"',
+            )
+        try:
+            with step():
+                return ctypes.CDLL(str(path / "kernel.so"))
+        except OSError as error:
+            raise BackendError(
+                f"backend 'c': what {compiler} made cannot be loaded: {error}",
+                repair='set TMPDIR to a folder that may hold programs, or use backend="numba"',
+            ) from error
+
+
+def _compile(compiler: str, path: Path, flags: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [compiler, *flags, "-o", "kernel.so", "kernel.c", "-lm"]
+    try:
+        return run_program(
+            command, seconds=TIME_LIMIT, cwd=path, environment={**os.environ, "LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError(
+            f"backend 'c': {compiler} cannot be run: {error}",
+            repair='repair the compiler, or use backend="numba"',
+        ) from error

@@ -1,0 +1,385 @@
+"""Expressions of a kernel in C, each of exactly its type.
+
+Integers that may leave their type are computed unsigned, and divisions and conversions that could
+trap or be undefined go through helpers. What differs between C-like languages is in a `Dialect`,
+how they print vectors too (`vectors`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tc.backends.clike.names import Names
+from tc.backends.clike.types import C_TYPES
+from tc.backends.intervals import Interval, interval, type_interval
+from tc.backends.offsets import offset_text
+from tc.builtins import BUILTINS
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, DType
+from tc.errors import BackendError
+from tc.kernel.ir import (
+    Binary,
+    Bits,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Load,
+    Logical,
+    Reduce,
+    Select,
+    Unary,
+    Var,
+    unknown_node,
+)
+
+Printed: TypeAlias = tuple[str, int]
+"""The text of an expression, and the precedence of its outermost operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a C-like language does in its own way.
+
+    `includes` are header lines, each with a pattern of the texts that need it. `pointer` is the
+    declaration of a buffer from "type" (with const, if any) and "name". `suffix` ends the names
+    of float functions. `native` are functions of the table that the language has itself. `vector`
+    prints vectors, and scalars made of them.
+    """
+
+    includes: tuple[tuple[str, str], ...]
+    function: str
+    pointer: str
+    suffix: str
+    native: Mapping[str, str]
+    vector: Callable[[Expr, Context], Printed]
+
+
+@dataclass(frozen=True)
+class Context:
+    """`assigned` are the locals that a Set changes, `known` bounds on other variables, `lets` the
+    values of some of them, and `masks` the bits per lane of locals that are vectors of bool."""
+
+    names: Names
+    buffers: Mapping[str, Buffer]
+    dialect: Dialect
+    assigned: frozenset[str]
+    known: Mapping[str, Interval]
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    masks: Mapping[str, int] = field(default_factory=dict)
+
+    def knowing(self, name: str, bounds: Interval) -> Context:
+        return replace(self, known={**self.known, name: bounds})
+
+    def remembering(self, name: str, value: Expr) -> Context:
+        return replace(self, lets={**self.lets, name: value})
+
+    def masking(self, name: str, bits: int) -> Context:
+        return replace(self, masks={**self.masks, name: bits})
+
+
+# precedence, loosest first
+CHOICE, OR, AND, BITS, EQUAL, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
+LEVELS = {
+    "||": OR, "&&": AND, "&": BITS, "|": BITS, "^": BITS, "==": EQUAL, "!=": EQUAL, "<": RELATION,
+    "<=": RELATION, ">": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM,
+    "*": PRODUCT, "/": PRODUCT, "%": PRODUCT,
+}  # fmt: skip
+_RING = ("+", "-", "*")
+
+
+def text_of(expr: Expr, context: Context) -> str:
+    return _expression(expr, context)[0]
+
+
+def at_least(expr: Expr, level: int, context: Context) -> str:
+    text, own = _expression(expr, context)
+    return text if own >= level else f"({text})"
+
+
+def bare(expr: Expr, context: Context) -> str:
+    """The text where its place fixes the type, so that a constant need not say its own."""
+    return _bare_at_least(expr, CHOICE, context)
+
+
+def compared(expr: Expr, context: Context) -> str:
+    """The text as an operand of a comparison."""
+    return _bare_at_least(expr, SUM, context)
+
+
+def _bare_at_least(expr: Expr, level: int, context: Context) -> str:
+    if isinstance(expr, Const) and expr.dtype in (INT64, UINT64) and abs(expr.value) < 2**31:
+        text = str(int(expr.value))
+        return text if expr.value >= 0 or level <= UNARY else f"({text})"
+    return at_least(expr, level, context)
+
+
+def _infix(op: str, left: Expr, right: Expr, context: Context) -> Printed:
+    """An infix operation; where one operand is no constant, it fixes the type of the other (but
+    not that of what is shifted)."""
+    level = LEVELS[op]
+    if level in (EQUAL, RELATION):
+        least = SUM, SUM
+    elif level in (BITS, SHIFT):  # compilers doubt their precedence
+        least = UNARY, UNARY
+    elif level in (OR, AND):
+        least = level, level
+    else:
+        least = level, level + 1
+    first = at_least if isinstance(right, Const) or level == SHIFT else _bare_at_least
+    texts = first(left, least[0], context), _bare_at_least(right, least[1], context)
+    if op == "||":  # compilers doubt a && b || c
+        texts = _grouped(left, texts[0], context), _grouped(right, texts[1], context)
+    return f" {op} ".join(texts), level
+
+
+def _grouped(side: Expr, text: str, context: Context) -> str:
+    return f"({text})" if _expression(side, context)[1] == AND else text
+
+
+def _expression(expr: Expr, context: Context) -> Printed:
+    """The text, of exactly the expression's type or a narrower one that C widens to int, and the
+    precedence of its outermost operator."""
+    if expr.dtype.lanes > 1 or isinstance(expr, Reduce):
+        return context.dialect.vector(expr, context)
+    match expr:
+        case Const():
+            return _constant(expr)
+        case Var(name=name):
+            return context.names.variables[name], ATOM
+        case Load(buffer=buffer, indices=indices, dtype=dtype):
+            text = element(buffer, indices, context)
+            # the caller's bytes may be others than 0 and 1, of which C's bool knows nothing
+            return (f"{text} != 0", EQUAL) if dtype == BOOL else (text, ATOM)
+        case Unary():
+            return _negation(expr, context)
+        case Binary():
+            return _binary(expr, context)
+        case Compare():
+            return _compare(expr, context)
+        case Logical(op="!", operands=(operand,)):
+            return f"!{at_least(operand, ATOM, context)}", UNARY
+        case Logical(op=op, operands=(left, right)):
+            return _infix(op, left, right, context)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            test = at_least(condition, OR, context)
+            first = at_least if isinstance(otherwise, Const) else _bare_at_least
+            chosen = first(then, OR, context), _bare_at_least(otherwise, CHOICE, context)
+            return f"{test} ? {chosen[0]} : {chosen[1]}", CHOICE
+        case Call():
+            return _call(expr, context)
+        case Cast():
+            return _cast(expr, context)
+        case Bits():
+            return _bits(expr, context)
+        case _:
+            raise unknown_node(expr)  # type: ignore[arg-type]  # Logical of three operands
+
+
+def _apply(function: str, args: Iterable[Expr], context: Context) -> Printed:
+    return f"{function}({', '.join(bare(arg, context) for arg in args)})", ATOM
+
+
+def _negation(expr: Unary, context: Context) -> Printed:
+    dtype, operand = expr.dtype, expr.operand
+    if dtype.is_float or interval(operand, context.known)[0] > type_interval(dtype)[0]:
+        text = at_least(operand, UNARY, context)
+        if dtype.is_float or dtype.kind == "int":
+            return f"-({text})" if text.startswith("-") else f"-{text}", UNARY
+    return f"({C_TYPES[dtype]})(0 - {_unsigned(operand, dtype, context)})", UNARY
+
+
+def _binary(expr: Binary, context: Context) -> Printed:
+    op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
+    if dtype == BOOL:
+        return _infix("&&" if op == "min" else "||", *operands, context)
+    if op in ("min", "max"):
+        return _apply(f"tc_{op}_{dtype}", operands, context)
+    if dtype.is_float:
+        return (
+            _apply(f"tc_mod_{dtype}", operands, context)
+            if op == "%"
+            else _infix(op, *operands, context)
+        )
+    if op in ("/", "%"):
+        is_plain = (
+            isinstance(expr.right, Const)
+            and expr.right.value > 0
+            and interval(expr.left, context.known)[0] >= 0
+        )
+        if is_plain:
+            return _infix(op, *operands, context)
+        family = "div" if op == "/" else "mod"
+        return _apply(f"tc_{family}_{dtype}", operands, context)
+    if op in ("&", "|", "^", ">>") or (op == "<<" and dtype in (UINT32, UINT64)):
+        return _infix(op, *operands, context)
+    if op == "<<":
+        count = _bare_at_least(expr.right, UNARY, context)
+        return f"({C_TYPES[dtype]})({_unsigned(expr.left, dtype, context)} << {count})", UNARY
+    if dtype in (UINT32, UINT64) or _stays(expr, context):
+        return _infix(op, *operands, context)
+    return f"({C_TYPES[dtype]})({_ring(expr, dtype, context)[0]})", UNARY
+
+
+def _stays(expr: Binary, context: Context) -> bool:
+    """Whether a sum, difference or product does not leave its type."""
+    (a, b), (c, d) = (interval(side, context.known) for side in (expr.left, expr.right))
+    least, greatest = type_interval(expr.dtype)
+    match expr.op:
+        case "+":
+            found = [a + c, b + d]
+        case "-":
+            found = [a - d, b - c]
+        case _:
+            found = [x * y for x in (a, b) for y in (c, d)]
+    return least <= min(found) and max(found) <= greatest
+
+
+def _ring(expr: Expr, dtype: DType, context: Context) -> Printed:
+    """A sum, difference or product in the unsigned type, whose low bits are the value."""
+    if not (isinstance(expr, Binary) and expr.op in _RING):
+        return _unsigned(expr, dtype, context), UNARY
+    level = LEVELS[expr.op]
+    texts = []
+    for side, least in ((expr.left, level), (expr.right, level + 1)):
+        text, own = _ring(side, dtype, context)
+        texts.append(text if own >= least else f"({text})")
+    return f" {expr.op} ".join(texts), level
+
+
+def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
+    """An integer in the unsigned type in which `dtype` is computed; C widens narrow ones to int,
+    where products could overflow."""
+    target = UINT64 if dtype.bits == 64 else UINT32
+    if isinstance(expr, Const) and expr.value >= 0:
+        return _constant(Const(expr.value, target))[0]
+    return f"({C_TYPES[target]}){_bare_at_least(expr, UNARY, context)}"
+
+
+def _compare(expr: Compare, context: Context) -> Printed:
+    """A comparison; compilers warn of those whose result the types alone decide."""
+    op, left, right = expr.op, expr.left, expr.right
+    if not left.dtype.is_float and (decided := _decided(op, left, right)) is not None:
+        return str(decided).lower(), ATOM
+    return _infix(op, left, right, context)
+
+
+def _decided(op: str, left: Expr, right: Expr) -> bool | None:
+    if left == right:
+        return op in ("==", "<=", ">=")
+    (a, b), (c, d) = interval(left, {}), interval(right, {})
+    if b < c:
+        return op in ("!=", "<", "<=")
+    if d < a:
+        return op in ("!=", ">", ">=")
+    if (b == c and op in ("<=", ">")) or (a == d and op in (">=", "<")):
+        return op in ("<=", ">=")
+    return None
+
+
+def _call(expr: Call, context: Context) -> Printed:
+    dtype = expr.dtype
+    if not dtype.is_float:  # abs
+        if dtype.kind == "int":
+            return _apply(f"tc_abs_{dtype}", expr.args, context)
+        return _expression(expr.args[0], context)
+    return _apply(function_name(expr, context), expr.args, context)
+
+
+def function_name(expr: Call, context: Context) -> str:
+    """The function that computes one element of a call; BackendError where there is none."""
+    builtin = BUILTINS[expr.function]
+    name = context.dialect.native.get(builtin.name, builtin.c)
+    if name is None:
+        raise BackendError(
+            f"'{builtin.name}' is a function of scipy, which C does not have",
+            rule="Y7",
+            repair='backend="numba" (or backend="interpret")',
+        )
+    return name + (context.dialect.suffix if expr.dtype.scalar == FLOAT32 else "")
+
+
+def _bits(expr: Bits, context: Context) -> Printed:
+    source, target = expr.operand.dtype, expr.dtype
+    if source.is_float != target.is_float:
+        return _apply(f"tc_bits_{target}_of_{source}", (expr.operand,), context)
+    return _cast(Cast(expr.operand, target), context)
+
+
+def _cast(expr: Cast, context: Context) -> Printed:
+    operand, source, target = expr.operand, expr.operand.dtype, expr.dtype
+    if source == target:
+        return _expression(operand, context)
+    if source == FLOAT16:
+        widened = _apply("tc_float_of_half", (operand,), context)
+        return (
+            widened if target == FLOAT32 else _cast(Cast(Cast(operand, FLOAT32), target), context)
+        )
+    if target == BOOL:
+        zero = Const(0.0 if source.is_float else 0, source)
+        return _compare(Compare("!=", operand, zero), context)
+    if target == FLOAT16:
+        exact = "float" if source == FLOAT32 else "double"
+        return _apply(f"tc_half_of_{exact}", (operand,), context)
+    if source.is_float and target.is_integer:
+        return _apply(f"tc_to_{target}", (operand,), context)
+    return f"({C_TYPES[target]}){_bare_at_least(operand, UNARY, context)}", UNARY
+
+
+def _constant(const: Const) -> Printed:
+    """A constant of exactly its type.
+
+    >>> from tc.dtypes import FLOAT64
+    >>> [_constant(Const(v, t))[0] for v, t in ((0.1, FLOAT32), (-2.0, FLOAT64), (3, INT64))]
+    ['0.1f', '-2.0', 'INT64_C(3)']
+    """
+    value, dtype = const.value, const.dtype
+    if dtype == BOOL:
+        return str(bool(value)).lower(), ATOM
+    if dtype.is_float:
+        text = _float_text(float(value), dtype)
+    elif value == type_interval(dtype)[0] and dtype in (INT32, INT64):
+        text = f"{dtype.name.upper()}_MIN"
+    elif dtype in (INT64, UINT64):
+        text = f"{'-' if value < 0 else ''}{dtype.name.upper()}_C({abs(value)})"
+    else:
+        text = f"{value}u" if dtype == UINT32 else str(value)
+    return text, UNARY if text.startswith("-") else ATOM
+
+
+def _float_text(value: float, dtype: DType) -> str:
+    """The shortest decimal that C reads as this number."""
+    if not math.isfinite(value):
+        return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+    text = str(np.float32(value)) if dtype == FLOAT32 else repr(value)
+    if not set(text) & set(".e"):
+        text += ".0"
+    return text + ("f" if dtype == FLOAT32 else "")
+
+
+def element(buffer: str, indices: tuple[Expr, ...], context: Context) -> str:
+    return element_text(buffer, indices, context.buffers[buffer].strides, context)
+
+
+def element_text(
+    buffer: str, indices: Sequence[Expr], strides: Sequence[int], context: Context
+) -> str:
+    """The element of a buffer at a sum of indices, each times its stride."""
+    return f"{context.names.buffers[buffer]}[{sum_text(indices, strides, context)}]"
+
+
+def sum_text(terms: Sequence[Expr], factors: Sequence[int], context: Context) -> str:
+    """The sum of int64 terms, each times its factor, that is known not to overflow."""
+    return offset_text(
+        terms,
+        factors,
+        as_term=lambda term: at_least(term, SUM, context),
+        as_factor=lambda term: at_least(term, PRODUCT, context),
+        as_negated=lambda term: at_least(term, ATOM, context),
+    )

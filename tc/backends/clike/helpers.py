@@ -1,0 +1,370 @@
+"""The C functions that printed kernels call beside <math.h>; a text contains those it uses.
+Those on vectors are in `vector_helpers`.
+
+Names begin with "tc_", which no name of a program keeps. Helpers of arithmetic end in the type
+that they are for ("tc_div_int32"), built-in functions in C's own way ("tc_sinpi" for double,
+"tc_sinpif" for float).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tc.backends.clike.types import C_TYPES
+from tc.backends.clike.vector_helpers import vector_helper_text
+from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
+
+# T is the type, U the unsigned one of its width, @ the suffix of float functions and constants
+
+_SIGNED = {
+    "div": """
+static inline T tc_div_N(T a, T b)
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return (T)(0 - (U)a);
+    return a % b != 0 && (a < 0) != (b < 0) ? a / b - 1 : a / b;
+}""",
+    "mod": """
+static inline T tc_mod_N(T a, T b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    return a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b;
+}""",
+    "abs": """
+static inline T tc_abs_N(T a)
+{
+    return a < 0 ? (T)(0 - (U)a) : a;
+}""",
+}
+
+_UNSIGNED = {
+    "div": """
+static inline T tc_div_N(T a, T b)
+{
+    return b == 0 ? 0 : a / b;
+}""",
+    "mod": """
+static inline T tc_mod_N(T a, T b)
+{
+    return b == 0 ? 0 : a % b;
+}""",
+}
+
+_INTEGER = {
+    "min": """
+static inline T tc_min_N(T a, T b)
+{
+    return a < b ? a : b;
+}""",
+    "max": """
+static inline T tc_max_N(T a, T b)
+{
+    return a > b ? a : b;
+}""",
+}
+
+_FLOAT = {
+    "min": """
+// the lesser, NaN where either is
+static inline T tc_min_N(T a, T b)
+{
+    return a < b || a != a ? a : b;
+}""",
+    "max": """
+// the greater, NaN where either is
+static inline T tc_max_N(T a, T b)
+{
+    return a > b || a != a ? a : b;
+}""",
+    "mod": """
+static inline T tc_mod_N(T a, T b)
+{
+    T rest = fmod@(a, b);
+    if (rest == 0)
+        return copysign@(rest, b);
+    return (rest < 0) != (b < 0) ? rest + b : rest;
+}""",
+}
+
+# no templates: their types are fixed
+_PLAIN = {
+    "tc_prefetch": """
+static inline void tc_prefetch(uintptr_t address)
+{
+#ifdef __GNUC__
+    __builtin_prefetch((const void*)address);
+#else
+    (void)address;
+#endif
+}""",
+    "tc_float_of_half": """
+static inline float tc_float_of_half(uint16_t half)
+{
+    union { uint32_t bits; float value; } result;
+    uint32_t size = half & 0x7FFFu;
+    result.bits = size << 13;
+    result.value *= 5.192296858534828e33f; // 2 to the power of 112, the exponents' difference
+    if (size >= 0x7C00u)
+        result.bits |= 0x7F800000u; // infinite or NaN
+    result.bits |= (uint32_t)(half & 0x8000u) << 16;
+    return result.value;
+}""",
+    "tc_half_of_float": """
+static inline uint16_t tc_half_of_float(float x)
+{
+    union { float value; uint32_t bits; } size;
+    uint32_t sign;
+    size.value = x;
+    sign = size.bits >> 16 & 0x8000u;
+    size.bits &= 0x7FFFFFFFu;
+    if (size.bits > 0x7F800000u)
+        return (uint16_t)(sign | 0x7E00u); // NaN
+    if (size.bits >= 0x477FF000u)
+        return (uint16_t)(sign | 0x7C00u); // 65520 and more
+    if (size.bits < 0x38800000u) {
+        size.value += 0.5f; // rounds to a multiple of the smallest half
+        return (uint16_t)(sign | (size.bits - 0x3F000000u));
+    }
+    return (uint16_t)(sign | (size.bits + (size.bits >> 13 & 1u) + 0xFFFu - 0x38000000u) >> 13);
+}""",
+    "tc_half_of_double": """
+static inline uint16_t tc_half_of_double(double x)
+{
+    union { double value; uint64_t bits; } size;
+    uint64_t sign, odd;
+    size.value = x;
+    sign = size.bits >> 48 & 0x8000u;
+    size.bits &= UINT64_C(0x7FFFFFFFFFFFFFFF);
+    if (size.bits > UINT64_C(0x7FF0000000000000))
+        return (uint16_t)(sign | 0x7E00u); // NaN
+    if (size.bits >= UINT64_C(0x40EFFE0000000000))
+        return (uint16_t)(sign | 0x7C00u); // 65520 and more
+    if (size.bits < UINT64_C(0x3F10000000000000)) {
+        size.value += 268435456.0; // rounds to a multiple of the smallest half
+        return (uint16_t)(sign | (size.bits - UINT64_C(0x41B0000000000000)));
+    }
+    odd = size.bits >> 42 & 1u;
+    size.bits += odd + UINT64_C(0x1FFFFFFFFFF) - UINT64_C(0x3F00000000000000);
+    return (uint16_t)(sign | size.bits >> 42);
+}""",
+}
+
+_BUILTINS = {
+    "tc_fdivide": """
+static inline T tc_fdivide@(T x, T y)
+{
+    return x / y;
+}""",
+    "tc_rsqrt": """
+static inline T tc_rsqrt@(T x)
+{
+    return 1 / sqrt@(x);
+}""",
+    "tc_exp10": """
+static inline T tc_exp10@(T x)
+{
+    return pow@(10, x);
+}""",
+    "tc_scaleb": """
+static inline T tc_scaleb@(T x, T n)
+{
+    if (n != n || n == INFINITY)
+        return x == x ? x * n : n;
+    if (n == -INFINITY)
+        return x == x ? x * 0 : 0;
+    return scalbn@(x, n > 5000 ? 5000 : n < -5000 ? -5000 : (int)floor@(n));
+}""",
+    "tc_significand": """
+static inline T tc_significand@(T x)
+{
+    int exponent;
+    if (!(x > 0 && x < INFINITY))
+        return x == 0 ? copysign@(1, x) : x > 0 ? 1 : NAN;
+    x = frexp@(x, &exponent);
+    return x < (T)0.75 ? 2 * x : x;
+}""",
+}
+
+# float uses these too, and rounds
+_BUILTINS_IN_DOUBLE = {
+    "tc_rcbrt": """
+static inline double tc_rcbrt(double x)
+{
+    return 1 / cbrt(x);
+}""",
+    "tc_rhypot": """
+static inline double tc_rhypot(double x, double y)
+{
+    return 1 / hypot(x, y);
+}""",
+    "tc_norm3d": """
+static inline double tc_norm3d(double x, double y, double z)
+{
+    return hypot(hypot(x, y), z);
+}""",
+    "tc_norm4d": """
+static inline double tc_norm4d(double x, double y, double z, double w)
+{
+    return hypot(hypot(hypot(x, y), z), w);
+}""",
+    "tc_rnorm3d": """
+static inline double tc_rnorm3d(double x, double y, double z)
+{
+    return 1 / hypot(hypot(x, y), z);
+}""",
+    "tc_rnorm4d": """
+static inline double tc_rnorm4d(double x, double y, double z, double w)
+{
+    return 1 / hypot(hypot(hypot(x, y), z), w);
+}""",
+    "tc_sinpi": """
+static inline double tc_sinpi(double x)
+{
+    double turn = fmod(fabs(x), 2);
+    double quarter = floor(2 * turn + 0.5);
+    double angle = 3.141592653589793 * (turn - 0.5 * quarter);
+    double value = quarter == 1 ? cos(angle)
+                 : quarter == 2 ? -sin(angle)
+                 : quarter == 3 ? -cos(angle) : sin(angle);
+    return copysign(1, x) * (value + 0.0); // no -0 at the whole numbers before x gives its sign
+}""",
+    "tc_cospi": """
+static inline double tc_cospi(double x)
+{
+    double turn = fmod(fabs(x), 2);
+    double quarter = floor(2 * turn + 0.5);
+    double angle = 3.141592653589793 * (turn - 0.5 * quarter);
+    double value = quarter == 1 ? -sin(angle)
+                 : quarter == 2 ? -cos(angle)
+                 : quarter == 3 ? sin(angle) : cos(angle);
+    return value + 0.0; // no -0
+}""",
+    "tc_normcdf": """
+static inline double tc_normcdf(double x)
+{
+    double bounded = x < -39 ? -39 : x > 39 ? 39 : x; // 0 and 1 are reached before
+    double scaled = bounded * -0.7071067811865476; // and what rounding the root and this lost
+    double rest = fma(bounded, -0.7071067811865476, -scaled) + bounded * 4.833646656726457e-17;
+    double tail = erfc(scaled);
+    if (bounded < -1)
+        tail -= 2 * scaled * rest * tail;
+    return 0.5 * tail;
+}""",
+}
+
+
+def helper_texts(text: str) -> list[str]:
+    """The definitions of the helpers that a text calls, each after those that it calls itself."""
+    found: dict[str, str] = {}
+
+    def add(caller: str) -> None:
+        for name in re.findall(r"\btc_\w+(?=\()", caller):
+            if name not in found and (helper := helper_text(name)) is not None:
+                callees = helper[helper.index("{") :]
+                add(callees)
+                found[name] = helper
+
+    add(text)
+    return list(found.values())
+
+
+def helper_text(name: str) -> str | None:
+    """The definition of a helper, None where there is no such name."""
+    if name in _PLAIN:
+        return _PLAIN[name].strip()
+    if (builtin := _builtin(name)) is not None:
+        return builtin
+    if (on_vectors := vector_helper_text(name)) is not None:
+        return on_vectors
+    _, _, rest = name.partition("tc_")
+    family, _, type_name = rest.partition("_")
+    if family == "bits":
+        return _bits(name, *(DTYPES[part] for part in type_name.split("_of_")))
+    dtype = DTYPES.get(type_name)
+    if dtype is None:
+        return None
+    if family == "to" and dtype.is_integer:
+        return _conversion(dtype)
+    template = _templates(dtype).get(family)
+    return None if template is None else _instance(template, dtype)
+
+
+def _templates(dtype: DType) -> Mapping[str, str]:
+    if dtype in (FLOAT32, FLOAT64):
+        return _FLOAT
+    match dtype.kind:
+        case "int":
+            return {**_INTEGER, **_SIGNED}
+        case "uint":
+            return {**_INTEGER, **_UNSIGNED}
+        case _:
+            return {}
+
+
+def _instance(template: str, dtype: DType) -> str:
+    text = re.sub(r"\bT\b", C_TYPES[dtype], template.strip())
+    text = re.sub(r"\bU\b", f"uint{dtype.bits}_t", text)
+    return re.sub(r"_N\b", f"_{dtype.name}", text).replace("@", "f" if dtype == FLOAT32 else "")
+
+
+def _builtin(name: str) -> str | None:
+    if name in _BUILTINS_IN_DOUBLE:
+        return _BUILTINS_IN_DOUBLE[name].strip()
+    if name in _BUILTINS:
+        return _instance(_BUILTINS[name], FLOAT64)
+    plain = name.removesuffix("f")
+    if plain in _BUILTINS:
+        return _instance(_BUILTINS[plain], FLOAT32)
+    return _rounded(_BUILTINS_IN_DOUBLE[plain]) if plain in _BUILTINS_IN_DOUBLE else None
+
+
+def _rounded(in_double: str) -> str:
+    """The float version of a helper that computes in double."""
+    head, _, _ = in_double.strip().partition("\n")
+    name, parameters = head.removeprefix("static inline double ").rstrip(")").split("(")
+    arguments = ", ".join(f"(double){p.removeprefix('double ')}" for p in parameters.split(", "))
+    float_head = f"static inline float {name}f({parameters.replace('double', 'float')})"
+    return f"{float_head}\n{{\n    return (float){name}({arguments});\n}}"
+
+
+def _bits(name: str, target: DType, source: DType) -> str:
+    return "\n".join(
+        (
+            f"static inline {C_TYPES[target]} {name}({C_TYPES[source]} x)",
+            "{",
+            f"    union {{ {C_TYPES[source]} from; {C_TYPES[target]} to; }} bits;",
+            "    bits.from = x;",
+            "    return bits.to;",
+            "}",
+        )
+    )
+
+
+def _conversion(dtype: DType) -> str:
+    """A double without its fraction; the nearest where it is out of range, 0 for NaN."""
+    type_, limit = C_TYPES[dtype], dtype.name.upper()
+    if dtype.kind == "uint":
+        low, least = "x > -1.0", "0"
+        high = f"{2.0**dtype.bits:.1f}"
+    else:
+        least = f"{limit}_MIN"
+        bound = 2 ** (dtype.bits - 1)
+        low = f"x >= -{bound}.0" if dtype.bits == 64 else f"x > -{bound + 1}.0"
+        high = f"{bound}.0"
+    outside = f"x > 0.0 ? {limit}_MAX : x < 0.0 ? {least} : 0"
+    if least == "0":
+        outside = f"x > 0.0 ? {limit}_MAX : 0"
+    return "\n".join(
+        (
+            f"static inline {type_} tc_to_{dtype.name}(double x)",
+            "{",
+            f"    if ({low} && x < {high})",
+            f"        return ({type_})x;",
+            f"    return {outside};",
+            "}",
+        )
+    )

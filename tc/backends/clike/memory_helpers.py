@@ -1,0 +1,145 @@
+"""The C functions that load and store vectors, wherever their lanes lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tc.backends.clike.instructions import with_instructions
+from tc.backends.clike.lane_helpers import shuffle_name
+from tc.backends.clike.templates import INLINE, instance
+from tc.backends.clike.types import C_TYPES, mask_type
+from tc.dtypes import DType
+
+_NEAR = {
+    "load_backward": -1,
+    **{f"load_every{step}": step for step in (2, 3, 4)},
+    **{f"load_every{step}_backward": -step for step in (2, 3, 4)},
+}
+"""The steps at which elements are best loaded together with those between them."""
+
+_TEMPLATES: Mapping[str, str] = {
+    "load": """
+T tc_load_T(const E* p)
+{
+    typedef T anywhere __attribute__((aligned(BYTES), may_alias));
+    return *(const anywhere*)p;
+}""",
+    "store": """
+void tc_store_T(E* p, T x)
+{
+    typedef T anywhere __attribute__((aligned(BYTES), may_alias));
+    *(anywhere*)p = x;
+}""",
+    "load_strided": """
+T tc_load_strided_T(const E* p, int64_t step)
+{
+    return (T){EACH[p[$ * step]]};
+}""",
+    "store_strided": """
+void tc_store_strided_T(E* p, int64_t step, T x)
+{
+    for (int l = 0; l < N; l++)
+        p[l * step] = x[l];
+}""",
+    "gather": """
+T tc_gather_T(const E* p, INDEX at)
+{
+    return (T){EACH[p[at[$]]]};
+}""",
+    "gather_masked": """
+T tc_gather_masked_T(const E* p, INDEX at, M mask)
+{
+    E lanes[N];
+    for (int l = 0; l < N; l++)
+        lanes[l] = mask[l] ? p[at[l]] : 0;
+    return tc_load_T(lanes);
+}""",
+    "scatter": """
+void tc_scatter_T(E* p, INDEX at, T x)
+{
+    for (int l = 0; l < N; l++)
+        p[at[l]] = x[l];
+}""",
+    "scatter_masked": """
+void tc_scatter_masked_T(E* p, INDEX at, M mask, T x)
+{
+    for (int l = 0; l < N; l++)
+        if (mask[l])
+            p[at[l]] = x[l];
+}""",
+    "load_masked": """
+// reads only where the mask is true, and gives 0 elsewhere
+T tc_load_masked_T(const E* p, M mask)
+{
+    E lanes[N];
+    for (int l = 0; l < N; l++)
+        lanes[l] = mask[l] ? p[l] : 0;
+    return tc_load_T(lanes);
+}""",
+    "store_masked": """
+// writes only where the mask is true
+void tc_store_masked_T(E* p, M mask, T x)
+{
+    for (int l = 0; l < N; l++)
+        if (mask[l])
+            p[l] = x[l];
+}""",
+}
+
+
+def memory_text(family: str, dtype: DType) -> str | None:
+    """The helper of a family, None where there is no such family here."""
+    if family in _TEMPLATES:
+        return instance(with_instructions(_TEMPLATES[family], family, dtype), dtype)
+    plain = family.removesuffix("_masked")
+    if plain in _NEAR:
+        return _load_near(family, dtype, _NEAR[plain])
+    return None
+
+
+# --- elements apart ---------------------------------------------------------------------------
+
+
+def near_name(step: int, dtype: DType, *, masked: bool) -> str | None:
+    """The helper that loads elements so many apart, given a pointer to that of lane 0, without
+    touching others than those between them (and if masked, not even those); None where each is
+    loaded alone."""
+    found = next((f for f, known in _NEAR.items() if known == step), None)
+    return None if found is None else f"tc_{found}{'_masked' if masked else ''}_{dtype}"
+
+
+def _load_near(family: str, dtype: DType, step: int) -> str:
+    """Vectors are loaded one after the other, the last so that it ends with the last element
+    wanted, and what they bring is gathered by shuffles."""
+    count, reach = dtype.lanes, abs(step)
+    span = reach * (count - 1) + 1
+    wanted = [reach * lane for lane in range(count)]
+    if step < 0:
+        wanted.reverse()
+    first = f" - {span - 1}" if step < 0 else ""
+    masked = family.endswith("_masked")
+    mask = mask_type(dtype.bits, count)
+
+    def load(start: int) -> str:
+        pointer = f"p + {start}{first}" if start else f"p{first}"
+        if not masked:
+            return f"tc_load_{dtype}({pointer})"
+        lanes = {place - start: lane for lane, place in enumerate(wanted)}
+        name = shuffle_name(mask, tuple(lanes.get(k, count) for k in range(count)))
+        return f"tc_load_masked_{dtype}({pointer}, {name}(mask, none))"
+
+    lines = [f"    {dtype} x = {load(0)};"]
+    have = [place < count for place in wanted]
+    places = [place if place < count else 0 for place in wanted]
+    if reach == 1:
+        lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, x);")
+    for start in (min(count * n, span - count) for n in range(1, reach)):
+        for lane, place in enumerate(wanted):
+            if not have[lane] and start <= place < start + count:
+                places[lane], have[lane] = count + place - start, True
+        lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, {load(start)});")
+        places = list(range(count))
+    parameters = f"const {C_TYPES[dtype.scalar]}* p{f', {mask} mask' if masked else ''}"
+    head = [f"{INLINE} {dtype} tc_{family}_{dtype}({parameters})", "{"]
+    none = [f"    {mask} none = {{0}};"] if masked else []
+    return "\n".join((*head, *none, *lines, "    return x;", "}"))

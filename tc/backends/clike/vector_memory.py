@@ -1,0 +1,116 @@
+"""Where vectors lie in memory: loads and stores in C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tc.backends.clike.expressions import ATOM, Context, Printed, element_text, text_of
+from tc.backends.clike.masks import mask_text
+from tc.backends.clike.memory_helpers import near_name
+from tc.backends.clike.types import c_type, memory_type
+from tc.dtypes import INT64, UINT64
+from tc.kernel.folding import binary, cast
+from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
+from tc.kernel.places import Place, place_of
+
+
+def load_printed(load: Load, context: Context) -> Printed:
+    """The elements as they are in memory."""
+    dtype = memory_type(load.dtype)
+    place, name = _place(load, dtype.lanes, context), c_type(dtype)
+    first, step = f"&{_first(load, place, context)}", _step(place)
+    near = None if step is None else near_name(step, dtype, masked=load.mask is not None)
+    if load.mask is not None:
+        mask = mask_text(load.mask, dtype.bits, context)
+        if near is not None:
+            return f"{near}({first}, {mask})", ATOM
+        if step == 1:
+            return f"tc_load_masked_{name}({first}, {mask})", ATOM
+        return f"tc_gather_masked_{name}({first}, {_distances(place, context)}, {mask})", ATOM
+    if near is not None:
+        return f"{near}({first})", ATOM
+    if step is None:
+        return f"tc_gather_{name}({first}, {_distances(place, context)})", ATOM
+    if step == 0:
+        return f"tc_broadcast_{name}({first.removeprefix('&')})", ATOM
+    if step == 1:
+        return f"tc_load_{name}({first})", ATOM
+    return f"tc_load_strided_{name}({first}, {step})", ATOM
+
+
+def store_text(store: Store, value: str, context: Context) -> str:
+    """The call that stores a vector, given the text of what is kept in memory."""
+    dtype = memory_type(store.value.dtype)
+    place, name = _place(store, dtype.lanes, context), c_type(dtype)
+    first, step = _first(store, place, context), _step(place)
+    if store.mask is not None:
+        mask = mask_text(store.mask, dtype.bits, context)
+        if step == 1:
+            return f"tc_store_masked_{name}(&{first}, {mask}, {value})"
+        distances = _distances(place, context)
+        return f"tc_scatter_masked_{name}(&{first}, {distances}, {mask}, {value})"
+    if step is None:
+        return f"tc_scatter_{name}(&{first}, {_distances(place, context)}, {value})"
+    if step == 1:
+        return f"tc_store_{name}(&{first}, {value})"
+    return f"tc_store_strided_{name}(&{first}, {step}, {value})"
+
+
+def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:
+    """Calls with addresses that are computed unsigned, as they may be anywhere; nothing for
+    places without a pattern."""
+    buffer = context.buffers[stmt.buffer]
+    place = place_of(stmt.indices, buffer.strides, stmt.lanes, context.lets)
+    size = memory_type(buffer.dtype).bytes
+    if place.vectors:
+        return
+    offset: Expr = _unsigned(place.constant * size)
+    for term, factor in place.scalars.items():
+        product = binary("*", cast(term, UINT64), _unsigned(factor * size), {})
+        offset = binary("+", product, offset, {})
+    base = f"(uintptr_t){context.names.buffers[stmt.buffer]}"
+    first = f"{base} + (uintptr_t)({text_of(offset, context)})"
+    if stmt.lanes == 1:
+        yield f"tc_prefetch({first});"
+        return
+    yield "{"
+    yield f"    uintptr_t tc_first = {first};"
+    for distance in place.distances:
+        sign = "-" if distance < 0 else "+"
+        yield f"    tc_prefetch(tc_first{f' {sign} {abs(distance) * size}' if distance else ''});"
+    yield "}"
+
+
+def _unsigned(value: int) -> Const:
+    return Const(value % (1 << 64), UINT64)
+
+
+def _place(access: Load | Store, lanes: int, context: Context) -> Place:
+    strides = context.buffers[access.buffer].strides
+    return place_of(access.indices, strides, lanes, context.lets)
+
+
+def _first(access: Load | Store, place: Place, context: Context) -> str:
+    """The element from which the distances count."""
+    terms, one = place.scalars, Const(1, INT64)
+    indices, factors = (*terms, one), (*terms.values(), place.constant)
+    return element_text(access.buffer, indices, factors, context)
+
+
+def _step(place: Place) -> int | None:
+    """The elements from each lane to the next, None where they differ."""
+    step = place.distances[1]
+    is_even = place.distances == [step * lane for lane in range(len(place.distances))]
+    return step if is_even and not place.vectors else None
+
+
+def _distances(place: Place, context: Context) -> str:
+    """Of all lanes, from the first element, as a vector."""
+    vector, total = INT64.vector(len(place.distances)), None
+    for index, factor in place.vectors.items():
+        term = index if factor == 1 else Binary("*", index, Const(factor, vector), vector)
+        total = term if total is None else Binary("+", total, term, vector)
+    common: Expr = Ramp(Const(0, INT64), place.distances[1], vector)
+    if total is not None:
+        common = Binary("+", total, common, vector) if place.distances[1] else total
+    return text_of(common, context)

@@ -1,0 +1,213 @@
+"""Machine code of regions: compiled together, kept on disk as an object file, loaded by LLVM.
+
+Traced regions need LLVM alone. Those that numba types and lowers, and traced ones that call
+functions of `math`, become one library of numba, of which the object file is taken; only
+for them numba's compiler is set up, which takes some 0.3 s in each process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+from numba import types
+from numba.core import compiler, registry
+from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
+from numba.core.compiler_lock import global_compiler_lock
+
+from tc import cache as disk
+from tc.backends.numba.traced_code import Code
+from tc.backends.numba.tracing import VectorRegion
+from tc.backends.object_files import (
+    LoadedCode,
+    ObjectFile,
+    Target,
+    all_found,
+    compile_modules,
+    free_passes,
+    load_object,
+    parse_module,
+)
+from tc.errors import InternalError
+from tc.forks import step
+from tc.uninterrupted import load as load_module
+
+_SIGNATURE = (types.int64,) * 4
+_CONFIG = (
+    "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML", "CPU_NAME", "CPU_FEATURES",
+    "ENABLE_AVX", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
+)  # fmt: skip
+"""What of numba's configuration decides the machine code."""
+
+_NUMBERS = itertools.count()  # as numba keeps all its libraries, their symbols must differ
+
+
+def machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -> LoadedCode:
+    """The regions of a source, compiled, or as found on disk.
+
+    `regions` gives them as functions for numba or as `VectorRegion`s. It is called only where they
+    must be compiled: what decides the code stands in `source`, in tc or in `_host`.
+    """
+    with step():
+        return _machine_code(name, source, regions)
+
+
+def _machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -> LoadedCode:
+    key = disk.digest("object", source, *_host())
+    stored = disk.get(key)
+    if stored is not None:
+        file = _object_file(stored)
+        code = None if file is None else load(file)
+        if code is not None:
+            return code
+        disk.remove(key)
+    compiled = compile_regions(name, regions())
+    code = load(compiled)
+    if code is None:
+        raise InternalError(f"{name} calls a function that is nowhere")
+    disk.put(key, pickle.dumps(compiled))
+    return code
+
+
+def _object_file(stored: bytes) -> ObjectFile | None:
+    """What was stored, or None where it cannot be read back."""
+    try:
+        file = pickle.loads(stored)
+    except Exception:  # whatever pickle may raise
+        return None
+    return file if isinstance(file, ObjectFile) else None
+
+
+def compile_regions(name: str, regions: Sequence[Any]) -> ObjectFile:
+    """The regions as C functions of four int64, in one file."""
+    parts = [
+        region.traced(f"tc_region_{next(_NUMBERS)}") if isinstance(region, VectorRegion) else region
+        for region in regions
+    ]
+    if all(isinstance(part, Code) and not part.libraries for part in parts):
+        texts = [part.module() for part in parts]
+        return compile_modules(texts, [part.name for part in parts], _target())
+    return _compile_by_numba(name, parts)
+
+
+def load(file: ObjectFile) -> LoadedCode | None:
+    """The machine code in memory, or None where something that it calls is not found."""
+    if not all_found(file):
+        _make_known()
+        if all_found(file) is False:
+            return None
+    return load_object(file)
+
+
+def _compile_by_numba(name: str, parts: Sequence[Any]) -> ObjectFile:
+    target = registry.cpu_target
+    flags = compiler.Flags()
+    target.options.parse_as_flags(flags, {"nopython": True, "error_model": "numpy"})
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = False
+    flags.no_compile = True
+    symbols = []
+    with step(), global_compiler_lock:
+        library = _Library(target.target_context.codegen(), name)
+        for part in parts:
+            if isinstance(part, Code):
+                for linked in part.libraries:
+                    library.add_linking_library(linked)
+                library.add_llvm_module(parse_module(part.module()))
+                symbols.append(part.name)
+            else:
+                result = compiler.compile_extra(
+                    target.typing_context,
+                    target.target_context,
+                    part,
+                    _SIGNATURE,
+                    types.void,
+                    flags,
+                    {},
+                    library=library,
+                )
+                symbols.append(result.fndesc.llvm_cfunc_wrapper_name)
+        library.finalize()
+    return ObjectFile(library.content, tuple(symbols))
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped
+    """A library of numba of which only the object file is wanted: it is not put into numba's
+    engine, which never frees any."""
+
+    content = b""
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(_Passes(codegen), name)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        super()._optimize_functions(ll_module)
+        self._codegen.free()
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        self._codegen.free()
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self.content = self._codegen._tm.emit_object(self._final_module)
+        self._finalized = True
+
+
+class _Passes:
+    """Numba's code generator, with the passes that it has made since they were last freed."""
+
+    def __init__(self, codegen: Any) -> None:
+        self._codegen = codegen
+        self._made: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def _module_pass_manager(self, **options: Any) -> Any:
+        return self._kept(self._codegen._module_pass_manager(**options))
+
+    def _function_pass_manager(self, **options: Any) -> Any:
+        return self._kept(self._codegen._function_pass_manager(**options))
+
+    def _kept(self, made: tuple[Any, Any]) -> tuple[Any, Any]:
+        self._made.append(made[0])
+        return made
+
+    def free(self) -> None:
+        while self._made:
+            free_passes(self._made.pop())
+
+
+def _make_known() -> None:
+    """Registers all functions that machine code made by numba may call."""
+    load_module("tc.backends.numba.math")
+    with step(), global_compiler_lock:
+        registry.cpu_target.target_context.refresh()
+
+
+@cache
+def _host() -> tuple[str, ...]:
+    """What besides the source decides the machine code: the processor and the compilers."""
+    config = [repr(getattr(numba.config, name, None)) for name in _CONFIG]
+    target, triple = _target(), llvm.get_process_triple()
+    return numba.__version__, llvmlite.__version__, triple, repr(target), *config
+
+
+def _target() -> Target:
+    """The processor as numba sees it."""
+    config = numba.config
+    return Target(
+        llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME,
+        get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES,
+        int(config.OPT),
+        bool(config.LOOP_VECTORIZE),
+        bool(config.SLP_VECTORIZE),
+    )

@@ -1,0 +1,340 @@
+"""Kernels as Python source for numba: one function per region, plain loops over flat buffers.
+
+The text is a module that runs as it stands; `tc.backends.numba.intrinsics` has the few names that
+it needs. numba computes int8 to int32 in 64 bits and mixes uint64 with int64 into float64, so
+every integer operation stands in a cast to its own type, and so does every constant. Regions with
+vectors are another language, of `tc.backends.numba.traced_printer`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tc.backends.intervals import Interval, interval, loop_interval, never_overflows
+from tc.backends.numba.names import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, Names
+from tc.backends.numba.regions import assigned, shared_loop, short, used_buffers
+from tc.backends.numba.traced_printer import is_vector_region, vector_region_lines
+from tc.backends.offsets import offset_text
+from tc.builtins import BUILTINS
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
+from tc.errors import InternalError
+from tc.kernel.ir import (
+    Binary,
+    Bits,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Comment,
+    Compare,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Prefetch,
+    Ramp,
+    Reduce,
+    Select,
+    Set,
+    Shuffle,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    row_major,
+    unknown_node,
+)
+
+# precedence of Python's operators, loosest first
+_CHOICE, _OR, _AND, _NOT, _RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
+_LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
+_RING = ("+", "-", "*")
+
+
+def print_kernel(kernel: Kernel) -> str:
+    """The text of a kernel; equal kernels give equal texts."""
+    traced = [is_vector_region(region, kernel) for region in kernel.regions]
+    names = Names.of(kernel, vectors=any(traced))
+    functions = [
+        vector_region_lines(i, kernel, names) if vectors else _region(i, kernel, names)
+        for i, vectors in enumerate(traced)
+    ]
+    body = [line for function in functions for line in ("", "", *function)]
+    regions = ", ".join(names.regions) + ("," if len(functions) == 1 else "")
+    lines = [*_head(kernel, names), *_imports("\n".join(body)), *body]
+    return "\n".join((*lines, "", "", f"REGIONS = ({regions})", ""))
+
+
+# --- the module around the regions ------------------------------------------------------------
+
+
+def _head(kernel: Kernel, names: Names) -> Iterator[str]:
+    yield f"# {kernel.name}"
+    for buffer in kernel.buffers:
+        spelling = names.buffers[buffer.name]
+        name = buffer.name if buffer.name == spelling else f"{buffer.name} (here {spelling})"
+        text = f"#   {buffer.role} {buffer.dtype}({', '.join(map(str, buffer.shape))}) {name}"
+        if buffer.strides != row_major(buffer.shape):
+            text += f", strides ({', '.join(map(str, buffer.strides))})"
+        yield text
+
+
+def _imports(body: str) -> Iterator[str]:
+    """The imports that a text needs: those of whose names it holds the words."""
+    words = set(re.findall(r"(?<![.\w])\w+", body))  # attributes are not imported
+
+    def used(names: Iterable[str]) -> str:
+        return ", ".join(name for name in names if name in words)
+
+    yield ""
+    if used(("inf", "nan")):
+        yield f"from math import {used(('inf', 'nan'))}"
+        yield ""
+    if used(NUMPY_NAMES):
+        yield f"from numpy import {used(NUMPY_NAMES)}"
+        yield ""
+    if "math" in words:
+        yield "from tc.backends.numba import math"
+    if used(HELPER_NAMES):
+        yield f"from tc.backends.numba.math import {used(HELPER_NAMES)}"
+    if used(RUNTIME_NAMES):
+        yield f"from tc.backends.numba.intrinsics import {used(RUNTIME_NAMES)}"
+    if used(("vector_region",)):
+        yield "from tc.backends.numba.tracing import vector_region"
+
+
+def _region(number: int, kernel: Kernel, names: Names) -> Iterator[str]:
+    region = kernel.regions[number]
+    used = used_buffers(region)
+    yield "@region"
+    yield f"def {names.regions[number]}(arguments, failure, part, parts):"
+    for position, buffer in enumerate(kernel.buffers):
+        if buffer.name in used:
+            place = f"arguments, {position}, {_storage(buffer.dtype)}"
+            yield f"    {names.buffers[buffer.name]} = {used[buffer.name]}({place})"
+    buffers = {b.name: b for b in kernel.buffers}
+    context = _Context(names, buffers, shared_loop(region), assigned(region), {})
+    yield from _block(region, context)
+
+
+def _storage(dtype: DType) -> str:
+    """The type of the elements of a buffer, as a name of numpy."""
+    if dtype == BOOL:
+        return "bool_"
+    return str(UINT16 if dtype == FLOAT16 else dtype)
+
+
+# --- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Context:
+    """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
+
+    names: Names
+    buffers: Mapping[str, Buffer]
+    shared: For | None
+    assigned: frozenset[str]
+    known: Mapping[str, Interval]
+
+    def knowing(self, name: str, bounds: Interval) -> _Context:
+        return replace(self, known={**self.known, name: bounds})
+
+
+def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+    empty = True
+    for stmt in stmts:
+        empty = empty and isinstance(stmt, Comment | Prefetch)
+        yield from (f"    {line}" for line in _statement(stmt, context))
+        if isinstance(stmt, Let) and not stmt.dtype.is_float and stmt.var not in context.assigned:
+            context = context.knowing(stmt.var, interval(stmt.value, context.known))
+    if empty:
+        yield "    pass"
+
+
+def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
+    variables = context.names.variables
+    match stmt:
+        case For(var=var, begin=begin, end=end, body=body):
+            bounds = _list((begin, end), context)
+            if stmt is context.shared:
+                yield f"first, last = share({bounds}, part, parts)"
+                bounds = "first, last"
+            elif isinstance(begin, Const) and begin.value == 0:
+                bounds = _text(end, context)
+            yield f"for {variables[var]} in range({bounds}):"
+            yield from _block(body, context.knowing(var, loop_interval(stmt, context.known)))
+        case If(condition=condition, then=then, otherwise=otherwise):
+            yield f"if {_text(condition, context)}:"
+            yield from _block(then, context)
+            if otherwise:
+                yield "else:"
+                yield from _block(otherwise, context)
+        case Let(var=var, value=value) | Set(var=var, value=value):
+            yield f"{variables[var]} = {_text(value, context)}"
+        case Store(buffer=buffer, indices=indices, value=value):
+            place = _element(buffer, indices, context)
+            yield f"{place} = {_text(value, context)}"
+        case Fail(site=site, values=values):
+            yield f"record(failure, {_list((Const(site, INT64), *values), context)})"
+        case Prefetch():
+            return  # numba has no word for it
+        case Comment(text=text):
+            yield from (f"# {line}".rstrip() for line in text.splitlines())
+        case _:
+            raise unknown_node(stmt)
+
+
+# --- expressions ------------------------------------------------------------------------------
+
+
+def _text(expr: Expr, context: _Context) -> str:
+    return _expression(expr, context)[0]
+
+
+def _list(exprs: tuple[Expr, ...], context: _Context) -> str:
+    return ", ".join([_expression(expr, context)[0] for expr in exprs])
+
+
+def _at_least(expr: Expr, level: int, context: _Context) -> str:
+    text, own = _expression(expr, context)
+    return text if own >= level else f"({text})"
+
+
+def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
+    """The text and the precedence of its outermost operator."""
+    match expr:
+        case Const():
+            return _constant(expr)
+        case Var(name=name):
+            return context.names.variables[name], _ATOM
+        case Load(buffer=buffer, indices=indices):
+            return _element(buffer, indices, context), _ATOM
+        case Unary(operand=operand, dtype=dtype):
+            text = f"-{_at_least(operand, _SIGN, context)}"
+            return (text, _SIGN) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
+        case Binary():
+            return _binary(expr, context)
+        case Compare(op=op, left=left, right=right):
+            sides = (_at_least(side, _SUM, context) for side in (left, right))
+            return f" {op} ".join(sides), _RELATION
+        case Logical(op="!", operands=(operand,)):
+            return f"not {_at_least(operand, _NOT, context)}", _NOT
+        case Logical(op=op, operands=operands):
+            word, level = ("and", _AND) if op == "&&" else ("or", _OR)
+            return f" {word} ".join(_at_least(o, level, context) for o in operands), level
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            chosen = (_at_least(e, _OR, context) for e in (then, condition))
+            return f"{' if '.join(chosen)} else {_text(otherwise, context)}", _CHOICE
+        case Call(function=function, args=args):
+            return f"math.{BUILTINS[function].numba}({_list(args, context)})", _ATOM
+        case Cast():
+            return _cast(expr, context)
+        case Bits() | Broadcast() | Ramp() | Reduce() | Shuffle():
+            raise InternalError(f"{type(expr).__name__} in a region without vectors")
+        case _:
+            raise unknown_node(expr)
+
+
+def _binary(expr: Binary, context: _Context) -> tuple[str, int]:
+    match expr:
+        case Binary(op="min" | "max" as op, dtype=dtype) if dtype == BOOL:
+            word = "&&" if op == "min" else "||"
+            return _expression(Logical(word, (expr.left, expr.right)), context)
+        case Binary(op="min" | "max" as op, left=left, right=right):
+            return f"{op}imum({_list((left, right), context)})", _ATOM
+        case Binary(op="/", dtype=dtype, left=left, right=right) if dtype.is_float:
+            return _infix("/", left, right, context), _PRODUCT
+        case Binary(op="%", dtype=dtype, left=left, right=right) if dtype.is_float:
+            return f"floor_modulo({_list((left, right), context)})", _ATOM
+        case Binary(op="/" | "%" as op, left=left, right=Const(value=value) as right) if value > 0:
+            text = _infix("//" if op == "/" else "%", left, right, context)
+            return (text, _PRODUCT) if _is_exact(expr.dtype) else (f"{expr.dtype}({text})", _ATOM)
+        case Binary(op="/" | "%" as op, left=left, right=right):
+            name = "floor_divide" if op == "/" else "floor_modulo"
+            return f"{name}({_list((left, right), context)})", _ATOM
+        case Binary(op=op, dtype=dtype):
+            if dtype.kind == "int" and not never_overflows(expr, context.known):
+                return f"{dtype}({_ring(expr, context, unsigned=True)})", _ATOM
+            text = _ring(expr, context)
+            return (text, _LEVELS[op]) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
+
+
+def _is_exact(dtype: DType) -> bool:
+    """Whether numba computes + - * on this type in this type."""
+    return dtype.is_float or dtype in (INT64, UINT64)
+
+
+def _ring(expr: Binary, context: _Context, *, unsigned: bool = False) -> str:
+    """A sum or product before the cast to its type. Of sums and products of one type only the
+    whole needs a cast, as the low bits of a result depend on the low bits of its terms alone.
+    Signed ones that may leave int64 are computed `unsigned`: LLVM knows no signed overflow."""
+    level = _LEVELS[expr.op]
+    texts = []
+    for side, least in ((expr.left, level), (expr.right, level + 1)):
+        if isinstance(side, Binary) and side.op in _RING:
+            text = _ring(side, context, unsigned=unsigned)
+            texts.append(text if _LEVELS[side.op] >= least else f"({text})")
+        elif unsigned:
+            text = str(side.value) if isinstance(side, Const) else _text(side, context)
+            texts.append(f"uint64({text})")
+        elif isinstance(side, Const) and side.dtype.kind == "int" and side.value >= 0:
+            texts.append(str(side.value))
+        else:
+            texts.append(_at_least(side, least, context))
+    return f" {expr.op} ".join(texts)
+
+
+def _infix(op: str, left: Expr, right: Expr, context: _Context) -> str:
+    return f"{_at_least(left, _PRODUCT, context)} {op} {_at_least(right, _SIGN, context)}"
+
+
+def _cast(expr: Cast, context: _Context) -> tuple[str, int]:
+    source, target = expr.operand.dtype, expr.dtype
+    text = _text(expr.operand, context)
+    if source == target:
+        return _expression(expr.operand, context)
+    if target == BOOL:
+        zero = _text(Const(0.0 if source.is_float else 0, source), context)
+        return f"{_at_least(expr.operand, _SUM, context)} != {zero}", _RELATION
+    if source == FLOAT16:
+        return f"from_half({text})", _ATOM
+    if target == FLOAT16:
+        narrow = source in (FLOAT32, FLOAT64)
+        return f"to_half({text})" if narrow else f"to_half(float32({text}))", _ATOM
+    if source.is_float and target.is_integer:
+        return f"truncate({text}, {target})", _ATOM
+    return f"{target}({text})", _ATOM
+
+
+def _constant(const: Const) -> tuple[str, int]:
+    value, dtype = const.value, const.dtype
+    if dtype == BOOL:
+        return str(bool(value)), _ATOM
+    if dtype == INT64:
+        return str(value), _ATOM if value >= 0 else _SIGN
+    if dtype == FLOAT64:
+        text = repr(float(value))
+        return text, _SIGN if text.startswith("-") else _ATOM
+    return f"{dtype}({short(float(value)) if dtype == FLOAT32 else value})", _ATOM
+
+
+# --- places in memory -------------------------------------------------------------------------
+
+
+def _element(buffer: str, indices: tuple[Expr, ...], context: _Context) -> str:
+    text = offset_text(
+        indices,
+        context.buffers[buffer].strides,
+        as_term=lambda index: _at_least(index, _SUM, context),
+        as_factor=lambda index: _at_least(index, _PRODUCT, context),
+        as_negated=lambda index: _at_least(index, _SIGN, context),
+    )
+    return f"{context.names.buffers[buffer]}[{text}]"

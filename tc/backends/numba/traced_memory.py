@@ -1,0 +1,301 @@
+"""Buffers of traced regions: loads and stores of scalars and vectors, none past an end.
+
+Offsets count elements from element (0, ..., 0) of a buffer and may be negative. The lanes of a
+vector lie at constant distances from one offset where they can: then a few loads of what lies
+between the first and the last of them give them all. Other vectors are gathered and scattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tc.backends.numba.traced_code import (
+    Code,
+    constant,
+    llvm_type,
+    memory_type,
+    suffix,
+)
+from tc.backends.numba.traced_functions import cast
+from tc.backends.numba.traced_values import (
+    Operand,
+    Value,
+    as_value,
+    broadcast,
+    pattern,
+    shuffle,
+)
+from tc.backends.scratch import ALIGNMENT
+from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
+
+_WINDOWS = 6
+"""So many loads of whole vectors at most stand for a gather, as far as they are faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The elements of a buffer from address `base` on.
+
+    Accesses of pointers of different `kind` never meet. `wide`: some offsets do not fit in 32 bits.
+    """
+
+    code: Code
+    base: str
+    dtype: DType
+    kind: str
+    wide: bool = False
+
+    def __getitem__(self, offset: Operand) -> Value:
+        return load(self, offset, 1)
+
+    def __setitem__(self, offset: Operand, value: Operand) -> None:
+        store(self, offset, as_value(self.code, value, self.dtype))
+
+
+def address(pointer: Pointer, offset: Operand) -> str:
+    """The address of an element. The constant part of its offset is added last: it becomes a
+    part of the instruction that accesses the memory."""
+    place, code = as_value(pointer.code, offset, INT64), pointer.code
+    element, result = memory_type(pointer.dtype), pointer.base
+    if place.base:
+        result = code.pure(f"getelementptr {element}, ptr {result}, i64 {place.base}")
+    if place.addend:
+        result = code.pure(f"getelementptr {element}, ptr {result}, i64 {place.addend}")
+    return result
+
+
+# --- loads ------------------------------------------------------------------------------------
+
+
+def load(
+    pointer: Pointer,
+    offset: Operand,
+    lanes: int | Sequence[int],
+    mask: Value | None = None,
+    *,
+    aligned: bool = False,
+) -> Value:
+    """So many elements from an offset on, or those at constant distances from it.
+
+    Lanes that the mask leaves out read nothing and are 0. `aligned`: the address is a multiple
+    of `ALIGNMENT`, or of the bytes loaded if they are fewer.
+    """
+    places = range(lanes) if isinstance(lanes, int) else lanes
+    count, first, last = len(places), min(places), max(places)
+    start, code = as_value(pointer.code, offset, INT64), pointer.code
+    if list(places) == list(range(count)):
+        return _load_contiguous(pointer, start, count, mask, aligned=aligned)
+    if mask is None and first == last:
+        return broadcast(load(pointer, start + first, 1), count)
+    if mask is None and last - first < _WINDOWS * count:
+        return _load_windows(pointer, start, places)
+    if list(places) == list(range(0, -count, -1)):
+        backward = None if mask is None else _reverse(mask)
+        return _reverse(_load_contiguous(pointer, start + first, count, backward))
+    return gather(pointer, start, pattern(code, places, INT64), mask)
+
+
+def _load_windows(pointer: Pointer, start: Value, places: Sequence[int]) -> Value:
+    """The elements of contiguous loads, of which the last ends with the last of them."""
+    first, last = min(places), max(places)
+    width = min(len(places), last - first + 1)
+    owners = [(place - first) // width for place in places]
+    merged: Value | None = None
+    found: list[int] = []  # the lanes of `merged` that hold the elements, -1 where none does yet
+    for number in sorted(set(owners)):
+        begin = min(first + number * width, last + 1 - width)
+        window = _load_contiguous(pointer, start + begin, width)
+        inside = [p - begin if o == number else -1 for p, o in zip(places, owners, strict=True)]
+        if merged is None:
+            merged, found = window, inside
+        else:
+            pairs = zip(found, inside, strict=True)
+            both = [old if new < 0 else merged.dtype.lanes + new for old, new in pairs]
+            merged, found = shuffle(merged, window, both), list(range(len(places)))
+    assert merged is not None
+    return shuffle(merged, merged, found)
+
+
+def _reverse(value: Value) -> Value:
+    return shuffle(value, value, range(value.dtype.lanes - 1, -1, -1))
+
+
+def _load_contiguous(
+    pointer: Pointer,
+    start: Value,
+    lanes: int,
+    mask: Value | None = None,
+    *,
+    aligned: bool = False,
+) -> Value:
+    code, dtype, place = pointer.code, pointer.dtype.vector(lanes), address(pointer, start)
+    kind, alignment = memory_type(dtype), _alignment(dtype, aligned=aligned)
+    if mask is None:
+        instruction = f"load {kind}, ptr {place}, align {alignment}"
+    else:
+        instruction = code.call(
+            f"llvm.masked.load.{suffix(_in_memory(dtype))}.p0",
+            kind,
+            ("ptr", place),
+            ("i32", str(alignment)),
+            mask.operand,
+            (kind, "zeroinitializer"),
+        )
+    return _from_memory(code, code.read(instruction + code.apart(pointer.kind), lanes), dtype)
+
+
+def gather(pointer: Pointer, offset: Operand, distances: Value, mask: Value | None = None) -> Value:
+    """The elements at distances from an offset that are known only when the region runs."""
+    code, dtype = pointer.code, pointer.dtype.vector(distances.dtype.lanes)
+    kind = memory_type(dtype)
+    instruction = code.call(
+        f"llvm.masked.gather.{suffix(_in_memory(dtype))}.v{dtype.lanes}p0",
+        kind,
+        (f"<{dtype.lanes} x ptr>", _addresses(pointer, offset, distances)),
+        ("i32", str(dtype.bytes)),
+        (llvm_type(BOOL.vector(dtype.lanes)), _whole(mask, dtype.lanes)),
+        (kind, "zeroinitializer"),
+    )
+    return _from_memory(code, code.define(instruction + code.apart(pointer.kind)), dtype)
+
+
+def prefetch(pointer: Pointer, offset: Operand, distances: Sequence[int]) -> None:
+    """Asks for the lines of elements at distances from an offset, wherever that lies: addresses
+    wrap around, and what is at none that may be read is left alone."""
+    start, code = as_value(pointer.code, offset, INT64), pointer.code
+    for distance in distances:
+        place = address(pointer, start + distance)
+        read, near, data = ("i32", "0"), ("i32", "3"), ("i32", "1")
+        code.emit(code.call("llvm.prefetch.p0", "void", ("ptr", place), read, near, data))
+
+
+# --- stores -----------------------------------------------------------------------------------
+
+
+def store(
+    pointer: Pointer,
+    offset: Operand,
+    value: Value,
+    mask: Value | None = None,
+    *,
+    lanes: Sequence[int] = (),
+    aligned: bool = False,
+) -> None:
+    """Writes the lanes one behind the other, or at constant distances from an offset; see
+    `load`."""
+    count, start = value.dtype.lanes, as_value(pointer.code, offset, INT64)
+    if not lanes or list(lanes) == list(range(count)):
+        _store_contiguous(pointer, start, value, mask, aligned=aligned)
+    elif list(lanes) == list(range(0, -count, -1)):
+        backward = None if mask is None else _reverse(mask)
+        _store_contiguous(pointer, start + lanes[-1], _reverse(value), backward)
+    else:
+        scatter(pointer, start, pattern(pointer.code, lanes, INT64), value, mask)
+
+
+def _store_contiguous(
+    pointer: Pointer,
+    start: Value,
+    value: Value,
+    mask: Value | None,
+    *,
+    aligned: bool = False,
+) -> None:
+    code, dtype, place = pointer.code, value.dtype, address(pointer, start)
+    kind, alignment = memory_type(dtype), _alignment(dtype, aligned=aligned)
+    text = _to_memory(value)
+    if mask is None:
+        instruction = f"store {kind} {text}, ptr {place}, align {alignment}"
+    else:
+        instruction = code.call(
+            f"llvm.masked.store.{suffix(_in_memory(dtype))}.p0",
+            "void",
+            (kind, text),
+            ("ptr", place),
+            ("i32", str(alignment)),
+            mask.operand,
+        )
+    code.emit(instruction + code.apart(pointer.kind))
+
+
+def stream(pointer: Pointer, offset: Operand, value: Value) -> None:
+    """As `store`, but past the caches where the buffer is aligned to `ALIGNMENT`: the offset is
+    a multiple of these bytes, or of those stored if they are fewer."""
+    code, dtype = pointer.code, value.dtype
+    start = code.pure(f"ptrtoint ptr {pointer.base} to i64")
+    low = code.pure(f"and i64 {start}, {ALIGNMENT - 1}")
+    whole = code.pure(f"icmp eq i64 {low}, 0")
+    place, text = address(pointer, offset), _to_memory(value)
+    plain = f"store {memory_type(dtype)} {text}, ptr {place}, align"
+    past, usual, end = (code.label(hint) for hint in ("past", "usual", "stored"))
+    code.emit(f"br i1 {whole}, label %{past}, label %{usual}")
+    code.start(past)
+    aligned = _alignment(dtype, aligned=True)
+    code.emit(f"{plain} {aligned}{code.past_caches()}{code.apart(pointer.kind)}")
+    code.jump(end)
+    code.start(usual)
+    code.emit(f"{plain} {dtype.bytes}{code.apart(pointer.kind)}")
+    code.jump(end)
+    code.start(end)
+
+
+def scatter(
+    pointer: Pointer,
+    offset: Operand,
+    distances: Value,
+    value: Value,
+    mask: Value | None = None,
+) -> None:
+    """Writes the lanes at distances from an offset that are known only when the region runs."""
+    code, dtype = pointer.code, value.dtype
+    instruction = code.call(
+        f"llvm.masked.scatter.{suffix(_in_memory(dtype))}.v{dtype.lanes}p0",
+        "void",
+        (memory_type(dtype), _to_memory(value)),
+        (f"<{dtype.lanes} x ptr>", _addresses(pointer, offset, distances)),
+        ("i32", str(dtype.bytes)),
+        (llvm_type(BOOL.vector(dtype.lanes)), _whole(mask, dtype.lanes)),
+    )
+    code.emit(instruction + code.apart(pointer.kind))
+
+
+# --- what both need ---------------------------------------------------------------------------
+
+
+def _addresses(pointer: Pointer, offset: Operand, distances: Value) -> str:
+    """The addresses of the lanes; of 32 bits each where they suffice, as twice as many of those
+    are gathered at once."""
+    code, lanes = pointer.code, distances.dtype.lanes
+    start, base = as_value(code, offset, INT64), pointer.base
+    if not pointer.wide:
+        distances = cast(distances, INT32)
+        if start.number != 0:
+            distances = distances + broadcast(cast(start, INT32), lanes)
+    else:
+        base = address(pointer, start)
+    kind, text = distances.operand
+    element = memory_type(pointer.dtype)
+    return code.pure(f"getelementptr {element}, ptr {base}, {kind} {text}")
+
+
+def _whole(mask: Value | None, lanes: int) -> str:
+    return constant(True, BOOL.vector(lanes)) if mask is None else mask.text
+
+
+def _alignment(dtype: DType, *, aligned: bool) -> int:
+    size = dtype.bytes * dtype.lanes
+    return min(ALIGNMENT, size & -size) if aligned else dtype.bytes
+
+
+def _in_memory(dtype: DType) -> DType:
+    return UINT8.vector(dtype.lanes) if dtype.kind == "bool" else dtype
+
+
+def _from_memory(code: Code, text: str, dtype: DType) -> Value:
+    found = Value(code, text, _in_memory(dtype))
+    return found != 0 if dtype.kind == "bool" else found
+
+
+def _to_memory(value: Value) -> str:
+    return cast(value, UINT8).text if value.dtype.kind == "bool" else value.text

@@ -1,0 +1,436 @@
+"""Regions with vectors or private memory as Python functions that `tracing` traces.
+
+Everything that the text does to `m` or to a value that `m` gave becomes an instruction. Operators
+work on values of one type, of which one may be a plain number; they wrap around and never trap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.backends.numba.names import Names
+from tc.backends.numba.regions import assigned, shared_loop, short, used_buffers
+from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
+from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
+from tc.builtins import BUILTINS
+from tc.dtypes import BOOL, FLOAT32, DType
+from tc.errors import InternalError
+from tc.kernel.ir import (
+    Binary,
+    Bits,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Comment,
+    Compare,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Prefetch,
+    Ramp,
+    Reduce,
+    Select,
+    Set,
+    Shuffle,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    expressions,
+    statements,
+    unknown_node,
+    walk,
+)
+from tc.kernel.places import Lets, Place, place_of, remembered
+
+# precedence of Python's operators, loosest first
+_RELATION, _OR, _XOR, _AND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
+_LEVELS = {
+    "|": _OR, "^": _XOR, "&": _AND, "<<": _SHIFT, ">>": _SHIFT, "+": _SUM, "-": _SUM,
+    "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT,
+}  # fmt: skip
+
+BITWISE = ("&", "|", "^", "<<", ">>")
+
+_DEEP = 8
+"""Blocks inside each other after which a function begins: Python takes at most 20, and counts
+some twice."""
+
+
+def is_vector_region(region: tuple[Stmt, ...], kernel: Kernel) -> bool:
+    """Whether a region is printed here: it has vectors, or bits, or private memory."""
+    if any(is_private(kernel.buffer(name)) for name in used_buffers(region)):
+        return True
+    return any(_needs_tracing(e) for s in statements(region) for e in expressions(s))
+
+
+def _needs_tracing(expr: Expr) -> bool:
+    bits = isinstance(expr, Bits) or (isinstance(expr, Binary) and expr.op in BITWISE)
+    return bits or expr.dtype.lanes > 1
+
+
+def vector_region_lines(number: int, kernel: Kernel, names: Names) -> Iterator[str]:
+    region = kernel.regions[number]
+    used, layout, position = used_buffers(region), scratch_layout(kernel), len(kernel.arguments)
+    yield "@vector_region"
+    yield f"def {names.regions[number]}(m, arguments, failure, part, parts):"
+    for place, buffer in enumerate(kernel.buffers):
+        if buffer.name not in used:
+            continue
+        dtype = _dtype(buffer.dtype)
+        if is_private(buffer):
+            start = layout.starts[buffer.name]
+            text = f"m.scratch(arguments, {position}, part, {layout.size}, {start}, {dtype})"
+        else:
+            wide = ", wide=True" if _is_wide(buffer) else ""
+            text = f"m.{used[buffer.name]}(arguments, {place}, {dtype}{wide})"
+        yield f"    {names.buffers[buffer.name]} = {text}"
+    buffers = {b.name: b for b in kernel.buffers}
+    context = _Context(names, buffers, shared_loop(region), assigned(region), {}, 0)
+    yield from _block(region, context)
+
+
+def _is_wide(buffer: Buffer) -> bool:
+    """Whether offsets of elements do not fit in 32 bits."""
+    axes = zip(buffer.shape, buffer.strides, strict=True)
+    return sum(abs(stride) * max(extent - 1, 0) for extent, stride in axes) >= 1 << 31
+
+
+def _dtype(dtype: DType) -> str:
+    return "bool_" if dtype.scalar == BOOL else dtype.name
+
+
+# --- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Context:
+    """`assigned` are the locals that a Set changes, `lets` those whose value may stand for them;
+    `depth` counts the blocks around."""
+
+    names: Names
+    buffers: Mapping[str, Buffer]
+    shared: For | None
+    assigned: frozenset[str]
+    lets: Lets
+    depth: int
+
+
+def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+    context = replace(context, depth=context.depth + 1)
+    if context.depth % _DEEP == 0:
+        yield "    def deeper():"
+        yield from (f"    {line}" for line in _lines(stmts, context))
+        yield "    deeper()"
+    else:
+        yield from _lines(stmts, context)
+
+
+def _lines(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+    empty = True
+    for stmt in stmts:
+        empty = empty and isinstance(stmt, Comment)
+        yield from (f"    {line}" for line in _statement(stmt, context))
+        if isinstance(stmt, Let) and stmt.var not in context.assigned:
+            context = _knowing(stmt, context)
+    if empty:
+        yield "    pass"
+
+
+def _knowing(let: Let, context: _Context) -> _Context:
+    if not remembered(let.value, context.assigned):
+        return context
+    return replace(context, lets={**context.lets, let.var: let.value})
+
+
+def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
+    variables = context.names.variables
+    match stmt:
+        case For(var=var, begin=begin, end=end, body=body):
+            bounds = ", ".join(_number_or_text(bound, context) for bound in (begin, end))
+            if stmt is context.shared:
+                yield f"first, last = m.share({bounds}, part, parts)"
+                bounds = "first, last"
+            yield f"for {variables[var]} in m.range({bounds}):"
+            yield from _block(body, context)
+        case If(condition=condition, then=then, otherwise=otherwise, rare=rare):
+            yield f"with m.when({_text(condition, context)}{', rare=True' if rare else ''}):"
+            yield from _block(then, context)
+            if otherwise:
+                yield "with m.otherwise():"
+                yield from _block(otherwise, context)
+        case Let(var=var, value=value):
+            text = _text(value, context)
+            yield f"{variables[var]} = {f'm.variable({text})' if var in context.assigned else text}"
+        case Set(var=var, value=value):
+            yield f"{variables[var]}.set({_number_or_text(value, context)})"
+        case Store():
+            yield _store(stmt, context)
+        case Prefetch():
+            yield _prefetch(stmt, context)
+        case Fail(site=site, values=values):
+            texts = ", ".join(_number_or_text(value, context) for value in values)
+            yield f"m.record(failure, {site}{', ' if texts else ''}{texts})"
+        case Comment(text=text):
+            yield from (f"# {line}".rstrip() for line in text.splitlines())
+        case _:
+            raise unknown_node(stmt)
+
+
+# --- expressions ------------------------------------------------------------------------------
+
+
+def _text(expr: Expr, context: _Context) -> str:
+    return _expression(expr, context)[0]
+
+
+def _at_least(expr: Expr, level: int, context: _Context) -> str:
+    return _bracketed(_expression(expr, context), level)
+
+
+def _bracketed(printed: tuple[str, int], level: int) -> str:
+    text, own = printed
+    return text if own >= level else f"({text})"
+
+
+def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
+    """The text and the precedence of its outermost operator."""
+    match expr:
+        case Const(value=value, dtype=dtype):
+            return _full(value, dtype), _ATOM
+        case Broadcast(operand=Const(value=value), dtype=dtype):
+            return _full(value, dtype), _ATOM
+        case Var(name=name):
+            spelling = context.names.variables[name]
+            return f"{spelling}.value" if name in context.assigned else spelling, _ATOM
+        case Load():
+            return _load(expr, context), _ATOM
+        case Unary(operand=operand):
+            return f"-{_at_least(operand, _SIGN, context)}", _SIGN
+        case Binary(op="min" | "max" as op, left=left, right=right):
+            return f"m.{op}imum({_operands((left, right), context)})", _ATOM
+        case Binary(op=op, left=left, right=right):
+            whole = op == "/" and not expr.dtype.is_float
+            return _infix("//" if whole else op, left, right, context)
+        case Compare(op=op, left=left, right=right):
+            first, second = _numbers_once((left, right), context)
+            return f"{_bracketed(first, _OR)} {op} {_bracketed(second, _OR)}", _RELATION
+        case Logical():
+            return _logical(expr, context)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            if expr.dtype.lanes == 1 and (_reads(then) or _reads(otherwise)):
+                lazy = (f"lambda: {_text(e, context)}" for e in (then, otherwise))
+                return f"m.choose({_text(condition, context)}, {', '.join(lazy)})", _ATOM
+            branches = _operands((then, otherwise), context)
+            return f"m.select({_text(condition, context)}, {branches})", _ATOM
+        case Call(function=function, args=args, dtype=dtype):
+            if function in NATIVE or (dtype.lanes > 1 and function in EXPONENTS):
+                return f"m.{function}({_operands(args, context)})", _ATOM
+            if dtype.lanes > 1:
+                raise InternalError(f"{function} of vectors is no single instruction")
+            name = BUILTINS[function].numba
+            return f"m.call(math.{name}, {_operands(args, context)})", _ATOM
+        case _:
+            return _conversion(expr, context), _ATOM
+
+
+def _conversion(expr: Cast | Bits | Broadcast | Ramp | Reduce | Shuffle, context: _Context) -> str:
+    match expr:
+        case Cast(operand=operand, dtype=dtype):
+            return f"m.cast({_text(operand, context)}, {_dtype(dtype)})"
+        case Bits(operand=operand, dtype=dtype):
+            return f"m.bits({_text(operand, context)}, {_dtype(dtype)})"
+        case Broadcast(operand=operand, dtype=dtype):
+            return f"m.broadcast({_text(operand, context)}, {dtype.lanes})"
+        case Ramp(base=base, step=step, dtype=dtype):
+            return f"m.ramp({_number_or_text(base, context)}, {step}, {dtype.lanes})"
+        case Reduce(op=op, operand=operand):
+            return f'm.reduce("{op}", {_text(operand, context)})'
+        case Shuffle(left=left, right=right, lanes=lanes):
+            texts = (_text(side, context) for side in (left, right))
+            return f"m.shuffle({', '.join(texts)}, {_sequence(lanes)})"
+        case _:
+            raise unknown_node(expr)
+
+
+def _logical(expr: Logical, context: _Context) -> tuple[str, int]:
+    match expr:
+        case Logical(op="!", operands=(operand,)):
+            return f"~{_at_least(operand, _SIGN, context)}", _SIGN
+        case Logical(op=op, operands=(left, right)) if expr.dtype.lanes == 1 and _reads(right):
+            name = "both" if op == "&&" else "either"
+            return f"m.{name}({_text(left, context)}, lambda: {_text(right, context)})", _ATOM
+        case Logical(op=op, operands=(left, right)):
+            return _infix("&" if op == "&&" else "|", left, right, context)
+        case _:
+            raise InternalError(f"{len(expr.operands)} operands of {expr.op}")
+
+
+def _reads(expr: Expr) -> bool:
+    """Whether an expression must not be evaluated where it is not needed."""
+    return any(isinstance(e, Load) for e in walk(expr))
+
+
+def _infix(op: str, left: Expr, right: Expr, context: _Context) -> tuple[str, int]:
+    level = _LEVELS[op]
+    first, second = _numbers_once((left, right), context)
+    return f"{_bracketed(first, level)} {op} {_bracketed(second, level + 1)}", level
+
+
+def _operands(exprs: Sequence[Expr], context: _Context) -> str:
+    return ", ".join(text for text, _ in _numbers_once(exprs, context))
+
+
+def _numbers_once(exprs: Sequence[Expr], context: _Context) -> list[tuple[str, int]]:
+    """Operands of one type, constants among them as plain numbers; but one of them is a value."""
+    numbers = [_number(expr) for expr in exprs]
+    if None not in numbers:
+        numbers[0] = None
+    return [
+        _expression(expr, context) if number is None else number
+        for expr, number in zip(exprs, numbers, strict=True)
+    ]
+
+
+def _number(expr: Expr) -> tuple[str, int] | None:
+    """A constant as a plain number."""
+    constant = expr.operand if isinstance(expr, Broadcast) else expr
+    if not isinstance(constant, Const):
+        return None
+    text = _spelled(constant.value, constant.dtype)
+    return text, _SIGN if text.startswith("-") else _ATOM
+
+
+def _number_or_text(expr: Expr, context: _Context) -> str:
+    """An expression where a number is taken for a value of the type that is needed there."""
+    number = _number(expr)
+    return _text(expr, context) if number is None else number[0]
+
+
+def _full(value: float, dtype: DType) -> str:
+    lanes = f", {dtype.lanes}" if dtype.lanes > 1 else ""
+    return f"m.constant({_spelled(value, dtype)}, {_dtype(dtype)}{lanes})"
+
+
+def _spelled(value: float, dtype: DType) -> str:
+    if dtype.is_float:
+        return short(float(value)) if dtype.scalar == FLOAT32 else repr(float(value))
+    return str(bool(value) if dtype.scalar == BOOL else value)
+
+
+def _sequence(numbers: Sequence[int]) -> str:
+    """Integers, as a range where they are one.
+
+    >>> _sequence([0, 2, 4]), _sequence([1, 0, 3]), _sequence([5])
+    ('range(0, 6, 2)', '(1, 0, 3)', '(5,)')
+    """
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
+    end = numbers[-1] + step
+    if step and list(numbers) == list(range(numbers[0], end, step)):
+        bounds = f"{numbers[0]}, {end}" if numbers[0] or step != 1 else f"{end}"
+        return f"range({bounds}{f', {step}' if step != 1 else ''})"
+    return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"
+
+
+# --- places in memory -------------------------------------------------------------------------
+
+
+def _load(expr: Load, context: _Context) -> str:
+    name, lanes = context.names.buffers[expr.buffer], expr.dtype.lanes
+    place = place_of(expr.indices, context.buffers[expr.buffer].strides, lanes, context.lets)
+    base = _base(place, context)
+    if lanes == 1:
+        return f"{name}[{base}]"
+    mask = "" if expr.mask is None else f", mask={_text(expr.mask, context)}"
+    if place.vectors:
+        return f"m.gather({name}, {base}, {_distances(place, context)}{mask})"
+    aligned = _aligned(expr.buffer, place, context)
+    if place.distances == list(range(lanes)):
+        return f"m.load({name}, {base}, {lanes}{mask}{aligned})"
+    return f"m.load({name}, {base}, {_sequence(place.distances)}{mask})"
+
+
+def _store(stmt: Store, context: _Context) -> str:
+    name, lanes = context.names.buffers[stmt.buffer], stmt.value.dtype.lanes
+    place = place_of(stmt.indices, context.buffers[stmt.buffer].strides, lanes, context.lets)
+    base = _base(place, context)
+    if lanes == 1:
+        return f"{name}[{base}] = {_number_or_text(stmt.value, context)}"
+    value = _text(stmt.value, context)
+    mask = "" if stmt.mask is None else f", mask={_text(stmt.mask, context)}"
+    if place.vectors:
+        return f"m.scatter({name}, {base}, {_distances(place, context)}, {value}{mask})"
+    if place.distances == list(range(lanes)):
+        if stmt.streamed and _is_multiple(stmt.buffer, place, context):
+            return f"m.stream({name}, {base}, {value})"
+        aligned = _aligned(stmt.buffer, place, context)
+        return f"m.store({name}, {base}, {value}{mask}{aligned})"
+    return f"m.store({name}, {base}, {value}{mask}, lanes={_sequence(place.distances)})"
+
+
+def _prefetch(stmt: Prefetch, context: _Context) -> str:
+    name, strides = context.names.buffers[stmt.buffer], context.buffers[stmt.buffer].strides
+    place = place_of(stmt.indices, strides, stmt.lanes, context.lets)
+    if place.vectors:
+        return "pass  # nothing for places without a pattern"
+    return f"m.prefetch({name}, {_base(place, context)}, {_sequence(place.distances)})"
+
+
+def _aligned(buffer: str, place: Place, context: _Context) -> str:
+    """What says that an access to scratch memory is aligned, where it is sure to be."""
+    known = is_private(context.buffers[buffer]) and _is_multiple(buffer, place, context)
+    return ", aligned=True" if known else ""
+
+
+def _is_multiple(buffer: str, place: Place, context: _Context) -> bool:
+    """Whether the offset of a vector is sure to be a multiple of its bytes, or of `ALIGNMENT`."""
+    element = context.buffers[buffer].dtype.bytes
+    size = min(ALIGNMENT, len(place.distances) * element)
+    return place.divisor(context.lets) * element % size == 0
+
+
+def _base(place: Place, context: _Context) -> str:
+    terms = [
+        (_factored(term, abs(factor), context), factor < 0)
+        for term, factor in place.scalars.items()
+        if factor
+    ]
+    return _sum(terms, place.constant)
+
+
+def _distances(place: Place, context: _Context) -> str:
+    terms = [
+        (_factored(term, abs(factor), context), factor < 0)
+        for term, factor in place.vectors.items()
+        if factor
+    ]
+    if any(place.distances):
+        terms.append((f"m.lanes({_sequence(place.distances)})", False))
+    return _sum(terms, 0)
+
+
+def _factored(term: Expr, factor: int, context: _Context) -> str:
+    if factor == 1:
+        return _at_least(term, _SUM + 1, context)
+    return f"{_at_least(term, _PRODUCT, context)} * {factor}"
+
+
+def _sum(terms: Sequence[tuple[str, bool]], constant: int) -> str:
+    """A sum of terms, each with whether it is subtracted, and a constant."""
+    text = ""
+    for term, negative in sorted(terms, key=lambda pair: pair[1]):
+        text = f"{text} {'-' if negative else '+'} {term}" if text else term
+        if text == term and negative:
+            text = f"-({term})"
+    if constant or not text:
+        sign = "-" if constant < 0 else "+"
+        text = f"{text} {sign} {abs(constant)}" if text else str(constant)
+    return text

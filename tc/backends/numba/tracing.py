@@ -1,0 +1,303 @@
+"""What the text of a region with vectors calls: the function is run once, and writes LLVM's code.
+
+numba's type inference takes four to eight times as long as LLVM itself on functions full of
+vectors. So such a region is traced instead: `vector_region` calls it with a `Machine` and values
+that stand for its arguments, and everything that it does to them becomes an instruction. Loops
+are written once. numba's LLVM compiles the result, to a C function like those of the regions
+that numba compiles (`tc.backends.numba.intrinsics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tc.backends.numba import traced_functions as functions
+from tc.backends.numba import traced_memory as memory
+from tc.backends.numba import traced_values as values
+from tc.backends.numba.traced_code import ARGUMENTS, Code, llvm_type
+from tc.backends.numba.traced_memory import Pointer
+from tc.backends.numba.traced_values import Operand, Value, as_value, known
+from tc.dtypes import BOOL, DTYPES, INT64, DType
+from tc.errors import InternalError
+
+FEW = 4
+"""Iterations, and vectors that each reads, up to which LLVM may unroll a loop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorRegion:
+    """A function `(m, arguments, failure, part, parts)` of a kernel, to be traced."""
+
+    function: Callable[..., None]
+
+    def traced(self, symbol: str) -> Code:
+        """The C function `symbol` of four int64 that the function stands for."""
+        code = Code(symbol)
+        arguments = (Value(code, f"%{argument}", INT64) for argument in ARGUMENTS)
+        self.function(Machine(code), *arguments)
+        return code
+
+
+def vector_region(function: Callable[..., None]) -> VectorRegion:
+    """Marks a function to be traced, which `objects` does; a decorator."""
+    return VectorRegion(function)
+
+
+class Variable:
+    """A local that is set more than once."""
+
+    __slots__ = ("_code", "_dtype", "_place")
+
+    def __init__(self, first: Value) -> None:
+        self._code, self._dtype = first.code, first.dtype
+        self._place = first.code.slot(llvm_type(first.dtype))
+        self.set(first)
+
+    @property
+    def value(self) -> Value:
+        """The present value."""
+        instruction = f"load {llvm_type(self._dtype)}, ptr {self._place}"
+        text = self._code.read(instruction, self._dtype.lanes)
+        return Value(self._code, text, self._dtype)
+
+    def set(self, value: Operand) -> None:
+        kind, text = as_value(self._code, value, self._dtype).operand
+        self._code.emit(f"store {kind} {text}, ptr {self._place}")
+
+
+class Machine:
+    """`m` in the texts: all that Python's operators on values cannot say.
+
+    dtypes are numpy's; a function on vectors works lane by lane.
+    """
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._choice: tuple[int, str, str, str] | None = None
+
+    # --- buffers ----------------------------------------------------------------------------
+
+    def read_only(
+        self, arguments: Value, position: int, dtype: Any, *, wide: bool = False
+    ) -> Pointer:
+        """The buffer at a position among the arguments, which the region only reads. `wide`: some
+        offsets do not fit in 32 bits."""
+        return self._argument(arguments, position, dtype, "read_only", wide)
+
+    def writable(
+        self, arguments: Value, position: int, dtype: Any, *, wide: bool = False
+    ) -> Pointer:
+        """The buffer at a position among the arguments, which the region writes, or also reads."""
+        return self._argument(arguments, position, dtype, "writable", wide)
+
+    def scratch(
+        self, arguments: Value, position: int, part: Value, size: int, start: int, dtype: Any
+    ) -> Pointer:
+        """The buffer that starts at byte `start` of this part's share, of `size` bytes, of the
+        private memory at a position among the arguments."""
+        whole = self._word(arguments, position)
+        base = self._code.pure(f"inttoptr i64 {(whole + part * size + start).text} to ptr")
+        return Pointer(self._code, base, _dtype(dtype), f"scratch {start}")
+
+    def _argument(
+        self, arguments: Value, position: int, dtype: Any, kind: str, wide: bool
+    ) -> Pointer:
+        base = self._code.pure(f"inttoptr i64 {self._word(arguments, position).text} to ptr")
+        return Pointer(self._code, base, _dtype(dtype), kind, wide)
+
+    def _word(self, arguments: Value, position: int) -> Value:
+        addresses = self._code.pure(f"inttoptr i64 {arguments.text} to ptr")
+        return Pointer(self._code, addresses, INT64, "read_only")[position]
+
+    def load(
+        self,
+        pointer: Pointer,
+        offset: Operand,
+        lanes: int | Sequence[int],
+        mask: Value | None = None,
+        *,
+        aligned: bool = False,
+    ) -> Value:
+        return memory.load(pointer, offset, lanes, mask, aligned=aligned)
+
+    def store(
+        self,
+        pointer: Pointer,
+        offset: Operand,
+        value: Value,
+        mask: Value | None = None,
+        *,
+        lanes: Sequence[int] = (),
+        aligned: bool = False,
+    ) -> None:
+        memory.store(pointer, offset, value, mask, lanes=lanes, aligned=aligned)
+
+    gather = staticmethod(memory.gather)
+    scatter = staticmethod(memory.scatter)
+    stream = staticmethod(memory.stream)
+    prefetch = staticmethod(memory.prefetch)
+
+    # --- values -----------------------------------------------------------------------------
+
+    def constant(self, value: float, dtype: Any, lanes: int = 1) -> Value:
+        return known(self._code, value, _dtype(dtype).vector(lanes))
+
+    def variable(self, first: Value) -> Variable:
+        return Variable(first)
+
+    def lanes(self, numbers: Sequence[int]) -> Value:
+        """A vector of int64 constants."""
+        return values.pattern(self._code, numbers, INT64)
+
+    def ramp(self, base: Operand, step: int, lanes: int) -> Value:
+        """base, base + step, base + 2 * step, ..."""
+        first = values.broadcast(as_value(self._code, base, INT64), lanes)
+        return first + self.lanes([step * lane for lane in range(lanes)])
+
+    broadcast = staticmethod(values.broadcast)
+    shuffle = staticmethod(values.shuffle)
+    reduce = staticmethod(values.reduce)
+    select = staticmethod(values.select)
+
+    def minimum(self, left: Operand, right: Operand) -> Value:
+        return values.extremum("min", left, right)
+
+    def maximum(self, left: Operand, right: Operand) -> Value:
+        return values.extremum("max", left, right)
+
+    def cast(self, value: Value, dtype: Any) -> Value:
+        return functions.cast(value, _dtype(dtype))
+
+    def bits(self, value: Value, dtype: Any) -> Value:
+        return functions.bits(value, _dtype(dtype))
+
+    call = staticmethod(functions.call)
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        """The native functions, by the names that they have in programs."""
+        if name in functions.EXPONENTS:
+            return partial(functions.on_exponents, name)
+        if name not in functions.NATIVE:
+            raise AttributeError(name)
+        return partial(functions.native, name)
+
+    # --- control ----------------------------------------------------------------------------
+
+    def choose(
+        self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value]
+    ) -> Value:
+        """What `then` gives where the condition is true: only one of the two runs."""
+        code = self._code
+        yes, no, end = (code.label(hint) for hint in ("then", "else", "chosen"))
+        code.emit(f"br i1 {condition.text}, label %{yes}, label %{no}")
+        chosen: list[Value] = []
+        edges: list[str] = []
+        for label, branch in ((yes, then), (no, otherwise)):
+            code.start(label)
+            with code.scope():
+                chosen.append(branch())
+                edges.append(f"[ {chosen[-1].text}, %{code.block} ]")
+            code.jump(end)
+        code.start(end)
+        dtype = chosen[0].dtype
+        return Value(code, code.define(f"phi {llvm_type(dtype)} {', '.join(edges)}"), dtype)
+
+    def both(self, first: Value, second: Callable[[], Value]) -> Value:
+        """Whether both are true: the second is not looked at unless the first is."""
+        return self.choose(first, second, lambda: known(self._code, False, BOOL))
+
+    def either(self, first: Value, second: Callable[[], Value]) -> Value:
+        """Whether one is true: the second is not looked at if the first is."""
+        return self.choose(first, lambda: known(self._code, True, BOOL), second)
+
+    @contextmanager
+    def when(self, condition: Value, *, rare: bool = False) -> Iterator[None]:
+        """What runs only where the condition is true, which may be said to be rare."""
+        code = self._code
+        yes, end = code.label("when"), code.label("end")
+        place = code.emit("")
+        hint = code.rarely() if rare else ""
+        code.replace(place, f"br i1 {condition.text}, label %{yes}, label %{end}{hint}")
+        code.start(yes)
+        with code.scope():
+            yield
+        code.jump(end)
+        code.start(end)
+        self._choice = (place, condition.text, yes, hint)
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """What runs where the condition of the `when` just before was false."""
+        if self._choice is None:
+            raise InternalError("a traced otherwise() without a when()")
+        (place, condition, yes, hint), self._choice = self._choice, None
+        code = self._code
+        no, end = code.label("otherwise"), code.label("end")
+        code.replace(place, f"br i1 {condition}, label %{yes}, label %{no}{hint}")
+        code.jump(end)
+        code.start(no)
+        with code.scope():
+            yield
+        code.jump(end)
+        code.start(end)
+
+    def range(self, begin: Operand, end: Operand | None = None) -> Iterator[Value]:
+        """The index of a loop, once: the body that follows is its code."""
+        code = self._code
+        first = as_value(code, 0 if end is None else begin, INT64)
+        last = as_value(code, begin if end is None else end, INT64)
+        fixed = first.number is not None and last.number is not None
+        if fixed and last.addend - first.addend <= 1:
+            yield from [first] * (last.addend - first.addend)
+            return
+        body, done, before = code.label("loop"), code.label("done"), code.block
+        if fixed:
+            code.jump(body)
+        else:
+            code.emit(f"br i1 {(first < last).text}, label %{body}, label %{done}")
+        code.start(body)
+        index, following = code.fresh("i"), code.fresh("i")
+        place, read = code.emit(""), code.vectors_read
+        with code.scope():
+            yield Value(code, index, INT64)
+        code.emit(f"{following} = add nsw i64 {index}, 1")
+        more = code.define(f"icmp slt i64 {following}, {last.text}")
+        edges = f"[ {first.text}, %{before} ], [ {following}, %{code.block} ]"
+        code.replace(place, f"{index} = phi i64 {edges}")
+        # unrolled whole, two loops over the same elements would keep those in registers, and spill
+        spilling = fixed and last.addend - first.addend > FEW and code.vectors_read - read >= FEW
+        mark = code.kept_as_loop() if spilling else ""
+        code.emit(f"br i1 {more}, label %{body}, label %{done}{mark}")
+        code.start(done)
+
+    def share(self, begin: Operand, end: Operand, part: Value, parts: Value) -> tuple[Value, Value]:
+        """The bounds of one of `parts` almost equal parts of a range; in order, they are it."""
+        first, last = (as_value(self._code, bound, INT64) for bound in (begin, end))
+        extent = values.extremum("max", last - first, 0)
+        starts = [
+            self._code.pure(f"sdiv i64 {(extent * number).text}, {parts.text}")
+            for number in (part, part + 1)
+        ]
+        return first + Value(self._code, starts[0], INT64), first + Value(
+            self._code, starts[1], INT64
+        )
+
+    def record(self, failure: Value, site: Operand, *numbers: Operand) -> None:
+        """Records a failed check and its values, unless an earlier one is recorded."""
+        code = self._code
+        base = code.pure(f"inttoptr i64 {failure.text} to ptr")
+        words = Pointer(code, base, INT64, "failure")
+        with self.when(words[0] == 0):
+            words[0] = as_value(code, site, INT64) + 1
+            for position, number in enumerate(numbers, 1):
+                words[position] = as_value(code, number, INT64)
+
+
+def _dtype(dtype: Any) -> DType:
+    return DTYPES[np.dtype(dtype).name]
