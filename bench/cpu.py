@@ -5,6 +5,9 @@ between them. Every output is checked against float64. The machine's limits are 
 same run. `--kernels softmax --peers numpy,torch,tc` takes part of it; `--runs 3` measures three
 times with fresh processes and takes medians. `--tables-of FILE.json` measures nothing: it makes the
 tables of what was recorded anew.
+
+`--against COMMIT` times tc against itself as it was in a commit, and no other library
+(`bench/cpu_against.py`): `--against HEAD~9 --kernels listed,extra,prime --rounds 15 --runs 3`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench import cpu_machine
+from bench import cpu_against, cpu_machine
 from bench.cpu_kernels.kernel import Kernel
 from bench.cpu_kernels.table import BY_NAME, select
 from bench.cpu_limits import Limits
@@ -34,7 +37,7 @@ from bench.cpu_report import (
     summary,
     table,
 )
-from bench.peers.catalogue import DEFAULT, PEERS
+from bench.peers.catalogue import DEFAULT, PEERS, SUBJECT
 from bench.peers.process import ROOT, PeerProcess
 from bench.timing import milliseconds
 
@@ -65,12 +68,41 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--tables-of", type=Path, metavar="FILE", help="make the tables of recorded data anew"
     )
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="tc against tc of a commit (--peers tc or tc-c)"
+    )
     parser.add_argument("--save", action="store_true", help="write into bench/results")
     chosen = parser.parse_args(given)
     unknown = [name for name in words(chosen.peers) if name not in PEERS]
     if unknown:
         parser.error(f"no peer {', '.join(unknown)}; there are {', '.join(PEERS)}")
+    if chosen.against is not None:
+        check_against(parser, chosen)
     return chosen
+
+
+def check_against(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
+    """Leaves the hash of the commit, and the one peer that is tc."""
+    try:
+        chosen.against = cpu_against.commit_of(chosen.against)
+    except ValueError as error:
+        parser.error(str(error))
+    own = [name for name in words(chosen.peers) if PEERS[name].module == PEERS[SUBJECT].module]
+    if len(own) != 1:
+        parser.error(f"--against: of the peers one is tc, and not {', '.join(own) or 'none'}")
+    chosen.peers = own[0]
+
+
+def against(chosen: argparse.Namespace, kernels: Sequence[Kernel], settings: Settings) -> None:
+    """Prints the report; with --out or --save it is a file, too."""
+    described = cpu_machine.describe(PEERS[chosen.peers].packages, settings.threads)
+    commit = chosen.against
+    rows = cpu_against.measured(commit, kernels, chosen.peers, settings, chosen.runs)
+    text = cpu_against.report(rows, cpu_machine.one_line(described), commit)
+    print(f"\n{text}")
+    out = chosen.out or RESULTS / f"cpu-{cpu_machine.short_name(described)}-against-{commit[:10]}"
+    if chosen.out or chosen.save:
+        out.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 def measured_limits(settings: Settings, step: int) -> Limits:
@@ -156,6 +188,9 @@ def main(given: Sequence[str] | None = None) -> None:
     kernels, names = select(words(chosen.kernels)), words(chosen.peers)
     rounds = min(chosen.rounds, 3) if chosen.quick else chosen.rounds
     settings = Settings(chosen.threads, rounds, patience=chosen.wait, niceness=chosen.niceness)
+    if chosen.against is not None:
+        against(chosen, kernels, settings)
+        return
     packages = tuple(dict.fromkeys(p for name in names for p in PEERS[name].packages))
     described = cpu_machine.describe(packages, settings.threads)
     step = 3 if chosen.quick else 1

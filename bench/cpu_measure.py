@@ -39,8 +39,8 @@ class Settings:
 class Timing:
     """What one peer did with one kernel; `reason` says why there are no seconds.
 
-    `seconds` and `high` are the median and the largest of the rounds' medians, `low` the least
-    time of a batch of calls: the one to look at on a machine that others use.
+    `rounds` has the median of each turn, `seconds` and `high` are the median and the largest of
+    them, `low` the least time of a batch of calls: the one to look at on a machine that others use.
 
     `error` is in units of the kernel's tolerance, the larger of those before and after timing.
     `failures` names the forms that could not be built or were wrong.
@@ -54,6 +54,7 @@ class Timing:
     error: float | None = None
     reason: str = ""
     failures: dict[str, str] = field(default_factory=dict)
+    rounds: list[float] = field(default_factory=list)
 
 
 def measure(
@@ -134,7 +135,6 @@ def alternate(
     peers: Sequence[PeerProcess], timings: Mapping[str, Timing], settings: Settings
 ) -> None:
     """Each round gives every peer a turn, in an order that moves on by one."""
-    samples: dict[str, list[float]] = {peer.name: [] for peer in peers}
     for number in range(settings.rounds):
         start = number % max(len(peers), 1)
         for peer in (*peers[start:], *peers[:start]):
@@ -148,15 +148,15 @@ def alternate(
             except PeerError as error:
                 timing.reason = error.reason
                 continue
-            samples[peer.name].append(statistics.median(answer["samples"]))
+            timing.rounds.append(statistics.median(answer["samples"]))
             timing.low = min(timing.low or math.inf, *answer["samples"])
-    for name, taken in samples.items():
-        timing = timings[name]
-        if timing.reason or not taken:
+    for peer in peers:
+        timing = timings[peer.name]
+        if timing.reason or not timing.rounds:
             timing.seconds = None
             continue
-        timing.seconds, timing.samples = statistics.median(taken), len(taken)
-        timing.high = max(taken)
+        timing.seconds, timing.samples = statistics.median(timing.rounds), len(timing.rounds)
+        timing.high = max(timing.rounds)
 
 
 def processor_seconds() -> tuple[float, float]:

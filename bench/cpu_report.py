@@ -219,7 +219,14 @@ def as_json(rows: Sequence[Row], runs: Mapping[str, Sequence[Run]]) -> list[dict
             "seconds": dict(row.seconds),
             "fastest": row.fastest,
             "ratio": row.ratio,
-            "runs": [{n: asdict(t) for n, t in run.items()} for run in runs[row.kernel.name]],
+            "runs": [{n: summarised(t) for n, t in of.items()} for of in runs[row.kernel.name]],
         }
         for row in rows
     ]
+
+
+def summarised(timing: Timing) -> dict[str, Any]:
+    """All but the single rounds."""
+    values = asdict(timing)
+    del values["rounds"]
+    return values

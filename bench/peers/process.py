@@ -38,12 +38,29 @@ class PeerProcess:
 
     Between questions the whole process group is stopped, so that threads that spin for work
     disturb nobody. `missing` is why the peer cannot start at all: it is not tried again.
+
+    `peer` is its name in the catalogue where `name` is another one; `root` the folder whose `bench`
+    and `tc` it is to import, `imported` where its `tc` is, if it has one; `settings` are more
+    variables of its environment.
     """
 
-    def __init__(self, name: str, threads: int, niceness: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        niceness: int = 0,
+        *,
+        peer: str = "",
+        root: Path = ROOT,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
+        self._peer = peer or name
+        self._root = root
+        self._settings = settings or {}
         self._niceness = niceness
         self.version = ""
+        self.imported = ""
         self.missing = ""
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,16 +100,17 @@ class PeerProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._unread = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.peers.worker", self.name, str(self._threads)],
+            [sys.executable, "-m", "bench.peers.worker", self._peer, str(self._threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            cwd=ROOT,
-            env=environment(self.name, self._threads),
+            cwd=self._root,
+            env={**environment(self._peer, self._threads), **self._settings},
             start_new_session=True,
         )
         try:
-            self.version = self._receive(START_LIMIT)["version"]
+            started = self._receive(START_LIMIT)
+            self.version, self.imported = started["version"], started["tc"]
         except PeerError as error:
             self.missing = error.reason
             self.end()

@@ -179,7 +179,8 @@ def main() -> None:
     except Exception as error:
         answer({"failed": one_line(error)})
         return
-    answer({"done": {"version": peer.version()}})
+    imported = getattr(sys.modules.get("tc"), "__file__", None)
+    answer({"done": {"version": peer.version(), "tc": imported or ""}})
     serve(Session(peer, lambda form: answer({"at": form})), sys.stdin, answer)
 
 
