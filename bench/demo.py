@@ -1,8 +1,8 @@
 """The main job, shown: `make demo`.
 
-A convolution with bias and ReLU, and the paper's production model, on real sizes: interpreter
-and compiled function side by side, with the inferred ranges, the largest error beside its bound,
-and the times.
+A convolution with bias and ReLU, and the production model of Vasilache et al. 2018, on real sizes:
+interpreter and compiled function side by side, with the inferred ranges, the largest error beside
+its bound, and the times.
 """
 
 from __future__ import annotations

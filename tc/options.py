@@ -39,7 +39,8 @@ def _check_flag(owner: str, name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleOptions:
-    """How statements are fused (the paper's section 5.2), and how long isl may think about it.
+    """How statements are fused (Vasilache et al. 2018, section 5.2), and for how long isl may
+    think about it.
 
     `fusion`: "max" fuses neighbours that share any loop, "preserve3coincident" those that keep
     three parallel loops, "min" only the statements that write one tensor; "isl" leaves it to isl's

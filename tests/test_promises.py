@@ -49,7 +49,7 @@ def vec(*shape: int) -> Any:
     return np.arange(np.prod(shape), dtype=F32).reshape(shape)
 
 
-def test_000_t1_tensors_and_rank_0() -> None:
+def test_language_t1_tensors_and_rank_0() -> None:
     """language-T1, language-G9"""
     assert run("def f(double x, float(N) a) -> (o) { o(i) = x * a(i) }", 2.0, vec(3)).dtype == F64
     for name, dtype in (("half", "f2"), ("byte", "u1"), ("uint32", "u4"), ("int32", "i4")):
@@ -57,7 +57,7 @@ def test_000_t1_tensors_and_rank_0() -> None:
         assert run(f"def f({name}(N) a) -> (o) {{ o(i) = a(i) }}", array).dtype == array.dtype
 
 
-def test_000_t2_repeated_sizes_must_agree() -> None:
+def test_language_t2_repeated_sizes_must_agree() -> None:
     """language-T2: the error names both places"""
     with pytest.raises(tc.TCError) as caught:
         tc.interpret(
@@ -70,12 +70,12 @@ def test_000_t2_repeated_sizes_must_agree() -> None:
     assert "b" in text
 
 
-def test_000_t3_sizes_are_values() -> None:
+def test_language_t3_sizes_are_values() -> None:
     """language-T3"""
     assert np.array_equal(run("def f(float(N) a) -> (o) { o(i) = a(i) / N }", vec(4)), vec(4) / 4)
 
 
-def test_000_t4_output_types_are_inferred() -> None:
+def test_language_t4_output_types_are_inferred() -> None:
     """language-T4"""
     assert (
         run(
@@ -85,43 +85,43 @@ def test_000_t4_output_types_are_inferred() -> None:
     )
 
 
-def test_000_t5_row_major() -> None:
+def test_language_t5_row_major() -> None:
     """language-T5"""
     result = run("def f(float(N,M) a) -> (o) { o(j,i) = a(i,j) }", vec(2, 3))
     assert result.flags.c_contiguous
     assert np.array_equal(result, vec(2, 3).T)
 
 
-def test_000_s1_one_name_space() -> None:
+def test_language_s1_one_name_space() -> None:
     """language-S1: a tensor's name is no index variable"""
     assert rule_of("def f(float(N) a) -> (o) { o(a) = a(0) }", vec(2)) is not None
 
 
-def test_000_s2_indices_belong_to_one_statement() -> None:
+def test_language_s2_indices_belong_to_one_statement() -> None:
     """language-S2"""
     p, q = run("def f(float(N,M) A) -> (p, q) { p(i) +=! A(i,j)  q(j) = A(0,j) * j }", vec(2, 3))
     assert np.array_equal(p, vec(2, 3).sum(1))
     assert np.array_equal(q, vec(2, 3)[0] * np.arange(3))
 
 
-def test_000_s3_half_open_ranges() -> None:
+def test_language_s3_half_open_ranges() -> None:
     """language-S3"""
     assert run("def f() -> (o) { o +=! k where k in 2:5 }") == 2 + 3 + 4
 
 
-def test_000_r1_reduction_needs_operator() -> None:
+def test_language_r1_reduction_needs_operator() -> None:
     """language-R1"""
     assert rule_of("def f(float(N,M) A) -> (o) { o(i) = A(i,j) }", vec(2, 2)) == "R1"
 
 
-def test_000_r2_operators() -> None:
+def test_language_r2_operators() -> None:
     """language-R2, introduction-1"""
     a = F32([3, -1, 2])
     for op, expected in (("+", 4), ("*", -6), ("min", -1), ("max", 3)):
         assert run(f"def f(float(N) a) -> (o) {{ o {op}=! a(i) }}", a) == expected
 
 
-def test_000_r3_and_r4_initialise_or_accumulate() -> None:
+def test_language_r3_and_r4_initialise_or_accumulate() -> None:
     """language-R3, language-R4: without ! the sum goes on in the very tensor passed"""
     a, o = F32([1, 2]), np.array(10, F32)
     for backend in BACKENDS:
@@ -133,7 +133,7 @@ def test_000_r3_and_r4_initialise_or_accumulate() -> None:
         assert g(a, outputs=[given]) == 3
 
 
-def test_000_z_size_expressions() -> None:
+def test_language_z_size_expressions() -> None:
     """language-Z1, language-Z2: sizes, integral scalars, T.k; no reads, no loop indices"""
     text = "def f(float(N,M) A, int s) -> (o) { o(i) = A(i,0) where i in s:min(A.0, M*2-1) }"
     assert run(text, vec(5, 2), 1).shape == (3,)
@@ -148,18 +148,18 @@ def test_000_z_size_expressions() -> None:
     assert rule_of("def f(float(N) a) -> (o) { o(i) +=! a(k) where k in 0:i }", vec(2)) == "G8"
 
 
-def test_000_g1_left_side_lists_indices() -> None:
+def test_language_g1_left_side_lists_indices() -> None:
     """language-G1"""
     with pytest.raises(tc.ParseError):
         tc.compile("def f(float(N) a) -> (o) { o(i+1) = a(i) }")
 
 
-def test_000_g2_plain_assignment() -> None:
+def test_language_g2_plain_assignment() -> None:
     """language-G2"""
     assert np.array_equal(run("def f(float(N) a) -> (o) { o(i) = a(i) }", vec(3)), vec(3))
 
 
-def test_000_g3_builtins_and_any_subscript() -> None:
+def test_language_g3_builtins_and_any_subscript() -> None:
     """language-G3"""
     x = vec(9) + 1
     assert np.allclose(
@@ -168,30 +168,30 @@ def test_000_g3_builtins_and_any_subscript() -> None:
     )
 
 
-def test_000_g4_out_of_range_reads_are_caught() -> None:
+def test_language_g4_out_of_range_reads_are_caught() -> None:
     """language-G4: undefined in the original language; here an error where checked (G7)"""
     assert rule_of("def f(float(N) x) -> (o) { o(i) = x(i * i) where i in 0:4 }", vec(9)) == "G7"
 
 
-def test_000_g5_numbers_and_names() -> None:
+def test_language_g5_numbers_and_names() -> None:
     """language-G5"""
     assert run("def 2f() -> (1o) { 1o = 0x10 + 1e1 + .5f }") == 26.5
 
 
-def test_000_g6_operators() -> None:
+def test_language_g6_operators() -> None:
     """language-G6"""
     a = np.int32([-7, 0, 7])
     text = "def f(int(N) a) -> (o) { o(i) = a(i) % 4 != 1 && !(a(i) == 0) ? -a(i) : a.0 }"
     assert np.array_equal(run(text, a), np.where((a % 4 != 1) & (a != 0), -a, 3))
 
 
-def test_000_g7_where() -> None:
+def test_language_g7_where() -> None:
     """language-G7: a non-empty list"""
     with pytest.raises(tc.ParseError):
         tc.compile("def f(float(N) a) -> (o) { o(i) = a(i) where }")
 
 
-def test_000_g8_and_g10_calls_and_returns() -> None:
+def test_language_g8_and_g10_calls_and_returns() -> None:
     """language-G8, language-G10: statements separated by white space only"""
     text = (
         "def g(float(N) a) -> (p,q) { p(i)=a(i) q(i)=2*a(i) }"
@@ -201,7 +201,7 @@ def test_000_g8_and_g10_calls_and_returns() -> None:
     assert np.array_equal(q, 2 * p)
 
 
-def test_003_2_mv_is_the_double_loop() -> None:
+def test_introduction_2_mv_is_the_double_loop() -> None:
     """introduction-2, introduction-3, paper-3.1"""
     A, B = vec(3, 4), vec(4)
     expected = np.zeros(3, F32)
@@ -218,7 +218,7 @@ def test_003_2_mv_is_the_double_loop() -> None:
         )
 
 
-def test_004_1_and_2_one_function_everything_returned() -> None:
+def test_position_1_and_2_one_function_everything_returned() -> None:
     """position-1, position-2: softmax returns its sum"""
     x = vec(2, 3) / 3
     o, total = run(
@@ -230,21 +230,21 @@ def test_004_1_and_2_one_function_everything_returned() -> None:
     assert np.allclose(o.sum(1), 1)
 
 
-def test_004_3_and_4_calls_and_c() -> None:
+def test_position_3_and_4_calls_and_c() -> None:
     """position-3, position-4: simple C comes out"""
     text = str(tc.emit("def f(float(N) a) -> (o) { o(i) = a(i) }", {"N": 3}))
     assert re.search(r"for \(", text)
     assert "#include <" in text or "void" in text
 
 
-def test_004_5_boxes() -> None:
+def test_position_5_boxes() -> None:
     """position-5, position-6: triangles are selected within a box"""
     A = vec(3, 3)
     text = "def tril(float(N,N) A) -> (o) { o(i) +=! j <= i ? A(i,j) : 0 }"
     assert np.array_equal(run(text, A), np.tril(A).sum(1))
 
 
-def test_002_3_2_in_place() -> None:
+def test_paper_3_2_in_place() -> None:
     """paper-3.2"""
     assert (
         rule_of("def f(float(N,N) b) -> (a) { a(i,j) = b(i,j) a(i,j) = a(j,i) }", vec(2, 2)) == "P1"
@@ -253,7 +253,7 @@ def test_002_3_2_in_place() -> None:
     assert one == 4
 
 
-def test_002_3_3_sgemm() -> None:
+def test_paper_3_3_sgemm() -> None:
     """paper-3.3"""
     A, B, C = vec(2, 3), vec(3, 4), vec(2, 4)
     text = """
@@ -264,7 +264,7 @@ def test_002_3_3_sgemm() -> None:
     assert np.allclose(run(text, 2.0, 3.0, A, B, outputs=[C]), 3 * C + 2 * (A @ B))
 
 
-def test_002_3_4_fcrelu() -> None:
+def test_paper_3_4_fcrelu() -> None:
     """paper-3.4"""
     x, w, b = vec(2, 3) - 2, vec(4, 3) - 5, vec(4)
     text = """
@@ -274,7 +274,7 @@ def test_002_3_4_fcrelu() -> None:
     assert np.array_equal(run(text, x, w, b), np.maximum(x @ w.T + b, 0))
 
 
-def test_002_3_5_missing_where() -> None:
+def test_paper_3_5_missing_where() -> None:
     """paper-3.5, paper-3.13"""
     assert (
         rule_of("def f(float(H,W) in) -> (out) { out(i,j) max=! in(2*i+kw, 2*j+kh) }", vec(4, 4))
@@ -282,7 +282,7 @@ def test_002_3_5_missing_where() -> None:
     )
 
 
-def test_002_3_6_gather() -> None:
+def test_paper_3_6_gather() -> None:
     """paper-3.6"""
     X, rows = vec(5), np.int32([[4, 0], [1, 1]])
     assert np.array_equal(
@@ -290,7 +290,7 @@ def test_002_3_6_gather() -> None:
     )
 
 
-def test_002_3_7_strides_are_parameters() -> None:
+def test_paper_3_7_strides_are_parameters() -> None:
     """paper-3.7, paper-3.8: scalars specialise; arguments by name"""
     f = tc.compile("def f(int s, float(N) I, float(K) W1) -> (O) { O(i) +=! I(s * i + k) * W1(k) }")
     signal, kernel = vec(11), vec(3)
@@ -298,7 +298,7 @@ def test_002_3_7_strides_are_parameters() -> None:
         assert np.array_equal(f(I=signal, W1=kernel, s=s), np.correlate(signal, kernel)[::s])
 
 
-def test_002_3_9_to_12_rounds() -> None:
+def test_paper_3_9_to_12_rounds() -> None:
     """paper-3.9, paper-3.10, paper-3.11, paper-3.12: 0 to M-N inclusive, for all x"""
     text = "def conv1d(float(M) I, float(N) K) -> (O) { O(i) +=! K(x) * I(i + x) }"
     for m in range(5):
@@ -306,7 +306,7 @@ def test_002_3_9_to_12_rounds() -> None:
             assert tc.compile(text).infer(M=m, N=n)["O"].shape == (m - n + 1,)
 
 
-def test_002_3_14_temporaries() -> None:
+def test_paper_3_14_temporaries() -> None:
     """paper-3.14: temporaries and their shapes are inferred"""
     shaped = tc.explain(
         "def f(float(N,M) a) -> (o) { t(i) max=! a(i,j)  o +=! t(i) }", {"N": 3, "M": 2}
@@ -315,7 +315,7 @@ def test_002_3_14_temporaries() -> None:
     assert shaped.shapes["t"] == (3,)
 
 
-def test_002_3_15_and_16_no_recurrence() -> None:
+def test_paper_3_15_and_16_no_recurrence() -> None:
     """paper-3.15, paper-3.16"""
     assert (
         rule_of("def f(int(N) x) -> (a) { a(i) = x(i)  a(i) = x(a(i)) }", np.int32([0, 0])) == "P1"
@@ -329,7 +329,7 @@ def test_002_3_15_and_16_no_recurrence() -> None:
     )
 
 
-def test_002_3_17_layouts() -> None:
+def test_paper_3_17_layouts() -> None:
     """paper-3.17: n-D transposition and tiling"""
     x = vec(2, 3, 4)
     assert np.array_equal(

@@ -144,8 +144,8 @@ def l2gemm(m: int, n: int, d: int) -> Kernel:
 
 
 def sgemm(n: int, m: int, k: int) -> Kernel:
-    """The BLAS function of the paper's Figure 1: C is read and updated in place. With `b` below 1
-    the values stay bounded however often it runs."""
+    """The BLAS function of Figure 1 in Vasilache et al. 2018: C is read and updated in place. With
+    `b` below 1 the values stay bounded however often it runs."""
     return Kernel(
         name=f"sgemm {n}x{m}x{k}",
         family="sgemm",

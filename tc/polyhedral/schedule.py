@@ -10,7 +10,7 @@ hours and minutes of a time), so tiling, at any number of levels, never changes 
 means. What is promoted (copied to nearby memory) stands in the tree at the place of the copy.
 
 The trees are ours; `tc.polyhedral.legality` checks each against the dependences before it is used.
-(isl's manual, "Schedule Trees"; the paper, section 5.)
+("Schedule Trees" in the manual of isl; Vasilache et al. 2018, section 5.)
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ SNAPSHOTS = sorted((Path(__file__).parents[1] / "errors").glob("parse_*.tc"))
 MESSAGES = {
     "old_range": (
         """\
-# the spelling of 003
+# the spelling of the original introduction
 def maxpool2x2(float(B,C,H,W) input) -> (output) {
   output(b,c,i,j) max= input(b,c,2*i + kw, 2*j + kh)
     where kw = [0, 2[, kh = [0, 2[
@@ -33,7 +33,7 @@ repair: kw in 0:2
     ),
     "missing_brace": (
         """\
-# as printed in 004
+# as printed in the original documentation
 def softmax(float(N, D) I) -> (O, expsum) {
     expsum(n) +=! exp(I(n, d))
        O(n, d) =  exp(I(n, d)) / expsum(n)

@@ -31,67 +31,68 @@ from tests.support.ast_strategies import NOWHERE
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.tc"))
 
+# by where they are printed, as spec/promises.md names these documents
 PRINTED = {
-    "000 grammar": "def f(float(A,B) x) -> (y) { y(i,j) = -x(i,j) }",
-    "003 mv": "def mv(float(R,C) A, float(C) B) -> (o) {\no(i) +=! A(i,j) * B(j)\n}",
-    "003 mm": "def mm(float(X,Y) A, float(Y,Z) B) -> (R) {\nR(i,j) += A(i,j) * B(j,k)\n}",
-    "003 conv": """def conv(float(B,IP,H,W) input, float(OP,IP,KH,KW) weight) -> (output) {
+    "language grammar": "def f(float(A,B) x) -> (y) { y(i,j) = -x(i,j) }",
+    "introduction mv": "def mv(float(R,C) A, float(C) B) -> (o) {\no(i) +=! A(i,j) * B(j)\n}",
+    "introduction mm": "def mm(float(X,Y) A, float(Y,Z) B) -> (R) {\nR(i,j) += A(i,j) * B(j,k)\n}",
+    "introduction conv": """def conv(float(B,IP,H,W) input, float(OP,IP,KH,KW) weight) -> (output) {
 output(b, op, h, w) += input(b, ip, h + kh, w + kw) * weight(op, ip, kh, kw)
 }""",
-    "004 softmax": """def softmax(float(N, D) I) -> (O, expsum) {
+    "position softmax": """def softmax(float(N, D) I) -> (O, expsum) {
     expsum(n) +=! exp(I(n, d))
        O(n, d) =  exp(I(n, d)) / expsum(n)
 }""",
-    "002 mv": """def mv(float(M,K) A, float(K) x) -> (C) {
+    "paper mv": """def mv(float(M,K) A, float(K) x) -> (C) {
   C(i) = 0
   C(i) += A(i,k) * x(k)
 }""",
-    "002 sgemm": """def sgemm(float a, float b,
+    "paper sgemm": """def sgemm(float a, float b,
           float(N,M) A, float(M,K) B) -> (C) {
   C(i,j) = b * C(i,j)                    # initialization
   C(i,j) += a * A(i,k) * B(k,j)          # accumulation
 }""",
-    "002 fcrelu": """def fcrelu(float(B,I) in, float(O,I) weight, float(O) bias) -> (out) {
+    "paper fcrelu": """def fcrelu(float(B,I) in, float(O,I) weight, float(O) bias) -> (out) {
   out(b,o) = bias(o)  out(b,o) += in(b,i)*weight(o,i)  out(b,o) = fmaxf(out(b,o), 0)
 }""",
-    "002 conv2d": """def conv2d(float(B,IP,H,W) in,
+    "paper conv2d": """def conv2d(float(B,IP,H,W) in,
            float(OP,IP,KH,KW) weight) -> (out) {
   out(b,op,h,w) +=! in(b,ip, h + kh, w + kw)
                   * weight(op,ip,kh,kw) }""",
-    "002 maxpool2x2": """def maxpool2x2(float(B,C,H,W) in) -> (out) {
+    "paper maxpool2x2": """def maxpool2x2(float(B,C,H,W) in) -> (out) {
   out(b,c,i,j) max=! in(b,c, 2 * i + kw, 2 * j + kh)
      where kw in 0:2, kh in 0:2
 }""",
-    "002 gather": "def gather(float(N) X, int(A,B) I) -> (Z) {\n  Z(i,j) = X(I(i,j))\n}",
-    "002 sconv2d": """def sconv2d(int sh, int sw, float(N,C,H,W) I,
+    "paper gather": "def gather(float(N) X, int(A,B) I) -> (Z) {\n  Z(i,j) = X(I(i,j))\n}",
+    "paper sconv2d": """def sconv2d(int sh, int sw, float(N,C,H,W) I,
             float(F,C,KH,KW) W, float(F) B) -> (O) {
   O(n,f,h,w) = B(f)
   O(n,f,h,w) += I(n,c, sh * h + kh, sw * w + kw)
               * W(f,c,kh,kw)
 }""",
-    "002 conv1d": "def conv1d(float(M) I, float(N) K) -> (O) {\n  O(i) = K(x) * I(i + x)\n}",
-    "002 outerProductMM": """def outerProductMM(float(P,Q,R) A, float(S,R,T) B) -> (O) {
+    "paper conv1d": "def conv1d(float(M) I, float(N) K) -> (O) {\n  O(i) = K(x) * I(i + x)\n}",
+    "paper outerProductMM": """def outerProductMM(float(P,Q,R) A, float(S,R,T) B) -> (O) {
   O(p,s,q,t) +=! A(p,q,r) * B(s,r,t) }""",
-    "002 tmm": "def tmm(float(M,K) A, float(N,K) B) -> (C) {\n  C(m,n) +=! A(m,kk) * B(n,kk)\n}",
-    "002 tbmm": """def tbmm(float(B,N,M) X, float(B,K,M) Y) -> (Z) {
+    "paper tmm": "def tmm(float(M,K) A, float(N,K) B) -> (C) {\n  C(m,n) +=! A(m,kk) * B(n,kk)\n}",
+    "paper tbmm": """def tbmm(float(B,N,M) X, float(B,K,M) Y) -> (Z) {
   Z(b,n,k) +=! X(b,n,m) * Y(b,k,m)
 }""",
-    "002 dconv": """def dconv(float(N,F,H,W) I, float(F,GCI,KH,KW) W1,
+    "paper dconv": """def dconv(float(N,F,H,W) I, float(F,GCI,KH,KW) W1,
           float(M) B) -> (O) {
   O(n,o,h,w) +=! I(n,gci,h+kh,w+kw) * W1(gci % grp,o/grp,gci/grp,kh,kw)
   O(n,o,h,w)   = O(n,o,h,w) + B(m)
 }""",
-    "002 2LUT": """def 2LUT(float(E1,D) LUT1, int(B,L1) I1,
+    "paper 2LUT": """def 2LUT(float(E1,D) LUT1, int(B,L1) I1,
          float(E2,D) LUT2, int(B,L2) I2) -> (O1, O2) {
   O1(i,j) +=! LUT1(I1(i,k),j)
   O2(i,j) +=! LUT2(I2(i,k),j)
 }""",
-    "002 MLP1": """def MLP1(float(B,M) I, float(O,N) W1, float(O) B1) -> (O1) {
+    "paper MLP1": """def MLP1(float(B,M) I, float(O,N) W1, float(O) B1) -> (O1) {
   O1(b,n) = B1(n)
   O1(b,n) += I(b,m) * W1(n,m)
   O1(b,n) = fmaxf(O1(b,n), 0)
 }""",
-    "002 prodModel": """def prodModel(float(E1,D) LUT1, int(B,L1) I1,
+    "paper prodModel": """def prodModel(float(E1,D) LUT1, int(B,L1) I1,
               float(B,WX) I3, float(WY,WX) W,
               float(N,M) W1, float(N) B1)
    -> (C1,C2,C3,I,O1,O2,O3,O4) {
@@ -141,7 +142,7 @@ def test_the_table_of_programs_parses(path: Path) -> None:
 
 
 def test_a_matrix_vector_product_tree_by_tree() -> None:
-    (mv,) = parse(Source(PRINTED["003 mv"])).defs
+    (mv,) = parse(Source(PRINTED["introduction mv"])).defs
     assert mv.name == name("mv")
     assert [(to_text(p.type), p.name.text) for p in mv.params] == [
         ("float(R, C)", "A"),

@@ -46,7 +46,8 @@ def tiled(node: Node, size: int) -> Node:
 
 
 def sunk(node: Node) -> Node:
-    """Bands of coincident points moved below everything inside of them (002, 5.3)."""
+    """Bands of coincident points moved below everything inside of them (Vasilache et al. 2018,
+    section 5.3)."""
     match node:
         case Band(members=members, child=child) if all(
             m.coincident and m.span is not None for m in members

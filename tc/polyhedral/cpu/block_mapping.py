@@ -1,6 +1,7 @@
-"""Mapping one block: the point loops of its register tile are sunk below the reductions (the paper,
-section 5.3), so that accumulators stay in registers; around go loops over tiles, packed operands,
-padded inputs and staged outputs; the outermost parallel loops are shared among threads.
+"""Mapping one block: the point loops of its register tile are sunk below the reductions (Vasilache
+et al. 2018, section 5.3), so that accumulators stay in registers; around go loops over tiles,
+packed operands, padded inputs and staged outputs; the outermost parallel loops are shared among
+threads.
 """
 
 from __future__ import annotations

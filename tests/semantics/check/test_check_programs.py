@@ -1,4 +1,4 @@
-"""The programs of the paper and its companions as checked programs, statement by statement."""
+"""The programs of spec/programs.md as checked programs, statement by statement."""
 
 from __future__ import annotations
 
