@@ -6,8 +6,13 @@ points at, the cause, the repair, and notes that point elsewhere.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tc.edits import Edit, apply, described
 from tc.source import Span
+
+Notes: TypeAlias = tuple[tuple[Span, str], ...]
+"""What an error points at beside its own place, with words for each."""
 
 
 class TCError(Exception):
@@ -30,7 +35,7 @@ class TCError(Exception):
         rule: str | None = None,
         span: Span | None = None,
         repair: str | None = None,
-        notes: tuple[tuple[Span, str], ...] = (),
+        notes: Notes = (),
         paste: str | None = None,
         edits: tuple[Edit, ...] = (),
         idiom: str | None = None,
@@ -143,7 +148,7 @@ def _rebuild(
     rule: str | None,
     span: Span | None,
     repair: str | None,
-    notes: tuple[tuple[Span, str], ...],
+    notes: Notes,
     edits: tuple[Edit, ...],
     idiom: str | None,
     example: tuple[Edit, ...],

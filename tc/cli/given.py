@@ -25,7 +25,7 @@ from tc.source import ENCODING, Source
 
 
 @dataclass
-class Call:
+class GivenCall:
     """A def and its NAME=VALUE pairs, as written and, once they are read, as values."""
 
     source: Source
@@ -58,11 +58,11 @@ def _standard_input() -> str:
     return sys.stdin.read().removeprefix("\ufeff")
 
 
-def read_call(arguments: argparse.Namespace) -> Call:
+def read_call(arguments: argparse.Namespace) -> GivenCall:
     """The def and its values; also `arguments.call`, for the repairs of errors from here on."""
     source = read_text(arguments.file)
     program = check_module(parse_source(source), arguments.entry)
-    call = arguments.call = Call(source, program, pairs_of(arguments.values), {})
+    call = arguments.call = GivenCall(source, program, pairs_of(arguments.values), {})
     known = {*program.inputs, *(name for name in program.sizes if "." not in name)}
     for name, text in call.pairs.items():
         if name not in known:

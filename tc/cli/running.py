@@ -12,7 +12,7 @@ import numpy as np
 
 from tc import api, cache
 from tc.arguments import read_number, signature_of
-from tc.cli.given import Call, read_call, read_options
+from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.usage import UsageError
 from tc.cli.values import array_of, number_of, pairs_of
 from tc.errors import InputError
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _outputs(call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
+def _outputs(call: GivenCall, arguments: argparse.Namespace) -> dict[str, Any]:
     program = call.program
     signature = signature_of(program)
     parameters = {parameter.name: parameter for parameter in signature.outputs}

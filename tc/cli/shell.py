@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tc.arguments import signature_of
-from tc.cli.given import Call
+from tc.cli.given import GivenCall
 from tc.cli.values import FILLS, number_of
 from tc.errors import TCError
 from tc.pipeline import shape_program
@@ -20,7 +20,7 @@ from tc.sizes import EXAMPLE_SIZE, resolve_sizes
 OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule"}
 
 
-def in_shell_words(message: TCError | str, call: Call | None = None) -> str:
+def in_shell_words(message: TCError | str, call: GivenCall | None = None) -> str:
     """The text of an error or a warning, its repair as it would be typed.
 
     >>> print(in_shell_words(TCError("no entry", repair="entry='2x'")))
@@ -110,7 +110,7 @@ WITHOUT_CALL: tuple[Callable[[str], str], ...] = (_entry, _backend, _sizes, _opt
 # --- repairs about the values of a call -------------------------------------------------------
 
 
-def _of_call(repair: str, cause: str, call: Call) -> str:
+def _of_call(repair: str, cause: str, call: GivenCall) -> str:
     program = call.program
     if repair == signature_of(program).call_text():
         missing = [name for name in program.inputs if name not in call.pairs]
@@ -127,7 +127,7 @@ def _of_call(repair: str, cause: str, call: Call) -> str:
     return _pair(name, text.partition(":")[0], call) if text and names_value else repair
 
 
-def _pair(name: str, fill: str, call: Call) -> str:
+def _pair(name: str, fill: str, call: GivenCall) -> str:
     """A value for an input, of the declared shape as far as it is known."""
     tensor = call.program.tensors[name]
     sizes = {size: value for size, value in call.values.items() if size in call.program.sizes}
@@ -160,14 +160,14 @@ def _changed(file: str, found: re.Match[str]) -> str:
     return f"python -c {shlex.quote(script)}"
 
 
-def _outputs(repair: str, call: Call | None) -> str:
+def _outputs(repair: str, call: GivenCall | None) -> str:
     def given(found: re.Match[str]) -> str:
         return f"--outputs {found[1]}=zeros{_shape_of_output(found[1], call)}"
 
     return re.sub(r'outputs=\{"(\w+)": [^}]*\}', given, repair)
 
 
-def _shape_of_output(name: str, call: Call | None) -> str:
+def _shape_of_output(name: str, call: GivenCall | None) -> str:
     """ ":2x3", or nothing for what has no shape or none that is known."""
     if call is None:
         return ""

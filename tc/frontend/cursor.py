@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 
 from tc.edits import Edit, described
-from tc.errors import ParseError
+from tc.errors import Notes, ParseError
 from tc.frontend.ast import Name
 from tc.frontend.foreign import DeclaredNames
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source, Span
-
-Notes = tuple[tuple[Span, str], ...]
 
 _NO_NAMES = DeclaredNames({}, frozenset())
 _LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
 from tc.edits import within
-from tc.errors import RangeError
+from tc.errors import Notes, RangeError
 from tc.semantics.affine import (
     MAX_PIECES,
     function_of,
@@ -34,7 +34,6 @@ from tc.semantics.suggest import listed, number_written, respelled
 from tc.source import Span
 
 IndexRanges = Mapping[str, tuple[int, int]]
-Notes = tuple[tuple[Span, str], ...]
 
 
 # --- a variable without a range (G5) ----------------------------------------------------------

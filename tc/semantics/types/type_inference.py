@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType, Type, Weak, fits, join, promote
-from tc.errors import CheckError
+from tc.errors import CheckError, Notes
 from tc.semantics.resolved import (
     Argument,
     Binary,
@@ -34,7 +34,6 @@ from tc.semantics.resolved import (
 )
 from tc.semantics.suggest import element, indices
 from tc.semantics.types.constants import integer_literals
-from tc.source import Span
 
 Memo = MutableMapping[int, Type | None]
 """Types of the nodes of one statement, by identity; uses of a binding share them."""
@@ -287,7 +286,7 @@ def _check_arguments(arguments: Iterable[Argument], tensors: Mapping[str, DType]
         text = argument.text
         copy = f"{text}_{argument.declared}"
         left = f"{copy}({', '.join(indices(argument.rank))})" if argument.rank else copy
-        notes: tuple[tuple[Span, str], ...] = (
+        notes: Notes = (
             (argument.parameter_span, "the parameter is declared here"),
             *((call, "in this call") for call in reversed(argument.calls)),
         )
