@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tc.uninterrupted import load
+from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
-    from tc import cache
     from tc.api import (
         Definitions,
         compile,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     )
     from tc.backends.base import KernelText
     from tc.backends.registry import usable_names as backends
-    from tc.compiled import Compiled, TensorInfo
     from tc.device import Device
     from tc.errors import (
         AccessError,
@@ -42,9 +40,11 @@ if TYPE_CHECKING:
         TCWarning,
     )
     from tc.explanation import Explanation
+    from tc.function import Compiled, TensorInfo
     from tc.options import PRESETS, MappingOptions, Options, ScheduleOptions
+    from tc.process.threads import get_threads, set_threads
+    from tc.runtime import cache
     from tc.source import Source
-    from tc.threads import get_threads, set_threads
 
 __version__ = "0.1.0"
 
@@ -84,21 +84,21 @@ __all__ = [
 _HOMES = {
     "tc.api": ("Definitions", "compile", "define", "emit", "error_bound", "explain", "interpret"),
     "tc.backends.base": ("KernelText",),
-    "tc.compiled": ("Compiled", "TensorInfo"),
+    "tc.function": ("Compiled", "TensorInfo"),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "tc.device": ("Device",),
     "tc.explanation": ("Explanation",),
     "tc.options": ("PRESETS", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.source": ("Source",),
-    "tc.threads": ("get_threads", "set_threads"),
+    "tc.process.threads": ("get_threads", "set_threads"),
 }
-_MODULES = ("backends", "cache")  # the first can be called
+_MODULES = {"backends": "tc.backends", "cache": "tc.runtime.cache"}  # the first can be called
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return load(f"tc.{name}")
+        return load(_MODULES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'tc' has no attribute {name!r}")
     value = getattr(load(_HOME[name]), name)

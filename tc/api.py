@@ -10,23 +10,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.arguments import bind_call, read_inputs, signature_of
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
-from tc.compiled import Compiled, check_initial, issue_warnings, sizes_of_arrays
 from tc.device import Device
 from tc.errors import BackendError, InputError
 from tc.explanation import Explanation, check_stage
+from tc.function import Compiled, check_initial, issue_warnings, sizes_of_arrays
 from tc.options import Options
 from tc.origins import source_of
-from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
+from tc.runtime.arguments import bind_call, read_inputs, signature_of
+from tc.runtime.outputs import bind_outputs, check_outputs, result_type, view_outputs
+from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes
+from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
-from tc.sizes import CallSizes, as_collection, resolve_sizes
 from tc.source import ENCODING, Source
-from tc.specialisation import out_of_memory, start_warnings
 
 Text: TypeAlias = str | os.PathLike[str] | Source
 _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from tc.forks import step
-from tc.processors import allowed_features, default_threads
-from tc.processors import available as _available
-from tc.uninterrupted import load
+from tc.process.forks import step
+from tc.process.processors import allowed_features, default_threads
+from tc.process.processors import available as _available
+from tc.process.uninterrupted import load
 
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _WIDE = ("avx512f", "avx512vl", "avx512bw", "avx512dq")

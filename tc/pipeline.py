@@ -16,16 +16,16 @@ from typing import TypeVar
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device, host
-from tc.fallback import Request, faults_reported, text_faults_reported
 from tc.frontend.ast import Module
 from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.polyhedral.lowering import Lowering, lower, trace_lowering
+from tc.runtime.fallback import Request, faults_reported, text_faults_reported
+from tc.runtime.sizes import CallSizes
 from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
-from tc.sizes import CallSizes
 from tc.source import Source
 
 T = TypeVar("T")

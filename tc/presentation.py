@@ -6,7 +6,7 @@ import keyword
 from inspect import Parameter, Signature
 from typing import Any
 
-from tc.arguments import Signature as CallSignature
+from tc.runtime.arguments import Signature as CallSignature
 from tc.semantics.program import Program
 
 

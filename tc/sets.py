@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from tc.uninterrupted import load
+from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
     import islpy as isl

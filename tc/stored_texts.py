@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from tc import cache as disk
 from tc import device
 from tc.backends.base import Backend, KernelText
 from tc.options import Options
+from tc.runtime import cache as disk
 from tc.semantics.program import ShapedProgram
 
 
@@ -63,7 +63,7 @@ def canonical(shaped: ShapedProgram) -> Iterator[str]:
     """All of a shaped program that its kernel depends on, without the layout of its text.
 
     >>> from tc.pipeline import check_module, parse_source, shape_program
-    >>> from tc.sizes import CallSizes
+    >>> from tc.runtime.sizes import CallSizes
     >>> from tc.source import Source
     >>> def of(text):
     ...     program = check_module(parse_source(Source(text)), None)

@@ -11,7 +11,7 @@ from functools import cache
 
 from tc.backends.base import AnyBackend
 from tc.errors import BackendError
-from tc.uninterrupted import load
+from tc.process.uninterrupted import load
 
 _BACKENDS: dict[str, str] = {
     "numba": "tc.backends.numba.backend:NumbaBackend",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tc.dtypes import Array
-from tc.uninterrupted import load
+from tc.process.uninterrupted import load
 
 Formula: TypeAlias = Callable[..., Array]
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tc import api, cache, rules
+from tc import api, rules
 from tc.cli.given import read_call, read_options, read_text
 from tc.cli.shell import in_shell_words
 from tc.cli.usage import UsageError
 from tc.errors import TCError
 from tc.frontend.format import format_source
 from tc.pipeline import check_defs, parse_source
+from tc.runtime import cache
 
 
 def check(arguments: argparse.Namespace) -> int:

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tc import api, cache
-from tc.arguments import read_number, signature_of
+from tc import api
 from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.usage import UsageError
 from tc.cli.values import array_of, number_of, pairs_of
 from tc.errors import InputError
+from tc.runtime import cache
+from tc.runtime.arguments import read_number, signature_of
+from tc.runtime.sizes import resolve_sizes
 from tc.semantics.suggest import nearest
-from tc.sizes import resolve_sizes
 
 
 def run(arguments: argparse.Namespace) -> int:

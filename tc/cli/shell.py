@@ -9,13 +9,13 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 
-from tc.arguments import signature_of
 from tc.cli.given import GivenCall
 from tc.cli.values import FILLS, number_of
 from tc.errors import TCError
 from tc.pipeline import shape_program
+from tc.runtime.arguments import signature_of
+from tc.runtime.sizes import EXAMPLE_SIZE, resolve_sizes
 from tc.semantics.program import Size
-from tc.sizes import EXAMPLE_SIZE, resolve_sizes
 
 OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule"}
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import tc
-from tc import cache, threads
+from tc import cache
+from tc.process import threads
 
 ROOT = Path(tc.__file__).parent.parent
 PAGE = ROOT / "spec" / "environment.md"

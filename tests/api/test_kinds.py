@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.arrays import address
+from tc.runtime.arrays import address
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 COPY = "def copy(float(N) x) -> (y) { y(i) = x(i) }"
@@ -349,7 +349,7 @@ def test_outputs_decide_where_no_input_is_an_array(torch: Any, backend: str) -> 
 def test_results_are_not_copied() -> None:
     """What the kernel wrote is what the caller gets."""
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
-    from tc.arrays import empty, family_of  # a look inside
+    from tc.runtime.arrays import empty, family_of  # a look inside
 
     for like in (torch.ones(1), jax.numpy.ones(1)):
         family = family_of(like)

@@ -9,7 +9,7 @@ import pytest
 
 import tc
 from tc.device import LINE
-from tc.specialisation import LARGE, new_output
+from tc.runtime.specialisation import LARGE, new_output
 
 TWICE = "def twice(float(N) I) -> (O) { O(n) = 2 * I(n) }"
 

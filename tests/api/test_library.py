@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.library import match_contraction
+from tc.backends.library import match_contraction
 from tests.support.pipeline import checked, shaped
 
 MM = "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"

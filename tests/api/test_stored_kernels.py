@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, compiled, device, stored_texts
-from tc.backends import object_files
+from tc import cache, device, stored_texts
+from tc import function as functions
 from tc.backends.numba import objects
 from tc.polyhedral.strategies import scheduler as strategies
+from tc.runtime import object_files
 from tests.api.evaluating import EvaluateBackend
 from tests.support.processes import run_python, told
 
@@ -42,9 +43,9 @@ def forbidden(*_, **__):
     raise AssertionError("this process compiles")
 
 if WARM:
-    from tc import compiled
+    from tc import function
     from tc.backends.numba import objects
-    compiled.lower_program = compiled.emit_kernel = forbidden
+    function.lower_program = function.emit_kernel = forbidden
     objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
@@ -123,7 +124,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiles(*_: object, **__: object) -> None:
         raise Forbidden
 
-    monkeypatch.setattr(compiled, "lower_program", compiles)
+    monkeypatch.setattr(functions, "lower_program", compiles)
     monkeypatch.setattr(objects, "compile_regions", compiles)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tc
 from tc.dtypes import FLOAT32
 from tc.kernel.ir import Buffer
-from tc.specialisation import Temporaries
+from tc.runtime.specialisation import Temporaries
 
 CHAIN = """
 def chain(float(N, M) x) -> (o) {

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc.compiled import Compiled
+from tc.function import Compiled
 from tc.pipeline import trace
-from tc.sizes import resolve_sizes
+from tc.runtime.sizes import resolve_sizes
 from tests.api.evaluating import EvaluateBackend
 
 TEXT = """

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from tc.backends import registry
-from tc.backends.base import Backend, CompiledKernel
+from tc.backends.base import Backend
 from tc.backends.clike.helpers import helper_text
 from tc.backends.clike.names import LIBRARY
 from tc.builtins import BUILTINS
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 from tc.kernel.ir import Call, Load
+from tc.runtime.loaded import CompiledKernel
 from tests.support.kernels import I, elementwise, load, run
 
 Array = np.ndarray[Any, Any]

@@ -18,8 +18,8 @@ import pytest
 
 import tc
 from tc import cache
-from tc.cache import Store, digest
 from tc.errors import BackendError, TCWarning
+from tc.runtime.cache import Store, digest
 from tests.support.processes import LIMIT, ROOT, ended_well, run_python, told
 
 POLY = "def poly(float(N) x) -> (y) { y(i) = 3 * x(i) * x(i) - 2 * x(i) + 1 }"

@@ -11,8 +11,8 @@ from tests.compiling.running import run_script
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
 BESIDE = """
-import tc.forks
-tc.forks.PATIENCE = 400
+import tc.process.forks
+tc.process.forks.PATIENCE = 400
 failures = []
 def use():
     try:
@@ -62,8 +62,8 @@ thread.join()
 
 
 STRANDED = """
-import tc.forks
-tc.forks.PATIENCE = 0.2
+import tc.process.forks
+tc.process.forks.PATIENCE = 0.2
 f = tc.compile(TEXT)
 for _ in range(4):
     check(f, 7)
@@ -109,7 +109,7 @@ over.set()
 assert status_of(child) == 0
 thread.join()
 check(f, 9)
-tc.forks.PATIENCE = 400
+tc.process.forks.PATIENCE = 400
 child = os.fork()
 if child == 0:
     check(f, 11)
@@ -118,7 +118,7 @@ assert status_of(child) == 0
 """
 
 
-@pytest.mark.parametrize("lock", ["numba_lock", "llvm_lock", "tc.forks.step()"])
+@pytest.mark.parametrize("lock", ["numba_lock", "llvm_lock", "tc.process.forks.step()"])
 def test_a_child_of_which_a_compiler_is_locked_says_so(lock: str) -> None:
     run_script(STRANDED.replace("LOCK", lock))
 
@@ -126,7 +126,7 @@ def test_a_child_of_which_a_compiler_is_locked_says_so(lock: str) -> None:
 def test_a_fork_waits_for_a_step_to_end() -> None:
     """And no other begins meanwhile."""
     run_script("""
-from tc import forks
+from tc.process import forks
 forks.PATIENCE = 400
 steps = []
 inside, seen = threading.Event(), threading.Event()
@@ -160,7 +160,7 @@ assert steps == ["first", "second"]
 def test_the_lock_of_the_log_is_as_it_was() -> None:
     """Its own hook took it; a compiler that writes to its log needs it meanwhile."""
     run_script("""
-from tc import forks
+from tc.process import forks
 assert "logging" not in sys.modules or forks._LOG_FIRST
 import logging
 inside = threading.Event()
@@ -240,7 +240,7 @@ thread.join()
 def test_a_handler_that_forks_while_its_thread_waits_for_a_compiler() -> None:
     """The helper is not in the child, where the interrupted call goes on."""
     run_script("""
-from tc.backends import object_files
+from tc.runtime import object_files
 f = tc.compile(TEXT)
 parent, children = os.getpid(), []
 signal.signal(signal.SIGUSR1, lambda *_: children.append(os.fork()))
@@ -264,7 +264,7 @@ assert status_of(children[0]) == 0
 def test_a_handler_that_compiles_while_a_fork_waits() -> None:
     """For another thread; what the handler compiles does not wait for that fork in turn."""
     run_script("""
-from tc import forks
+from tc.process import forks
 forks.PATIENCE = 150
 f = tc.compile(TEXT)
 check(f, 3)
@@ -322,7 +322,7 @@ while told.count(Stop) < 100 and time.monotonic() < end:
     except Stop:
         if child == 0:
             os._exit(0)
-    assert not tc.forks._GATE.forking
+    assert not tc.process.forks._GATE.forking
     while True:
         try:
             os.waitpid(-1, 0)

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from tc.callers import warn
 from tc.errors import TCWarning
-from tc.uninterrupted import uninterrupted
+from tc.process.call_sites import warn
+from tc.process.uninterrupted import uninterrupted
 from tests.compiling.running import run_script
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
@@ -34,7 +34,7 @@ f = tc.compile(TEXT, backend=BACKEND)
 
 PLACES = {
     "numba": """
-from tc.backends import object_files as module
+from tc.runtime import object_files as module
 name = "_compile_modules"
 """,
     "c": """
@@ -42,11 +42,11 @@ from tc.backends.clike import backend as module
 name = "_compile"
 """,
     "import": """
-from tc import uninterrupted as module
+from tc.process import uninterrupted as module
 name = "import_module"
 """,
     "library": """
-from tc import compiled as module
+from tc import function as module
 name = "shape_program"
 """,
 }
@@ -101,7 +101,7 @@ def handler(*_):
     raised.append(1)
     raise Stop
 signal.signal(signal.SIGUSR1, handler)
-from tc import uninterrupted
+from tc.process import uninterrupted
 real = uninterrupted.import_module
 def patched(name):
     os.kill(os.getpid(), signal.SIGUSR1)
@@ -213,7 +213,7 @@ check(f, 7)
 def test_what_a_handler_raises_at_moments_all_over_a_helper() -> None:
     """No thread is left behind half begun, and others' stacks are of the size that they were."""
     out = run_script("""
-from tc.uninterrupted import uninterrupted
+from tc.process.uninterrupted import uninterrupted
 class Stop(Exception):
     pass
 def handler(*_):
@@ -269,7 +269,7 @@ def test_a_helper_that_lingers_keeps_nothing_alive() -> None:
     """It has still to end when the main thread goes on with what it has made."""
     run_script("""
 import weakref
-from tc import uninterrupted as module
+from tc.process import uninterrupted as module
 class Made:
     pass
 over = threading.Event()
@@ -287,7 +287,7 @@ over.set()
 
 def test_errors_are_those_of_the_work() -> None:
     run_script("""
-from tc.uninterrupted import uninterrupted
+from tc.process.uninterrupted import uninterrupted
 for error in (ValueError("no"), SystemExit(3), KeyboardInterrupt(), StopIteration()):
     def work():
         assert threading.current_thread() is not threading.main_thread()

@@ -18,7 +18,7 @@ from tc.backends import registry
 from tc.options import PRESETS
 from tc.polyhedral.lowering import trace_lowering
 from tc.polyhedral.schedule import to_text
-from tc.sizes import resolve_sizes
+from tc.runtime.sizes import resolve_sizes
 from tc.source import Source
 from tests.fuzz import files
 from tests.fuzz.execute import Arrays, options_of

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import tc
-from tc import forks
+from tc.process import forks
 from tests.soak.programs import Subject, WrongResult, subject
 
 KEPT = 16

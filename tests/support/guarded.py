@@ -65,8 +65,8 @@ def copy_at_edge(value: Any, edge: str | None, order: Any = "C") -> Any:
 
 
 def allocator(edge: str | None) -> Callable[..., Array]:
-    """In the place of `tc.arrays.empty` (see `tests.support.poison`). What tc keeps for later calls
-    stays where the first call put it."""
+    """In the place of `tc.runtime.arrays.empty` (see `tests.support.poison`). What tc keeps for
+    later calls stays where the first call put it."""
 
     def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
         return at_edge_or_not(shape, dtype, edge, max(alignment, dtype.itemsize))

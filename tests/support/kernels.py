@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.backends.base import Backend, CompiledKernel
+from tc.backends.base import Backend
 from tc.dtypes import DTYPES, FLOAT32, INT64, DType
 from tc.kernel.ir import (
     Binary,
@@ -25,6 +25,7 @@ from tc.kernel.ir import (
     row_major,
 )
 from tc.kernel.verify import verify
+from tc.runtime.loaded import CompiledKernel
 
 Array = np.ndarray[Any, Any]
 I = Var("i", INT64)  # noqa: E741  # the name in the texts

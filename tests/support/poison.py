@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tc import specialisation
-from tc.arrays import empty
 from tc.backends.clike import backend as c
 from tc.backends.clike.backend import CKernel
 from tc.backends.numba import backend as numba
 from tc.backends.numba.backend import NumbaKernel
-from tc.compiled import Compiled
+from tc.function import Compiled
+from tc.runtime import specialisation
+from tc.runtime.arrays import empty
 
 NAN, HUGE, LOW = 0xFF, 0x7F, 0x80
 """Bytes of which NaN is made in all float types, and the largest and least of other numbers."""

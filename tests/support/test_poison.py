@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc import specialisation
 from tc.backends.clike import backend as c
 from tc.backends.numba import backend as numba
+from tc.runtime import specialisation
 from tests.support.poison import HUGE, LOW, NAN, forget_memory, poisoned
 
 CHAIN = """def f(float(N,K) A, float(M,K) B) -> (u) {

@@ -13,10 +13,10 @@ from tc.backends.numba.backend import NumbaBackend, NumbaKernel
 from tc.backends.numba.objects import compile_regions
 from tc.backends.numba.objects import load as load_code
 from tc.backends.numba.tracing import VectorRegion
-from tc.backends.object_files import parse_module
 from tc.dtypes import INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Expr, Failure, Kernel, Ramp
+from tc.runtime.object_files import parse_module
 from tests.support.kernels import Array, address, integer, load
 
 BACKEND = NumbaBackend()

@@ -18,9 +18,9 @@ from tc.backends.clike.printer import print_kernel, scratch_of, values_of_fails
 from tc.backends.clike.types import VECTOR_PRAGMA
 from tc.backends.scratch import ALIGNMENT
 from tc.errors import BackendError
-from tc.forks import step
 from tc.kernel.ir import Failure, Kernel
-from tc.programs import run_program
+from tc.process.forks import step
+from tc.process.subprocesses import run_program
 
 COMPILERS = ("cc", "gcc", "clang")
 # without contraction, which some compilers do by default, results do not depend on the compiler;

@@ -16,20 +16,21 @@ from typing import Any
 import numpy as np
 from numba.core.errors import NumbaError
 
-from tc.arrays import address, empty
-from tc.backends.base import Direct, KernelText
+from tc.backends.base import KernelText
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.regions import shared_loop
 from tc.backends.numba.threads import LAUNCHER
 from tc.backends.numba.traced_printer import is_vector_region
-from tc.backends.object_files import LoadedCode
 from tc.backends.scratch import ALIGNMENT, scratch_layout
-from tc.backends.thread_count import thread_count
-from tc.backends.thread_team import Team, performer
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Fail, Failure, Kernel, statements
+from tc.runtime.arrays import address, empty
+from tc.runtime.loaded import Direct
+from tc.runtime.object_files import LoadedCode
+from tc.runtime.thread_count import thread_count
+from tc.runtime.thread_pool import ThreadPool, performer
 
 PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
@@ -125,9 +126,9 @@ class NumbaKernel:
         parts = block.parts if threads is None else min(threads, block.parts)
         launch = ready = 0
         if parts > 1 and self.shared:
-            if LAUNCHER.team is None:
+            if LAUNCHER.pool is None:
                 return None
-            launch, ready = LAUNCHER.team.launcher()
+            launch, ready = LAUNCHER.pool.launcher()
         return Direct(
             performer(),
             (
@@ -147,10 +148,10 @@ class NumbaKernel:
         else:
             block.pack(block.words, 0, *addresses)
         parts = block.parts if threads is None else min(threads, block.parts)
-        if parts > 1 and self.shared and LAUNCHER.team is not None:
+        if parts > 1 and self.shared and LAUNCHER.pool is not None:
             try:
-                return self._run_by_team(LAUNCHER.team, block, parts)
-            except BackendError:  # a forked child that cannot compile the team's code
+                return self._run_by_pool(LAUNCHER.pool, block, parts)
+            except BackendError:  # a forked child that cannot compile the pool's code
                 parts = 1
         for region in self.regions:
             if not (parts > 1 and region.parallel and self._launch(region, block, parts)):
@@ -159,10 +160,10 @@ class NumbaKernel:
                 return failure
         return None
 
-    def _run_by_team(self, team: Team, block: _Block, parts: int) -> Failure | None:
+    def _run_by_pool(self, pool: ThreadPool, block: _Block, parts: int) -> Failure | None:
         count, record = len(self.regions), self.width * _WORD
         place = ctypes.addressof(self.table)
-        if team.perform(place, count, block.arguments, block.failures, record, parts):
+        if pool.perform(place, count, block.arguments, block.failures, record, parts):
             return block.take_failure(self.values)
         return None
 

@@ -21,10 +21,13 @@ from numba.core import compiler, registry
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler_lock import global_compiler_lock
 
-from tc import cache as disk
 from tc.backends.numba.traced_code import Code
 from tc.backends.numba.tracing import VectorRegion
-from tc.backends.object_files import (
+from tc.errors import InternalError
+from tc.process.forks import step
+from tc.process.uninterrupted import load as load_module
+from tc.runtime import cache as disk
+from tc.runtime.object_files import (
     LoadedCode,
     ObjectFile,
     Target,
@@ -34,9 +37,6 @@ from tc.backends.object_files import (
     load_object,
     parse_module,
 )
-from tc.errors import InternalError
-from tc.forks import step
-from tc.uninterrupted import load as load_module
 
 _SIGNATURE = (types.int64,) * 4
 _CONFIG = (

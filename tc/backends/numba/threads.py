@@ -1,4 +1,4 @@
-"""Threads for the parts of a region: those of our `thread_team`, elsewhere numba's.
+"""Threads for the parts of a region: those of our `thread_pool`, elsewhere numba's.
 
 numba has one threading layer per process, chosen at the first parallel run: TBB, OpenMP or its
 own workqueue. Two of them end the process when used in ways that Python allows: the workqueue by
@@ -22,11 +22,11 @@ import numba
 from llvmlite import ir
 from numba.core.errors import NumbaWarning
 
-from tc.backends.object_files import new_engine, parse_module
-from tc.backends.thread_team import Team, new_team
-from tc.callers import warn
-from tc.forks import renew_in_child, step
-from tc.uninterrupted import uninterrupted
+from tc.process.call_sites import warn
+from tc.process.forks import renew_in_child, step
+from tc.process.uninterrupted import uninterrupted
+from tc.runtime.object_files import new_engine, parse_module
+from tc.runtime.thread_pool import ThreadPool, new_pool
 
 _LAYERS_FUNCTIONS = ("numba_parallel_for", "get_num_threads")
 _WORD = ir.IntType(64)
@@ -41,12 +41,12 @@ _TBB_FILES = ("lib/libtbb.so.12", "Library/bin/tbb12.dll")
 class Launcher:
     """What is known of the threads in this process; `LAUNCHER` is the only one.
 
-    With a `team`, kernels use that, and not the rest, which is about numba's threads. `starter` is
+    With a `pool`, kernels use that, and not the rest, which is about numba's threads. `starter` is
     the thread that started them, None where that was not tc. `unsafe` says why this process has to
     do without.
     """
 
-    team: Team | None = field(default_factory=new_team)
+    pool: ThreadPool | None = field(default_factory=new_pool)
     kernel: Any = None
     owner: Any = None
     layer: str | None = None
@@ -109,9 +109,9 @@ class Launcher:
 
     def after_fork_in_child(self) -> None:
         """TBB stops its threads before a fork by the thread that started them, and only if they
-        rest; GNU OpenMP never does; the workqueue and the team start anew in the child."""
-        if self.team is not None:
-            self.team.after_fork_in_child()
+        rest; GNU OpenMP never does; the workqueue and the pool start anew in the child."""
+        if self.pool is not None:
+            self.pool.after_fork_in_child()
         layer = _layer()
         rest = not self.running and self.starter == threading.get_ident()
         if layer == "omp":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.uninterrupted import load
+from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
     import islpy as isl

@@ -19,7 +19,7 @@ from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import Relation, variable_text
 from tc.polyhedral.scop.scop import ScopStatement
-from tc.programs import run_program
+from tc.process.subprocesses import run_program
 
 WORKER = "tc.polyhedral.strategies.isl_worker"
 

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tc import cache
-from tc.callers import warn
 from tc.errors import BackendError, TCError, render
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
@@ -26,6 +24,8 @@ from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
 from tc.polyhedral.strategies.hoisting import hoist
 from tc.polyhedral.strategies.isl import isl_tree
+from tc.process.call_sites import warn
+from tc.runtime import cache
 
 ISL = "isl"
 STRATEGIES = (MAX, MIN, PRESERVE, ISL)

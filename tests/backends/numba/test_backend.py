@@ -222,7 +222,7 @@ def test_same_bits_whatever_the_threads() -> None:
 class Recorder:
     """Stands for numba's threads; notes the number of parts, and says that nothing has run."""
 
-    team = None
+    pool = None
 
     def __init__(self) -> None:
         self.parts: list[int] = []

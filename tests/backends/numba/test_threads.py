@@ -1,6 +1,6 @@
 """Threads and processes, each case in a process of its own: results right, never an abort.
 
-The threads are those of the team, or of one of numba's layers, of which a process has one; what
+The threads are those of the pool, or of one of numba's layers, of which a process has one; what
 this machine lacks is skipped.
 """
 
@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from tc.backends.thread_team import new_team
+from tc.runtime.thread_pool import new_pool
 from tests.support.processes import run_python, told
 
 SETUP = """
@@ -22,10 +22,10 @@ from tc.backends.numba.threads import LAUNCHER
 from tc.errors import TCWarning
 from tests.support.kernels import load, matmul, run
 
-if sys.argv[1] == "team":
-    assert LAUNCHER.team is not None
+if sys.argv[1] == "pool":
+    assert LAUNCHER.pool is not None
 else:
-    LAUNCHER.team = None
+    LAUNCHER.pool = None
     numba.config.THREADING_LAYER = sys.argv[1]
 
 rng = np.random.default_rng(0)
@@ -70,7 +70,7 @@ with warnings.catch_warnings(record=True) as caught:
     for t in threads: t.join()
 say(caught)
 assert len(rights) == 240 and all(rights)
-assert sys.argv[1] == "team" or numba.threading_layer() == sys.argv[1]
+assert sys.argv[1] == "pool" or numba.threading_layer() == sys.argv[1]
 """
 
 FORK = """
@@ -148,8 +148,8 @@ os._exit(0)  # with one processor, TBB's own end waits for ever after a fork
 
 def run_script(script: str, layer: str) -> str:
     """What it prints on two threads, however many processors there are."""
-    if layer == "team" and new_team() is None:
-        pytest.skip("no team on this platform")
+    if layer == "pool" and new_pool() is None:
+        pytest.skip("no pool on this platform")
     done = run_python(
         SETUP + script + END,
         layer,
@@ -162,7 +162,7 @@ def run_script(script: str, layer: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("layer", ["team", "tbb", "omp"])
+@pytest.mark.parametrize("layer", ["pool", "tbb", "omp"])
 @pytest.mark.parametrize("script", [HAMMER, SEVERAL_FIRST_CALLS], ids=["hammer", "first"])
 def test_several_python_threads(layer: str, script: str) -> None:
     assert run_script(script, layer) == "quiet"
@@ -184,12 +184,12 @@ fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize(
     ("layer", "script", "said"),
     [
-        ("team", FORK, "quiet"),
-        ("team", POOL, "quiet"),
-        ("team", FORK_IN_THREAD, "quiet"),
-        ("team", FORK_AMID_LAUNCHES, "\n".join(["quiet"] * 10)),
-        ("team", OTHERS_THREADS, "quiet"),
-        ("team", FORK_FIRST, "quiet"),
+        ("pool", FORK, "quiet"),
+        ("pool", POOL, "quiet"),
+        ("pool", FORK_IN_THREAD, "quiet"),
+        ("pool", FORK_AMID_LAUNCHES, "\n".join(["quiet"] * 10)),
+        ("pool", OTHERS_THREADS, "quiet"),
+        ("pool", FORK_FIRST, "quiet"),
         ("tbb", FORK, "quiet"),
         ("tbb", POOL, "quiet"),
         ("tbb", FORK_IN_THREAD, TBB),

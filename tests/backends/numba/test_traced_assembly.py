@@ -8,7 +8,6 @@ import pytest
 from tc.backends.numba.backend import NumbaBackend
 from tc.backends.numba.objects import _target
 from tc.backends.numba.tracing import VectorRegion
-from tc.backends.object_files import parse_module
 from tc.device import has_exponents, vector_bits
 from tc.dtypes import FLOAT32, INT64
 from tc.kernel.contract import contract
@@ -28,6 +27,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.quotients import multiply_instead
 from tc.kernel.vector_math import expand_calls
+from tc.runtime.object_files import parse_module
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import compile_kernel, ramp, run
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tc.backends.numba.tracing import FEW, VectorRegion
-from tc.backends.object_files import parse_module
+from tc.runtime.object_files import parse_module
 
 F32 = np.float32
 

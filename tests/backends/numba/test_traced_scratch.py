@@ -8,11 +8,11 @@ import numba
 import numpy as np
 import pytest
 
-from tc.arrays import empty
 from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.traced_printer import is_vector_region
 from tc.dtypes import FLOAT32, INT64, UINT16
 from tc.kernel.ir import Cast, Const, Kernel, Load, Store, Var
+from tc.runtime.arrays import empty
 from tests.support.kernels import I, dense, integer, loop
 from tests.support.vectors import check, compile_kernel, plus, ramp, run, times
 

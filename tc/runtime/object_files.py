@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tc.errors import InternalError
-from tc.forks import is_stranded, step
+from tc.process.forks import is_stranded, step
 
 _SYMBOL_TABLE = 2
 _SECTION = struct.Struct("<2I4Q2I2Q")

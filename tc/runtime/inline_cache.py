@@ -1,8 +1,8 @@
-"""Calls like an earlier one, with less than a microsecond of Python around the kernel.
+"""The inline cache: calls like the last one, with less than a microsecond of Python around them.
 
-The second call in succession with arrays of the same shapes, strides and types leaves a `Repeat`.
-It serves calls whose arrays look the same (`tc.looks`); whatever differs is left to the usual way,
-with its messages.
+The second call in succession with arrays of the same shapes, strides and types leaves a
+`CacheEntry`. It serves calls that pass its guard (`tc.runtime.guards`); whatever differs is left to
+the usual way, with its messages.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from tc import numpy_layout
-from tc.arguments import NUMBERS, Parameter, Signature, read_number
-from tc.backends.base import CompiledKernel, MachineKernel
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure
-from tc.looks import Frame, Looks, looks_of
-from tc.looks_code import ADMITTED, DONE, FAILED, OTHER
-from tc.specialisation import Specialisation, access_error, new_output
+from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
+from tc.runtime.arrays import numpy_records
+from tc.runtime.guards import CallGuard, Frame, guard_of
+from tc.runtime.guards_llvm import ADMITTED, DONE, FAILED, OTHER
+from tc.runtime.loaded import CompiledKernel, MachineKernel
+from tc.runtime.specialisation import Specialisation, access_error, new_output
 
 _KEPT = 4
 """Calls at the same time whose memory is kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class CacheEntry:
     """A specialisation, for calls with numpy arrays that look as those of an earlier call, or with
     numbers in place of arrays of rank 0.
 
@@ -44,7 +44,7 @@ class Repeat:
     given: bool
     result: Any
     threads: int | None
-    looks: Looks
+    guard: CallGuard
     frames: list[Frame] = field(default_factory=list)
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
@@ -53,7 +53,7 @@ class Repeat:
 
         Raises AccessError where a check fails (G7).
         """
-        if len(inputs) != self.looks.inputs:
+        if len(inputs) != self.guard.inputs:
             return None
         if self.scalars:
             try:
@@ -100,10 +100,10 @@ class Repeat:
     def expects(
         self, special: Specialisation, inputs: Sequence[Array], outputs: Sequence[Array]
     ) -> bool:
-        """Whether it is what `new_repeat` would make of these."""
+        """Whether it is what `new_entry` would make of these."""
         if special is not self.special or bool(outputs) != self.given:
             return False
-        dtypes = self.looks.dtypes if self.given else self.looks.dtypes[: len(inputs)]
+        dtypes = self.guard.dtypes if self.given else self.guard.dtypes[: len(inputs)]
         return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
 
     def _finish(self, frame: Frame, status: int) -> Failure | None:
@@ -114,14 +114,14 @@ class Repeat:
 
     def _frame(self) -> Frame | None:
         """Memory for one more call at the same time; None as in `_fresh`, and in a forked child
-        that cannot compile (`tc.forks`)."""
+        that cannot compile (`tc.process.forks`)."""
         special, runner, direct = self.special, self.runner, None
         try:
             temporaries = special.temporaries.take()
             if isinstance(runner, MachineKernel):
                 direct = runner.direct(threads=self.threads)
-            buffers = self.looks.inputs + len(special.outputs) + len(temporaries)
-            return Frame(self.looks, buffers, temporaries, direct)
+            buffers = self.guard.inputs + len(special.outputs) + len(temporaries)
+            return Frame(self.guard, buffers, temporaries, direct)
         except (MemoryError, BackendError):
             return None
 
@@ -134,24 +134,24 @@ class Repeat:
             return None
 
 
-def new_repeat(
+def new_entry(
     special: Specialisation,
     signature: Signature,
     inputs: Sequence[Array],
     outputs: Sequence[Array],
     result: Any,
     threads: int | None,
-) -> Repeat | None:
+) -> CacheEntry | None:
     """What serves calls with arrays like these, which have been checked; None where it cannot:
     where inputs are of a class derived from numpy's, or copied for the kernel, or nothing is known
     of how numpy keeps them. `outputs` are all that there are, or none."""
     if special.runner is None or special.copies or not (inputs or outputs):
         return None
-    if any(type(array) is not np.ndarray for array in inputs) or not numpy_layout.is_known():
+    if any(type(array) is not np.ndarray for array in inputs) or not numpy_records.is_known():
         return None
     written = [(a.shape, a.dtype) for a in outputs] or [space[1:] for space in special.outputs]
-    looks = looks_of(inputs, written)
+    guard = guard_of(inputs, written)
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
-    return Repeat(
-        special, signature, scalars, special.runner, bool(outputs), result, threads, looks
+    return CacheEntry(
+        special, signature, scalars, special.runner, bool(outputs), result, threads, guard
     )

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tc.arguments import (
+from tc.errors import InputError
+from tc.runtime.arguments import (
     NUMBERS,
     Parameter,
     Signature,
@@ -23,8 +24,7 @@ from tc.arguments import (
     view_of,
     were_given,
 )
-from tc.errors import InputError
-from tc.families import Family, same_family
+from tc.runtime.arrays.family import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
 

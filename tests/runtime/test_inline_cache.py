@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tc
-from tc import compiled, numpy_layout, repeats
-from tc.compiled import Compiled
+from tc import function as functions
+from tc.function import Compiled
+from tc.runtime import inline_cache
+from tc.runtime.arrays import numpy_records
 from tests.support.processes import ended_well, run_python, told
 
 ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
@@ -39,17 +41,17 @@ def repeating(text: str, *inputs: Any, outputs: Any = None, backend: str = "numb
     function = tc.compile(text, backend=backend)
     for _ in range(2):
         function(*inputs, outputs=outputs)
-    assert function._repeat is not None
+    assert function._entry is not None
     return function
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows by whether a repeat served a call."""
+    """Grows by whether an entry served a call."""
     seen: list[bool] = []
-    call = repeats.Repeat.serve
+    call = inline_cache.CacheEntry.serve
 
-    def noting(self: repeats.Repeat, inputs: tuple[Any, ...], outputs: Any) -> Any:
+    def noting(self: inline_cache.CacheEntry, inputs: tuple[Any, ...], outputs: Any) -> Any:
         try:
             result = call(self, inputs, outputs)
         except tc.TCError:
@@ -58,7 +60,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen.append(result is not None)
         return result
 
-    monkeypatch.setattr(repeats.Repeat, "serve", noting)
+    monkeypatch.setattr(inline_cache.CacheEntry, "serve", noting)
     return seen
 
 
@@ -197,7 +199,7 @@ def test_outputs_without_memory_go_the_usual_way(
         raise MemoryError
 
     function = repeating(ADD, A, B)
-    monkeypatch.setattr(repeats, "new_output", refuse)
+    monkeypatch.setattr(inline_cache, "new_output", refuse)
     np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
     assert served == [False]
 
@@ -216,41 +218,41 @@ def test_without_memory_for_one_more_call_the_usual_way_is_taken(
     assert served == [False]
 
 
-def test_threads_are_set_while_a_repeat_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By another thread, say: the repeat would go on with as many as before."""
-    new = compiled.new_repeat
+def test_threads_are_set_while_an_entry_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, say: the entry would go on with as many as before."""
+    new = functions.new_entry
 
     def interrupted(*arguments: Any) -> Any:
         made = new(*arguments)
         tc.set_threads(1)
         return made
 
-    monkeypatch.setattr(compiled, "new_repeat", interrupted)
+    monkeypatch.setattr(functions, "new_entry", interrupted)
     try:
         function = tc.compile(ADD)
         for _ in range(2):
             function(A, B)
-        assert function._repeat is None
+        assert function._entry is None
         function(A, B)
-        assert function._repeat is not None
-        assert function._repeat.threads == 1
+        assert function._entry is not None
+        assert function._entry.threads == 1
     finally:
         tc.set_threads(None)
 
 
-def test_calls_that_are_not_served_keep_the_repeat() -> None:
+def test_calls_that_are_not_served_keep_the_entry() -> None:
     """Named inputs, and outputs as a dict."""
     out = np.empty((4, 6), np.float32)
     function = repeating(ADD, A, B, outputs=out)
-    repeat = function._repeat
+    entry = function._entry
     for _ in range(3):
         function(A, B=B, outputs=out)
         function(A, B, outputs={"C": out})
-    assert function._repeat is repeat
+    assert function._entry is entry
     other = A.view(np.dtype(np.float32, metadata={"a": 1}))
     for _ in range(2):
         function(other, B, outputs=out)
-    assert function._repeat is not repeat
+    assert function._entry is not entry
 
 
 @pytest.mark.parametrize("threads", [None, 1, 2])
@@ -316,21 +318,21 @@ add = tc.compile("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }")
 a, row = np.eye(300, dtype=np.float32), np.ones(5, np.float32)
 for _ in range(3):
     mm(a, a), add(row)
-assert mm._repeat.serve((a, a), None) is not None
+assert mm._entry.serve((a, a), None) is not None
 child = os.fork()
 shared = any(region.parallel for s in mm._special.values() for region in s.runner.regions)
 if not child:
     try:
-        assert add._repeat.serve((row,), None) is not None
-        assert (mm._repeat.serve((a, a), None) is None) == shared
+        assert add._entry.serve((row,), None) is not None
+        assert (mm._entry.serve((a, a), None) is None) == shared
         for _ in range(3):
             assert (mm(a, a) == a).all()
-        assert mm._repeat.serve((a, a), None) is not None
+        assert mm._entry.serve((a, a), None) is not None
     except BaseException:
         os._exit(1)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-assert mm._repeat.serve((a, a), None) is not None
+assert mm._entry.serve((a, a), None) is not None
 """
 
 
@@ -427,8 +429,8 @@ def test_from_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert function._repeat is not None
-    assert len(function._repeat.frames) <= 4
+    assert function._entry is not None
+    assert len(function._entry.frames) <= 4
 
 
 def test_arrays_are_not_kept() -> None:
@@ -455,7 +457,7 @@ for _ in range(3):
     add(np.ones(3, np.float32))
 
 class Last:
-    def __del__(self, serve=add._repeat.frames[0].serve, write=os.write):
+    def __del__(self, serve=add._entry.frames[0].serve, write=os.write):
         write(1, serve.__name__.encode())
 
 sys.last = Last(), tc
@@ -498,13 +500,13 @@ def test_any_arrays_in_any_order(calls: list[tuple[Any, Any, Any]]) -> None:
 
 
 def test_without_knowledge_of_numpys_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_layout, "is_known", lambda: False)
+    monkeypatch.setattr(numpy_records, "is_known", lambda: False)
     function = tc.compile(ADD)
     for _ in range(3):
         np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
-    assert function._repeat is None
+    assert function._entry is None
 
 
 def test_numpys_records_are_known_here() -> None:
-    assert numpy_layout.is_known()
-    assert not numpy_layout.is_laid_out(np.float32(1.5))  # type: ignore[arg-type]  # no array
+    assert numpy_records.is_known()
+    assert not numpy_records.is_laid_out(np.float32(1.5))  # type: ignore[arg-type]  # no array

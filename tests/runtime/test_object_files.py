@@ -13,7 +13,8 @@ import pytest
 
 from tc.backends.numba import objects
 from tc.backends.numba.backend import NumbaBackend
-from tc.backends.object_files import (
+from tc.errors import InternalError
+from tc.runtime.object_files import (
     ObjectFile,
     all_found,
     compile_modules,
@@ -22,7 +23,6 @@ from tc.backends.object_files import (
     outside,
     parse_module,
 )
-from tc.errors import InternalError
 from tests.support.kernels import address, load, matmul, run
 from tests.support.processes import ended_well, run_python, told
 
@@ -140,10 +140,10 @@ FORKS = """
 import faulthandler, os, sys, threading, time
 import numpy as np
 import tc
-import tc.forks
+import tc.process.forks
 
 tc.cache.disable()
-tc.forks.PATIENCE = 400
+tc.process.forks.PATIENCE = 400
 f = tc.compile("def f(float(N,M) A, float(M,K) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
 a, b = np.ones((90, 40), np.float32), np.ones((40, 30), np.float32)
 stop = threading.Event()
@@ -184,8 +184,8 @@ FORK_BESIDE_THE_LOG = """
 import os, threading, time
 import numpy as np
 import tc
-import tc.forks
-tc.forks.PATIENCE = 400  # and not the fork gives up
+import tc.process.forks
+tc.process.forks.PATIENCE = 400  # and not the fork gives up
 tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(3, np.float32))
 from numba.core.compiler_lock import global_compiler_lock
 import logging  # not before tc

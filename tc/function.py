@@ -15,21 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from tc import forks
-from tc.arguments import NUMBERS, bind_call, read_inputs, signature_of
-from tc.arrays import NUMPY
 from tc.backends import registry
-from tc.backends.base import AnyBackend, Backend, CompiledKernel, KernelText
+from tc.backends.base import AnyBackend, Backend, KernelText
 from tc.backends.interpret import InterpretBackend
+from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
+from tc.backends.library import LibraryKernel, library_kernel, match_contraction
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError, TCWarning
 from tc.explanation import Explanation
-from tc.fallback import Request, compile_or_fall_back
 from tc.kernel.ir import Kernel, row_major
-from tc.library import BACKENDS as LIBRARY_BACKENDS
-from tc.library import LibraryKernel, library_kernel, match_contraction
 from tc.options import Options
-from tc.outputs import bind_outputs, check_outputs, result_type, view_outputs
 from tc.pipeline import (
     check_module,
     element_strides,
@@ -40,20 +35,26 @@ from tc.pipeline import (
     trace,
 )
 from tc.presentation import PerInstance, documentation, python_signature
-from tc.repeats import Repeat, new_repeat
-from tc.semantics.program import Program, ProgramWarning, Read, ShapedProgram, walk
-from tc.sizes import CallSizes, as_collection, resolve_sizes
-from tc.source import Source, Span
-from tc.specialisation import (
+from tc.process import forks
+from tc.process.threads import get_threads, on_change
+from tc.process.uninterrupted import uninterrupted
+from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
+from tc.runtime.arrays import NUMPY
+from tc.runtime.fallback import Request, compile_or_fall_back
+from tc.runtime.inline_cache import CacheEntry, new_entry
+from tc.runtime.loaded import CompiledKernel
+from tc.runtime.outputs import bind_outputs, check_outputs, result_type, view_outputs
+from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes
+from tc.runtime.specialisation import (
     Specialisation,
     Temporaries,
     run_specialised,
     spaces,
     start_warnings,
 )
+from tc.semantics.program import Program, ProgramWarning, Read, ShapedProgram, walk
+from tc.source import Source, Span
 from tc.stored_texts import stored_text
-from tc.threads import get_threads, on_change
-from tc.uninterrupted import uninterrupted
 
 REMEMBERED = 256
 """The number of specialisations that a function keeps, those used last."""
@@ -94,13 +95,13 @@ def _functions() -> Iterator[Compiled]:
             yield function
 
 
-def _forget_repeats() -> None:
-    """Repeats run with the threads that were allowed when they were made."""
+def _forget_entries() -> None:
+    """Entries run with the threads that were allowed when they were made."""
     for function in _functions():
-        function._repeat = None
+        function._entry = None
 
 
-on_change(_forget_repeats)
+on_change(_forget_entries)
 
 
 def _renew_locks() -> None:
@@ -157,7 +158,7 @@ class Compiled:
         self._warned: set[ProgramWarning] = set()
         self._reported = False
         self._last: Specialisation | None = None
-        self._repeat: Repeat | None = None
+        self._entry: CacheEntry | None = None
 
     @property
     def backend(self) -> str:
@@ -174,9 +175,9 @@ class Compiled:
         return self.program.name
 
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
-        repeat = self._repeat
-        if repeat is not None and not named:
-            results = repeat.serve(inputs, outputs)
+        entry = self._entry
+        if entry is not None and not named:
+            results = entry.serve(inputs, outputs)
             if results is not None:
                 return results
         few = len(inputs) != len(self.signature.inputs)
@@ -415,13 +416,13 @@ class Compiled:
         )
         if again and same and (given or not targets) and not program.static_scalars:
             outputs = [targets[name] for name in program.outputs] if given else []
-            repeat, threads = self._repeat, self._threads()
-            if repeat is None or not repeat.expects(special, views, outputs):
-                self._repeat = new_repeat(
+            entry, threads = self._entry, self._threads()
+            if entry is None or not entry.expects(special, views, outputs):
+                self._entry = new_entry(
                     special, self.signature, views, outputs, self._result, threads
                 )
                 if self._threads() != threads:  # set by another thread meanwhile
-                    self._repeat = None
+                    self._entry = None
 
     def _warn(self, warnings: Iterable[ProgramWarning], level: int) -> None:
         for warning in warnings:

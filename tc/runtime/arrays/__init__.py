@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tc.families import Family, Refusal, first_line, type_name
-from tc.torch_tensors import torch_family, traced_by_torch
+from tc.runtime.arrays.family import Family, Refusal, first_line, type_name
+from tc.runtime.arrays.torch_tensors import torch_family, traced_by_torch
 
 DLPACK_CPU = 1
 DLPACK_DEVICES = {

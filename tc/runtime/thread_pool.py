@@ -1,8 +1,8 @@
-"""A team of threads that shares the parts of a region within a microsecond or two.
+"""A pool of threads that shares the parts of a region within a microsecond or two.
 
 The layers of numba let their threads sleep soon after a region, and waking one takes as long as a
 small kernel. Here a worker spins for some 50 to 100 us after its last part before it sleeps. The
-team is written in LLVM's language, for Linux on x86-64.
+pool is written in LLVM's language, for Linux on x86-64.
 
 A launch takes one of a few slots, puts there what is to run and counts `left` down with the
 workers, one part after another; whoever meets a slot with parts left helps. So the launching
@@ -25,18 +25,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.backends.object_files import new_engine, parse_module
-from tc.backends.thread_count import thread_count
-from tc.backends.thread_team_code import CODE, PERFORM
-from tc.processors import available
-from tc.uninterrupted import Once, uninterrupted
+from tc.process.processors import available
+from tc.process.uninterrupted import Once, uninterrupted
+from tc.runtime.object_files import new_engine, parse_module
+from tc.runtime.thread_count import thread_count
+from tc.runtime.thread_pool_llvm import CODE, PERFORM
 
 PATIENCE = 200_000
 """Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
 
 SLOTS = 4
 PROCESSORS = 1024
-"""How many the team knows by number."""
+"""How many the pool knows by number."""
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
@@ -61,7 +61,7 @@ class _Slot(ctypes.Structure):
 
 
 class _Memory(ctypes.Structure):
-    """The team as in `CODE`."""
+    """The pool as in `CODE`."""
 
     _fields_ = (
         ("slots", _Slot * SLOTS),
@@ -86,7 +86,7 @@ class _Code:
 
 
 @dataclass
-class Team:
+class ThreadPool:
     """As many threads as can run at the same time, counting the one that launches; they start with
     the first launch, and stay on the processors that the process is confined to (the first thread
     of it: nothing else is asked for by `taskset -a` and `os.sched_setaffinity` alike). `ready` is
@@ -145,21 +145,21 @@ class Team:
             return self.ready
 
     def after_fork_in_child(self) -> None:
-        """No thread of the team is here, nor one that was launching."""
+        """No thread of the pool is here, nor one that was launching."""
         if self.code is not None:
             ctypes.memset(ctypes.addressof(self.code.memory), 0, ctypes.sizeof(_Memory))
         self.ready = None
         self.starting = threading.RLock()
 
 
-def new_team() -> Team | None:
-    """A team, or None where there can be none."""
+def new_pool() -> ThreadPool | None:
+    """A pool, or None where there can be none."""
     here = sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32
-    return Team() if here and all(hasattr(_library(), name) for name in _FUNCTIONS) else None
+    return ThreadPool() if here and all(hasattr(_library(), name) for name in _FUNCTIONS) else None
 
 
 def _compile() -> _Code:
-    """The team's code and memory, which stay for ever: its threads use them to the very end."""
+    """The pool's code and memory, which stay for ever: its threads use them to the very end."""
     numbers = {
         "SLOTS": SLOTS,
         "BYTES": PROCESSORS // 8,
@@ -176,7 +176,7 @@ def _compile() -> _Code:
     engine = new_engine(parse_module(text))
     engine.finalize_object()
     launch, work = map(engine.get_function_address, ("launch", "work"))
-    memory = _Memory.from_address(engine.get_global_value_address("team"))
+    memory = _Memory.from_address(engine.get_global_value_address("pool"))
     engine.detach()
     return _Code(_LAUNCH(launch), launch, _PERFORM(performer()), work, memory)
 

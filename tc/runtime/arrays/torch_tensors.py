@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.families import Family, Refusal, first_line, type_name
+from tc.runtime.arrays.family import Family, Refusal, first_line, type_name
 
 Reader: TypeAlias = Callable[[Any], np.ndarray]
 

@@ -16,9 +16,9 @@ import pytest
 
 import tc
 from tc.errors import InternalError
-from tc.fallback import is_fault
 from tc.kernel.ir import Site
 from tc.polyhedral import lowering
+from tc.runtime.fallback import is_fault
 from tc.semantics.reference import arithmetic
 from tests.api.evaluating import NEEDS_C
 

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.arrays import address, empty
-from tc.backends.base import CompiledKernel, ShapedBackend
 from tc.device import LINE
 from tc.dtypes import Array
 from tc.errors import AccessError, BackendError, InternalError
-from tc.fallback import Request, faults_of_run_reported, is_fault, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
+from tc.runtime.arrays import address, empty
+from tc.runtime.fallback import Request, faults_of_run_reported, is_fault, is_strict
+from tc.runtime.loaded import CompiledKernel, ProgramRunner
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import Binary, ProgramWarning, Read, ShapedProgram, Statement, walk
 
@@ -71,7 +71,7 @@ class Specialisation:
     request: Request
     shaped: ShapedProgram
     runner: CompiledKernel | None
-    shaped_backend: ShapedBackend | None
+    shaped_backend: ProgramRunner | None
     copies: tuple[int, ...]
     outputs: tuple[Space, ...]
     warnings: tuple[ProgramWarning, ...]

@@ -29,8 +29,8 @@ from pathlib import Path
 
 import platformdirs
 
-from tc.callers import warn
 from tc.errors import TCError, render
+from tc.process.call_sites import warn
 
 LIMIT = 256_000_000
 """The default bound on the sizes of all entries together, in bytes."""

@@ -14,8 +14,8 @@ import pytest
 
 import tc
 from tc import cache
-from tc.cache import Store, digest, find_fault
 from tc.errors import TCWarning
+from tc.runtime.cache import Store, digest, find_fault
 
 KEY = digest("key")
 ROOT = Path(__file__).parent.parent.parent
@@ -252,7 +252,7 @@ def test_clear_and_report(store: Store) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from tc.cache import Store, digest
+from tc.runtime.cache import Store, digest
 store = Store(Path(sys.argv[1]), limit=200_000)
 for turn in range(40):
     for name in "abcdef":

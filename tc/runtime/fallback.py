@@ -22,8 +22,8 @@ from tc.device import Device, host
 from tc.errors import InternalError, TCError
 from tc.kernel.ir import row_major
 from tc.options import PRESETS, Options
+from tc.runtime.sizes import CallSizes
 from tc.semantics.program import Program, ProgramWarning
-from tc.sizes import CallSizes
 from tc.source import Source
 
 T = TypeVar("T")

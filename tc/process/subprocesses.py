@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tc.forks import step
+from tc.process.forks import step
 
 
 def run_program(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.compiled import REMEMBERED
+from tc.function import REMEMBERED
 from tests.api.evaluating import NEEDS_C, EvaluateBackend
 from tests.support.processes import run_python, told
 

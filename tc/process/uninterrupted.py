@@ -20,7 +20,7 @@ from importlib import import_module
 from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
 
-from tc import forks
+from tc.process import forks
 
 T = TypeVar("T")
 

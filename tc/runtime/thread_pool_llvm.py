@@ -1,5 +1,5 @@
-"""The code of `thread_team` in LLVM's language. SLOTS, BYTES, WORDS, BITS and PATIENCE are numbers,
-SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no team."""
+"""The code of `thread_pool` in LLVM's language. SLOTS, BYTES, WORDS, BITS and PATIENCE are numbers,
+SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no pool."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
@@ -8,9 +8,9 @@ CODE = """
 %slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
 ; slots | asleep, signal | patience, workers, whether they have been started, the process, the
 ; processors that it might use when they were, a bit each
-%team = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [WORDS x i64] }
+%pool = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [WORDS x i64] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
-@team = global %team zeroinitializer, align 128
+@pool = global %pool zeroinitializer, align 128
 
 declare i64 @llvm.readcyclecounter()
 declare void @llvm.x86.sse2.pause()
@@ -41,13 +41,13 @@ define internal i1 @impatient(i64 %began) {
   call void @llvm.x86.sse2.pause()
   %now = call i64 @llvm.readcyclecounter()
   %passed = sub i64 %now, %began
-  %patience = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 4)
+  %patience = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 4)
   %over = icmp uge i64 %passed, %patience
   ret i1 %over
 }
 
 define internal ptr @slot(i64 %index) {
-  %slot = getelementptr %team, ptr @team, i64 0, i32 0, i64 %index
+  %slot = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 %index
   ret ptr %slot
 }
 
@@ -133,7 +133,7 @@ end:
 define internal void @follow(ptr %known) {
 start:
   %now = alloca [WORDS x i64]
-  %process = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 7)
+  %process = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 7)
   %told = call i1 @allowed(i64 %process, ptr %now)
   br i1 %told, label %compare, label %end
 compare:
@@ -143,10 +143,10 @@ move:
   call void @llvm.memcpy.p0.p0.i64(ptr %known, ptr %now, i64 BYTES, i1 false)
   %moved = call i1 @confine(ptr %now)
   %processors = call i64 @number(ptr %now)
-  %workers = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 5)
+  %workers = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 5)
   %enough = icmp ugt i64 %processors, %workers
   %patience = select i1 %enough, i64 PATIENCE, i64 0
-  store i64 %patience, ptr getelementptr (%team, ptr @team, i64 0, i32 4)
+  store i64 %patience, ptr getelementptr (%pool, ptr @pool, i64 0, i32 4)
   br label %end
 end:
   ret void
@@ -238,16 +238,16 @@ end:
   ret i1 %helped
 }
 
-; a thread of the team, which never ends; where it has been put on the processor of the launching
+; a thread of the pool, which never ends; where it has been put on the processor of the launching
 ; thread it moves to another, or, where it may not, does not spin but naps for 100 us, in which
 ; short launches need not wake it
 define ptr @work(ptr %unused) {
 start:
-  %asleep = getelementptr %team, ptr @team, i64 0, i32 1
-  %signal = getelementptr %team, ptr @team, i64 0, i32 2
-  %processor_at = getelementptr %team, ptr @team, i64 0, i32 0, i64 0, i32 3
+  %asleep = getelementptr %pool, ptr @pool, i64 0, i32 1
+  %signal = getelementptr %pool, ptr @pool, i64 0, i32 2
+  %processor_at = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 0, i32 3
   %known = alloca [WORDS x i64]
-  %before = getelementptr %team, ptr @team, i64 0, i32 8
+  %before = getelementptr %pool, ptr @pool, i64 0, i32 8
   call void @llvm.memcpy.p0.p0.i64(ptr %known, ptr %before, i64 BYTES, i1 false)
   br label %fresh
 fresh:
@@ -290,8 +290,8 @@ rise:
 
 define internal void @wake_some(i64 %index, i64 %parts, i32 %asleep) {
 start:
-  %signal = getelementptr %team, ptr @team, i64 0, i32 2
-  %all = load i64, ptr getelementptr (%team, ptr @team, i64 0, i32 5)
+  %signal = getelementptr %pool, ptr @pool, i64 0, i32 2
+  %all = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 5)
   %asleep_wide = zext i32 %asleep to i64
   %spinning = sub i64 %all, %asleep_wide
   %alone = icmp eq i64 %index, 0
@@ -377,7 +377,7 @@ publish:
   store atomic i32 1, ptr %done seq_cst, align 4
   %others = sub i64 %parts, 1
   store atomic i64 %others, ptr %slot seq_cst, align 8
-  %asleep_at = getelementptr %team, ptr @team, i64 0, i32 1
+  %asleep_at = getelementptr %pool, ptr @pool, i64 0, i32 1
   %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
   %awake = icmp eq i32 %asleep, 0
   br i1 %awake, label %share, label %call

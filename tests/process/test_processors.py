@@ -8,8 +8,8 @@ from pathlib import Path
 import numba
 import pytest
 
-from tc import processors
-from tc.backends.thread_count import thread_count
+from tc.process import processors
+from tc.runtime.thread_count import thread_count
 
 Groups = Callable[[str], None]
 

@@ -1,11 +1,11 @@
-"""The machine code of `looks`, in LLVM's language: a function as C gives them to Python.
+"""The machine code of `guards`, in LLVM's language: a function as C gives them to Python.
 
 ADDRESS_OF_... are the addresses of functions of Python's C interface.
 """
 
 from __future__ import annotations
 
-from tc.numpy_layout import DATA, DTYPE, FLAGS, KIND, RANK, SHAPE, STRIDES
+from tc.runtime.arrays.numpy_records import DATA, DTYPE, FLAGS, KIND, RANK, SHAPE, STRIDES
 
 OTHER, ADMITTED, DONE, FAILED = range(4)
 """What a call returns: the arrays look different, or the kernel may not be run now, and nothing has

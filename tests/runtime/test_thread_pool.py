@@ -1,22 +1,22 @@
-"""The team of threads: each part of each launch runs once, whoever launches, forks or ends.
+"""The thread pool: each part of each launch runs once, whoever launches, forks or ends.
 
-Each case runs in a process of its own, as a process has one team.
+Each case runs in a process of its own, as a process has one pool.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tc.backends.thread_team import new_team
+from tc.runtime.thread_pool import new_pool
 from tests.support.processes import ended_well, run_python, told
 
-pytestmark = pytest.mark.skipif(new_team() is None, reason="no team on this platform")
+pytestmark = pytest.mark.skipif(new_pool() is None, reason="no pool on this platform")
 
 SETUP = """
 import ctypes, os, random, sys, threading, time
 import numpy as np
-from tc.backends.object_files import new_engine, parse_module
-from tc.backends.thread_team import PATIENCE, SLOTS, Team
+from tc.runtime.object_files import new_engine, parse_module
+from tc.runtime.thread_pool import PATIENCE, SLOTS, ThreadPool
 
 code = '''
 declare i64 @llvm.readcyclecounter()
@@ -95,7 +95,7 @@ end:
 engine = new_engine(parse_module(code))
 engine.finalize_object()
 count, divide, first, fail = map(engine.get_function_address, ("count", "divide", "first", "fail"))
-team = Team()
+pool = ThreadPool()
 
 class Work:
     '''A region that takes some ticks, counts the runs of each part and records where it ran.'''
@@ -108,7 +108,7 @@ class Work:
 
     def launch(self):
         arguments, records = self.counts.ctypes.data, self.records.ctypes.data
-        return team.launch(count, arguments, records, 24, self.parts)
+        return pool.launch(count, arguments, records, 24, self.parts)
 
     def check(self, launches):
         assert (self.counts[1:] == launches).all(), (self.counts, launches)
@@ -145,14 +145,14 @@ def until(condition, about=lambda: None):
         time.sleep(0.001)
 
 def workers():
-    '''Threads of the team, once the thread that has started them is gone.'''
+    '''Threads of the pool, once the thread that has started them is gone.'''
     def found():
         return threads() - others - {os.getpid()}
-    until(lambda: len(found()) == team.code.memory.workers, found)
+    until(lambda: len(found()) == pool.code.memory.workers, found)
     return found()
 
 def until_all_sleep():
-    memory = team.code.memory
+    memory = pool.code.memory
     until(lambda: memory.asleep == memory.workers, lambda: memory.asleep)
 
 stopped, finished = threading.Event(), []
@@ -187,7 +187,7 @@ def perform(regions, work):
     work.records[:] = 0
     table = np.array(regions, np.int64)
     arguments, records = work.counts.ctypes.data, work.records.ctypes.data
-    return team.perform(table.ctypes.data, len(table), arguments, records, 24, work.parts)
+    return pool.perform(table.ctypes.data, len(table), arguments, records, 24, work.parts)
 
 for kinds in ([1, 0, 1], [0, 0], [1], []):
     work = Work(3)
@@ -212,7 +212,7 @@ def test_one_processor_for_all_threads() -> None:
         """
 check_launches(3000)
 check_launches(20, 3, 10_000_000)
-assert team.code.memory.patience == 0
+assert pool.code.memory.patience == 0
 """,
         threads=4,
         cpus=1,
@@ -223,8 +223,8 @@ def test_launches_at_all_distances() -> None:
     """Around the time when the workers go to sleep, where a call might be missed."""
     run_script(
         """
-team.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
-team.code.memory.patience = 2000
+pool.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
+pool.code.memory.patience = 2000
 random.seed(0)
 work = Work(3)
 for _ in range(20_000):
@@ -241,7 +241,7 @@ def test_the_work_is_shared() -> None:
     run_script(
         """
 check_launches(1)
-memory = team.code.memory
+memory = pool.code.memory
 
 def shared(ticks):
     until_all_sleep()
@@ -265,14 +265,14 @@ for number in (SLOTS, 2 * SLOTS):
     stopped.clear()
     finished.clear()
     begun = [threading.Event() for _ in range(number)]
-    pool = [threading.Thread(target=check_many, args=(2 + i, begun[i])) for i in range(number)]
-    for thread in pool: thread.start()
+    launching = [threading.Thread(target=check_many, args=(2 + i, begun[i])) for i in range(number)]
+    for thread in launching: thread.start()
     time.sleep(0.2)
     for event in begun: assert event.wait(200)
     stopped.set()
-    for thread in pool: thread.join()
+    for thread in launching: thread.join()
     assert len(finished) == number and min(finished) > 0
-assert not any(slot.taken or slot.left or slot.waiting for slot in team.code.memory.slots)
+assert not any(slot.taken or slot.left or slot.waiting for slot in pool.code.memory.slots)
 """,
         threads,
     )
@@ -282,11 +282,11 @@ def test_no_slot_is_left() -> None:
     run_script(
         """
 check_launches(1)
-for slot in team.code.memory.slots: slot.taken = 1
+for slot in pool.code.memory.slots: slot.taken = 1
 work = Work(2)
 assert not work.launch()
 assert (work.counts == 0).all()
-team.code.memory.slots[SLOTS - 1].taken = 0
+pool.code.memory.slots[SLOTS - 1].taken = 0
 assert work.launch()
 work.check(1)
 """
@@ -295,15 +295,15 @@ work.check(1)
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_fork_between_and_during_launches(threads: int) -> None:
-    """The child has a team of its own, also where a thread of the parent was launching."""
+    """The child has a pool of its own, also where a thread of the parent was launching."""
     run_script(
         """
 def fork(function):
     child = os.fork()
     if child == 0:
-        team.after_fork_in_child()
+        pool.after_fork_in_child()
         function()
-        memory = team.code.memory
+        memory = pool.code.memory
         assert memory.workers == int(os.environ["NUMBA_NUM_THREADS"]) - 1
         until_all_sleep()
         os._exit(0)
@@ -376,8 +376,8 @@ def test_the_workers_sleep_only_after_a_while() -> None:
     """As long as launches follow each other, no worker has to be woken."""
     run_script(
         """
-team.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
-memory = team.code.memory
+pool.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
+memory = pool.code.memory
 assert memory.patience == (PATIENCE if len(os.sched_getaffinity(0)) >= 2 else 0)
 assert memory.workers == 1
 until_all_sleep()
@@ -417,7 +417,7 @@ smallest = np.finfo(np.float64).smallest_normal
 for bits, expected in ((flush, 0.0), (usual, smallest / 4)) * 20:
     numbers = np.full(64, smallest)
     change(ctypes.addressof(bits))
-    assert team.launch(divide, numbers.ctypes.data, 0, 0, 64)
+    assert pool.launch(divide, numbers.ctypes.data, 0, 0, 64)
     change(ctypes.addressof(usual))
     assert (numbers == expected).all()
 """
@@ -445,7 +445,7 @@ assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 
 CONFINED = """
 def confined():
-    '''Which processors the threads of the team, and that which launches, may use.'''
+    '''Which processors the threads of the pool, and that which launches, may use.'''
     return {thread: os.sched_getaffinity(thread) for thread in workers() | {os.getpid()}}
 
 everywhere = os.sched_getaffinity(0)
@@ -486,9 +486,9 @@ def follow(processors):
     until(all_follow, confined)
 
 follow(one)
-assert team.code.memory.patience == 0
+assert pool.code.memory.patience == 0
 follow(everywhere)
-assert team.code.memory.patience == (PATIENCE if len(everywhere) >= 4 else 0)
+assert pool.code.memory.patience == (PATIENCE if len(everywhere) >= 4 else 0)
 """,
         threads=4,
     )

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tc.arguments import Parameter, Signature, fault, is_sequence, mixed_kinds
-from tc.arrays import NUMPY, family_of, overlaps
 from tc.dtypes import Array
 from tc.errors import InputError
-from tc.families import Family, Refusal, same_family
+from tc.runtime.arguments import Parameter, Signature, fault, is_sequence, mixed_kinds
+from tc.runtime.arrays import NUMPY, family_of, overlaps
+from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.suggest import counted, nearest
 
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from tc.arrays import NUMPY, family_of
 from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, fits
 from tc.errors import InputError
-from tc.families import Family, Refusal, same_family
+from tc.runtime.arrays import NUMPY, family_of
+from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import closest, counted
 from tc.source import Span

@@ -1,9 +1,9 @@
-"""Calls whose arrays look as earlier ones did, in machine code.
+"""The guard of a specialisation: the test that a call's arrays fit compiled code.
 
 Looking at arrays one attribute at a time takes longer than a small kernel runs, and so do calls
-through `ctypes`. `looks_of` puts down as numbers what arrays look like. The function of a `Frame`,
-which Python calls as one written in C, compares them with numpy's own records (`tc.numpy_layout`)
-of its arguments and runs the kernel.
+through `ctypes`. `guard_of` puts down as numbers what arrays look like. The function of a `Frame`,
+which Python calls as one written in C, compares them with numpy's own records
+(`tc.runtime.arrays.numpy_records`) of its arguments and runs the kernel.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.arrays import address
-from tc.backends.base import Direct
-from tc.backends.object_files import new_engine, parse_module
 from tc.dtypes import Array
 from tc.kernel.ir import row_major
-from tc.looks_code import CODE, PYTHON
-from tc.numpy_layout import ALIGNED, CONTIGUOUS, WORD, WRITABLE
-from tc.uninterrupted import Once
+from tc.process.uninterrupted import Once
+from tc.runtime.arrays import address
+from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, WORD, WRITABLE
+from tc.runtime.guards_llvm import CODE, PYTHON
+from tc.runtime.loaded import Direct
+from tc.runtime.object_files import new_engine, parse_module
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -34,7 +34,7 @@ _READY = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class CallGuard:
     """What the arrays of a call look like, of which the first so many are inputs. `records` refer
     to `dtypes`."""
 
@@ -47,25 +47,25 @@ class Looks:
 class Frame:
     """The memory of one call at a time, and the function that uses it.
 
-    `serve(*arrays)` returns one of the numbers of `tc.looks_code`. `addresses` are those of all
+    `serve(*arrays)` returns one of the numbers of `guards_llvm`. `addresses` are those of all
     buffers, of which the last are those of the `temporaries`; they stand where `direct` wants
     them.
     """
 
-    __slots__ = ("addresses", "direct", "looks", "serve", "temporaries", "words")
+    __slots__ = ("addresses", "direct", "guard", "serve", "temporaries", "words")
 
     def __init__(
-        self, looks: Looks, buffers: int, temporaries: list[Array], direct: Direct | None
+        self, guard: CallGuard, buffers: int, temporaries: list[Array], direct: Direct | None
     ) -> None:
-        self.looks = looks
+        self.guard = guard
         self.temporaries = temporaries
         self.direct = direct
         kind = ctypes.c_int64 * buffers
         self.addresses: Any = kind.from_address(direct.addresses) if direct else kind()
         self.addresses[buffers - len(temporaries) :] = [address(array) for array in temporaries]
         self.words = (ctypes.c_int64 * _WORDS)(
-            *(ctypes.addressof(looks.records), looks.width, id(np.ndarray)),
-            *(looks.inputs, len(looks.dtypes), ctypes.addressof(self.addresses)),
+            *(ctypes.addressof(guard.records), guard.width, id(np.ndarray)),
+            *(guard.inputs, len(guard.dtypes), ctypes.addressof(self.addresses)),
         )
         place = ctypes.addressof(self.words)
         always = place + WORD  # the address of a word that is not 0
@@ -75,8 +75,8 @@ class Frame:
         self.serve = _python_function(place)
 
 
-def looks_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[Any]]]) -> Looks:
-    """What numpy's arrays look like; only where `tc.numpy_layout` is known to be true. Outputs are
+def guard_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[Any]]]) -> CallGuard:
+    """The guard of arrays like these; only where `numpy_records` is known to be true. Outputs are
     row-major."""
     written = ALIGNED | CONTIGUOUS | WRITABLE
     records = [
@@ -87,7 +87,7 @@ def looks_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[An
     words = [word for record in records for word in (*record, *[0] * (width - len(record)))]
     held = (ctypes.c_int64 * len(words))(*words)
     dtypes = (*(array.dtype for array in inputs), *(dtype for _, dtype in outputs))
-    return Looks(len(inputs), width, held, dtypes)
+    return CallGuard(len(inputs), width, held, dtypes)
 
 
 def _record(

@@ -64,7 +64,7 @@ def match_contraction(shaped: ShapedProgram, initial: frozenset[str]) -> Contrac
     caller's values on entry.
 
     >>> from tc.pipeline import check_module, parse_source, shape_program
-    >>> from tc.sizes import CallSizes
+    >>> from tc.runtime.sizes import CallSizes
     >>> from tc.source import Source
     >>> text = "def f(float(N,K) a, float(K,M) b) -> (o) { o(i,j) +=! a(i,k) * b(k,j) }"
     >>> program = check_module(parse_source(Source(text)), None)

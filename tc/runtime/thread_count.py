@@ -6,7 +6,7 @@ import os
 
 import numba
 
-from tc.processors import default_threads
+from tc.process.processors import default_threads
 
 
 def thread_count() -> int:

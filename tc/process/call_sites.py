@@ -6,7 +6,7 @@ import warnings
 
 from tc.errors import TCWarning
 from tc.origins import is_ours
-from tc.uninterrupted import stack
+from tc.process.uninterrupted import stack
 
 
 def warn(text: str) -> None:

@@ -1,0 +1,1 @@
+"""The path of a call: arguments, outputs, specialisation, guards, inline cache, thread pool."""
