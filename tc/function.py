@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import threading
-import time
 import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tc.backends import registry
-from tc.backends.base import AnyBackend, Backend, KernelText
-from tc.backends.interpret import InterpretBackend
-from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
-from tc.backends.library import LibraryKernel, library_kernel, match_contraction
+from tc.backends.base import AnyBackend, Backend
 from tc.dtypes import Array
-from tc.errors import BackendError, InputError, TCWarning
+from tc.errors import BackendError, TCWarning
 from tc.explanation import Explanation
-from tc.kernel.ir import Kernel, row_major
 from tc.options import Options
 from tc.pipeline import (
     check_module,
-    element_strides,
-    emit_kernel,
-    lower_program,
     parse_source,
     shape_program,
     trace,
@@ -37,31 +25,27 @@ from tc.pipeline import (
 from tc.presentation import PerInstance, documentation, python_signature
 from tc.process import forks
 from tc.process.threads import get_threads, on_change
-from tc.process.uninterrupted import uninterrupted
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
-from tc.runtime.fallback import Request, compile_or_fall_back
 from tc.runtime.inline_cache import CacheEntry, new_entry
-from tc.runtime.loaded import CompiledKernel
-from tc.runtime.outputs import bind_outputs, check_outputs, result_type, view_outputs
-from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes
+from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
+from tc.runtime.sizes import (
+    CallSizes,
+    as_collection,
+    resolve_sizes,
+    sizes_of_arrays,
+    specialisation_key,
+)
 from tc.runtime.specialisation import (
     Specialisation,
-    Temporaries,
     run_specialised,
     spaces,
-    start_warnings,
 )
-from tc.semantics.program import Program, ProgramWarning, Read, ShapedProgram, walk
-from tc.source import Source, Span
-from tc.stored_texts import stored_text
-
-REMEMBERED = 256
-"""The number of specialisations that a function keeps, those used last."""
+from tc.semantics.program import Program, ProgramWarning
+from tc.source import Source
+from tc.specialiser import Specialiser
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
-
-_LOG = logging.getLogger("tc")
 
 _NO_TARGETS: Mapping[str, Any] = {}
 
@@ -104,13 +88,12 @@ def _forget_entries() -> None:
 on_change(_forget_entries)
 
 
-def _renew_locks() -> None:
-    """In a forked child: a lock that another thread of the parent held is never released there."""
+def _after_fork_in_child() -> None:
     for function in _functions():
-        function._renew_lock()
+        function._specialiser.after_fork_in_child()
 
 
-forks.renew_in_child(_renew_locks)
+forks.renew_in_child(_after_fork_in_child)
 
 
 class Compiled:
@@ -152,8 +135,7 @@ class Compiled:
         self._result = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
-        self._special: OrderedDict[Hashable, Specialisation] = OrderedDict()
-        self._renew_lock()
+        self._specialiser = Specialiser(program, self._backend, self.options, self.check)
         _FUNCTIONS[id(self)] = self
         self._warned: set[ProgramWarning] = set()
         self._reported = False
@@ -194,13 +176,10 @@ class Compiled:
             given = bind_outputs(signature, outputs)
             targets, family, like = view_outputs(signature, given, inputs, family, like)
         key = (sizes_key, *targets)
-        special = self._special.get(key)
-        if special is not None:
-            with contextlib.suppress(KeyError):  # it may just have gone
-                self._special.move_to_end(key)
-        else:
+        special = self._specialiser.find(key)
+        if special is None:
             arrays = dict(zip(self.program.inputs, views, strict=True))
-            special = self._build(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
+            special = self._make(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
         if targets:
             check_outputs(signature, targets, special.shaped.shapes, views, family)
             if family is not NUMPY:
@@ -227,7 +206,7 @@ class Compiled:
         Takes inputs, or sizes as in `f.infer(N=3)`; see `tc.emit` for all ways to say them.
         """
         sizes = self._sizes(inputs_or_sizes, named)
-        shaped = shape_program(self.program, sizes, self._request(sizes, frozenset()))
+        shaped = shape_program(self.program, sizes, self._specialiser.request(sizes, frozenset()))
         return {n: TensorInfo(s, d) for n, s, d in spaces(shaped, self.program.outputs)}
 
     def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
@@ -258,7 +237,7 @@ class Compiled:
         """
         sizes = self._sizes(inputs_or_sizes, named)
         if not isinstance(self._backend, Backend):
-            request = self._request(sizes, frozenset())
+            request = self._specialiser.request(sizes, frozenset())
             return Explanation(shape_program(self.program, sizes, request))
         source, name = self.program.source, self.program.name
         stages = trace(source, name, lambda _: sizes, self._backend, self.options, check=self.check)
@@ -280,124 +259,18 @@ class Compiled:
     def _threads(self) -> int | None:
         return self.options.threads or get_threads()
 
-    def _renew_lock(self) -> None:
-        self._building = threading.RLock()
-
     def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
         return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
 
-    def _request(self, sizes: CallSizes, given: frozenset[str]) -> Request:
-        return Request(self.program, sizes, given, self.backend, self.options, self.check)
-
     def _prepare(self, sizes: CallSizes, outputs: tuple[str, ...]) -> Specialisation:
         key = (specialisation_key(self.program, sizes), *outputs)
-        special = self._special.get(key) or self._build(key, sizes, frozenset(outputs))
+        special = self._specialiser.find(key) or self._make(key, sizes, frozenset(outputs))
         self._report(special, 3)
         return special
 
-    def _build(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+    def _make(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
         check_initial(self.program, given)
-
-        def build() -> Specialisation:
-            # one thread compiles; the others find what it made
-            with self._building:
-                special = self._special.get(key)
-                if special is None:
-                    self._special[key] = special = self._specialise(sizes, given)
-                    while len(self._special) > REMEMBERED:
-                        self._special.popitem(last=False)
-                return special
-
-        return uninterrupted(build)
-
-    def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
-        request = self._request(sizes, given)
-        shaped = shape_program(self.program, sizes, request)
-        backend = self._backend
-        runner: CompiledKernel | None = None
-        shaped_backend, fault = None, None
-        copies: tuple[int, ...] = ()
-        if isinstance(backend, Backend):
-            runner, fault = compile_or_fall_back(
-                lambda options: self._compile(backend, options, shaped, sizes, given), request
-            )
-            copies = odd_strides(shaped, sizes)
-        else:
-            shaped_backend = backend
-        if runner is None and shaped_backend is None:
-            shaped_backend = InterpretBackend()
-        return Specialisation(
-            request,
-            shaped,
-            runner,
-            shaped_backend,
-            copies,
-            spaces(shaped, self.program.outputs),
-            (*shaped.warnings, *start_warnings(shaped, given)),
-            Temporaries.of(() if runner is None else runner.kernel.arguments),
-            fault,
-        )
-
-    def _compile(
-        self,
-        backend: Backend,
-        options: Options,
-        shaped: ShapedProgram,
-        sizes: CallSizes,
-        given: frozenset[str],
-    ) -> CompiledKernel:
-        start = time.perf_counter()
-        found: CompiledKernel | None = self._library_kernel(options, shaped, sizes, given)
-        if found is None:
-            text = self._text(backend, options, shaped, sizes, given)
-            found = self._find(text.kernel) or backend.load(text)
-        _LOG.info(
-            "%s is ready for %s after %.0f ms (backend %s)",
-            self.program.name,
-            ", ".join(f"{name} {shape}" for name, shape in sizes.shapes.items()) or "no inputs",
-            1000 * (time.perf_counter() - start),
-            self.backend,
-        )
-        return found
-
-    def _library_kernel(
-        self,
-        options: Options,
-        shaped: ShapedProgram,
-        sizes: CallSizes,
-        given: frozenset[str],
-    ) -> LibraryKernel | None:
-        """The library call that does the same, where the options want one and there is one."""
-        if not options.match_library or self.backend not in LIBRARY_BACKENDS:
-            return None
-        found = match_contraction(shaped, given)
-        if found is None:
-            return None
-        return library_kernel(found, shaped, element_strides(shaped, sizes), given)
-
-    def _text(
-        self,
-        backend: Backend,
-        options: Options,
-        shaped: ShapedProgram,
-        sizes: CallSizes,
-        given: frozenset[str],
-    ) -> KernelText:
-        def make() -> KernelText:
-            kernel = lower_program(shaped, sizes, options=options, initial=given, check=self.check)
-            return emit_kernel(kernel, backend, options)
-
-        strides = element_strides(shaped, sizes)
-        return stored_text(
-            shaped, strides, backend, options, initial=given, check=self.check, make=make
-        )
-
-    def _find(self, kernel: Kernel) -> CompiledKernel | None:
-        """A kernel that was compiled before and does the same: that a caller passes an output
-        often changes nothing."""
-        wanted = replace(kernel, initial=frozenset())
-        runners = [s.runner for s in tuple(self._special.values()) if s.runner is not None]
-        return next((r for r in runners if replace(r.kernel, initial=frozenset()) == wanted), None)
+        return self._specialiser.make(key, sizes, given)
 
     def _expect(
         self,
@@ -435,70 +308,6 @@ class Compiled:
         if special.fault is not None and not self._reported:
             self._reported = True
             issue_warnings((special.fault,), level + 1)
-
-
-NO_RECURRENCE = (
-    "there are no recurrences: a statement reads all before it writes any; a running sum is "
-    "o(i) +=! k <= i ? x(k) : 0 where i in 0:N"
-)
-
-
-def recurs(program: Program, name: str, span: Span) -> bool:
-    """Whether the statement that defines a tensor reads it there at another place, as in
-    `o(i) = o(i-1) + x(i)`: its values are meant to be computed, and not to be passed."""
-    return any(
-        read.span == span and read.tensor == name and read.subscripts != statement.subscripts
-        for statement in program.statements
-        if statement.target == name
-        for read in walk(statement.rhs)
-        if isinstance(read, Read)
-    )
-
-
-def check_initial(program: Program, given: frozenset[str]) -> None:
-    """R4: outputs that are read before they are defined have been passed."""
-    for name, span in program.needs_initial.items():
-        if name not in given:
-            raise InputError(
-                f"{program.name}: {name} is read before any statement defines it, so its first "
-                "values must be passed",
-                rule="R4",
-                span=span,
-                repair=None if recurs(program, name, span) else f'outputs={{"{name}": {name}}}',
-                idiom=NO_RECURRENCE if recurs(program, name, span) else None,
-            )
-
-
-def sizes_of_arrays(program: Program, arrays: Mapping[str, np.ndarray]) -> CallSizes:
-    """The sizes of a call whose inputs are all there and have been checked."""
-    shapes = {name: array.shape for name, array in arrays.items()}
-    scalars = {name: int(arrays[name]) for name in program.static_scalars}
-    strides = {name: array.strides for name, array in arrays.items()}
-    return CallSizes(shapes, scalars, strides)
-
-
-def specialisation_key(program: Program, sizes: CallSizes) -> tuple[Any, ...]:
-    """The key that `read_inputs` gives arrays of these sizes."""
-    key: list[Any] = []
-    for name in program.inputs:
-        tensor = program.tensors[name]
-        if tensor.rank:
-            shape = sizes.shapes[name]
-            normal = tuple(step * tensor.dtype.bytes for step in row_major(shape))
-            key += [shape, sizes.strides.get(name, normal)]
-        elif name in program.static_scalars:
-            key.append(sizes.scalars[name])
-    return tuple(key)
-
-
-def odd_strides(shaped: ShapedProgram, sizes: CallSizes) -> tuple[int, ...]:
-    """The places of inputs with strides that are no multiple of their elements."""
-    program = shaped.program
-    return tuple(
-        place
-        for place, name in enumerate(program.inputs)
-        if any(s % program.tensors[name].dtype.bytes for s in sizes.strides.get(name, ()))
-    )
 
 
 def rebuild(

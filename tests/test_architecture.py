@@ -17,7 +17,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LIMIT = 500
 LONG = {
-    "tc/function.py",
     "tests/runtime/test_inline_cache.py",
     "tests/backends/clike/test_vectors.py",
 }

@@ -18,7 +18,9 @@ from tc.errors import InputError
 from tc.runtime.arguments import Parameter, Signature, fault, is_sequence, mixed_kinds
 from tc.runtime.arrays import NUMPY, family_of, overlaps
 from tc.runtime.arrays.family import Family, Refusal, same_family
+from tc.semantics.program import Program, Read, walk
 from tc.semantics.suggest import counted, nearest
+from tc.source import Span
 
 
 def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
@@ -166,6 +168,38 @@ def _name_of(
 
 def _outputs_text(signature: Signature) -> str:
     return f"outputs=({', '.join(p.name for p in signature.outputs)})"
+
+
+def check_initial(program: Program, given: frozenset[str]) -> None:
+    """R4: outputs that are read before they are defined have been passed."""
+    for name, span in program.needs_initial.items():
+        if name not in given:
+            raise InputError(
+                f"{program.name}: {name} is read before any statement defines it, so its first "
+                "values must be passed",
+                rule="R4",
+                span=span,
+                repair=None if _recurs(program, name, span) else f'outputs={{"{name}": {name}}}',
+                idiom=_NO_RECURRENCE if _recurs(program, name, span) else None,
+            )
+
+
+_NO_RECURRENCE = (
+    "there are no recurrences: a statement reads all before it writes any; a running sum is "
+    "o(i) +=! k <= i ? x(k) : 0 where i in 0:N"
+)
+
+
+def _recurs(program: Program, name: str, span: Span) -> bool:
+    """Whether the statement that defines a tensor reads it there at another place, as in
+    `o(i) = o(i-1) + x(i)`: its values are meant to be computed, and not to be passed."""
+    return any(
+        read.span == span and read.tensor == name and read.subscripts != statement.subscripts
+        for statement in program.statements
+        if statement.target == name
+        for read in walk(statement.rhs)
+        if isinstance(read, Read)
+    )
 
 
 # --- several results --------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tc.errors import InputError
+from tc.kernel.ir import row_major
 from tc.runtime.arguments import (
     NUMBERS,
     Parameter,
@@ -246,3 +247,25 @@ def as_collection(
             raise fault(signature, parameter, "is given twice, by place and by name")
     places = {p.name: v for p, v in zip(signature.inputs, inputs, strict=False)}
     return {**places, **named}
+
+
+def sizes_of_arrays(program: Program, arrays: Mapping[str, np.ndarray]) -> CallSizes:
+    """The sizes of a call whose inputs are all there and have been checked."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    scalars = {name: int(arrays[name]) for name in program.static_scalars}
+    strides = {name: array.strides for name, array in arrays.items()}
+    return CallSizes(shapes, scalars, strides)
+
+
+def specialisation_key(program: Program, sizes: CallSizes) -> tuple[Any, ...]:
+    """The key that `read_inputs` gives arrays of these sizes."""
+    key: list[Any] = []
+    for name in program.inputs:
+        tensor = program.tensors[name]
+        if tensor.rank:
+            shape = sizes.shapes[name]
+            normal = tuple(step * tensor.dtype.bytes for step in row_major(shape))
+            key += [shape, sizes.strides.get(name, normal)]
+        elif name in program.static_scalars:
+            key.append(sizes.scalars[name])
+    return tuple(key)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.function import REMEMBERED
+from tc.specialiser import REMEMBERED
 from tests.api.evaluating import NEEDS_C, EvaluateBackend
 from tests.support.processes import run_python, told
 
@@ -97,7 +97,7 @@ def test_the_last_used_are_remembered(evaluating: Counting) -> None:
     assert len(evaluating.loaded) == REMEMBERED + 1
     function(ones(2))
     assert len(evaluating.loaded) == REMEMBERED + 2
-    assert len(function._special) == REMEMBERED
+    assert len(function._specialiser.made) == REMEMBERED
 
 
 def test_odd_strides_reach_the_kernel_as_a_copy(evaluating: Counting) -> None:
@@ -361,7 +361,7 @@ def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     script = """
 import os, signal, numpy as np, tc
 f = tc.compile("def f(float(N) a) -> (o) { o(i) = 2 * a(i) }", backend="interpret")
-f._building.acquire()
+f._specialiser.building.acquire()
 pid = os.fork()
 if pid == 0:
     signal.alarm(300)

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, device, stored_texts
-from tc import function as functions
+from tc import cache, device, specialiser, stored_texts
 from tc.backends.numba import objects
 from tc.polyhedral.strategies import scheduler as strategies
 from tc.runtime import object_files
@@ -43,9 +42,9 @@ def forbidden(*_, **__):
     raise AssertionError("this process compiles")
 
 if WARM:
-    from tc import function
+    from tc import specialiser
     from tc.backends.numba import objects
-    function.lower_program = function.emit_kernel = forbidden
+    specialiser.lower_program = specialiser.emit_kernel = forbidden
     objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
@@ -124,7 +123,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiles(*_: object, **__: object) -> None:
         raise Forbidden
 
-    monkeypatch.setattr(functions, "lower_program", compiles)
+    monkeypatch.setattr(specialiser, "lower_program", compiles)
     monkeypatch.setattr(objects, "compile_regions", compiles)
 
 

@@ -46,7 +46,7 @@ from tc.process import uninterrupted as module
 name = "import_module"
 """,
     "library": """
-from tc import function as module
+from tc import specialiser as module
 name = "shape_program"
 """,
 }

@@ -428,7 +428,7 @@ def test_a_check_that_fails_says_what_is_known(
 ) -> None:
     f = tc.compile(CHECKED, backend=backend)
     f(X, IN, IN + 1)
-    (special,) = f._special.values()
+    (special,) = f._specialiser.made.values()
     assert special.runner is not None
     changed = tuple(s for site in special.runner.kernel.sites if (s := sites(site)) is not None)
     object.__setattr__(special.runner, "kernel", replace(special.runner.kernel, sites=changed))

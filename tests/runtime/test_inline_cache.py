@@ -320,7 +320,7 @@ for _ in range(3):
     mm(a, a), add(row)
 assert mm._entry.serve((a, a), None) is not None
 child = os.fork()
-shared = any(region.parallel for s in mm._special.values() for region in s.runner.regions)
+shared = any(region.parallel for s in mm._specialiser.made.values() for region in s.runner.regions)
 if not child:
     try:
         assert add._entry.serve((row,), None) is not None

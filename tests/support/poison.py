@@ -46,7 +46,7 @@ def poisoned(byte: int, allocate: Callable[..., Any] = empty) -> Iterator[None]:
 
 def forget_memory(function: Compiled) -> None:
     """The next call of a function allocates all its memory anew."""
-    for special in function._special.values():
+    for special in function._specialiser.made.values():
         special.temporaries.spare.clear()
         match special.runner:
             case NumbaKernel(blocks=blocks):

@@ -46,7 +46,7 @@ def test_memory_of_earlier_calls_is_forgotten(backend: str) -> None:
     for byte in (NAN, HUGE):
         with poisoned(byte):
             np.testing.assert_array_equal(function(a, a), np.full((8, 8), 64, np.float32))
-        (special,) = function._special.values()
+        (special,) = function._specialiser.made.values()
         assert kept(special)
         forget_memory(function)
         assert not kept(special)

@@ -1,0 +1,175 @@
+"""The making of specialisations: a program compiled for one set of sizes, layouts and outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tc.backends.base import AnyBackend, Backend, KernelText
+from tc.backends.interpret import InterpretBackend
+from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
+from tc.backends.library import LibraryKernel, library_kernel, match_contraction
+from tc.kernel.ir import Kernel
+from tc.options import Options
+from tc.pipeline import element_strides, emit_kernel, lower_program, shape_program
+from tc.process.uninterrupted import uninterrupted
+from tc.runtime.fallback import Request, compile_or_fall_back
+from tc.runtime.loaded import CompiledKernel
+from tc.runtime.sizes import CallSizes
+from tc.runtime.specialisation import Specialisation, Temporaries, spaces, start_warnings
+from tc.semantics.program import Program, ShapedProgram
+from tc.stored_texts import stored_text
+
+REMEMBERED = 256
+"""The number of specialisations of a function that are kept, those used last."""
+
+_LOG = logging.getLogger("tc")
+
+
+@dataclass(eq=False)
+class Specialiser:
+    """Makes the specialisations of one function, and keeps them by their keys in `made`, those
+    used last at the end; any number of threads may ask."""
+
+    program: Program
+    backend: AnyBackend
+    options: Options
+    check: bool
+    made: OrderedDict[Hashable, Specialisation] = field(default_factory=OrderedDict)
+    building: Any = field(default_factory=threading.RLock)
+
+    def find(self, key: Hashable) -> Specialisation | None:
+        """What was made for this key, unless it is forgotten."""
+        special = self.made.get(key)
+        if special is not None:
+            with contextlib.suppress(KeyError):  # it may just have gone
+                self.made.move_to_end(key)
+        return special
+
+    def make(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+        """The specialisation for these sizes, of inputs that were checked, and the outputs that a
+        caller has given. RangeError for sizes that do not fit, BackendError."""
+
+        def make() -> Specialisation:
+            # one thread compiles; the others find what it made
+            with self.building:
+                special = self.made.get(key)
+                if special is None:
+                    self.made[key] = special = self._specialise(sizes, given)
+                    while len(self.made) > REMEMBERED:
+                        self.made.popitem(last=False)
+                return special
+
+        return uninterrupted(make)
+
+    def request(self, sizes: CallSizes, given: frozenset[str]) -> Request:
+        return Request(self.program, sizes, given, self.backend.name, self.options, self.check)
+
+    def after_fork_in_child(self) -> None:
+        """A lock that another thread of the parent held is never released there."""
+        self.building = threading.RLock()
+
+    def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+        request = self.request(sizes, given)
+        shaped = shape_program(self.program, sizes, request)
+        backend = self.backend
+        runner: CompiledKernel | None = None
+        shaped_backend, fault = None, None
+        copies: tuple[int, ...] = ()
+        if isinstance(backend, Backend):
+            runner, fault = compile_or_fall_back(
+                lambda options: self._compile(backend, options, shaped, sizes, given), request
+            )
+            copies = odd_strides(shaped, sizes)
+        else:
+            shaped_backend = backend
+        if runner is None and shaped_backend is None:
+            shaped_backend = InterpretBackend()
+        return Specialisation(
+            request,
+            shaped,
+            runner,
+            shaped_backend,
+            copies,
+            spaces(shaped, self.program.outputs),
+            (*shaped.warnings, *start_warnings(shaped, given)),
+            Temporaries.of(() if runner is None else runner.kernel.arguments),
+            fault,
+        )
+
+    def _compile(
+        self,
+        backend: Backend,
+        options: Options,
+        shaped: ShapedProgram,
+        sizes: CallSizes,
+        given: frozenset[str],
+    ) -> CompiledKernel:
+        start = time.perf_counter()
+        found: CompiledKernel | None = self._library_kernel(options, shaped, sizes, given)
+        if found is None:
+            text = self._text(backend, options, shaped, sizes, given)
+            found = self._find(text.kernel) or backend.load(text)
+        _LOG.info(
+            "%s is ready for %s after %.0f ms (backend %s)",
+            self.program.name,
+            ", ".join(f"{name} {shape}" for name, shape in sizes.shapes.items()) or "no inputs",
+            1000 * (time.perf_counter() - start),
+            self.backend.name,
+        )
+        return found
+
+    def _library_kernel(
+        self,
+        options: Options,
+        shaped: ShapedProgram,
+        sizes: CallSizes,
+        given: frozenset[str],
+    ) -> LibraryKernel | None:
+        """The library call that does the same, where the options want one and there is one."""
+        if not options.match_library or self.backend.name not in LIBRARY_BACKENDS:
+            return None
+        found = match_contraction(shaped, given)
+        if found is None:
+            return None
+        return library_kernel(found, shaped, element_strides(shaped, sizes), given)
+
+    def _text(
+        self,
+        backend: Backend,
+        options: Options,
+        shaped: ShapedProgram,
+        sizes: CallSizes,
+        given: frozenset[str],
+    ) -> KernelText:
+        def make() -> KernelText:
+            kernel = lower_program(shaped, sizes, options=options, initial=given, check=self.check)
+            return emit_kernel(kernel, backend, options)
+
+        strides = element_strides(shaped, sizes)
+        return stored_text(
+            shaped, strides, backend, options, initial=given, check=self.check, make=make
+        )
+
+    def _find(self, kernel: Kernel) -> CompiledKernel | None:
+        """A kernel that was compiled before and does the same: that a caller passes an output
+        often changes nothing."""
+        wanted = replace(kernel, initial=frozenset())
+        runners = [s.runner for s in tuple(self.made.values()) if s.runner is not None]
+        return next((r for r in runners if replace(r.kernel, initial=frozenset()) == wanted), None)
+
+
+def odd_strides(shaped: ShapedProgram, sizes: CallSizes) -> tuple[int, ...]:
+    """The places of inputs with strides that are no multiple of their elements."""
+    program = shaped.program
+    return tuple(
+        place
+        for place, name in enumerate(program.inputs)
+        if any(s % program.tensors[name].dtype.bytes for s in sizes.strides.get(name, ()))
+    )
