@@ -49,7 +49,7 @@ def described(edits: Sequence[Edit]) -> str:
     """
     first = edits[0]
     if len(edits) == 1 and not first.text:
-        old = " ".join(first.span.text.split())
+        old = first.span.line
         return f"delete '{old if len(old) <= MAX_SHOWN else old[:40] + ' ...'}'"
     if len(edits) == 1 and first.span.start == first.span.end and "\n" not in first.text:
         return f"write '{first.text.strip()}' here"

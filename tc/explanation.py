@@ -186,9 +186,7 @@ def _statement_lines(explanation: Explanation, shaped: ShapedStatement) -> Itera
         table = _table(("variable", "kind", "range", "as expressions", "fixed by"), rows)
         yield from ("  " + line for line in table.split("\n"))
     checked = sorted(
-        " ".join(n.span.text.split())
-        for n in walk(stmt.rhs)
-        if getattr(n, "site", -1) in shaped.checked
+        n.span.line for n in walk(stmt.rhs) if getattr(n, "site", -1) in shaped.checked
     )
     if checked:
         yield f"  checked at run time (G7): {', '.join(dict.fromkeys(checked))}"
@@ -215,7 +213,7 @@ def _symbolic(r: Range) -> str:
 
 
 def _reason(r: Range) -> str:
-    texts = dict.fromkeys(" ".join(span.text.split()) for span in r.fixed_by)
+    texts = dict.fromkeys(span.line for span in r.fixed_by)
     joined = ", ".join(texts)
     return f"{joined} in round {r.round}" if r.round else joined
 

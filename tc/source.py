@@ -93,6 +93,11 @@ class Span:
     def text(self) -> str:
         return self.source.text[self.start : self.end]
 
+    @property
+    def line(self) -> str:
+        """The text on one line."""
+        return " ".join(self.text.split())
+
     def to(self, other: Span) -> Span:
         """The span from the start of this one to the end of the other."""
         return Span(self.source, self.start, max(self.end, other.end))

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Dim, Expr, Name, Number
-from tc.frontend.cursor import Cursor, describe
+from tc.frontend.cursor import Cursor, ParsedExpr, describe
 from tc.frontend.expressions import parse_part
-from tc.frontend.foreign import written
 from tc.frontend.left_sides import size_text, walk
-from tc.frontend.parts import ParsedExpr
 from tc.frontend.tokens import Kind
 from tc.source import Span
 
@@ -118,7 +116,7 @@ def _bound(cursor: Cursor, expr: Binary, bounds: dict[str, _Bounds]) -> bool:
         op, left, right = _MIRRORED[op], right, left
     if not isinstance(left, Name) or not _is_index(cursor, left) or not _is_size(cursor, right):
         return False
-    text = written(right.span.text)
+    text = right.span.line
     found = bounds.setdefault(left.text, _Bounds())
     after = str(right.value + 1) if isinstance(right, Number) else f"{text} + 1"
     begin, end = {
@@ -173,11 +171,11 @@ def _guard(
     span = cursor.span(parts[0].start, parts[-1].end)
     assert cursor.statement is not None
     operator = cursor.statement[1].text.rstrip("!")
-    texts = [written(cursor.span(part.start, part.end).text) for part in parts]
+    texts = [part.span.line for part in parts]
     if len(texts) > 1:
         texts = [f"({t})" if "||" in t or "?" in t else t for t in texts]
     test = " && ".join(texts)
-    value = written(cursor.span(rhs.start, rhs.end).text)
+    value = rhs.span.line
     other = _IDENTITIES.get(operator, "0")
     guarded = f"{f'({test})' if '?' in test else test} ? {value} : {other}"
     cause = (
@@ -233,8 +231,8 @@ def old_range(cursor: Cursor, name: Name) -> ParseError:
         while not cursor.at_end and (depth or cursor.token.text not in ("[", "]", ")")):
             depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
         if cursor.token.text in ("[", "]", ")"):
-            begin = written(cursor.span(first.start, first.end).text)
-            end = written(cursor.span(stop, cursor.previous_end).text)
+            begin = cursor.span(first.start, first.end).line
+            end = cursor.span(stop, cursor.previous_end).line
             if cursor.step().text == "]":
                 end = _next(end)
     except ParseError:
@@ -242,7 +240,7 @@ def old_range(cursor: Cursor, name: Name) -> ParseError:
     span = cursor.span(start, cursor.previous_end)
     cause = "a range is written 'begin:end'"
     if len(span.text) <= 80:
-        cause += f", not '{written(span.text)}'"
+        cause += f", not '{span.line}'"
     if not begin or "#" in span.text:
         return cursor.error(cause, span=span, idiom=f"where {name.text} in 0:2")
     whole = cursor.span(name.span.start, span.end)

@@ -15,7 +15,6 @@ from tc.errors import ParseError
 from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
 from tc.frontend.expressions import parse_part, starts_call_targets
-from tc.frontend.foreign import written
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
@@ -105,13 +104,13 @@ def _declaration(cursor: Cursor) -> ParseError:
         part = parse_part(cursor)
     except ParseError:
         return cursor.error(cause, span=span, idiom=idiom)
-    value = written(cursor.span(part.start, part.end).text)
+    value = part.span.line
     return cursor.error(
         cause,
         span=span,
         edits=(
             Edit(cursor.span(spelling.start, name.span.start), ""),
-            Edit(cursor.span(part.start, part.end), f"{spelling.text}({value})"),
+            Edit(part.span, f"{spelling.text}({value})"),
         ),
     )
 
@@ -135,7 +134,7 @@ def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None
     """The error for `x(i) mod 2`, `o(i)++`, `o(i) := x(i)` and the like, where an assignment
     should stand behind a target; None where it is something else."""
     token, after = cursor.token, cursor.ahead(1)
-    left = written(cursor.span(start, cursor.previous_end).text)
+    left = cursor.span(start, cursor.previous_end).line
     joined = token.text + after.text if token.end == after.start else token.text
     if joined in ("++", "--") and token.kind is Kind.SIGN:
         return cursor.error(
@@ -223,10 +222,9 @@ def _subscripts_apart(cursor: Cursor) -> ParseError:
     name = cursor.tokens[index]
     if not cursor.at(")") or name.kind is not Kind.NAME:
         return cursor.error(cause, idiom="A(i, j)")
-    first = cursor.span(name.start, cursor.tokens[middle - 1].start).text
-    second = cursor.span(part.start, part.end).text
+    first = cursor.span(name.start, cursor.tokens[middle - 1].start).line
     span = cursor.span(name.start, cursor.step().end)
-    return cursor.error(cause, span=span, paste=f"{written(first)}, {written(second)})")
+    return cursor.error(cause, span=span, paste=f"{first}, {part.span.line})")
 
 
 def stray_sign(cursor: Cursor) -> ParseError | None:
@@ -286,7 +284,7 @@ def name_before_type(cursor: Cursor) -> ParseError | None:
     while not cursor.at_end and (depth or cursor.at("(")):
         depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
     span = cursor.span(name.start, cursor.previous_end)
-    text = written(cursor.span(type_.start, cursor.previous_end).text)
+    text = cursor.span(type_.start, cursor.previous_end).line
     return cursor.error(
         "the type stands before the name", rule="T3", span=span, paste=f"{text} {name.text}"
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from tc.edits import Edit, described
 from tc.errors import Notes, ParseError
-from tc.frontend.ast import Name
+from tc.frontend.ast import Expr, Name
 from tc.frontend.foreign import DeclaredNames
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
@@ -15,6 +16,22 @@ from tc.source import Source, Span
 
 _NO_NAMES = DeclaredNames({}, frozenset())
 _LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
+
+
+class ParsedExpr(NamedTuple):
+    """An expression, its place with the parentheses around it, and its height as a tree."""
+
+    expr: Expr
+    span: Span
+    height: int
+
+    @property
+    def start(self) -> int:
+        return self.span.start
+
+    @property
+    def end(self) -> int:
+        return self.span.end
 
 
 class Cursor:

@@ -13,9 +13,8 @@ from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
-from tc.frontend.cursor import Cursor
+from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.lexer import number_value
-from tc.frontend.parts import ParsedExpr
 from tc.frontend.rejections import (
     choice_text,
     matrix_product,
@@ -148,7 +147,7 @@ def _primary(cursor: Cursor, nesting: int) -> ParsedExpr:
         cursor.step()
         inner = parse_part(cursor, _nested(cursor, nesting))
         closing = close_bracket(cursor, token, "')'")
-        return inner._replace(start=token.start, end=closing.end)
+        return inner._replace(span=cursor.span(token.start, closing.end))
     if token.kind is Kind.KEYWORD:
         if token.text == "where" and cursor.ahead(1).text == "(":
             raise _choice_as_function(cursor, nesting)
@@ -173,10 +172,9 @@ def _named(cursor: Cursor, nesting: int) -> ParsedExpr:
     if not cursor.at("(") or starts_call_targets(cursor, 0):
         return _leaf(name)
     parts = parse_arguments(cursor, nesting, f"the arguments of '{name.text}'")
-    start, end = name.span.start, cursor.previous_end
     args = tuple(part.expr for part in parts)
-    expr = Apply(name, args, span=cursor.span(start, end))
-    return _checked(cursor, expr, start, end, *parts)
+    expr = Apply(name, args, span=cursor.span(name.span.start, cursor.previous_end))
+    return _checked(cursor, expr, *parts)
 
 
 def _cast(cursor: Cursor, nesting: int) -> ParsedExpr:
@@ -190,17 +188,17 @@ def _cast(cursor: Cursor, nesting: int) -> ParsedExpr:
             repair=f"{spelling.text}(x)",
         )
     parts = parse_arguments(cursor, nesting, "the value to cast")
-    start, end = spelling.start, cursor.previous_end
+    span = cursor.span(spelling.start, cursor.previous_end)
     if len(parts) != 1:
         value = parts[0].expr.span.text if parts else "x"
         raise cursor.error(
             f"the cast '{spelling.text}' takes one value and is given {len(parts)}",
             rule="T3",
-            span=cursor.span(start, end),
+            span=span,
             repair=f"give it one value: {spelling.text}({value})",
         )
-    expr = Cast(spelling.text, parts[0].expr, span=cursor.span(start, end))
-    return _checked(cursor, expr, start, end, parts[0])
+    expr = Cast(spelling.text, parts[0].expr, span=span)
+    return _checked(cursor, expr, parts[0])
 
 
 def _reduce(
@@ -213,32 +211,32 @@ def _reduce(
         if strength == PREFIX_PRECEDENCE:
             span = cursor.span(token.start, right.end)
             unary = Unary(token.text, right.expr, span=span)
-            operands.append(_checked(cursor, unary, token.start, right.end, right))
+            operands.append(_checked(cursor, unary, right))
             continue
         left = operands.pop()
-        span = cursor.span(left.start, right.end)
+        span = left.span.to(right.span)
         if then is None:
             expr: Expr = Binary(token.text, left.expr, right.expr, span=span)
             parts: tuple[ParsedExpr, ...] = (left, right)
         else:
             expr = Conditional(left.expr, then.expr, right.expr, span=span)
             parts = (left, then, right)
-        operands.append(_checked(cursor, expr, left.start, right.end, *parts))
+        operands.append(_checked(cursor, expr, *parts))
 
 
 def _leaf(expr: Expr) -> ParsedExpr:
-    return ParsedExpr(expr, expr.span.start, expr.span.end, 0)
+    return ParsedExpr(expr, expr.span, 0)
 
 
-def _checked(cursor: Cursor, expr: Expr, start: int, end: int, *parts: ParsedExpr) -> ParsedExpr:
+def _checked(cursor: Cursor, expr: Expr, *parts: ParsedExpr) -> ParsedExpr:
     height = 1 + max((part.height for part in parts), default=0)
     if height > MAX_HEIGHT:
         raise cursor.error(
             f"the expression is more than {MAX_HEIGHT} operations deep",
-            span=cursor.span(start, end),
+            span=expr.span,
             repair=_SPLIT,
         )
-    return ParsedExpr(expr, start, end, height)
+    return ParsedExpr(expr, expr.span, height)
 
 
 def _nested(cursor: Cursor, nesting: int) -> int:
@@ -285,7 +283,7 @@ def _power(cursor: Cursor, base: ParsedExpr, nesting: int) -> ParseError:
     except ParseError:
         span = cursor.span(base.start, token.end)
         return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
-    span = cursor.span(base.start, exponent.end)
+    span = base.span.to(exponent.span)
     paste = power_text(cursor, base, exponent)
     if len(paste) > 160 or "\n" in paste:
         return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
@@ -303,7 +301,7 @@ def _exponent(cursor: Cursor, nesting: int) -> ParsedExpr:
     if first.start == operand.start or first.text == "(":
         return operand
     span = cursor.span(first.start, operand.end)
-    return ParsedExpr(Unary(first.text, operand.expr, span=span), first.start, operand.end, 1)
+    return ParsedExpr(Unary(first.text, operand.expr, span=span), span, 1)
 
 
 def _is_power(cursor: Cursor, base: ParsedExpr) -> bool:
@@ -337,9 +335,8 @@ def _quotient(cursor: Cursor, left: ParsedExpr, nesting: int) -> ParseError:
         right = _operand(cursor, nesting, PREFIX_PRECEDENCE)
     except ParseError as error:
         return error
-    span = cursor.span(left.start, right.end)
-    texts = (cursor.span(part.start, part.end).text for part in (left, right))
-    first, second = (foreign.written(text) for text in texts)
+    span = left.span.to(right.span)
+    first, second = (part.span.line for part in (left, right))
     if token.text == "@":
         return matrix_product(cursor, left, right, span)
     meant = foreign.floor_division(left.expr, first, right.expr, second, cursor.names)
@@ -364,9 +361,8 @@ def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int
             span=cursor.span_of(token),
             paste=token.text * 2,
         )
-    span = cursor.span(left.start, right.end)
-    texts = (cursor.span(part.start, part.end).text for part in (left, right))
-    first, second = (foreign.written(text) for text in texts)
+    span = left.span.to(right.span)
+    first, second = (part.span.line for part in (left, right))
     if compares and not _is_number(right):
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
     meant = foreign.bits(token.text, left.expr, first, right.expr, second, cursor.names)
@@ -399,7 +395,7 @@ def _complement(cursor: Cursor, nesting: int) -> ParseError:
         operand = _operand(cursor, nesting, PREFIX_PRECEDENCE)
     except ParseError as error:
         return error
-    text = foreign.written(cursor.span(operand.start, operand.end).text)
+    text = operand.span.line
     meant = foreign.complement(operand.expr, text, cursor.names)
     return cursor.error(
         "there is no operator '~'",
@@ -420,7 +416,7 @@ def _choice_as_function(cursor: Cursor, nesting: int) -> ParseError:
     span = cursor.span(start, cursor.previous_end)
     if len(parts) != 3:
         return cursor.error(cause, span=span, idiom="c ? a : b")
-    return cursor.error(cause, span=span, paste=choice_text(cursor, list(parts)))
+    return cursor.error(cause, span=span, paste=choice_text(list(parts)))
 
 
 def _choice_in_words(cursor: Cursor) -> ParseError | None:
@@ -448,7 +444,7 @@ def _choice_in_words(cursor: Cursor) -> ParseError | None:
     return cursor.error(
         "there is no 'if': a choice is written 'c ? a : b'",
         span=cursor.span(token.start, cursor.previous_end),
-        paste=choice_text(cursor, parts),
+        paste=choice_text(parts),
     )
 
 
@@ -463,7 +459,7 @@ def _magnitude(cursor: Cursor, nesting: int) -> ParseError:
     if not cursor.at("|"):
         return cursor.error(cause, span=cursor.span(start, inside.end), idiom="abs(x)")
     cursor.step()
-    text = foreign.written(cursor.span(inside.start, inside.end).text)
+    text = inside.span.line
     return cursor.error(cause, span=cursor.span(start, cursor.previous_end), paste=f"abs({text})")
 
 
@@ -476,6 +472,6 @@ def _cast_before(cursor: Cursor, spelling: Token, nesting: int) -> ParseError:
         operand = _operand(cursor, nesting, PREFIX_PRECEDENCE)
     except ParseError:
         return cursor.error(cause, rule="T3", idiom=f"{spelling.text}(x)")
-    text = foreign.written(cursor.span(operand.start, operand.end).text)
+    text = operand.span.line
     span = cursor.span(opening.start, operand.end)
     return cursor.error(cause, rule="T3", span=span, paste=f"{spelling.text}({text})")

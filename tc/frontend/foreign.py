@@ -193,11 +193,6 @@ def _is_simple(expr: Expr, text: str) -> bool:
     return is_leaf or _unwrapped(text) != text
 
 
-def written(text: str) -> str:
-    """A text on one line."""
-    return " ".join(text.split())
-
-
 def _unwrapped(text: str) -> str:
     """A text without the parentheses around the whole of it.
 

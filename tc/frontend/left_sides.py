@@ -11,11 +11,9 @@ from typing import NamedTuple
 from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Expr, Name, Number, Unary
-from tc.frontend.cursor import Cursor
+from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.expressions import close_bracket, parse_part
-from tc.frontend.foreign import written
 from tc.frontend.lexer import number_value
-from tc.frontend.parts import ParsedExpr
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
 _NO_SCATTER = (
@@ -36,7 +34,7 @@ class _Left(NamedTuple):
     start: int
 
     def with_index(self, name: str) -> str:
-        texts = [name if s is self.wrong else written(s.span.text) for s in self.subscripts]
+        texts = [name if s is self.wrong else s.span.line for s in self.subscripts]
         return f"{self.target.text}({', '.join(texts)})"
 
     def whole(self, text: str) -> tuple[Edit, ...]:
@@ -94,8 +92,8 @@ def _scattered(left: _Left) -> tuple[Edit, ...] | None:
     if not reads or left.operator.text not in ("+=", "+=!"):
         return None
     place = fresh(left.cursor, "b")
-    what = _text(left.rhs, left.cursor)
-    where = written(left.wrong.span.text)
+    what = _text(left.rhs)
+    where = left.wrong.span.line
     return left.whole(
         f"{left.with_index(place)} {left.operator.text} {where} == {place} ? {what} : 0 "
         f"where {place} in 0:10"
@@ -109,7 +107,7 @@ def _gathered(left: _Left) -> tuple[Edit, ...] | None:
         if not (first and _count_written(left) == 1) and not _is_declared(left):
             return None
         name = fresh(cursor, *"ijklmn")
-        rhs = _text(left.rhs, cursor)
+        rhs = _text(left.rhs)
         clause = f"where {name} in {wrong.value}:{wrong.value + 1}"
         return left.whole(f"{left.with_index(name)} {op} {rhs} {clause}")
     if not isinstance(wrong, Binary):
@@ -255,11 +253,11 @@ def _with(left: _Left, index: str, instead: str) -> str:
         bare = around[0] in ("(", ",") and around[1] in (")", ",")
         pieces += cursor.source.text[at : token.start] + (instead if bare else f"({instead})")
         at = token.end
-    return written(pieces + cursor.source.text[at : left.rhs.end])
+    return " ".join((pieces + cursor.source.text[at : left.rhs.end]).split())
 
 
-def _text(part: ParsedExpr, cursor: Cursor) -> str:
-    text = written(cursor.span(part.start, part.end).text)
+def _text(part: ParsedExpr) -> str:
+    text = part.span.line
     return f"({text})" if isinstance(part.expr, Conditional) and text[0] != "(" else text
 
 

@@ -35,7 +35,7 @@ from tc.frontend.expressions import (
     parse_apply,
     parse_part,
 )
-from tc.frontend.foreign import DeclaredNames, kind_of, written
+from tc.frontend.foreign import DeclaredNames, kind_of
 from tc.frontend.left_sides import left_side, walk
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
@@ -287,7 +287,7 @@ def _no_statement(cursor: Cursor) -> ParseError:
 
 def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseError:
     """The error for `-=`, `/=` and `%=`."""
-    left = written(cursor.span(start, cursor.previous_end).text)
+    left = cursor.span(start, cursor.previous_end).line
     token = cursor.step()
     fresh = cursor.at("!") and cursor.token.start == token.end
     mark = cursor.step().text if fresh else ""
@@ -298,7 +298,7 @@ def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseE
         part = parse_part(cursor)
     except ParseError:
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
-    value = written(cursor.span(part.start, part.end).text)
+    value = part.span.line
     if "#" in cursor.span(begin, part.end).text or len(value) > 120:
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
     mentioned = {node.text for node in walk(part.expr) if isinstance(node, Name)}

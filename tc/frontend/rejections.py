@@ -8,8 +8,7 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import foreign
 from tc.frontend.ast import Conditional, Name
-from tc.frontend.cursor import Cursor
-from tc.frontend.parts import ParsedExpr
+from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.tokens import Kind
 from tc.source import Span
 
@@ -53,9 +52,7 @@ def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
 
 
 def power_text(cursor: Cursor, base: ParsedExpr, exponent: ParsedExpr) -> str:
-    texts = (cursor.span(part.start, part.end).text for part in (base, exponent))
-    first, second = (foreign.written(text) for text in texts)
-    return foreign.power(base.expr, first, exponent.expr, second, cursor.names)
+    return foreign.power(base.expr, base.span.line, exponent.expr, exponent.span.line, cursor.names)
 
 
 def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Span) -> ParseError:
@@ -87,8 +84,8 @@ def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Sp
     )
 
 
-def choice_text(cursor: Cursor, parts: list[ParsedExpr]) -> str:
-    texts = [foreign.written(cursor.span(part.start, part.end).text) for part in parts]
+def choice_text(parts: list[ParsedExpr]) -> str:
+    texts = [part.span.line for part in parts]
     first = parts[0]
     if isinstance(first.expr, Conditional) and first.start == first.expr.span.start:
         texts[0] = f"({texts[0]})"

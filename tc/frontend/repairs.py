@@ -68,7 +68,7 @@ def joined_clauses(clauses: Sequence[Clause]) -> str | None:
 
 
 def _extreme(function: str, first: Expr, second: Expr) -> str:
-    a, b = " ".join(first.span.text.split()), " ".join(second.span.text.split())
+    a, b = first.span.line, second.span.line
     if a == b:
         return a
     if isinstance(first, Number) and isinstance(second, Number):

@@ -249,7 +249,7 @@ def _no_parentheses(cursor: Cursor, name: Name) -> ParseError:
     while cursor.token.text not in ("{", "}", "=") and not cursor.at_end:
         cursor.step()
     span = cursor.span(first.start, max(cursor.previous_end, first.end))
-    written = " ".join(span.text.split())
+    written = span.line
     known = cursor.at("{") and first.kind in (Kind.NAME, Kind.KEYWORD) and len(written) <= 80
     return cursor.error(
         f"the returns of '{name.text}' are written in parentheses",

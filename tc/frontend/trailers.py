@@ -15,10 +15,8 @@ from tc.frontend.ast import (
     RangeClause,
 )
 from tc.frontend.conditions import condition, old_range
-from tc.frontend.cursor import Cursor
+from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.expressions import parse_apply, parse_part
-from tc.frontend.foreign import written
-from tc.frontend.parts import ParsedExpr
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
 
@@ -82,7 +80,7 @@ def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> Clause:
         if cursor.at(":"):
             cursor.step()
             end = parse_part(cursor)
-            texts = [written(cursor.span(part.start, part.end).text) for part in (value, end)]
+            texts = [part.span.line for part in (value, end)]
             raise cursor.error(
                 f"a range is written '{name.text} in begin:end'",
                 rule="T5",
@@ -117,7 +115,7 @@ def _no_range_end(cursor: Cursor, name: Name, begin: ParsedExpr) -> ParseError:
     cause = f"the range of '{name.text}' is written 'begin:end'"
     match begin.expr:
         case Apply(name=Name(text="range" | "arange" | "prange"), args=args) if args:
-            texts = [written(arg.span.text) for arg in args]
+            texts = [arg.span.line for arg in args]
             if len(args) == 1:
                 return cursor.error(cause, span=span, paste=f"0:{texts[0]}")
             if len(args) == 2:

@@ -13,22 +13,7 @@ from dataclasses import dataclass
 
 from tc import sets
 from tc.dtypes import BOOL
-from tc.semantics.program import (
-    Binary,
-    Compare,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Logical,
-    Read,
-    Select,
-    Size,
-    Unary,
-    children,
-    walk,
-)
+from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
 
 MAX_PIECES = 8
@@ -69,24 +54,24 @@ class LinearForm:
 # --- linear forms -----------------------------------------------------------------------------
 
 
-def linear_form(expr: Expr, known: KnownSizes) -> LinearForm | None:
+def linear_form(expr: p.Expr, known: KnownSizes) -> LinearForm | None:
     """The linear form of an integer expression, None if it has none or a constant in it is not
     known."""
     match expr:
-        case Index(name=name):
+        case p.Index(name=name):
             return LinearForm(0, {name: 1})
-        case Unary(operand=operand) if not expr.dtype.is_float:
+        case p.Unary(operand=operand) if not expr.dtype.is_float:
             return _scaled(linear_form(operand, known), -1)
-        case Binary(op=("+" | "-") as op, left=left, right=right) if not expr.dtype.is_float:
+        case p.Binary(op=("+" | "-") as op, left=left, right=right) if not expr.dtype.is_float:
             a, b = linear_form(left, known), linear_form(right, known)
             return _sum(a, b if op == "+" else _scaled(b, -1), expr.dtype.bits == 64)
-        case Binary(op="*", left=left, right=right) if not expr.dtype.is_float:
+        case p.Binary(op="*", left=left, right=right) if not expr.dtype.is_float:
             for factor, operand in ((left, right), (right, left)):
                 value = evaluate(factor, known)
                 if value is not None:
                     return _scaled(linear_form(operand, known), value)
             return None
-        case Convert(operand=operand, dtype=dtype) if (
+        case p.Convert(operand=operand, dtype=dtype) if (
             dtype.is_integer and operand.dtype.is_integer and _has_index(operand)
         ):
             form = linear_form(operand, known)
@@ -99,8 +84,8 @@ def linear_form(expr: Expr, known: KnownSizes) -> LinearForm | None:
             return None if value is None else LinearForm(value, {})
 
 
-def _has_index(expr: Expr) -> bool:
-    return any(isinstance(node, Index) for node in walk(expr))
+def _has_index(expr: p.Expr) -> bool:
+    return any(isinstance(node, p.Index) for node in p.walk(expr))
 
 
 def _sum(a: LinearForm | None, b: LinearForm | None, wide: bool) -> LinearForm | None:
@@ -122,121 +107,121 @@ def _scaled(form: LinearForm | None, factor: int) -> LinearForm | None:
 # --- quasi-affine expressions -----------------------------------------------------------------
 
 
-def is_affine(expr: Expr, known: KnownSizes) -> bool:
+def is_affine(expr: p.Expr, known: KnownSizes) -> bool:
     """Whether an integer expression is quasi-affine (G2), its constants known."""
     return pieces(expr) <= MAX_PIECES and _is_affine(expr, known)
 
 
-def is_affine_condition(expr: Expr, known: KnownSizes) -> bool:
+def is_affine_condition(expr: p.Expr, known: KnownSizes) -> bool:
     """Whether a condition is built from comparisons of quasi-affine expressions alone."""
     return pieces(expr) <= MAX_PIECES and _is_affine_condition(expr, known)
 
 
-def pieces(expr: Expr) -> int:
+def pieces(expr: p.Expr) -> int:
     """How many operations an expression has that may split its domain into pieces."""
     count = 0
-    for node in walk(expr):
+    for node in p.walk(expr):
         match node:
-            case Binary(op=("/" | "%" | "min" | "max")) | Select() | Compare(op="!="):
+            case p.Binary(op=("/" | "%" | "min" | "max")) | p.Select() | p.Compare(op="!="):
                 count += 1
-            case Logical(op=("&&" | "||")):
+            case p.Logical(op=("&&" | "||")):
                 count += 1
     return count
 
 
-def has_too_many_pieces(expr: Expr, known: KnownSizes) -> bool:
+def has_too_many_pieces(expr: p.Expr, known: KnownSizes) -> bool:
     """Whether an integer expression would be quasi-affine, but for MAX_PIECES."""
     return pieces(expr) > MAX_PIECES and _is_affine(expr, known)
 
 
-def _is_affine(expr: Expr, known: KnownSizes) -> bool:
+def _is_affine(expr: p.Expr, known: KnownSizes) -> bool:
     if expr.dtype.is_float or expr.dtype == BOOL:
         return False
     match expr:
-        case Index():
+        case p.Index():
             return True
-        case Literal() | Size() | Extent() | Read():
+        case p.Literal() | p.Size() | p.Extent() | p.Read():
             return evaluate(expr, known) is not None
-        case Unary(operand=operand):
+        case p.Unary(operand=operand):
             return _is_affine(operand, known)
-        case Binary(op=("+" | "-" | "min" | "max"), left=left, right=right):
+        case p.Binary(op=("+" | "-" | "min" | "max"), left=left, right=right):
             return _is_affine(left, known) and _is_affine(right, known)
-        case Binary(op="*", left=left, right=right):
+        case p.Binary(op="*", left=left, right=right):
             for factor, operand in ((left, right), (right, left)):
                 if evaluate(factor, known) is not None:
                     return _is_affine(operand, known)
             return False
-        case Binary(op=("/" | "%"), left=left, right=right):
+        case p.Binary(op=("/" | "%"), left=left, right=right):
             divisor = evaluate(right, known)
             return divisor is not None and divisor > 0 and _is_affine(left, known)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             return (
                 _is_affine_condition(condition, known)
                 and _is_affine(then, known)
                 and _is_affine(otherwise, known)
             )
-        case Convert(operand=operand):
+        case p.Convert(operand=operand):
             return _is_affine(operand, known)
         case _:
             return False
 
 
-def _is_affine_condition(expr: Expr, known: KnownSizes) -> bool:
+def _is_affine_condition(expr: p.Expr, known: KnownSizes) -> bool:
     match expr:
-        case Literal():
+        case p.Literal():
             return True
-        case Compare(op=op, left=left, right=right) if left.dtype == BOOL:
+        case p.Compare(op=op, left=left, right=right) if left.dtype == BOOL:
             both = _is_affine_condition(left, known) and _is_affine_condition(right, known)
             return both and op in ("==", "!=")
-        case Compare(left=left, right=right):
+        case p.Compare(left=left, right=right):
             return _is_affine(left, known) and _is_affine(right, known)
-        case Logical(operands=operands):
+        case p.Logical(operands=operands):
             return all(_is_affine_condition(o, known) for o in operands)
-        case Convert(operand=operand, dtype=dtype) if dtype == BOOL:
+        case p.Convert(operand=operand, dtype=dtype) if dtype == BOOL:
             return _is_affine(operand, known) or _is_affine_condition(operand, known)
-        case Select() if expr.dtype == BOOL:
-            return all(_is_affine_condition(child, known) for child in children(expr))
-        case Binary(op=("min" | "max"), left=left, right=right) if expr.dtype == BOOL:
+        case p.Select() if expr.dtype == BOOL:
+            return all(_is_affine_condition(child, known) for child in p.children(expr))
+        case p.Binary(op=("min" | "max"), left=left, right=right) if expr.dtype == BOOL:
             return _is_affine_condition(left, known) and _is_affine_condition(right, known)
         case _:
             return False
 
 
 def function_of(
-    expr: Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
+    expr: p.Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
 ) -> sets.Function:
     """The function of an affine expression, the index variables standing for `values`."""
 
-    def visit(node: Expr) -> sets.Function:
+    def visit(node: p.Expr) -> sets.Function:
         constant = evaluate(node, known)
         if constant is not None:
             return space.constant(constant)
         match node:
-            case Index(name=name):
+            case p.Index(name=name):
                 return values[name]
-            case Unary(operand=operand):
+            case p.Unary(operand=operand):
                 return sets.scale(space, visit(operand), -1)
-            case Binary(op="+", left=left, right=right):
+            case p.Binary(op="+", left=left, right=right):
                 return sets.add(visit(left), visit(right))
-            case Binary(op="-", left=left, right=right):
+            case p.Binary(op="-", left=left, right=right):
                 return sets.subtract(visit(left), visit(right))
-            case Binary(op="min", left=left, right=right):
+            case p.Binary(op="min", left=left, right=right):
                 return sets.minimum(visit(left), visit(right))
-            case Binary(op="max", left=left, right=right):
+            case p.Binary(op="max", left=left, right=right):
                 return sets.maximum(visit(left), visit(right))
-            case Binary(op="*", left=left, right=right):
+            case p.Binary(op="*", left=left, right=right):
                 factor = evaluate(left, known)
                 if factor is None:
                     return sets.scale(space, visit(left), evaluate(right, known) or 0)
                 return sets.scale(space, visit(right), factor)
-            case Binary(op="/", left=left, right=right):
+            case p.Binary(op="/", left=left, right=right):
                 return sets.floor_divide(space, visit(left), evaluate(right, known) or 1)
-            case Binary(op="%", left=left, right=right):
+            case p.Binary(op="%", left=left, right=right):
                 return sets.remainder(space, visit(left), evaluate(right, known) or 1)
-            case Select(condition=condition, then=then, otherwise=otherwise):
+            case p.Select(condition=condition, then=then, otherwise=otherwise):
                 chosen = points_where(condition, known, space, values)
                 return sets.choose(chosen, visit(then), visit(otherwise))
-            case Convert(operand=operand):
+            case p.Convert(operand=operand):
                 return visit(operand)
             case _:
                 raise ValueError(f"not affine: {node}")
@@ -245,42 +230,42 @@ def function_of(
 
 
 def points_where(
-    expr: Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
+    expr: p.Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
 ) -> sets.Points:
     """The points where an affine condition holds."""
 
-    def visit(node: Expr) -> sets.Points:
+    def visit(node: p.Expr) -> sets.Points:
         match node:
-            case Literal(value=value) | Convert(operand=Literal(value=value)):
+            case p.Literal(value=value) | p.Convert(operand=p.Literal(value=value)):
                 return space.everything() if value else space.nothing()
-            case Compare(op=op, left=left, right=right) if left.dtype == BOOL:
+            case p.Compare(op=op, left=left, right=right) if left.dtype == BOOL:
                 a, b = visit(left), visit(right)
                 same = a.intersect(b).union(a.union(b).complement())
                 return same if op == "==" else same.complement()
-            case Compare(op=op, left=left, right=right):
+            case p.Compare(op=op, left=left, right=right):
                 return sets.compare(op, number(left), number(right))
-            case Logical(op="!", operands=(operand,)):
+            case p.Logical(op="!", operands=(operand,)):
                 return visit(operand).complement()
-            case Logical(op="&&", operands=(left, right)):
+            case p.Logical(op="&&", operands=(left, right)):
                 return visit(left).intersect(visit(right))
-            case Logical(op="||", operands=(left, right)):
+            case p.Logical(op="||", operands=(left, right)):
                 return visit(left).union(visit(right))
-            case Binary(op="min", left=left, right=right):
+            case p.Binary(op="min", left=left, right=right):
                 return visit(left).intersect(visit(right))
-            case Binary(op="max", left=left, right=right):
+            case p.Binary(op="max", left=left, right=right):
                 return visit(left).union(visit(right))
-            case Select(condition=condition, then=then, otherwise=otherwise):
+            case p.Select(condition=condition, then=then, otherwise=otherwise):
                 chosen = visit(condition)
                 taken = chosen.intersect(visit(then))
                 return taken.union(chosen.complement().intersect(visit(otherwise)))
-            case Convert(operand=operand) if operand.dtype == BOOL:
+            case p.Convert(operand=operand) if operand.dtype == BOOL:
                 return visit(operand)
-            case Convert(operand=operand):
+            case p.Convert(operand=operand):
                 return sets.compare("!=", number(operand), space.constant(0))
             case _:
                 raise ValueError(f"not an affine condition: {node}")
 
-    def number(node: Expr) -> sets.Function:
+    def number(node: p.Expr) -> sets.Function:
         return function_of(node, known, space, values)
 
     return visit(expr)

@@ -286,7 +286,7 @@ class Statement:
 
     @property
     def text(self) -> str:
-        return " ".join(self.span.text.split())
+        return self.span.line
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,8 +184,8 @@ class FlatRange:
 class FlatStatement:
     """A statement of the entry or of an inlined def; fields as those of program.Statement.
 
-    `calls` are the call statements that lead here from the entry, outermost first. `rhs_text`
-    is the right-hand side as written.
+    `calls` are the call statements that lead here from the entry, outermost first. `target_text`
+    is the target as the text names it.
     """
 
     target: str

@@ -14,27 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import BOOL, INT64, DType, fits
 from tc.errors import InputError, RangeError, TCError
-from tc.semantics.program import (
-    Binary,
-    Compare,
-    Convert,
-    Equality,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Logical,
-    Program,
-    ProgramWarning,
-    Read,
-    Select,
-    Size,
-    SizeDef,
-    Statement,
-    Tensor,
-    Unary,
-    walk,
-)
+from tc.semantics import program as p
 from tc.source import Span
 
 AGREE = "T4"  # a size named twice is one
@@ -92,38 +72,38 @@ def wrap(value: int, dtype: DType) -> int:
     return (value - low) % (high - low + 1) + low
 
 
-def evaluate(expr: Expr, known: KnownSizes) -> int | None:
+def evaluate(expr: p.Expr, known: KnownSizes) -> int | None:
     """The value of a size expression; conditions are 0 or 1.
 
     None where something is not known yet or no size (an index variable, a read, a float), where a
     divisor is zero, and where a value leaves its type.
     """
     match expr:
-        case Literal(value=number):
+        case p.Literal(value=number):
             return int(number) if isinstance(number, int) else None
-        case Size(name=name):
+        case p.Size(name=name):
             return known.sizes.get(name)
-        case Extent(tensor=tensor, axis=axis):
+        case p.Extent(tensor=tensor, axis=axis):
             return known.extent(tensor, axis)
-        case Index(name=name):
+        case p.Index(name=name):
             return known.indices.get(name)
-        case Read(tensor=tensor, subscripts=subscripts):
+        case p.Read(tensor=tensor, subscripts=subscripts):
             return None if subscripts else known.scalars.get(tensor)
-        case Unary(operand=operand, dtype=dtype):
+        case p.Unary(operand=operand, dtype=dtype):
             value = evaluate(operand, known)
             return None if value is None else _in_type(-value, dtype)
-        case Binary(op=op, left=left, right=right, dtype=dtype):
+        case p.Binary(op=op, left=left, right=right, dtype=dtype):
             a, b = evaluate(left, known), evaluate(right, known)
             return None if a is None or b is None else _in_type(_binary(op, a, b), dtype)
-        case Compare(op=op, left=left, right=right):
+        case p.Compare(op=op, left=left, right=right):
             a, b = evaluate(left, known), evaluate(right, known)
             return None if a is None or b is None else int(COMPARISONS[op](a, b))
-        case Logical(op=op, operands=operands):
+        case p.Logical(op=op, operands=operands):
             return _logical(op, operands, known)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             value = evaluate(condition, known)
             return None if value is None else evaluate(then if value else otherwise, known)
-        case Convert(operand=operand, dtype=dtype):
+        case p.Convert(operand=operand, dtype=dtype):
             value = evaluate(operand, known)
             if value is None or dtype.is_float:
                 return None
@@ -159,7 +139,7 @@ def _binary(op: str, a: int, b: int) -> int | None:
             return None
 
 
-def _logical(op: str, operands: tuple[Expr, ...], known: KnownSizes) -> int | None:
+def _logical(op: str, operands: tuple[p.Expr, ...], known: KnownSizes) -> int | None:
     decided = {"&&": 0, "||": 1}.get(op)
     for operand in operands:
         value = evaluate(operand, known)
@@ -172,39 +152,39 @@ def _logical(op: str, operands: tuple[Expr, ...], known: KnownSizes) -> int | No
     return None if decided is None else 1 - decided
 
 
-def why_unknown(expr: Expr, known: KnownSizes) -> str:
+def why_unknown(expr: p.Expr, known: KnownSizes) -> str:
     """Why an expression that should be known has no value, in words."""
-    for node in reversed(tuple(walk(expr))):
+    for node in reversed(tuple(p.walk(expr))):
         if evaluate(node, known) is not None:
             continue
         match node:
-            case Binary(op=("/" | "%"), right=right) if evaluate(right, known) == 0:
-                return f"'{source_text(node)}' divides by zero"
-            case Extent(tensor=tensor):
+            case p.Binary(op=("/" | "%"), right=right) if evaluate(right, known) == 0:
+                return f"'{node.span.line}' divides by zero"
+            case p.Extent(tensor=tensor):
                 return f"the shape of {tensor} is not known"
-            case Size(name=name):
+            case p.Size(name=name):
                 return f"the size {name} is not known"
-            case Read(tensor=tensor):
+            case p.Read(tensor=tensor):
                 return f"the value of {tensor} is not known"
-            case Unary() | Binary():
-                return f"'{source_text(node)}' does not fit {node.dtype}"
-    return f"'{source_text(expr)}' has no value"
+            case p.Unary() | p.Binary():
+                return f"'{node.span.line}' does not fit {node.dtype}"
+    return f"'{expr.span.line}' has no value"
 
 
-def value_warnings(statement: Statement, known: KnownSizes) -> Iterator[ProgramWarning]:
+def value_warnings(statement: p.Statement, known: KnownSizes) -> Iterator[p.ProgramWarning]:
     """Warnings of values of sizes alone which the integers that they become do not hold (Y1).
 
     What the text casts is meant so; a conversion of the language has the place of its operand.
     """
-    for node in walk(statement.rhs):
-        if not isinstance(node, Convert) or node.operand.dtype != INT64:
+    for node in p.walk(statement.rhs):
+        if not isinstance(node, p.Convert) or node.operand.dtype != INT64:
             continue
         if not node.dtype.is_integer or node.span != node.operand.span:
             continue
         value = evaluate(node.operand, known)
         if value is not None and not fits(value, node.dtype):
-            text = source_text(node)
-            yield ProgramWarning(
+            text = node.span.line
+            yield p.ProgramWarning(
                 "Y1",
                 f"'{text}' is {value}, which {node.dtype}, the type that it takes here, does not "
                 f"hold: it becomes {wrap(value, node.dtype)}",
@@ -213,16 +193,11 @@ def value_warnings(statement: Statement, known: KnownSizes) -> Iterator[ProgramW
             )
 
 
-def source_text(expr: Expr) -> str:
-    """The text of an expression on one line."""
-    return " ".join(expr.span.text.split())
-
-
 # --- arguments --------------------------------------------------------------------------------
 
 
 def known_of_call(
-    program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+    program: p.Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
 ) -> KnownSizes:
     """What the arguments of a call tell; raises InputError where they contradict the
     declarations of the parameters."""
@@ -238,7 +213,7 @@ def known_of_call(
     return settle(program, KnownSizes({}, given, values))
 
 
-def _check_rank(tensor: Tensor, shape: tuple[int, ...]) -> None:
+def _check_rank(tensor: p.Tensor, shape: tuple[int, ...]) -> None:
     if len(shape) != tensor.rank:
         raise InputError(
             f"parameter '{tensor.name}' has rank {tensor.rank}, "
@@ -252,7 +227,7 @@ def _check_rank(tensor: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def _scalar(tensor: Tensor, scalars: Mapping[str, int]) -> int:
+def _scalar(tensor: p.Tensor, scalars: Mapping[str, int]) -> int:
     if tensor.name not in scalars:
         raise InputError(
             f"the value of parameter '{tensor.name}' is missing: ranges depend on it",
@@ -270,7 +245,7 @@ def _scalar(tensor: Tensor, scalars: Mapping[str, int]) -> int:
 # --- settling ---------------------------------------------------------------------------------
 
 
-def settle(program: Program, known: KnownSizes) -> KnownSizes:
+def settle(program: p.Program, known: KnownSizes) -> KnownSizes:
     """Gives values to the sizes, and shapes to the declared tensors, that follow from the shapes
     known; raises InputError or RangeError where two places disagree (T4)."""
     while True:
@@ -291,9 +266,9 @@ def settle(program: Program, known: KnownSizes) -> KnownSizes:
     return known
 
 
-def _size_values(program: Program, known: KnownSizes) -> Iterator[tuple[str, int]]:
+def _size_values(program: p.Program, known: KnownSizes) -> Iterator[tuple[str, int]]:
     for size in program.sizes.values():
-        first: tuple[Extent, int] | None = None
+        first: tuple[p.Extent, int] | None = None
         for extent in size.extents:
             value = known.extent(extent.tensor, extent.axis)
             if value is None:
@@ -306,7 +281,7 @@ def _size_values(program: Program, known: KnownSizes) -> Iterator[tuple[str, int
 
 
 def _disagreement(
-    program: Program, size: SizeDef, first: tuple[Extent, int], second: tuple[Extent, int]
+    program: p.Program, size: p.SizeDef, first: tuple[p.Extent, int], second: tuple[p.Extent, int]
 ) -> TCError:
     (a, m), (b, n) = first, second
     scope, _, name = size.name.rpartition(".")
@@ -323,25 +298,25 @@ def _disagreement(
     )
 
 
-def _check_equality(program: Program, equality: Equality, known: KnownSizes) -> None:
+def _check_equality(program: p.Program, equality: p.Equality, known: KnownSizes) -> None:
     left, right = evaluate(equality.left, known), evaluate(equality.right, known)
     if left is None or right is None or left == right:
         return
     tensors = {
         n.tensor
         for side in (equality.left, equality.right)
-        for n in walk(side)
-        if isinstance(n, Extent)
+        for n in p.walk(side)
+        if isinstance(n, p.Extent)
     }
     error = InputError if tensors <= set(program.inputs) else RangeError
-    if isinstance(equality.right, Literal):
+    if isinstance(equality.right, p.Literal):
         cause, repair = f"{equality.reason}, but is {left}", f"pass a tensor of size {right} there"
     else:
         cause, repair = f"{equality.reason}; they are {left} and {right}", "give both one size"
     raise error(cause, rule=AGREE, span=equality.span, repair=repair)
 
 
-def _declared_shape(tensor: Tensor, known: KnownSizes) -> tuple[int, ...] | None:
+def _declared_shape(tensor: p.Tensor, known: KnownSizes) -> tuple[int, ...] | None:
     if tensor.rank == 0:
         return ()
     if tensor.shape is None:
@@ -350,7 +325,7 @@ def _declared_shape(tensor: Tensor, known: KnownSizes) -> tuple[int, ...] | None
     return None if None in dims else tuple(d for d in dims if d is not None)
 
 
-def check_shape(tensor: Tensor, shape: tuple[int, ...], span: Span) -> None:
+def check_shape(tensor: p.Tensor, shape: tuple[int, ...], span: Span) -> None:
     """Refuses shapes whose strides or offsets in bytes would not fit int64."""
     if tensor.dtype.bytes * math.prod(max(n, 1) for n in shape) > LARGEST:
         raise RangeError(

@@ -112,7 +112,7 @@ def counted(count: int, noun: str) -> str:
 
 def one_line(span: Span, instead: str = "...") -> str:
     """The text of a span on one line, or `instead` where it is too long to paste."""
-    text = " ".join(span.text.split())
+    text = span.line
     return text if len(text) <= MAX_PASTE and "#" not in text else instead
 
 

@@ -6,18 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Expr,
-    Read,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-    Unary,
-    children,
-    walk,
-)
+from tc.semantics import program as p
 
 
 @dataclass(frozen=True)
@@ -55,7 +44,7 @@ def scaled(number: float) -> str:
     return f"{number * 1e9:.3g} n" if number else "0 "
 
 
-def statement_work(shaped: ShapedProgram, statement: ShapedStatement) -> Work:
+def statement_work(shaped: p.ShapedProgram, statement: p.ShapedStatement) -> Work:
     """Operations over all instances, and the bytes of the tensors that it touches: an element
     read or written counts once, and no more elements than instances."""
     instances = _instances(statement)
@@ -68,7 +57,7 @@ def statement_work(shaped: ShapedProgram, statement: ShapedStatement) -> Work:
     return Work(per_instance * instances, traffic)
 
 
-def program_work(shaped: ShapedProgram) -> Work:
+def program_work(shaped: p.ShapedProgram) -> Work:
     """Operations of all statements; bytes of inputs and outputs, each element that can be
     touched counted once."""
     return Work(
@@ -77,15 +66,15 @@ def program_work(shaped: ShapedProgram) -> Work:
     )
 
 
-def _instances(statement: ShapedStatement) -> int:
+def _instances(statement: p.ShapedStatement) -> int:
     return math.prod(r.extent for r in statement.ranges.values())
 
 
-def _touched(statement: Statement) -> set[str]:
-    return {statement.target, *(n.tensor for n in walk(statement.rhs) if isinstance(n, Read))}
+def _touched(statement: p.Statement) -> set[str]:
+    return {statement.target, *(n.tensor for n in p.walk(statement.rhs) if isinstance(n, p.Read))}
 
 
-def _traffic(shaped: ShapedProgram) -> dict[str, int]:
+def _traffic(shaped: p.ShapedProgram) -> dict[str, int]:
     """Bytes of each input and output that the statements touch, no more than it has."""
     program = shaped.program
     touched = dict.fromkeys((*program.inputs, *program.outputs), 0)
@@ -98,13 +87,13 @@ def _traffic(shaped: ShapedProgram) -> dict[str, int]:
     }
 
 
-def _values(expr: Expr) -> Iterator[Expr]:
+def _values(expr: p.Expr) -> Iterator[p.Expr]:
     """The expression without what only computes subscripts."""
     yield expr
-    if not isinstance(expr, Read):
-        for child in children(expr):
+    if not isinstance(expr, p.Read):
+        for child in p.children(expr):
             yield from _values(child)
 
 
-def _is_operation(expr: Expr) -> bool:
-    return isinstance(expr, Binary | Unary | Call)
+def _is_operation(expr: p.Expr) -> bool:
+    return isinstance(expr, p.Binary | p.Unary | p.Call)

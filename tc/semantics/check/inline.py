@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
@@ -29,7 +30,7 @@ from tc.semantics.check.concat import add_concat
 from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
 from tc.semantics.check.scope import Frame
 from tc.semantics.check.statements import resolve_statement
-from tc.semantics.resolved import Argument, Flat, FlatStatement, FlatTensor
+from tc.semantics.resolved import Argument, Flat, FlatTensor
 from tc.semantics.suggest import element, nearest, one_line
 
 
@@ -80,33 +81,18 @@ def _add_steps(builder: Builder, frame: Frame) -> None:
 
 
 def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: Frame) -> None:
-    resolution = resolve_statement(statement, frame, builder.defs, builder.tensors, builder.shaped)
-    target = frame.tensors[statement.target.text]
-    for read in resolution.reads:
+    resolved, reads = resolve_statement(
+        statement, frame, builder.defs, builder.tensors, builder.shaped
+    )
+    target = resolved.target
+    for read in reads:
         note_read(builder, read, frame, target)
-    continues = ""
-    if resolution.op != "=" and not resolution.init:
+    if resolved.op != "=" and not resolved.init:
         is_output = builder.tensors[target].role == "output"
         continues = "caller" if is_output else "nothing"
         continues = "written" if target in builder.written else continues
-    builder.statements.append(
-        FlatStatement(
-            target,
-            statement.target.text,
-            resolution.subscripts,
-            resolution.outer,
-            resolution.variables,
-            resolution.op,
-            resolution.init,
-            continues,
-            resolution.rhs,
-            resolution.where,
-            resolution.exists,
-            frozenset(read.tensor for read in resolution.reads),
-            statement.span,
-            frame.calls,
-        )
-    )
+        resolved = replace(resolved, continues=continues)
+    builder.statements.append(resolved)
     note_write(builder, target, statement.span)
 
 

@@ -7,6 +7,7 @@ from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.expressions import MAX_HEIGHT
+from tc.semantics import resolved as r
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
 from tc.semantics.check.name_errors import (
     call_inside,
@@ -16,24 +17,6 @@ from tc.semantics.check.name_errors import (
     unknown_tensor,
 )
 from tc.semantics.check.scope import BindingValue, Findings, Scope, Seen
-from tc.semantics.resolved import (
-    Binary,
-    BindingUse,
-    Cast,
-    Compare,
-    Conditional,
-    Extent,
-    Function,
-    Index,
-    Logical,
-    Number,
-    Pad,
-    Read,
-    Resolved,
-    Size,
-    Unary,
-    height,
-)
 from tc.semantics.suggest import counted, element, one_line
 from tc.source import Span
 
@@ -43,7 +26,7 @@ _LOGICAL = frozenset(("&&", "||"))
 
 def resolve(
     expr: ast.Expr, scope: Scope, findings: Findings, in_subscript: bool = False
-) -> Resolved:
+) -> r.Resolved:
     """The expression with every name resolved.
 
     Adds the index variables and reads that it mentions to `findings`. Raises CheckError for
@@ -61,24 +44,24 @@ def resolve(
             left = resolve(expr.left, scope, findings, in_subscript)
             right = resolve(expr.right, scope, findings, in_subscript)
             if op in _COMPARISONS:
-                return Compare(op, left, right, span=expr.span)
+                return r.Compare(op, left, right, span=expr.span)
             if op in _LOGICAL:
-                return Logical(op, (left, right), span=expr.span)
-            return Binary(op, left, right, span=expr.span)
+                return r.Logical(op, (left, right), span=expr.span)
+            return r.Binary(op, left, right, span=expr.span)
         case ast.Number():
-            return Number(expr.value, span=expr.span)
+            return r.Number(expr.value, span=expr.span)
         case ast.Dim():
             return _dim(expr, scope)
         case ast.Unary(op=op):
             operand = resolve(expr.operand, scope, findings, in_subscript)
             if op == "!":
-                return Logical(op, (operand,), span=expr.span)
-            return Unary(op, operand, span=expr.span)
+                return r.Logical(op, (operand,), span=expr.span)
+            return r.Unary(op, operand, span=expr.span)
         case ast.Cast():
             operand = resolve(expr.operand, scope, findings, in_subscript)
-            return Cast(SPELLINGS[expr.spelling], operand, span=expr.span)
+            return r.Cast(SPELLINGS[expr.spelling], operand, span=expr.span)
         case ast.Conditional():
-            return Conditional(
+            return r.Conditional(
                 resolve(expr.condition, scope, findings, in_subscript),
                 resolve(expr.then, scope, findings, in_subscript),
                 resolve(expr.otherwise, scope, findings, in_subscript),
@@ -86,7 +69,7 @@ def resolve(
             )
 
 
-def resolve_read(expr: ast.Apply, scope: Scope, findings: Findings) -> Read:
+def resolve_read(expr: ast.Apply, scope: Scope, findings: Findings) -> r.Read:
     """The read of a tensor after `exists`."""
     name = expr.name.text
     if not scope.frame.signature.is_tensor(name):
@@ -107,12 +90,12 @@ def resolve_binding(expr: ast.Expr, scope: Scope) -> BindingValue:
     """The value of a binding, in the scope of those before it."""
     findings = Findings()
     value = resolve(expr, scope, findings)
-    return BindingValue(value, height(value), findings)
+    return BindingValue(value, r.height(value), findings)
 
 
-def check_height(value: Resolved, span: Span) -> None:
+def check_height(value: r.Resolved, span: Span) -> None:
     """Raise CheckError where substituted bindings make an expression too deep for later passes."""
-    if height(value) > MAX_HEIGHT:
+    if r.height(value) > MAX_HEIGHT:
         raise CheckError(
             f"with its bindings substituted, the expression is more than {MAX_HEIGHT} "
             "operations deep",
@@ -122,7 +105,7 @@ def check_height(value: Resolved, span: Span) -> None:
         )
 
 
-def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) -> Resolved:
+def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) -> r.Resolved:
     name = expr.text
     signature = scope.frame.signature
     if name in scope.bindings:
@@ -136,16 +119,16 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
                 read = Seen(seen.tensor, seen.text, seen.span, seen.in_subscript or in_subscript)
                 if read not in known:
                     findings.reads.append(read)
-        return BindingUse(binding.value, binding.height, span=expr.span)
+        return r.BindingUse(binding.value, binding.height, span=expr.span)
     if name in signature.sizes:
-        return Size(scope.frame.prefix + name, span=expr.span)
+        return r.Size(scope.frame.prefix + name, span=expr.span)
     if signature.is_tensor(name):
         rank = signature.ranks.get(name, 0)
         if rank:
             no_subscripts(expr, rank, scope)
         tensor = scope.frame.tensors[name]
         findings.reads.append(Seen(tensor, name, expr.span, in_subscript))
-        return Read(tensor, (), span=expr.span)
+        return r.Read(tensor, (), span=expr.span)
     if name == scope.binding:
         raise CheckError(
             f"the binding '{name}' uses itself",
@@ -164,10 +147,10 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
             notes=((scope.hidden[name], f"'{name}' is bound here"),),
         )
     findings.variables.setdefault(name, expr.span)
-    return Index(name, span=expr.span)
+    return r.Index(name, span=expr.span)
 
 
-def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> Resolved:
+def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> r.Resolved:
     name = expr.name.text
     if scope.frame.signature.is_tensor(name):
         return _read(expr, scope, findings, in_subscript)
@@ -178,8 +161,8 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
         first = resolve(expr.args[0], scope, findings, in_subscript)
         second = resolve(expr.args[1], scope, findings, in_subscript)
         if name == PAD:
-            return Pad(first, second, span=expr.span)
-        return Binary(name, first, second, span=expr.span)
+            return r.Pad(first, second, span=expr.span)
+        return r.Binary(name, first, second, span=expr.span)
     builtin = builtins.lookup(name)
     if builtin is None:
         unknown_function(expr, scope)
@@ -187,10 +170,10 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
     args = []
     for arg in expr.args:
         args.append(resolve(arg, scope, findings, in_subscript))
-    return Function(builtin.name, builtin.rule == "keep", tuple(args), span=expr.span)
+    return r.Function(builtin.name, builtin.rule == "keep", tuple(args), span=expr.span)
 
 
-def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> Read:
+def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> r.Read:
     name = expr.name.text
     signature = scope.frame.signature
     rank = signature.ranks.get(name, len(expr.args))
@@ -211,10 +194,10 @@ def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool)
     subscripts = []
     for arg in expr.args:
         subscripts.append(resolve(arg, scope, findings, True))
-    return Read(tensor, tuple(subscripts), span=expr.span)
+    return r.Read(tensor, tuple(subscripts), span=expr.span)
 
 
-def _dim(expr: ast.Dim, scope: Scope) -> Extent:
+def _dim(expr: ast.Dim, scope: Scope) -> r.Extent:
     name = expr.tensor.text
     signature = scope.frame.signature
     if not signature.is_tensor(name):
@@ -241,4 +224,4 @@ def _dim(expr: ast.Dim, scope: Scope) -> Extent:
             repair=f"use a size of a parameter, move the statement below the one that defines "
             f"'{name}', or declare its shape: -> (float(N) {name})",
         )
-    return Extent(tensor, expr.axis, span=expr.span)
+    return r.Extent(tensor, expr.axis, span=expr.span)

@@ -4,12 +4,12 @@ R2, G8, T5, and the part of P1 that holds for all sizes)."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
+from tc.semantics import resolved as r
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.resolve import (
     check_height,
@@ -20,13 +20,6 @@ from tc.semantics.check.scope import Findings, Frame, Scope, Seen
 from tc.semantics.check.unbound_names import check_loose, loose_names
 from tc.semantics.check.where_clauses import resolve_bindings, resolve_range
 from tc.semantics.check.whole_tensors import with_subscripts
-from tc.semantics.resolved import (
-    FlatRange,
-    FlatTensor,
-    Index,
-    Read,
-    Resolved,
-)
 from tc.semantics.suggest import (
     counted,
     element,
@@ -43,32 +36,18 @@ MAX_VARIABLES = 32
 """The dimensions that arrays of every supported numpy may have; blocks have one per variable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """A comprehension with names resolved. `reads` are those of the right-hand side, in the order
-    of the text; `op` and `init` are those of program.Statement."""
-
-    outer: tuple[str, ...]
-    subscripts: tuple[Resolved, ...]
-    variables: Mapping[str, Span]
-    op: str
-    init: bool
-    rhs: Resolved
-    where: tuple[FlatRange, ...]
-    exists: tuple[Read, ...]
-    reads: tuple[Seen, ...]
-
-
 def resolve_statement(
     statement: ast.Comprehension,
     frame: Frame,
     defs: Mapping[str, DefSignature],
-    tensors: Mapping[str, FlatTensor],
+    tensors: Mapping[str, r.FlatTensor],
     shaped: Container[str],
-) -> Resolution:
-    """Resolve one comprehension of the def of `frame`.
+) -> tuple[r.FlatStatement, tuple[Seen, ...]]:
+    """One comprehension of the def of `frame`, resolved, with the reads of its right-hand side in
+    the order of the text.
 
-    `shaped` are the program's tensors whose extents are known before it. Raises CheckError.
+    `shaped` are the program's tensors whose extents are known before it. Whether it continues from
+    something is for the caller to say. Raises CheckError.
     """
     signature = frame.signature
     outer = _left_side(statement, signature)
@@ -84,8 +63,8 @@ def resolve_statement(
     rhs = resolve(statement.rhs, inside, right)
     if bindings:
         check_height(rhs, statement.rhs.span)
-    where: list[FlatRange] = []
-    exists: list[Read] = []
+    where: list[r.FlatRange] = []
+    exists: list[r.Read] = []
     ranged: list[ast.RangeClause] = []
     rest = Findings()
     for clause in statement.where:
@@ -119,17 +98,23 @@ def resolve_statement(
     _check_self_reads(statement, target, reduces, computed)
     initialises = statement.op.endswith("!")
     op = statement.op.rstrip("!")[:-1] or "="
-    return Resolution(
+    resolved = r.FlatStatement(
+        target,
+        statement.target.text,
+        tuple(r.Index(name, span=span) for name, span in outer.items()),
         tuple(outer),
-        tuple(Index(name, span=span) for name, span in outer.items()),
         variables,
         "=" if initialises and not reduces else op,
         initialises and reduces,
+        "",
         rhs,
         tuple(where),
         tuple(exists),
-        tuple(right.reads),
+        frozenset(read.tensor for read in right.reads),
+        statement.span,
+        frame.calls,
     )
+    return resolved, tuple(right.reads)
 
 
 def _left_side(statement: ast.Comprehension, signature: DefSignature) -> dict[str, Span]:

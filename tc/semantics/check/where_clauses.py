@@ -11,20 +11,9 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
+from tc.semantics import resolved as r
 from tc.semantics.check.resolve import check_height, resolve, resolve_binding
 from tc.semantics.check.scope import BindingValue, Findings, Scope
-from tc.semantics.resolved import (
-    Cast,
-    FlatRange,
-    FlatTensor,
-    Function,
-    Index,
-    Number,
-    Pad,
-    Read,
-    Resolved,
-    operands,
-)
 from tc.semantics.suggest import nearest, number_written, one_line, unused
 from tc.source import Span
 
@@ -84,10 +73,10 @@ def _renamed(
 def resolve_range(
     clause: ast.RangeClause,
     scope: Scope,
-    tensors: Mapping[str, FlatTensor],
+    tensors: Mapping[str, r.FlatTensor],
     earlier: list[ast.RangeClause],
     indices_used: set[str],
-) -> FlatRange:
+) -> r.FlatRange:
     """A range clause, given those of the same variable before it, and the index variables of the
     rest of the statement; its bounds must be size expressions (G8)."""
     name = clause.variable.text
@@ -115,7 +104,7 @@ def resolve_range(
         _bound(bound, test, name, scope, tensors, indices_used)
         for bound, test in ((clause.begin, ">="), (clause.end, "<"))
     )
-    return FlatRange(name, begin, end, span=clause.span)
+    return r.FlatRange(name, begin, end, span=clause.span)
 
 
 def _one_range(first: Span, second: Span, text: str) -> tuple[Edit, ...]:
@@ -134,31 +123,31 @@ def _bound(
     test: str,
     variable: str,
     scope: Scope,
-    tensors: Mapping[str, FlatTensor],
+    tensors: Mapping[str, r.FlatTensor],
     indices_used: set[str],
-) -> Resolved:
+) -> r.Resolved:
     """A bound of a range, which must be a size expression (G8); `test` says what it bounds."""
     bound = resolve(expr, scope, Findings())
     stack = [bound]
     while stack:
         node = stack.pop()
         match node:
-            case Index(name=name):
+            case r.Index(name=name):
                 said = f"{variable} {test} {one_line(expr.span)}"
                 _index_in_bound(name, node.span, variable, said, scope, name in indices_used)
-            case Read(tensor=tensor):
+            case r.Read(tensor=tensor):
                 _check_scalar(node, tensors[tensor])
-            case Function() | Pad():
+            case r.Function() | r.Pad():
                 _no_size_expression(
                     node.span, "no other functions", "pass the value as an input: int n"
                 )
-            case Number(value=float()):
+            case r.Number(value=float()):
                 _no_size_expression(node.span, "only whole numbers", _int_text(node.span), True)
-            case Cast(dtype=dtype) if not dtype.is_integer:
+            case r.Cast(dtype=dtype) if not dtype.is_integer:
                 _no_size_expression(node.span, "only integers", "write an integer")
             case _:
                 pass
-        stack.extend(reversed(operands(node)))
+        stack.extend(reversed(r.operands(node)))
     return bound
 
 
@@ -168,7 +157,7 @@ def _int_text(span: Span) -> str | None:
     return str(int(value)) if value == int(value) else None
 
 
-def _check_scalar(read: Read, tensor: FlatTensor) -> None:
+def _check_scalar(read: r.Read, tensor: r.FlatTensor) -> None:
     """Raise unless the read in a where bound is an integer rank 0 input of the entry."""
     text = one_line(read.span)
     if tensor.rank:

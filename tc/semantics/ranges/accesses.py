@@ -10,23 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tc.semantics.program import (
-    Binary,
-    Expr,
-    Extent,
-    Index,
-    Logical,
-    Read,
-    Select,
-    Size,
-    Statement,
-    children,
-    walk,
-)
+from tc.semantics import program as p
 from tc.semantics.suggest import one_line
 from tc.source import Span
 
-Guard: TypeAlias = tuple[Expr, bool]
+Guard: TypeAlias = tuple[p.Expr, bool]
 """A condition and the value that it has where the guarded expression is evaluated."""
 
 
@@ -42,16 +30,16 @@ class SubscriptAccess:
     number: int
     tensor: str
     axis: int
-    subscript: Expr
+    subscript: p.Expr
     span: Span
-    read: Read | None
+    read: p.Read | None
     inferring_only: bool
     variables: tuple[str, ...]
     boundable: frozenset[str]
 
     @property
     def is_bare(self) -> bool:
-        return isinstance(self.subscript, Index)
+        return isinstance(self.subscript, p.Index)
 
     @property
     def is_made(self) -> bool:
@@ -59,7 +47,7 @@ class SubscriptAccess:
         subscript = self.subscript
         return (
             self.read is None
-            and isinstance(subscript, Index)
+            and isinstance(subscript, p.Index)
             and subscript.span.text != (subscript.name)
         )
 
@@ -70,7 +58,7 @@ class SubscriptAccess:
 
     @property
     def text(self) -> str:
-        return " ".join(self.span.text.split())
+        return self.span.line
 
     @property
     def at_zero(self) -> str | None:
@@ -87,7 +75,7 @@ class SubscriptAccess:
 class GuardedRead:
     """A read with its subscripts (none at rank 0), evaluated where all guards have their value."""
 
-    read: Read
+    read: p.Read
     accesses: tuple[SubscriptAccess, ...]
     guards: tuple[Guard, ...]
 
@@ -96,7 +84,7 @@ class GuardedRead:
 class Division:
     """An integer division and its guards."""
 
-    node: Binary
+    node: p.Binary
     guards: tuple[Guard, ...]
 
 
@@ -114,56 +102,58 @@ class Accesses:
     all: tuple[SubscriptAccess, ...]
 
 
-def accesses_of(statement: Statement) -> Accesses:
+def accesses_of(statement: p.Statement) -> Accesses:
     """The accesses, integer divisions and needed shapes of a statement."""
     reads: list[GuardedRead] = []
     divisions: list[Division] = []
-    needed: list[Expr] = []
+    needed: list[p.Expr] = []
     written = tuple(_subscripts(statement.subscripts, statement.target, _target_span(statement)))
     everything = list(written)
     for node, guards in _evaluated(statement.rhs, ()):
         match node:
-            case Read() | Extent() | Size():
+            case p.Read() | p.Extent() | p.Size():
                 needed.append(node)
         match node:
-            case Read():
+            case p.Read():
                 accesses = tuple(_read(node, len(everything), False))
                 everything += accesses
                 reads.append(GuardedRead(node, accesses, guards))
-            case Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
+            case p.Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
                 divisions.append(Division(node, guards))
     exists: list[SubscriptAccess] = []
-    for node in (n for read in statement.exists for n in walk(read)):
+    for node in (n for read in statement.exists for n in p.walk(read)):
         needed.append(node)
-        if isinstance(node, Read):
+        if isinstance(node, p.Read):
             exists += _read(node, len(everything) + len(exists), True)
     for clause in statement.where:
-        needed += (*walk(clause.begin), *walk(clause.end))
-    tensors = {n.tensor for n in needed if isinstance(n, Read | Extent)}
+        needed += (*p.walk(clause.begin), *p.walk(clause.end))
+    tensors = {n.tensor for n in needed if isinstance(n, p.Read | p.Extent)}
     return Accesses(
         written,
         tuple(reads),
         tuple(exists),
         tuple(divisions),
         frozenset(tensors - {statement.target}),
-        frozenset(n.name for n in needed if isinstance(n, Size)),
+        frozenset(n.name for n in needed if isinstance(n, p.Size)),
         (*everything, *exists),
     )
 
 
-def _evaluated(expr: Expr, guards: tuple[Guard, ...]) -> Iterator[tuple[Expr, tuple[Guard, ...]]]:
+def _evaluated(
+    expr: p.Expr, guards: tuple[Guard, ...]
+) -> Iterator[tuple[p.Expr, tuple[Guard, ...]]]:
     """The expression and all below it, in text order, each with the guards before it."""
     yield expr, guards
     match expr:
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             yield from _evaluated(condition, guards)
             yield from _evaluated(then, (*guards, (condition, True)))
             yield from _evaluated(otherwise, (*guards, (condition, False)))
-        case Logical(op=("&&" | "||") as op, operands=(left, right)):
+        case p.Logical(op=("&&" | "||") as op, operands=(left, right)):
             yield from _evaluated(left, guards)
             yield from _evaluated(right, (*guards, (left, op == "&&")))
         case _:
-            for child in children(expr):
+            for child in p.children(expr):
                 yield from _evaluated(child, guards)
 
 
@@ -171,15 +161,15 @@ def facts(guards: tuple[Guard, ...]) -> Iterator[Guard]:
     """The guards taken apart: conditions whose conjunction they are."""
     for condition, value in guards:
         match condition:
-            case Logical(op="!", operands=(operand,)):
+            case p.Logical(op="!", operands=(operand,)):
                 yield from facts(((operand, not value),))
-            case Logical(op=op, operands=operands) if op == ("&&" if value else "||"):
+            case p.Logical(op=op, operands=operands) if op == ("&&" if value else "||"):
                 yield from facts(tuple((operand, value) for operand in operands))
             case _:
                 yield condition, value
 
 
-def _target_span(statement: Statement) -> Span:
+def _target_span(statement: p.Statement) -> Span:
     """The left side without the operator: up to the last parenthesis of the subscripts."""
     spans = [s.span for s in statement.subscripts if s.span.source == statement.span.source]
     start = statement.span.start
@@ -188,16 +178,16 @@ def _target_span(statement: Statement) -> Span:
     return statement.span if closing < 0 else Span(statement.span.source, start, closing + 1)
 
 
-def _read(read: Read, first: int, inferring_only: bool) -> Iterator[SubscriptAccess]:
+def _read(read: p.Read, first: int, inferring_only: bool) -> Iterator[SubscriptAccess]:
     return _subscripts(read.subscripts, read.tensor, read.span, first, read, inferring_only)
 
 
 def _subscripts(
-    subscripts: tuple[Expr, ...],
+    subscripts: tuple[p.Expr, ...],
     tensor: str,
     span: Span,
     first: int = 0,
-    read: Read | None = None,
+    read: p.Read | None = None,
     inferring_only: bool = False,
 ) -> Iterator[SubscriptAccess]:
     for axis, subscript in enumerate(subscripts):
@@ -207,16 +197,16 @@ def _subscripts(
         )
 
 
-def _variables(expr: Expr) -> tuple[tuple[str, ...], frozenset[str]]:
-    if isinstance(expr, Index):
+def _variables(expr: p.Expr) -> tuple[tuple[str, ...], frozenset[str]]:
+    if isinstance(expr, p.Index):
         return (expr.name,), frozenset((expr.name,))
-    names = tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))
+    names = tuple(dict.fromkeys(n.name for n in p.walk(expr) if isinstance(n, p.Index)))
     return names, frozenset(_outside_remainders(expr))
 
 
-def _outside_remainders(expr: Expr) -> Iterator[str]:
-    if isinstance(expr, Index):
+def _outside_remainders(expr: p.Expr) -> Iterator[str]:
+    if isinstance(expr, p.Index):
         yield expr.name
-    elif not (isinstance(expr, Binary) and expr.op == "%"):
-        for child in children(expr):
+    elif not (isinstance(expr, p.Binary) and expr.op == "%"):
+        for child in p.children(expr):
             yield from _outside_remainders(child)

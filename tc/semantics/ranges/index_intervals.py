@@ -11,21 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, DType
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Compare,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Logical,
-    Read,
-    Select,
-    Size,
-    Unary,
-)
+from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate, limits
 
 
@@ -45,53 +31,55 @@ class IndexInterval:
 IndexIntervals = Mapping[str, IndexInterval]
 
 
-def interval_of(expr: Expr, known: KnownSizes, box: IndexIntervals) -> IndexInterval:
+def interval_of(expr: p.Expr, known: KnownSizes, box: IndexIntervals) -> IndexInterval:
     """The interval of a bool or integer expression for index values in a box.
 
     What a wrapped operation may give is its whole type. Subscripts of reads are not looked at,
     nor are operands of floating type.
     """
     match expr:
-        case Literal(value=number):
+        case p.Literal(value=number):
             return IndexInterval(int(number), int(number))
-        case Index(name=name):
+        case p.Index(name=name):
             return box[name]
-        case Size() | Extent():
+        case p.Size() | p.Extent():
             value = evaluate(expr, known)
             return _anything(expr.dtype) if value is None else IndexInterval(value, value)
-        case Read(tensor=tensor, subscripts=subscripts, dtype=dtype):
+        case p.Read(tensor=tensor, subscripts=subscripts, dtype=dtype):
             value = None if subscripts else known.scalars.get(tensor)
             return IndexInterval(*limits(dtype)) if value is None else IndexInterval(value, value)
-        case Unary(operand=operand, dtype=dtype):
+        case p.Unary(operand=operand, dtype=dtype):
             a = interval_of(operand, known, box)
             return _in_type(-a.high, -a.low, dtype, a.clean)
-        case Binary(op=op, left=left, right=right, dtype=dtype):
+        case p.Binary(op=op, left=left, right=right, dtype=dtype):
             a, b = interval_of(left, known, box), interval_of(right, known, box)
             return _binary(op, a, b, dtype)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             c = interval_of(condition, known, box)
             a, b = interval_of(then, known, box), interval_of(otherwise, known, box)
             clean = a.clean and b.clean and c.clean
             return IndexInterval(min(a.low, b.low), max(a.high, b.high), clean)
-        case Compare(left=left, right=right):
+        case p.Compare(left=left, right=right):
             return IndexInterval(0, 1, _are_clean((left, right), known, box))
-        case Logical(operands=operands):
+        case p.Logical(operands=operands):
             return IndexInterval(0, 1, _are_clean(operands, known, box))
-        case Convert(operand=operand, dtype=dtype):
+        case p.Convert(operand=operand, dtype=dtype):
             return _convert(operand, dtype, known, box)
-        case Call(function="abs", args=(operand,), dtype=dtype):
+        case p.Call(function="abs", args=(operand,), dtype=dtype):
             a = interval_of(operand, known, box)
             low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
             return _in_type(low, max(abs(a.low), abs(a.high)), dtype, a.clean)
-        case Call(dtype=dtype):
+        case p.Call(dtype=dtype):
             return _anything(dtype)
 
 
-def _are_clean(operands: tuple[Expr, ...], known: KnownSizes, box: IndexIntervals) -> bool:
+def _are_clean(operands: tuple[p.Expr, ...], known: KnownSizes, box: IndexIntervals) -> bool:
     return all(o.dtype.is_float or interval_of(o, known, box).clean for o in operands)
 
 
-def _convert(operand: Expr, dtype: DType, known: KnownSizes, box: IndexIntervals) -> IndexInterval:
+def _convert(
+    operand: p.Expr, dtype: DType, known: KnownSizes, box: IndexIntervals
+) -> IndexInterval:
     if operand.dtype.is_float:
         return IndexInterval(0, 1) if dtype == BOOL else _anything(dtype)
     a = interval_of(operand, known, box)

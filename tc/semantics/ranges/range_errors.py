@@ -31,7 +31,6 @@ from tc.semantics.ranges.rounds import (
 from tc.semantics.ranges.symbolic import bounds_inside, to_text
 from tc.semantics.size_values import LARGEST, evaluate, why_unknown
 from tc.semantics.suggest import listed, number_written, respelled
-from tc.source import Span
 
 IndexRanges = Mapping[str, tuple[int, int]]
 
@@ -203,7 +202,7 @@ def _empty_that_leaves_open(situation: Situation, rounds: Rounds, names: list[st
         for name in access.variables:
             found = rounds.ranges.get(name)
             if free and found is not None and found.extent == 0:
-                by = f" from '{_one_line(found.fixed_by[0])}'" if found.fixed_by else ""
+                by = f" from '{found.fixed_by[0].line}'" if found.fixed_by else ""
                 return (
                     f"'{name}' has the empty range {found}{by}, so that "
                     f"'{access.text}' does not bound '{free[0]}'"
@@ -494,7 +493,3 @@ def _box(
     access: SubscriptAccess, name: str, ranges: Mapping[str, Range]
 ) -> dict[str, tuple[int, int]]:
     return {v: (ranges[v].begin, ranges[v].end) for v in access.variables if v != name}
-
-
-def _one_line(span: Span) -> str:
-    return " ".join(span.text.split())

@@ -15,15 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tc.errors import RangeError
-from tc.semantics.program import (
-    Expr,
-    Precondition,
-    Program,
-    ProgramWarning,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-)
+from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.inplace import check_in_place
 from tc.semantics.ranges.preconditions import check_accesses
@@ -45,16 +37,16 @@ from tc.source import Span
 class Shaping:
     """How far the shapes of a program are known, and which statement fixed which."""
 
-    program: Program
+    program: p.Program
     known: KnownSizes
-    symbolic: Mapping[str, tuple[Expr | None, ...]]
+    symbolic: Mapping[str, tuple[p.Expr | None, ...]]
     fixed_by: Mapping[str, Span]
     rounds: Mapping[str, Rounds]  # of the statements that fixed a shape, by name
 
 
 def infer_ranges(
-    program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
-) -> ShapedProgram:
+    program: p.Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+) -> p.ShapedProgram:
     """The ranges and shapes that follow from the shapes of the inputs and the values of
     `program.static_scalars`.
 
@@ -75,20 +67,20 @@ def infer_ranges(
     known = known_of_call(program, shapes, scalars)
     start = Shaping(program, known, {}, {}, {})
     shaping = _fix_shapes(_with_declared(start), accesses)
-    statements: list[ShapedStatement] = []
-    preconditions: list[Precondition] = []
-    warnings: list[ProgramWarning] = []
+    statements: list[p.ShapedStatement] = []
+    preconditions: list[p.Precondition] = []
+    warnings: list[p.ProgramWarning] = []
     for statement in program.statements:
         situation = _situation(shaping, statement, accesses[statement.name])
         rounds = _finish(situation, shaping.rounds.get(statement.name))
         ranges = {name: rounds.ranges[name] for name in statement.variables}
         before, checked = check_accesses(situation, rounds)
         check_in_place(situation, ranges)
-        statements.append(ShapedStatement(statement, ranges, checked))
+        statements.append(p.ShapedStatement(statement, ranges, checked))
         preconditions += before
         warnings += rounds.warnings
         warnings += value_warnings(statement, shaping.known)
-    return ShapedProgram(
+    return p.ShapedProgram(
         program,
         shaping.known.sizes,
         shaping.known.scalars,
@@ -143,7 +135,7 @@ def _fix_next(
     return None
 
 
-def _open_statements(shaping: Shaping) -> Iterator[Statement]:
+def _open_statements(shaping: Shaping) -> Iterator[p.Statement]:
     for statement in shaping.program.statements:
         if statement.target not in shaping.known.shapes:
             yield statement
@@ -153,7 +145,7 @@ def _is_ready(accesses: Accesses, known: KnownSizes) -> bool:
     return accesses.tensors <= known.shapes.keys() and accesses.sizes <= known.sizes.keys()
 
 
-def _with_shape(shaping: Shaping, statement: Statement, rounds: Rounds) -> Shaping:
+def _with_shape(shaping: Shaping, statement: p.Statement, rounds: Rounds) -> Shaping:
     """The shaping after a statement has fixed the shape of its target (G4)."""
     tensor = shaping.program.tensors[statement.target]
     ranges = [rounds.ranges[name] for name in statement.outer]
@@ -211,7 +203,7 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
 # --- one statement ----------------------------------------------------------------------------
 
 
-def _situation(shaping: Shaping, statement: Statement, accesses: Accesses) -> Situation:
+def _situation(shaping: Shaping, statement: p.Statement, accesses: Accesses) -> Situation:
     inputs = shaping.program.inputs
     fixed_by = {name: span for name, span in shaping.fixed_by.items() if name not in inputs}
     symbols = _symbols(shaping, statement.span)

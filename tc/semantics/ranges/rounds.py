@@ -11,17 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc import sets
+from tc.semantics import program as p
 from tc.semantics.affine import LinearForm, function_of, is_affine, linear_form
-from tc.semantics.program import (
-    Expr,
-    Extent,
-    ProgramWarning,
-    Range,
-    Size,
-    Statement,
-    WhereRange,
-    walk,
-)
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
 from tc.semantics.size_values import LARGEST, KnownSizes, evaluate
@@ -39,7 +30,7 @@ class Situation:
     shape.
     """
 
-    statement: Statement
+    statement: p.Statement
     accesses: Accesses
     known: KnownSizes
     symbols: Symbols
@@ -63,9 +54,9 @@ class Bound:
 class Rounds:
     """The ranges resolved so far, the numbers of the accesses that bounded them, and warnings."""
 
-    ranges: Mapping[str, Range]
+    ranges: Mapping[str, p.Range]
     used: frozenset[int] = frozenset()
-    warnings: tuple[ProgramWarning, ...] = ()
+    warnings: tuple[p.ProgramWarning, ...] = ()
     count: int = 0
 
 
@@ -82,7 +73,7 @@ class NoRange(Exception):
 class NoWhere(Exception):
     """A where clause gives no range: `reason` is "unknown", "negative", "start" or "large"."""
 
-    def __init__(self, clause: WhereRange, reason: str, begin: int = 0, end: int = 0) -> None:
+    def __init__(self, clause: p.WhereRange, reason: str, begin: int = 0, end: int = 0) -> None:
         super().__init__(reason)
         self.clause = clause
         self.reason = reason
@@ -113,7 +104,7 @@ def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
 
 
 def _bounds_of_round(
-    situation: Situation, ranges: Mapping[str, Range]
+    situation: Situation, ranges: Mapping[str, p.Range]
 ) -> dict[str, tuple[Bound, ...]]:
     bounds: dict[str, tuple[Bound, ...]] = {}
     for access in situation.accesses.all:
@@ -138,7 +129,7 @@ def _intersect(
         end = min(b.end for b in found)
         if end > LARGEST or any(b.problem for b in found):
             raise NoRange(name, found, rounds)
-        ranges[name] = Range(
+        ranges[name] = p.Range(
             0,
             end,
             situation.symbols.number(0),
@@ -157,7 +148,7 @@ def _intersect(
 
 
 def bound_of(
-    access: SubscriptAccess, variable: str, known: KnownSizes, ranges: Mapping[str, Range]
+    access: SubscriptAccess, variable: str, known: KnownSizes, ranges: Mapping[str, p.Range]
 ) -> Bound | None:
     """How a subscript bounds its one unresolved variable, None where it does not.
 
@@ -254,7 +245,7 @@ def _falls(
 # --- where clauses, expressions, warnings -----------------------------------------------------
 
 
-def _where_range(situation: Situation, clause: WhereRange) -> Range | None:
+def _where_range(situation: Situation, clause: p.WhereRange) -> p.Range | None:
     """The range of a where clause (G8), None where it waits for a shape."""
     known = situation.known
     begin, end = evaluate(clause.begin, known), evaluate(clause.end, known)
@@ -270,7 +261,7 @@ def _where_range(situation: Situation, clause: WhereRange) -> Range | None:
         raise NoWhere(clause, "large", begin, end)
     symbols = replace(situation.symbols, span=clause.span)
     first, last = in_symbols(clause.begin, symbols), in_symbols(clause.end, symbols)
-    return Range(
+    return p.Range(
         begin,
         end,
         first if evaluate(first, known) == begin else clause.begin,
@@ -280,8 +271,10 @@ def _where_range(situation: Situation, clause: WhereRange) -> Range | None:
     )
 
 
-def _waits(expr: Expr, known: KnownSizes) -> bool:
-    return any(isinstance(n, Size | Extent) and evaluate(n, known) is None for n in walk(expr))
+def _waits(expr: p.Expr, known: KnownSizes) -> bool:
+    return any(
+        isinstance(n, p.Size | p.Extent) and evaluate(n, known) is None for n in p.walk(expr)
+    )
 
 
 def _symbolic_end(
@@ -289,10 +282,10 @@ def _symbolic_end(
     variable: str,
     bounds: tuple[Bound, ...],
     end: int,
-    ranges: Mapping[str, Range],
-) -> Expr | None:
+    ranges: Mapping[str, p.Range],
+) -> p.Expr | None:
     symbols = situation.symbols
-    ends: list[Expr] = []
+    ends: list[p.Expr] = []
     for bound in bounds:
         access = bound.access
         extent = symbols.extent(access.tensor, access.axis)
@@ -309,7 +302,7 @@ def _symbolic_end(
 
 def _lesser_size(
     situation: Situation, variable: str, bounds: tuple[Bound, ...]
-) -> ProgramWarning | None:
+) -> p.ProgramWarning | None:
     """The warning that two bare subscripts of one variable have different extents (G2)."""
     bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
     if len({b.end for b in bare}) < 2:
@@ -324,7 +317,7 @@ def _lesser_size(
         size = str(bound.end) if text == str(bound.end) else f"{text} = {bound.end}"
         return f"'{access.text}', of size {size} in dimension {access.axis}"
 
-    return ProgramWarning(
+    return p.ProgramWarning(
         "G2",
         f"'{variable}' indexes {described(lesser)}, and {described(other)}: its range is 0:{end}",
         span=other.access.span,

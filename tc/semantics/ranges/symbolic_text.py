@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Compare,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Logical,
-    Read,
-    Select,
-    Size,
-    Unary,
-)
+from tc.semantics import program as p
 
 _BINDING = {
     "||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4,
@@ -25,57 +11,57 @@ _BINDING = {
 _TERNARY, _PREFIX = 0, 7
 
 
-def to_text(expr: Expr, *, compact: bool = False) -> str:
+def to_text(expr: p.Expr, *, compact: bool = False) -> str:
     """The text of an expression; conversions that the source does not write are left out.
 
     >>> from tc.dtypes import INT64
     >>> from tc.source import Source, Span
     >>> span = Span(Source(""), 0, 0)
-    >>> h, k = Size("H", span=span), Size("K", span=span)
-    >>> half = Binary("/", Binary("-", h, k, INT64, span=span), k, INT64, span=span)
+    >>> h, k = p.Size("H", span=span), p.Size("K", span=span)
+    >>> half = p.Binary("/", p.Binary("-", h, k, INT64, span=span), k, INT64, span=span)
     >>> to_text(half), to_text(half, compact=True)
     ('(H - K) / K', '(H-K)/K')
     """
     return _text(expr, _TERNARY, "" if compact else " ")
 
 
-def _text(expr: Expr, least: int, gap: str) -> str:
+def _text(expr: p.Expr, least: int, gap: str) -> str:
     """The text, in parentheses where the expression binds less than `least`."""
 
-    def inside(node: Expr, binding: int = _TERNARY) -> str:
+    def inside(node: p.Expr, binding: int = _TERNARY) -> str:
         return _text(node, binding, gap)
 
     binding = 8
     match expr:
-        case Literal(value=value):
+        case p.Literal(value=value):
             text = str(int(value)) if isinstance(value, int) else repr(value)
             binding = _PREFIX if text.startswith("-") else 8
-        case Size(name=name) | Index(name=name):
+        case p.Size(name=name) | p.Index(name=name):
             text = name
-        case Extent(tensor=tensor, axis=axis):
+        case p.Extent(tensor=tensor, axis=axis):
             text = f"{tensor}.{axis}"
-        case Read(tensor=tensor, subscripts=subscripts):
+        case p.Read(tensor=tensor, subscripts=subscripts):
             listed = ", ".join(map(inside, subscripts))
             text = f"{tensor}({listed})" if subscripts else tensor
-        case Unary(op=op, operand=operand):
+        case p.Unary(op=op, operand=operand):
             text, binding = op + inside(operand, _PREFIX), _PREFIX
-        case Binary(op=("min" | "max") as op, left=left, right=right):
+        case p.Binary(op=("min" | "max") as op, left=left, right=right):
             text = f"{op}({inside(left)}, {inside(right)})"
-        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+        case p.Binary(op=op, left=left, right=right) | p.Compare(op=op, left=left, right=right):
             binding = _BINDING[op]
             text = f"{inside(left, binding)}{gap}{op}{gap}{inside(right, binding + 1)}"
-        case Logical(op="!", operands=(operand,)):
+        case p.Logical(op="!", operands=(operand,)):
             text, binding = "!" + inside(operand, _PREFIX), _PREFIX
-        case Logical(op=op, operands=operands):
+        case p.Logical(op=op, operands=operands):
             binding = _BINDING[op]
             parts = [inside(operands[0], binding), *(inside(o, binding + 1) for o in operands[1:])]
             text = f"{gap}{op}{gap}".join(parts)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             binding = _TERNARY
             text = f"{inside(condition, 1)} ? {inside(then)} : {inside(otherwise)}"
-        case Call(function=function, args=args):
+        case p.Call(function=function, args=args):
             text = f"{function}({', '.join(map(inside, args))})"
-        case Convert(operand=operand, dtype=dtype, written=written):
+        case p.Convert(operand=operand, dtype=dtype, written=written):
             if not written:
                 return _text(operand, least, gap)
             text = f"{dtype}({inside(operand)})"

@@ -13,18 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tc.dtypes import INT64, Array
-from tc.semantics.program import (
-    Binary,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Read,
-    ShapedProgram,
-    Size,
-    Unary,
-)
+from tc.semantics import program as p
 from tc.semantics.reference.instance_blocks import InstanceBlock
 
 Pick: TypeAlias = Callable[[Array], Array]
@@ -50,7 +39,7 @@ class StridedSubscript:
         return corner, low, high
 
 
-def strided_subscript(expr: Expr, shaped: ShapedProgram) -> StridedSubscript | None:
+def strided_subscript(expr: p.Expr, shaped: p.ShapedProgram) -> StridedSubscript | None:
     """A subscript in this form, or None. Where int64 would wrap around, its values lie
     outside of any tensor, so that the subscript is then evaluated as it stands."""
     terms = _linear(expr, shaped)
@@ -60,25 +49,25 @@ def strided_subscript(expr: Expr, shaped: ShapedProgram) -> StridedSubscript | N
     return StridedSubscript(terms.get("", 0), factors)
 
 
-def _linear(expr: Expr, shaped: ShapedProgram) -> dict[str, int] | None:
+def _linear(expr: p.Expr, shaped: p.ShapedProgram) -> dict[str, int] | None:
     """Factors by variable, the constant under the empty name."""
     match expr:
-        case Literal(value=value):
+        case p.Literal(value=value):
             return {"": int(value)}
-        case Size(name=name):
+        case p.Size(name=name):
             return {"": shaped.sizes[name]}
-        case Extent(tensor=tensor, axis=axis):
+        case p.Extent(tensor=tensor, axis=axis):
             return {"": shaped.shapes[tensor][axis]}
-        case Index(name=name):
+        case p.Index(name=name):
             return {name: 1}
-        case Convert(operand=Read(tensor=name, subscripts=()), dtype=dtype) if (
+        case p.Convert(operand=p.Read(tensor=name, subscripts=()), dtype=dtype) if (
             dtype == INT64 and name in shaped.scalars
         ):
             return {"": shaped.scalars[name]}
-        case Unary(operand=operand):
+        case p.Unary(operand=operand):
             terms = _linear(operand, shaped)
             return terms and {name: -factor for name, factor in terms.items()}
-        case Binary(op="+" | "-" | "*" as op, left=left, right=right):
+        case p.Binary(op="+" | "-" | "*" as op, left=left, right=right):
             return _combine(op, _linear(left, shaped), _linear(right, shaped))
         case _:
             return None
@@ -150,7 +139,9 @@ def gather_pick(places: Sequence[Array], shape: Sequence[int]) -> Pick:
     return pick
 
 
-def target_pick(subscripts: Sequence[Expr], shaped: ShapedProgram, block: InstanceBlock) -> Pick:
+def target_pick(
+    subscripts: Sequence[p.Expr], shaped: p.ShapedProgram, block: InstanceBlock
+) -> Pick:
     """The place that a block of the left-hand variables writes, as a writable view."""
     slices: list[Any] = []
     for subscript in subscripts:

@@ -14,17 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Expr,
-    Index,
-    Logical,
-    Read,
-    Select,
-    ShapedStatement,
-    children,
-)
+from tc.semantics import program as p
 
 WORKING_SET = 4 << 20
 """Bytes at which blocks stop growing: more would leave the processor's cache."""
@@ -66,22 +56,22 @@ class InstanceBlock:
         )
 
 
-def target_variables(shaped: ShapedStatement) -> tuple[str, ...]:
+def target_variables(shaped: p.ShapedStatement) -> tuple[str, ...]:
     """The left-hand variables in the order of the target's dimensions."""
     statement = shaped.statement
     names = (_single_variable(subscript) for subscript in statement.subscripts)
     return tuple(name for name in names if name is not None)
 
 
-def _single_variable(expr: Expr) -> str | None:
+def _single_variable(expr: p.Expr) -> str | None:
     """The index variable of a target's subscript (concat adds an offset to it)."""
-    if isinstance(expr, Index):
+    if isinstance(expr, p.Index):
         return expr.name
-    return next((v for v in map(_single_variable, children(expr)) if v is not None), None)
+    return next((v for v in map(_single_variable, p.children(expr)) if v is not None), None)
 
 
 def choose_extents(
-    shaped: ShapedStatement, memory_limit: int, *, lexicographic: bool
+    shaped: p.ShapedStatement, memory_limit: int, *, lexicographic: bool
 ) -> dict[str, int]:
     """How long blocks are along each variable of a statement.
 
@@ -104,7 +94,7 @@ def choose_extents(
 
 
 def tiles(
-    variables: tuple[str, ...], shaped: ShapedStatement, extents: Mapping[str, int]
+    variables: tuple[str, ...], shaped: p.ShapedStatement, extents: Mapping[str, int]
 ) -> Iterator[InstanceBlock]:
     """The blocks of the ranges of some variables, in lexicographic order.
 
@@ -120,41 +110,41 @@ def tiles(
         yield InstanceBlock(variables, corner, shape)
 
 
-def _costs(rhs: Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
+def _costs(rhs: p.Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
     """Bytes per point that evaluating an expression holds at most, by the variables over which
     the values spread; the reduction's own values spread over the outer ones."""
     peak, _ = _peak(rhs, frozenset())
     return peak + Counter({outer: 4 * _BYTES})
 
 
-def _peak(expr: Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:
+def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:
     """The peak of one expression behind guards, and the variables that its value spreads over.
 
     While an operand is computed, those before it are held, and so are the masks of guards.
     """
-    spread: frozenset[str] = frozenset((expr.name,)) if isinstance(expr, Index) else frozenset()
+    spread: frozenset[str] = frozenset((expr.name,)) if isinstance(expr, p.Index) else frozenset()
     held: Counter[frozenset[str]] = Counter()
     peak: Counter[frozenset[str]] = Counter()
-    for child in children(expr):
+    for child in p.children(expr):
         of_child, child_spread = _peak(child, guards)
         peak |= held + of_child
         held[child_spread] += _BYTES
         spread |= child_spread
-        if isinstance(expr, (Select, Logical)):
+        if isinstance(expr, (p.Select, p.Logical)):
             guards |= spread
             held[guards] += 2
     own = Counter({spread: _weight(expr) * _BYTES})
-    if isinstance(expr, (Read, Binary)):
+    if isinstance(expr, (p.Read, p.Binary)):
         own[spread | guards] += 2
     return peak | (held + own), spread
 
 
-def _weight(expr: Expr) -> int:
+def _weight(expr: p.Expr) -> int:
     """Values that evaluating a node holds at once beside its operands: its result and scratch."""
     match expr:
-        case Call(args=args):
+        case p.Call(args=args):
             return 3 + 2 * len(args)
-        case Binary(op="/" | "%") | Select():
+        case p.Binary(op="/" | "%") | p.Select():
             return 3
         case _:
             return 1

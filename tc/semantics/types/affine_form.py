@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from tc.semantics.resolved import (
-    Binary,
-    BindingUse,
-    Cast,
-    Compare,
-    Conditional,
-    Extent,
-    Index,
-    Logical,
-    Number,
-    Read,
-    Resolved,
-    Size,
-    Unary,
-    operands,
-)
+from tc.semantics import resolved as r
 
 
-def is_affine_form(expr: Resolved, scalars: Container[str]) -> bool:
+def is_affine_form(expr: r.Resolved, scalars: Container[str]) -> bool:
     """Whether an expression is built as affine conditions are.
 
     That is from whole literals, index variables, sizes, extents and the integer rank 0 inputs
@@ -32,32 +17,32 @@ def is_affine_form(expr: Resolved, scalars: Container[str]) -> bool:
     return _degree(expr, scalars, {}) is not None
 
 
-def _degree(expr: Resolved, scalars: Container[str], memo: dict[int, int | None]) -> int | None:
+def _degree(expr: r.Resolved, scalars: Container[str], memo: dict[int, int | None]) -> int | None:
     """1 where index variables occur, 0 where none does, None where the form is not affine."""
     match expr:
-        case Index():
+        case r.Index():
             return 1
-        case Number(value=value):
+        case r.Number(value=value):
             return 0 if isinstance(value, int) else None
-        case Size() | Extent():
+        case r.Size() | r.Extent():
             return 0
-        case Read(tensor=tensor):
+        case r.Read(tensor=tensor):
             return 0 if tensor in scalars else None
-        case Cast(dtype=dtype) if not dtype.is_integer:
+        case r.Cast(dtype=dtype) if not dtype.is_integer:
             return None
-        case Binary() | Compare() | Logical() | Conditional() | Unary() | Cast():
+        case r.Binary() | r.Compare() | r.Logical() | r.Conditional() | r.Unary() | r.Cast():
             degree = 0
-            for operand in operands(expr):
+            for operand in r.operands(expr):
                 found = _degree(operand, scalars, memo)
                 if found is None:
                     return None
-                if isinstance(expr, Binary) and found and degree and expr.op == "*":
+                if isinstance(expr, r.Binary) and found and degree and expr.op == "*":
                     return None
                 degree = max(degree, found)
-            if isinstance(expr, Binary) and expr.op in ("/", "%") and found:
+            if isinstance(expr, r.Binary) and expr.op in ("/", "%") and found:
                 return None
             return degree
-        case BindingUse(value=value):
+        case r.BindingUse(value=value):
             if id(value) not in memo:
                 memo[id(value)] = _degree(value, scalars, memo)
             return memo[id(value)]

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import TypeAlias
 
-from tc.semantics.resolved import (
-    Binary,
-    BindingUse,
-    Cast,
-    Compare,
-    Conditional,
-    Logical,
-    Number,
-    Read,
-    Resolved,
-    Unary,
-    operands,
-)
+from tc.semantics import resolved as r
 
 Constants: TypeAlias = MutableMapping[int, int | float | None]
 """Values of nodes by identity."""
@@ -26,15 +14,15 @@ MAX_BITS = 256
 MAX_DOUBLE = 1.7976931348623157e308
 
 
-def constant(expr: Resolved, memo: Constants) -> int | float | None:
+def constant(expr: r.Resolved, memo: Constants) -> int | float | None:
     """The value of an expression of literals alone, integers exactly; None for any other.
 
     Division by zero and results beyond the doubles are left to the program.
     """
     match expr:
-        case Number(value=value):
+        case r.Number(value=value):
             return value
-        case Unary() | Binary() | BindingUse():
+        case r.Unary() | r.Binary() | r.BindingUse():
             if id(expr) not in memo:
                 memo[id(expr)] = _value(expr, memo)
             return memo[id(expr)]
@@ -42,7 +30,7 @@ def constant(expr: Resolved, memo: Constants) -> int | float | None:
             return None
 
 
-def integer_literals(expr: Resolved) -> Iterator[int]:
+def integer_literals(expr: r.Resolved) -> Iterator[int]:
     """The values of the whole-number constants that a weak expression is made of."""
     memo: Constants = {}
     stack = [expr]
@@ -57,24 +45,24 @@ def integer_literals(expr: Resolved) -> Iterator[int]:
             yield value
             continue
         match node:
-            case Conditional(then=then, otherwise=otherwise):
+            case r.Conditional(then=then, otherwise=otherwise):
                 stack += [then, otherwise]
-            case Cast() | Read() | Compare() | Logical():
+            case r.Cast() | r.Read() | r.Compare() | r.Logical():
                 pass
             case _:
-                stack += operands(node)
+                stack += r.operands(node)
 
 
-def _value(expr: Unary | Binary | BindingUse, memo: Constants) -> int | float | None:
+def _value(expr: r.Unary | r.Binary | r.BindingUse, memo: Constants) -> int | float | None:
     match expr:
-        case Unary(op=op, operand=operand):
+        case r.Unary(op=op, operand=operand):
             inner = constant(operand, memo)
             return -inner if inner is not None and op == "-" else inner
-        case Binary(op=op, left=left, right=right):
+        case r.Binary(op=op, left=left, right=right):
             first = constant(left, memo)
             second = None if first is None else constant(right, memo)
             return None if first is None or second is None else _fold(op, first, second)
-        case BindingUse(value=bound):
+        case r.BindingUse(value=bound):
             return constant(bound, memo)
 
 

@@ -22,23 +22,7 @@ from tc.dtypes import (
 )
 from tc.errors import CheckError
 from tc.semantics import program as p
-from tc.semantics.resolved import (
-    Binary,
-    BindingUse,
-    Cast,
-    Compare,
-    Conditional,
-    Extent,
-    Function,
-    Index,
-    Logical,
-    Number,
-    Pad,
-    Read,
-    Resolved,
-    Size,
-    Unary,
-)
+from tc.semantics import resolved as r
 from tc.semantics.suggest import one_line
 from tc.semantics.types.affine_form import is_affine_form
 from tc.semantics.types.lowering_context import (
@@ -60,7 +44,7 @@ VALUE = Mode()
 INDEX = Mode(index=True)
 
 
-def lower_to(expr: Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.Expr:
+def lower_to(expr: r.Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The expression, converted to the type that `want` is computed in.
 
     A weak expression takes `want` where that is a DType: literals are folded and must fit it
@@ -80,7 +64,7 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.E
     if value is not None:
         return literal(value, want, expr.span, mode)
     match expr:
-        case Conditional():
+        case r.Conditional():
             return p.Select(
                 condition(expr.condition, mode, cx),
                 lower_to(expr.then, want, mode, cx),
@@ -88,7 +72,7 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.E
                 compute_dtype(want),
                 span=expr.span,
             )
-        case BindingUse(value=bound):
+        case r.BindingUse(value=bound):
             return lower_to(bound, want, mode, cx)
         case _:
             if want.is_float:
@@ -97,7 +81,7 @@ def lower_to(expr: Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.E
             return convert(lower(expr, weak_mode, cx), compute_dtype(want))
 
 
-def lower_index(expr: Resolved, mode: Mode, cx: LoweringContext, what: str) -> p.Expr:
+def lower_index(expr: r.Resolved, mode: Mode, cx: LoweringContext, what: str) -> p.Expr:
     """An integer expression in INT64 (Y9); raises CheckError for bool and floats (Y2)."""
     found = cx.type(expr)
     if not is_integer_type(found):
@@ -123,33 +107,33 @@ def is_integer_type(dtype: Type) -> bool:
     return dtype is not Weak.FLOAT if isinstance(dtype, Weak) else dtype.is_integer
 
 
-def lower(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
+def lower(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The expression in the type in which its own type is computed."""
     cx.room[0] -= 1
     if cx.room[0] < 0:
         raise too_large(expr.span)
     span = expr.span
     match expr:
-        case Read(tensor=tensor):
+        case r.Read(tensor=tensor):
             if mode.index and tensor in cx.scalars:
                 cx.static.add(tensor)
             return convert(lower_read(expr, mode, cx), own_dtype(cx.tensors[tensor], mode))
-        case Index(name=name):
+        case r.Index(name=name):
             return p.Index(name, span=span)
-        case Binary():
+        case r.Binary():
             return _binary(expr, mode, cx)
-        case Number(value=value):
+        case r.Number(value=value):
             weak = INT64 if isinstance(value, int) else mode.weak_float
             return literal(value, weak, span, mode)
-        case Function():
+        case r.Function():
             return _function(expr, mode, cx)
-        case Unary():
+        case r.Unary():
             return _unary(expr, mode, cx)
-        case Size(name=name):
+        case r.Size(name=name):
             return p.Size(name, span=span)
-        case Extent(tensor=tensor, axis=axis):
+        case r.Extent(tensor=tensor, axis=axis):
             return p.Extent(tensor, axis, span=span)
-        case Conditional():
+        case r.Conditional():
             found = cx.type(expr)
             if not mode.index:
                 warn_of_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
@@ -160,29 +144,29 @@ def lower(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
                 own_dtype(found, mode),
                 span=span,
             )
-        case Compare():
+        case r.Compare():
             return _compare(expr, mode, cx)
-        case Logical(op=op, operands=several):
+        case r.Logical(op=op, operands=several):
             parts = []
             for part in several:
                 parts.append(condition(part, mode, cx))
             return p.Logical(op, tuple(parts), span=span)
-        case Cast():
+        case r.Cast():
             return _cast(expr, mode, cx)
-        case Pad():
+        case r.Pad():
             return _pad(expr, mode, cx)
-        case BindingUse(value=bound):
+        case r.BindingUse(value=bound):
             return lower(bound, mode, cx)
 
 
-def condition(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
+def condition(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The truth of an expression, BOOL: nonzero is true (Y2). Affine forms count in INT64 (Y9)."""
     if not mode.index and is_affine_form(expr, cx.scalars):
         mode = mode.as_index()
     return convert(lower(expr, mode.with_weak_float(FLOAT64), cx), BOOL)
 
 
-def lower_read(expr: Read, mode: Mode, cx: LoweringContext) -> p.Read:
+def lower_read(expr: r.Read, mode: Mode, cx: LoweringContext) -> p.Read:
     """The read of one element, in the tensor's own type."""
     subscripts = []
     for subscript in expr.subscripts:
@@ -198,7 +182,7 @@ def lower_read(expr: Read, mode: Mode, cx: LoweringContext) -> p.Read:
     )
 
 
-def _binary(expr: Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _binary(expr: r.Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     dtype = own_dtype(found, mode)
     value = folded(expr, cx) if isinstance(found, Weak) else None
@@ -212,7 +196,7 @@ def _binary(expr: Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     return p.Binary(expr.op, left, right, dtype, next(cx.sites) if divides else -1, span=expr.span)
 
 
-def _unary(expr: Unary, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _unary(expr: r.Unary, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     dtype = own_dtype(found, mode)
     value = folded(expr, cx) if isinstance(found, Weak) else None
@@ -222,7 +206,7 @@ def _unary(expr: Unary, mode: Mode, cx: LoweringContext) -> p.Expr:
     return operand if expr.op == "+" else p.Unary("-", operand, dtype, span=expr.span)
 
 
-def _function(expr: Function, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _function(expr: r.Function, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     args = []
     for arg in expr.args:
@@ -230,7 +214,7 @@ def _function(expr: Function, mode: Mode, cx: LoweringContext) -> p.Expr:
     return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=expr.span)
 
 
-def _compare(expr: Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _compare(expr: r.Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
     left, right = cx.type(expr.left), cx.type(expr.right)
     common = (join if expr.op in ("==", "!=") else promote)(left, right)
     if not mode.index and is_affine_form(expr, cx.scalars):
@@ -247,7 +231,7 @@ def _compare(expr: Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
     )
 
 
-def _cast(expr: Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _cast(expr: r.Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
     """A cast: a weak value is converted directly, without the check that it fits (Y1)."""
     dtype = expr.dtype
     value = folded(expr.operand, cx)
@@ -261,7 +245,7 @@ def _cast(expr: Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
     return convert(cast, own_dtype(dtype, mode))
 
 
-def _pad(expr: Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _pad(expr: r.Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
     """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
     found = cx.type(expr)
     inner = Mode(mode.index, mode.weak_float, True, mode.late, mode.whole)
@@ -278,7 +262,7 @@ def _pad(expr: Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
     )
 
 
-def _in_bounds(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None:
+def _in_bounds(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None:
     """Whether all reads that evaluating an expression makes are in bounds; None if always.
 
     The conditions stand in the order of evaluation, so that a read in a later one (of a gather)
@@ -286,23 +270,23 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None
     """
     span = expr.span
     match expr:
-        case Read():
+        case r.Read():
             guards = []
             for subscript in expr.subscripts:
                 guards.append(_in_bounds(subscript, mode, cx))
             for axis, subscript in enumerate(expr.subscripts):
                 guards += _inside(expr, axis, subscript, mode, cx)
             return _all(guards, span)
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
+        case r.Binary(left=left, right=right) | r.Compare(left=left, right=right):
             return _all([_in_bounds(left, mode, cx), _in_bounds(right, mode, cx)], span)
-        case Unary(operand=operand) | Cast(operand=operand):
+        case r.Unary(operand=operand) | r.Cast(operand=operand):
             return _in_bounds(operand, mode, cx)
-        case Function(args=args):
+        case r.Function(args=args):
             guards = []
             for arg in args:
                 guards.append(_in_bounds(arg, mode, cx))
             return _all(guards, span)
-        case Logical(operands=several):
+        case r.Logical(operands=several):
             first = _in_bounds(several[0], mode, cx)
             second = _in_bounds(several[1], mode, cx) if len(several) == 2 else None
             if second is not None:
@@ -310,7 +294,7 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None
                 skips = p.Logical("!", (test,), span=span) if expr.op == "&&" else test
                 second = p.Logical("||", (skips, second), span=span)
             return _all([first, second], span)
-        case Conditional():
+        case r.Conditional():
             first = _in_bounds(expr.condition, mode, cx)
             then = _in_bounds(expr.then, mode, cx)
             otherwise = _in_bounds(expr.otherwise, mode, cx)
@@ -321,20 +305,20 @@ def _in_bounds(expr: Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None
             return _all(
                 [first, p.Select(test, then or true, otherwise or true, BOOL, span=span)], span
             )
-        case Pad():
+        case r.Pad():
             outside = _in_bounds(expr.outside, mode, cx)
             inside = _in_bounds(expr.inside, mode, cx) if outside is not None else None
             if outside is None or inside is None:
                 return None
             return p.Logical("||", (inside, outside), span=span)
-        case BindingUse(value=bound):
+        case r.BindingUse(value=bound):
             return _in_bounds(bound, mode, cx)
         case _:
             return None
 
 
 def _inside(
-    read: Read, axis: int, subscript: Resolved, mode: Mode, cx: LoweringContext
+    read: r.Read, axis: int, subscript: r.Resolved, mode: Mode, cx: LoweringContext
 ) -> tuple[p.Expr, p.Expr]:
     """The two conditions that one subscript of a read lies in its dimension."""
     span = read.span

@@ -11,27 +11,7 @@ from dataclasses import dataclass
 
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType, Type, Weak, fits, join, promote
 from tc.errors import CheckError, Notes
-from tc.semantics.resolved import (
-    Argument,
-    Binary,
-    BindingUse,
-    Cast,
-    Compare,
-    Conditional,
-    Extent,
-    Flat,
-    FlatStatement,
-    Function,
-    Index,
-    Logical,
-    Number,
-    Pad,
-    Read,
-    Resolved,
-    Size,
-    Unary,
-    operands,
-)
+from tc.semantics import resolved as r
 from tc.semantics.suggest import element, indices
 from tc.semantics.types.constants import integer_literals
 
@@ -47,7 +27,7 @@ class Types:
     nodes: tuple[Memo, ...]
 
 
-def infer_types(flat: Flat) -> Types:
+def infer_types(flat: r.Flat) -> Types:
     """The element types of a flattened def.
 
     The type of an output or temporary is its declared one, or the join of the right-hand sides
@@ -102,7 +82,7 @@ def infer_types(flat: Flat) -> Types:
     return Types(known, tuple(nodes))
 
 
-def type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+def type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
     """The type of an expression; None where a tensor of unknown type decides it.
 
     Numbers are weak; comparisons are BOOL; arithmetic promotes; `?:`, min, max and pad join (Y2).
@@ -114,51 +94,51 @@ def type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> T
     return found
 
 
-def _type_of(expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+def _type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
     match expr:
-        case Read():
+        case r.Read():
             for subscript in expr.subscripts:
                 type_of(subscript, tensors, memo)
             return tensors[expr.tensor]
-        case Index() | Size() | Extent():
+        case r.Index() | r.Size() | r.Extent():
             return Weak.SIZE
-        case Binary(op=op):
+        case r.Binary(op=op):
             left = type_of(expr.left, tensors, memo)
             right = type_of(expr.right, tensors, memo)
             if left is None or right is None:
                 return None
             return join(left, right) if op in ("min", "max") else promote(left, right)
-        case Number(value=value):
+        case r.Number(value=value):
             return Weak.FLOAT if isinstance(value, float) else Weak.LITERAL
-        case Unary():
+        case r.Unary():
             operand = type_of(expr.operand, tensors, memo)
             return None if operand is None else promote(operand, operand)
-        case Function(args=args):
+        case r.Function(args=args):
             types = []
             for arg in args:
                 types.append(type_of(arg, tensors, memo))
             return _function_type(expr, types)
-        case Compare() | Logical():
-            for part in operands(expr):
+        case r.Compare() | r.Logical():
+            for part in r.operands(expr):
                 type_of(part, tensors, memo)
             return BOOL
-        case Conditional():
+        case r.Conditional():
             type_of(expr.condition, tensors, memo)
             then = type_of(expr.then, tensors, memo)
             otherwise = type_of(expr.otherwise, tensors, memo)
             return None if then is None or otherwise is None else join(then, otherwise)
-        case Pad():
+        case r.Pad():
             inside = type_of(expr.inside, tensors, memo)
             outside = type_of(expr.outside, tensors, memo)
             return None if inside is None or outside is None else join(inside, outside)
-        case Cast():
+        case r.Cast():
             type_of(expr.operand, tensors, memo)
             return expr.dtype
-        case BindingUse():
+        case r.BindingUse():
             return type_of(expr.value, tensors, memo)
 
 
-def _function_type(expr: Function, args: Sequence[Type | None]) -> Type | None:
+def _function_type(expr: r.Function, args: Sequence[Type | None]) -> Type | None:
     """A function computes in a floating type, FLOAT32 for integers; `abs` keeps its type (Y2)."""
     result: Type | None = args[0]
     for arg in args:
@@ -177,7 +157,9 @@ def term_type(op: str, rhs: Type) -> Type:
     return INT32 if rhs == BOOL and op in ("+", "*") else rhs
 
 
-def _term(statement: FlatStatement, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+def _term(
+    statement: r.FlatStatement, tensors: Mapping[str, Type | None], memo: Memo
+) -> Type | None:
     found = type_of(statement.rhs, tensors, memo)
     return None if found is None else term_type(statement.op, found)
 
@@ -191,7 +173,7 @@ def _join(types: Iterable[Type | None]) -> Type | None:
     return result
 
 
-def _readers(statements: Sequence[FlatStatement], names: Iterable[str]) -> dict[str, set[int]]:
+def _readers(statements: Sequence[r.FlatStatement], names: Iterable[str]) -> dict[str, set[int]]:
     readers: dict[str, set[int]] = {name: set() for name in names}
     for s, statement in enumerate(statements):
         for tensor in statement.reads:
@@ -203,7 +185,7 @@ def _readers(statements: Sequence[FlatStatement], names: Iterable[str]) -> dict[
 def _seed(
     names: Sequence[str],
     defining: Mapping[str, Sequence[int]],
-    statements: Sequence[FlatStatement],
+    statements: Sequence[r.FlatStatement],
     tensors: Mapping[str, Type | None],
 ) -> tuple[str, Type, bool] | None:
     """The next tensor to decide when nothing else moves, its type, and whether that is final.
@@ -226,37 +208,37 @@ def _seed(
     return None
 
 
-def _guess(statement: FlatStatement, tensors: Mapping[str, Type | None]) -> Type | None:
+def _guess(statement: r.FlatStatement, tensors: Mapping[str, Type | None]) -> Type | None:
     """The type of a right-hand side where reads of unknown type do not count."""
     found = _type_without_unknown(statement.rhs, tensors, {}, {})
     return None if found is None else term_type(statement.op, found)
 
 
 def _type_without_unknown(
-    expr: Resolved, tensors: Mapping[str, Type | None], memo: Memo, guesses: Memo
+    expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo, guesses: Memo
 ) -> Type | None:
     """The type of an expression without its operands of unknown type; None if none is left."""
     known = type_of(expr, tensors, memo)
     if known is not None or id(expr) in guesses:
         return known or guesses[id(expr)]
-    args = () if isinstance(expr, Read) else operands(expr)
-    if isinstance(expr, Conditional):
+    args = () if isinstance(expr, r.Read) else r.operands(expr)
+    if isinstance(expr, r.Conditional):
         args = args[1:]
     found = [_type_without_unknown(arg, tensors, memo, guesses) for arg in args]
     types = [dtype for dtype in found if dtype is not None]
     result: Type | None = None
-    if types and isinstance(expr, Function):
+    if types and isinstance(expr, r.Function):
         result = _function_type(expr, types)
     elif types:
-        arithmetic = isinstance(expr, Unary) or (
-            isinstance(expr, Binary) and expr.op not in ("min", "max")
+        arithmetic = isinstance(expr, r.Unary) or (
+            isinstance(expr, r.Binary) and expr.op not in ("min", "max")
         )
         result = (promote if arithmetic else join)(types[0], types[-1])
     guesses[id(expr)] = result
     return result
 
 
-def _alone(weak: Weak, values: Iterable[Resolved]) -> DType:
+def _alone(weak: Weak, values: Iterable[r.Resolved]) -> DType:
     """The type of a weak value that meets nothing else (Y1)."""
     if weak is Weak.FLOAT:
         return FLOAT32
@@ -264,7 +246,7 @@ def _alone(weak: Weak, values: Iterable[Resolved]) -> DType:
     return INT32 if all(fits(literal, INT32) for literal in literals) else INT64
 
 
-def _undecided(statement: FlatStatement) -> CheckError:
+def _undecided(statement: r.FlatStatement) -> CheckError:
     name = statement.target_text
     rank = len(statement.subscripts)
     dims = f"({', '.join('NMKLPQ'[:rank])})" if rank else ""
@@ -277,7 +259,7 @@ def _undecided(statement: FlatStatement) -> CheckError:
     )
 
 
-def _check_arguments(arguments: Iterable[Argument], tensors: Mapping[str, DType]) -> None:
+def _check_arguments(arguments: Iterable[r.Argument], tensors: Mapping[str, DType]) -> None:
     """Raise for an argument of a call of another element type than declared (Y3)."""
     for argument in arguments:
         found = tensors[argument.tensor]
