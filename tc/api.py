@@ -17,8 +17,8 @@ from tc.errors import BackendError, InputError
 from tc.explanation import Explanation, check_stage
 from tc.function import Compiled, issue_warnings
 from tc.options import Options
-from tc.origins import source_of
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
+from tc.process.call_sites import source_of
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes, sizes_of_arrays

@@ -15,6 +15,7 @@ from tc.backends.base import AnyBackend, Backend
 from tc.dtypes import Array
 from tc.errors import BackendError, TCWarning
 from tc.explanation import Explanation
+from tc.introspection import PerInstance, documentation, python_signature
 from tc.options import Options
 from tc.pipeline import (
     check_module,
@@ -22,7 +23,6 @@ from tc.pipeline import (
     shape_program,
     trace,
 )
-from tc.presentation import PerInstance, documentation, python_signature
 from tc.process import forks
 from tc.process.threads import get_threads, on_change
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of

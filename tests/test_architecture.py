@@ -77,7 +77,7 @@ ALIKE = {
 """Modules of one name, and why."""
 
 PENDING = {
-    *("Block", "Box", "Form", "Frame", "Interval", "Names", "Node", "Number", "Operand", "Pair"),
+    *("Block", "Box", "Form", "Interval", "Names", "Node", "Number", "Operand", "Pair"),
     *("Place", "Pointer", "Scope", "Space", "Store", "Strides", "Sum", "Touch", "Value", "World"),
     *("base", "expressions", "names", "threads"),
 }

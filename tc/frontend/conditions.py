@@ -14,7 +14,7 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Dim, Expr, Name, Number
 from tc.frontend.cursor import Cursor, ParsedExpr, describe
-from tc.frontend.expressions import parse_part
+from tc.frontend.expression_parser import parse_part
 from tc.frontend.left_sides import size_text, walk
 from tc.frontend.tokens import Kind
 from tc.source import Span

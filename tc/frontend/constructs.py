@@ -14,7 +14,7 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
-from tc.frontend.expressions import parse_part, starts_call_targets
+from tc.frontend.expression_parser import parse_part, starts_call_targets
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 

@@ -11,18 +11,7 @@ from typing import NamedTuple
 
 from tc.builtins import lookup
 from tc.dtypes import SPELLINGS
-from tc.frontend.ast import (
-    Apply,
-    Binary,
-    Cast,
-    Conditional,
-    Dim,
-    Expr,
-    Name,
-    Number,
-    TensorType,
-    Unary,
-)
+from tc.frontend import ast
 
 NO_BITS = "there are no operators on bits"
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
@@ -42,40 +31,40 @@ class Meant(NamedTuple):
 class DeclaredNames(NamedTuple):
     """The names of a def whose types the text gives, and those of its other tensors."""
 
-    params: Mapping[str, TensorType]
+    params: Mapping[str, ast.TensorType]
     written: frozenset[str]
 
     def sizes(self) -> frozenset[str]:
         """The sizes that the types of the parameters name."""
         types = self.params.values()
-        return frozenset(d.text for t in types for d in t.dims or () if isinstance(d, Name))
+        return frozenset(d.text for t in types for d in t.dims or () if isinstance(d, ast.Name))
 
 
 # --- kinds ------------------------------------------------------------------------------------
 
 
-def kind_of(expr: Expr, names: DeclaredNames) -> str | None:
+def kind_of(expr: ast.Expr, names: DeclaredNames) -> str | None:
     """ "bool", "int" or "float" where the text tells it, None where it does not."""
     match expr:
-        case Number(value=value):
+        case ast.Number(value=value):
             return "float" if isinstance(value, float) else "int"
-        case Dim():
+        case ast.Dim():
             return "int"
-        case Cast(spelling=spelling):
+        case ast.Cast(spelling=spelling):
             return _kind_of_type(spelling)
-        case Name(text=text):
+        case ast.Name(text=text):
             if text in names.params:
                 return _kind_of_type(names.params[text].spelling)
             return None if text in names.written else "int"
-        case Unary(op=op, operand=operand):
+        case ast.Unary(op=op, operand=operand):
             return "bool" if op == "!" else kind_of(operand, names)
-        case Binary(op=op, left=left, right=right):
+        case ast.Binary(op=op, left=left, right=right):
             if op in _COMPARISONS or op in _LOGICAL:
                 return "bool"
             return _joined(kind_of(left, names), kind_of(right, names))
-        case Conditional(then=then, otherwise=otherwise):
+        case ast.Conditional(then=then, otherwise=otherwise):
             return _joined(kind_of(then, names), kind_of(otherwise, names))
-        case Apply(name=name, args=args):
+        case ast.Apply(name=name, args=args):
             if name.text in names.params:
                 return _kind_of_type(names.params[name.text].spelling)
             builtin = lookup(name.text)
@@ -107,28 +96,28 @@ def _joined(first: str | None, second: str | None) -> str | None:
 
 
 def power(
-    base: Expr, base_text: str, exponent: Expr, exponent_text: str, names: DeclaredNames
+    base: ast.Expr, base_text: str, exponent: ast.Expr, exponent_text: str, names: DeclaredNames
 ) -> str:
     """A power. Whole powers of what may be an integer are products, which keep its type."""
     plain = _unwrapped(base_text)
-    if isinstance(exponent, Number) and kind_of(base, names) != "float":
+    if isinstance(exponent, ast.Number) and kind_of(base, names) != "float":
         count = exponent.value
         if isinstance(count, int) and 2 <= count <= 4 and len(base_text) <= _MAX_TWICE:
             factor = base_text if _is_simple(base, base_text) else f"({plain})"
             return f"({' * '.join([factor] * count)})"
-    if isinstance(exponent, Number) and exponent.value == 0.5:
+    if isinstance(exponent, ast.Number) and exponent.value == 0.5:
         return f"sqrt({plain})"
     return f"pow({plain}, {_unwrapped(exponent_text)})"
 
 
 def bits(
-    op: str, left: Expr, left_text: str, right: Expr, right_text: str, names: DeclaredNames
+    op: str, left: ast.Expr, left_text: str, right: ast.Expr, right_text: str, names: DeclaredNames
 ) -> Meant:
     """`& | ^ << >>` of two operands."""
     if op in _CONDITIONS and kind_of(left, names) == kind_of(right, names) == "bool":
         return Meant(f"{left_text} {_CONDITIONS[op]} {right_text}")
     operand = left_text if _is_simple(left, left_text) else f"({_unwrapped(left_text)})"
-    value = right.value if isinstance(right, Number) else None
+    value = right.value if isinstance(right, ast.Number) else None
     if isinstance(value, int) and kind_of(left, names) != "float":
         if op == "&" and value > 0 and value & (value + 1) == 0:
             return Meant(f"{operand} % {value + 1}")
@@ -151,7 +140,7 @@ _BIT_IDIOMS = {
 }
 
 
-def complement(operand: Expr, text: str, names: DeclaredNames) -> Meant:
+def complement(operand: ast.Expr, text: str, names: DeclaredNames) -> Meant:
     """`~x`."""
     kind = kind_of(operand, names)
     if kind == "bool":
@@ -172,7 +161,7 @@ MATRIX_PRODUCTS = {
 
 
 def floor_division(
-    left: Expr, left_text: str, right: Expr, right_text: str, names: DeclaredNames
+    left: ast.Expr, left_text: str, right: ast.Expr, right_text: str, names: DeclaredNames
 ) -> Meant:
     """Python's `//`."""
     kind = _joined(kind_of(left, names), kind_of(right, names))
@@ -187,9 +176,9 @@ def floor_division(
     )
 
 
-def _is_simple(expr: Expr, text: str) -> bool:
+def _is_simple(expr: ast.Expr, text: str) -> bool:
     """Whether a text is one operand, whatever stands around it."""
-    is_leaf = isinstance(expr, Name | Number | Dim | Apply | Cast)
+    is_leaf = isinstance(expr, ast.Name | ast.Number | ast.Dim | ast.Apply | ast.Cast)
     return is_leaf or _unwrapped(text) != text
 
 

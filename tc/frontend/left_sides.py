@@ -12,7 +12,7 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor, ParsedExpr
-from tc.frontend.expressions import close_bracket, parse_part
+from tc.frontend.expression_parser import close_bracket, parse_part
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 

@@ -19,18 +19,10 @@ from collections.abc import Iterator
 
 from tc.edits import Edit
 from tc.errors import ParseError
-from tc.frontend.ast import (
-    CallStatement,
-    Comprehension,
-    Def,
-    Expr,
-    Module,
-    Name,
-    Statement,
-)
+from tc.frontend import ast
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
 from tc.frontend.cursor import Cursor, describe
-from tc.frontend.expressions import (
+from tc.frontend.expression_parser import (
     close_bracket,
     parse_apply,
     parse_part,
@@ -47,7 +39,7 @@ from tc.source import Source
 _AROUND = "statements stand in a def, such as def f(float(N) A) -> (C) { C(i) = A(i) }"
 
 
-def parse(source: Source) -> Module:
+def parse(source: Source) -> ast.Module:
     """The syntax tree of a text with one or more defs.
 
     Raises ParseError with rule, place, cause and repair for any other text, in time linear in
@@ -58,7 +50,7 @@ def parse(source: Source) -> Module:
     '+=!'
     """
     cursor = Cursor(source)
-    defs: list[Def] = []
+    defs: list[ast.Def] = []
     while not cursor.at_end:
         defs.append(_definition(cursor, bool(defs)))
     cursor.finish()
@@ -68,10 +60,10 @@ def parse(source: Source) -> Module:
             span=cursor.span(0, 0),
             idiom=_AROUND,
         )
-    return Module(tuple(defs), span=cursor.span(0, len(source.text)))
+    return ast.Module(tuple(defs), span=cursor.span(0, len(source.text)))
 
 
-def parse_expression(source: Source) -> Expr:
+def parse_expression(source: Source) -> ast.Expr:
     """The tree of a text that is one expression.
 
     >>> parse_expression(Source("a - b - c")).left.op
@@ -85,7 +77,7 @@ def parse_expression(source: Source) -> Expr:
     return part.expr
 
 
-def _definition(cursor: Cursor, follows: bool) -> Def:
+def _definition(cursor: Cursor, follows: bool) -> ast.Def:
     if not cursor.at("def"):
         if follows and cursor.at("}"):
             raise cursor.error("this '}' closes nothing", paste="")
@@ -99,13 +91,13 @@ def _definition(cursor: Cursor, follows: bool) -> Def:
         frozenset(_written(cursor)) | {result.name.text for result in returns},
     )
     opening = cursor.expect("{", f"before the statements of '{name.text}'")
-    body: list[Statement] = []
+    body: list[ast.Statement] = []
     while not cursor.at("}"):
         if cursor.at_end or cursor.at("def"):
             raise _not_closed(cursor, name, opening)
         body.append(_statement(cursor))
     end = cursor.step().end
-    return Def(name, params, returns, tuple(body), span=cursor.span(start, end))
+    return ast.Def(name, params, returns, tuple(body), span=cursor.span(start, end))
 
 
 def _written(cursor: Cursor) -> Iterator[str]:
@@ -126,7 +118,7 @@ def _written(cursor: Cursor) -> Iterator[str]:
             yield token.text
 
 
-def _statement(cursor: Cursor) -> Statement:
+def _statement(cursor: Cursor) -> ast.Statement:
     start = cursor.token.start
     statement_word(cursor)
     if cursor.at("("):
@@ -147,7 +139,7 @@ def _statement(cursor: Cursor) -> Statement:
     cursor.statement = start, operator
     rhs = parse_part(cursor)
     where, annotation = parse_trailers(cursor, rhs)
-    return Comprehension(
+    return ast.Comprehension(
         target,
         indices,
         operator.text,
@@ -159,16 +151,16 @@ def _statement(cursor: Cursor) -> Statement:
     )
 
 
-def _names(cursor: Cursor, what: str) -> tuple[Name, ...]:
+def _names(cursor: Cursor, what: str) -> tuple[ast.Name, ...]:
     names = [cursor.name(what)]
     while cursor.accept(","):
         names.append(cursor.name(what))
     return tuple(names)
 
 
-def _indices(cursor: Cursor, target: Name) -> tuple[Name, ...]:
+def _indices(cursor: Cursor, target: ast.Name) -> tuple[ast.Name, ...]:
     opening = cursor.step()
-    names: list[Name] = []
+    names: list[ast.Name] = []
     while not cursor.at(")") or names:
         token = cursor.token
         after = cursor.ahead(1).text
@@ -182,7 +174,9 @@ def _indices(cursor: Cursor, target: Name) -> tuple[Name, ...]:
     return tuple(names)
 
 
-def _assignment(cursor: Cursor, target: Name, indices: tuple[Name, ...], start: int) -> Token:
+def _assignment(
+    cursor: Cursor, target: ast.Name, indices: tuple[ast.Name, ...], start: int
+) -> Token:
     token = cursor.token
     if token.kind is Kind.SIGN and token.text in ASSIGNMENTS:
         cursor.step()
@@ -223,7 +217,7 @@ def _assignment(cursor: Cursor, target: Name, indices: tuple[Name, ...], start: 
     raise cursor.error(cause, span=span, idiom=f"* {left}, if a product is meant")
 
 
-def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatement:
+def _call(cursor: Cursor, start: int, targets: tuple[ast.Name, ...]) -> ast.CallStatement:
     cursor.expect("=", "after the targets of a call")
     callee = cursor.name("the def that is called")
     call = parse_apply(cursor, callee, f"the arguments of '{callee.text}'")
@@ -234,10 +228,10 @@ def _call(cursor: Cursor, start: int, targets: tuple[Name, ...]) -> CallStatemen
             idiom=f"t = {callee.text}(...), and then o(i) = t(i) where i in 0:2",
         )
     span = cursor.span(start, cursor.previous_end)
-    return CallStatement(targets, callee, call.args, span=span)
+    return ast.CallStatement(targets, callee, call.args, span=span)
 
 
-def _not_closed(cursor: Cursor, name: Name, opening: Token) -> ParseError:
+def _not_closed(cursor: Cursor, name: ast.Name, opening: Token) -> ParseError:
     found = "the text ends" if cursor.at_end else "another def begins"
     where = "at the end" if cursor.at_end else "before this def"
     return cursor.error(
@@ -285,7 +279,7 @@ def _no_statement(cursor: Cursor) -> ParseError:
     return cursor.no_name("a target of a statement")
 
 
-def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseError:
+def _no_reduction(cursor: Cursor, names: tuple[ast.Name, ...], start: int) -> ParseError:
     """The error for `-=`, `/=` and `%=`."""
     left = cursor.span(start, cursor.previous_end).line
     token = cursor.step()
@@ -301,7 +295,7 @@ def _no_reduction(cursor: Cursor, names: tuple[Name, ...], start: int) -> ParseE
     value = part.span.line
     if "#" in cursor.span(begin, part.end).text or len(value) > 120:
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
-    mentioned = {node.text for node in walk(part.expr) if isinstance(node, Name)}
+    mentioned = {node.text for node in walk(part.expr) if isinstance(node, ast.Name)}
     indices = {name.text for name in names}
     reduces = any(text not in indices and not _is_known(cursor, text) for text in mentioned)
     whole = cursor.span(start, part.end)

@@ -7,34 +7,19 @@ from __future__ import annotations
 
 from typing import NoReturn, TypeAlias
 
-from tc.frontend.ast import (
-    Annotation,
-    Apply,
-    Binary,
-    Binding,
-    CallStatement,
-    Cast,
-    Clause,
-    Comprehension,
-    Conditional,
-    Def,
-    Dim,
-    Exists,
-    Expr,
-    Module,
-    Name,
-    Number,
-    Param,
-    RangeClause,
-    Return,
-    Statement,
-    TensorType,
-    Unary,
-)
+from tc.frontend import ast
 from tc.frontend.tokens import PRECEDENCE, PREFIX_PRECEDENCE, TERNARY_PRECEDENCE
 
 AnyNode: TypeAlias = (
-    Module | Def | Param | Return | TensorType | Statement | Clause | Annotation | Expr
+    ast.Module
+    | ast.Def
+    | ast.Param
+    | ast.Return
+    | ast.TensorType
+    | ast.Statement
+    | ast.Clause
+    | ast.Annotation
+    | ast.Expr
 )
 
 _LOOSEST = TERNARY_PRECEDENCE
@@ -55,42 +40,42 @@ def to_text(node: AnyNode) -> str:
     }
     """
     match node:
-        case Module():
+        case ast.Module():
             return "\n".join(to_text(d) + "\n" for d in node.defs)
-        case Def():
+        case ast.Def():
             body = "".join(f"  {_statement(s)}\n" for s in node.body)
             params, returns = _list(node.params), _list(node.returns)
             return f"def {node.name.text}({params}) -> ({returns}) {{\n{body}}}"
-        case Param():
+        case ast.Param():
             return f"{to_text(node.type)} {node.name.text}"
-        case Return():
+        case ast.Return():
             return f"{to_text(node.type)} {node.name.text}" if node.type else node.name.text
-        case TensorType():
+        case ast.TensorType():
             return node.spelling if node.dims is None else f"{node.spelling}({_list(node.dims)})"
-        case Comprehension() | CallStatement():
+        case ast.Comprehension() | ast.CallStatement():
             return _statement(node)
-        case RangeClause() | Binding() | Exists():
+        case ast.RangeClause() | ast.Binding() | ast.Exists():
             return _clause(node)
-        case Annotation():
+        case ast.Annotation():
             return f"<=> {node.name.text}({_list(node.args)})"
         case _:
             return _expression(node, _LOOSEST)
 
 
-def is_composite(bound: Expr) -> bool:
+def is_composite(bound: ast.Expr) -> bool:
     """Whether a bound of a range has spaces in it, and so gets some around its `:`."""
-    return isinstance(bound, Binary | Conditional)
+    return isinstance(bound, ast.Binary | ast.Conditional)
 
 
-def _list(nodes: tuple[Param, ...] | tuple[Return, ...] | tuple[Expr, ...]) -> str:
+def _list(nodes: tuple[ast.Param, ...] | tuple[ast.Return, ...] | tuple[ast.Expr, ...]) -> str:
     return ", ".join(to_text(node) for node in nodes)
 
 
-def _statement(node: Statement) -> str:
+def _statement(node: ast.Statement) -> str:
     match node:
-        case CallStatement():
+        case ast.CallStatement():
             return f"({_list(node.targets)}) = {node.callee.text}({_list(node.args)})"
-        case Comprehension():
+        case ast.Comprehension():
             indices = "" if node.indices is None else f"({_list(node.indices)})"
             text = f"{node.target.text}{indices} {node.op} {_expression(node.rhs, _LOOSEST)}"
             if node.where:
@@ -100,43 +85,43 @@ def _statement(node: Statement) -> str:
             _unreachable(node)
 
 
-def _clause(node: Clause) -> str:
+def _clause(node: ast.Clause) -> str:
     match node:
-        case RangeClause():
+        case ast.RangeClause():
             # beside the ':' of the range, the ':' of a conditional would mislead
             begin, end = (_expression(b, _LOOSEST + 1) for b in (node.begin, node.end))
             colon = " : " if is_composite(node.begin) or is_composite(node.end) else ":"
             return f"{node.variable.text} in {begin}{colon}{end}"
-        case Binding():
+        case ast.Binding():
             return f"{node.name.text} = {_expression(node.value, _LOOSEST)}"
-        case Exists():
+        case ast.Exists():
             return f"exists {_expression(node.read, _LOOSEST)}"
         case _:
             _unreachable(node)
 
 
-def _expression(node: Expr, least: int) -> str:
+def _expression(node: ast.Expr, least: int) -> str:
     """The text of an expression, in parentheses where it binds less than `least`."""
     match node:
-        case Number() | Name():
+        case ast.Number() | ast.Name():
             return node.text
-        case Dim():
+        case ast.Dim():
             return f"{node.tensor.text}.{node.axis}"
-        case Apply():
+        case ast.Apply():
             args = ", ".join([_expression(arg, _LOOSEST) for arg in node.args])
             return f"{node.name.text}({args})"
-        case Cast():
+        case ast.Cast():
             return f"{node.spelling}({_expression(node.operand, _LOOSEST)})"
-        case Unary():
+        case ast.Unary():
             text, binding = (
                 node.op + _expression(node.operand, PREFIX_PRECEDENCE),
                 PREFIX_PRECEDENCE,
             )
-        case Binary():
+        case ast.Binary():
             binding = PRECEDENCE[node.op]
             left, right = _expression(node.left, binding), _expression(node.right, binding + 1)
             text = f"{left} {node.op} {right}"
-        case Conditional():
+        case ast.Conditional():
             binding = TERNARY_PRECEDENCE
             condition = _expression(node.condition, binding + 1)
             then = _expression(node.then, binding)

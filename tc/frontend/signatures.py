@@ -9,35 +9,31 @@ from tc.errors import ParseError
 from tc.frontend.ast import Name, Number, Param, Return, TensorType
 from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
-from tc.frontend.expressions import close_bracket
+from tc.frontend.expression_parser import close_bracket
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import PRECEDENCE, Kind
 
-_FOREIGN_TYPES = {
-    "char": "int8",
-    "short": "int16",
-    "integer": "int32",
-    "long": "int64",
-    "unsigned": "uint32",
-    "uint": "uint32",
-    "size_t": "uint64",
-    "real": "float32",
-    "single": "float32",
-    "boolean": "bool",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "uchar": "uint8",
-    "ushort": "uint16",
+_ELSEWHERE = {
+    "bool": "boolean",
+    "int8": "char, i8, signed char",
+    "uint8": "u8, uchar, unsigned char",
+    "int16": "short, i16, short int",
+    "uint16": "u16, ushort, unsigned short, unsigned short int",
+    "int32": "integer, i32, signed int",
+    "uint32": "unsigned, uint, u32, unsigned int",
+    "int64": "long, i64, long int, long long, long long int",
+    "uint64": "size_t, u64, unsigned long, unsigned long int, unsigned long long, "
+    "unsigned long long int",
+    "float16": "f16",
+    "float32": "real, single, f32",
+    "float64": "f64, long double",
 }
+"""The element types, by what they are called in other languages; types of C by their sizes."""
+
+_FOREIGN_TYPES = {name: here for here, names in _ELSEWHERE.items() for name in names.split(", ")}
+_SEVERAL_WORDS = frozenset(name for name in _FOREIGN_TYPES if " " in name)
+_C_WORDS = frozenset(word for name in _SEVERAL_WORDS for word in name.split())
+
 _NO_TYPES = {
     "bfloat16": "float(N) A, with the values converted before the call",
     "complex": "float(N, 2) A, with real and imaginary parts",
@@ -50,26 +46,6 @@ _NO_TYPES = {
     "void": "def f(float(N) A) -> (C) { C(i) = A(i) }",
 }
 """What is no element type, by what serves."""
-
-_WORDS_OF_C = {
-    "unsigned char": "uint8",
-    "signed char": "int8",
-    "unsigned short": "uint16",
-    "short int": "int16",
-    "unsigned short int": "uint16",
-    "unsigned int": "uint32",
-    "signed int": "int32",
-    "long int": "int64",
-    "long long": "int64",
-    "long long int": "int64",
-    "unsigned long": "uint64",
-    "unsigned long int": "uint64",
-    "unsigned long long": "uint64",
-    "unsigned long long int": "uint64",
-    "long double": "float64",
-}
-_C_WORDS = frozenset(word for words in _WORDS_OF_C for word in words.split())
-"""The types of C that are several words, by the types here of their sizes."""
 
 
 def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
@@ -233,13 +209,13 @@ def _several_words(cursor: Cursor) -> ParseError | None:
         words.append(cursor.ahead(count))
         count += 1
     written = " ".join(word.text for word in words)
-    if len(words) == 1 or written not in _WORDS_OF_C:
+    if len(words) == 1 or written not in _SEVERAL_WORDS:
         return None
     return cursor.error(
         f"'{written}' is not a type",
         rule="T3",
         span=cursor.span(words[0].start, words[-1].end),
-        paste=_WORDS_OF_C[written],
+        paste=_FOREIGN_TYPES[written],
     )
 
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from tc.edits import Edit
 from tc.errors import ParseError
-from tc.frontend.ast import (
-    Annotation,
-    Apply,
-    Binding,
-    Clause,
-    Exists,
-    Name,
-    Number,
-    RangeClause,
-)
+from tc.frontend import ast
 from tc.frontend.conditions import condition, old_range
 from tc.frontend.cursor import Cursor, ParsedExpr
-from tc.frontend.expressions import parse_apply, parse_part
+from tc.frontend.expression_parser import parse_apply, parse_part
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
 
 
-def parse_trailers(cursor: Cursor, rhs: ParsedExpr) -> tuple[tuple[Clause, ...], Annotation | None]:
-    where: tuple[Clause, ...] = ()
+def parse_trailers(
+    cursor: Cursor, rhs: ParsedExpr
+) -> tuple[tuple[ast.Clause, ...], ast.Annotation | None]:
+    where: tuple[ast.Clause, ...] = ()
     annotation = None
     while cursor.at("where") or cursor.at("<=>"):
         if cursor.at("where"):
@@ -41,14 +34,14 @@ def parse_trailers(cursor: Cursor, rhs: ParsedExpr) -> tuple[tuple[Clause, ...],
     return where, annotation
 
 
-def _annotation(cursor: Cursor) -> Annotation:
+def _annotation(cursor: Cursor) -> ast.Annotation:
     start = cursor.step().start
     name = cursor.name("an annotation after '<=>'")
     read = parse_apply(cursor, name, f"the arguments of '{name.text}'")
-    return Annotation(name, read.args, span=cursor.span(start, cursor.previous_end))
+    return ast.Annotation(name, read.args, span=cursor.span(start, cursor.previous_end))
 
 
-def _clauses(cursor: Cursor, rhs: ParsedExpr) -> tuple[Clause, ...]:
+def _clauses(cursor: Cursor, rhs: ParsedExpr) -> tuple[ast.Clause, ...]:
     clauses = [_clause(cursor, rhs, 0)]
     while cursor.accept(","):
         clauses.append(_clause(cursor, rhs, len(clauses)))
@@ -57,14 +50,14 @@ def _clauses(cursor: Cursor, rhs: ParsedExpr) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> Clause:
+def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> ast.Clause:
     start = cursor.token.start
     if cursor.token.text == "for" and cursor.ahead(1).kind is Kind.NAME:
         raise cursor.error("a range begins with its index variable", rule="T5", paste="")
     if cursor.accept("exists"):
         tensor = cursor.name("a tensor after 'exists'")
         read = parse_apply(cursor, tensor, f"the subscripts of '{tensor.text}'")
-        return Exists(read, span=cursor.span(start, cursor.previous_end))
+        return ast.Exists(read, span=cursor.span(start, cursor.previous_end))
     is_cast = cursor.token.kind is Kind.KEYWORD and cursor.ahead(1).text == "("
     begins = cursor.token.kind in (Kind.NUMBER, Kind.SIGN) and not cursor.at("}")
     if is_cast or begins:
@@ -87,11 +80,11 @@ def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> Clause:
                 span=cursor.span(start, end.end),
                 paste=f"{name.text} in {':'.join(texts)}",
             )
-        return Binding(name, value.expr, span=cursor.span(start, value.end))
+        return ast.Binding(name, value.expr, span=cursor.span(start, value.end))
     raise condition(cursor, rhs, count, name)
 
 
-def _range(cursor: Cursor, name: Name) -> RangeClause:
+def _range(cursor: Cursor, name: ast.Name) -> ast.RangeClause:
     if cursor.at("["):
         raise old_range(cursor, name)
     begin = parse_part(cursor)
@@ -106,15 +99,15 @@ def _range(cursor: Cursor, name: Name) -> RangeClause:
             idiom=f"A(2*{name.text}) where {name.text} in 0:N/2, for every second element",
         )
     span = cursor.span(name.span.start, end.end)
-    return RangeClause(name, begin.expr, end.expr, span=span)
+    return ast.RangeClause(name, begin.expr, end.expr, span=span)
 
 
-def _no_range_end(cursor: Cursor, name: Name, begin: ParsedExpr) -> ParseError:
+def _no_range_end(cursor: Cursor, name: ast.Name, begin: ParsedExpr) -> ParseError:
     """The error for a range without its `:`, such as `k in range(2)` or `k in 3`."""
-    span = cursor.span(begin.start, begin.end)
+    span = begin.span
     cause = f"the range of '{name.text}' is written 'begin:end'"
     match begin.expr:
-        case Apply(name=Name(text="range" | "arange" | "prange"), args=args) if args:
+        case ast.Apply(name=ast.Name(text="range" | "arange" | "prange"), args=args) if args:
             texts = [arg.span.line for arg in args]
             if len(args) == 1:
                 return cursor.error(cause, span=span, paste=f"0:{texts[0]}")
@@ -125,7 +118,7 @@ def _no_range_end(cursor: Cursor, name: Name, begin: ParsedExpr) -> ParseError:
                 span=span,
                 idiom=f"A(2*{name.text}) where {name.text} in 0:N/2, for every second element",
             )
-        case Number(value=int() as value) if value:
+        case ast.Number(value=int() as value) if value:
             return cursor.error(cause, span=span, paste=f"0:{value}")
     return cursor.missing(
         f"':' and the end of the range of '{name.text}'",
@@ -133,7 +126,7 @@ def _no_range_end(cursor: Cursor, name: Name, begin: ParsedExpr) -> ParseError:
     )
 
 
-def _second_where(cursor: Cursor, where: tuple[Clause, ...], rhs: ParsedExpr) -> ParseError:
+def _second_where(cursor: Cursor, where: tuple[ast.Clause, ...], rhs: ParsedExpr) -> ParseError:
     span = cursor.span_of(cursor.step())
     more = _clauses(cursor, rhs)
     joined = joined_clauses((*where, *more))

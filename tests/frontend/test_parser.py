@@ -23,7 +23,7 @@ from tc.frontend.ast import (
     Return,
     TensorType,
 )
-from tc.frontend.expressions import MAX_HEIGHT, MAX_NESTING
+from tc.frontend.expression_parser import MAX_HEIGHT, MAX_NESTING
 from tc.frontend.parser import parse, parse_expression
 from tc.frontend.printer import to_text
 from tc.source import Source

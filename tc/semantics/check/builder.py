@@ -11,7 +11,7 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics.check.declarations import DefSignature
-from tc.semantics.check.scope import Frame, Seen
+from tc.semantics.check.scope import CallFrame, Seen
 from tc.semantics.resolved import Argument, FlatStatement, FlatTensor
 from tc.semantics.suggest import element
 from tc.source import Span
@@ -77,14 +77,14 @@ def add_sizes(
         )
 
 
-def add_temporaries(builder: Builder, frame: Frame) -> None:
+def add_temporaries(builder: Builder, frame: CallFrame) -> None:
     for name, span in frame.signature.temporaries.items():
         tensor = frame.tensors[name]
         rank = frame.signature.ranks.get(name, 0)
         builder.tensors[tensor] = FlatTensor(tensor, rank, "temporary", None, None, None, span)
 
 
-def note_read(builder: Builder, read: Seen, frame: Frame, writing: str) -> None:
+def note_read(builder: Builder, read: Seen, frame: CallFrame, writing: str) -> None:
     """Record a read; raise where it is of a temporary that nothing has written (R4)."""
     builder.touched.setdefault(read.tensor, read.span)
     tensor = builder.tensors[read.tensor]

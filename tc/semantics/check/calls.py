@@ -12,7 +12,7 @@ from tc.frontend.left_sides import walk
 from tc.semantics import program as p
 from tc.semantics.check.builder import Builder, declared, note_read
 from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
-from tc.semantics.check.scope import Frame, Seen
+from tc.semantics.check.scope import CallFrame, Seen
 from tc.semantics.resolved import FlatTensor
 from tc.semantics.suggest import (
     before,
@@ -27,7 +27,7 @@ from tc.semantics.suggest import (
 from tc.source import Span
 
 
-def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: Frame) -> str:
+def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: CallFrame) -> str:
     """The tensor in the program that an argument of a call names."""
     signature = frame.signature
     callee = call.callee.text
@@ -50,7 +50,7 @@ def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: Frame) ->
 
 
 def call_targets(
-    builder: Builder, call: Invocation, frame: Frame, args: Sequence[str]
+    builder: Builder, call: Invocation, frame: CallFrame, args: Sequence[str]
 ) -> list[str]:
     """The tensors in the program that a call writes: fresh, distinct and no inputs (N4)."""
     signature = frame.signature

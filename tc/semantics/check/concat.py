@@ -12,12 +12,12 @@ from tc.semantics import program as p
 from tc.semantics.check.builder import Builder, note_read, note_write
 from tc.semantics.check.calls import argument, call_targets
 from tc.semantics.check.declarations import MAX_JOINED, Invocation
-from tc.semantics.check.scope import Frame, Seen
+from tc.semantics.check.scope import CallFrame, Seen
 from tc.semantics.resolved import Binary, Extent, FlatStatement, FlatTensor, Index, Read, Resolved
 from tc.semantics.suggest import counted, element, one_line
 
 
-def add_concat(builder: Builder, call: Invocation, frame: Frame) -> None:
+def add_concat(builder: Builder, call: Invocation, frame: CallFrame) -> None:
     """`X = concat(A, B)`: one statement per source, with an offset in the last subscript (N4)."""
     if len(call.targets) != 1 or not call.args:
         joined = ", ".join(one_line(arg.span) for arg in call.args) or "A, B"

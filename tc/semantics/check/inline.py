@@ -28,7 +28,7 @@ from tc.semantics.check.calls import (
 )
 from tc.semantics.check.concat import add_concat
 from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
-from tc.semantics.check.scope import Frame
+from tc.semantics.check.scope import CallFrame
 from tc.semantics.check.statements import resolve_statement
 from tc.semantics.resolved import Argument, Flat, FlatTensor
 from tc.semantics.suggest import element, nearest, one_line
@@ -49,7 +49,7 @@ def flatten(signature: DefSignature, defs: Mapping[str, DefSignature]) -> Flat:
         builder.tensors[name] = FlatTensor(name, rank, "output", dtype, at, shape, result.name.span)
         if shape is not None:
             builder.shaped.add(name)
-    frame = Frame(signature, {name: name for name in signature.tensors()}, "", ())
+    frame = CallFrame(signature, {name: name for name in signature.tensors()}, "", ())
     add_temporaries(builder, frame)
     _add_steps(builder, frame)
     _check_outputs(builder, signature)
@@ -67,7 +67,7 @@ def flatten(signature: DefSignature, defs: Mapping[str, DefSignature]) -> Flat:
     )
 
 
-def _add_steps(builder: Builder, frame: Frame) -> None:
+def _add_steps(builder: Builder, frame: CallFrame) -> None:
     builder.warnings.extend(frame.signature.warnings)
     for step in frame.signature.steps:
         if isinstance(step, ast.Comprehension):
@@ -80,7 +80,7 @@ def _add_steps(builder: Builder, frame: Frame) -> None:
             raise unknown_def(step, frame.signature, builder.defs)
 
 
-def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: Frame) -> None:
+def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: CallFrame) -> None:
     resolved, reads = resolve_statement(
         statement, frame, builder.defs, builder.tensors, builder.shaped
     )
@@ -96,7 +96,7 @@ def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: Fr
     note_write(builder, target, statement.span)
 
 
-def _add_call(builder: Builder, call: Invocation, frame: Frame) -> None:
+def _add_call(builder: Builder, call: Invocation, frame: CallFrame) -> None:
     """Inline a call: parameters become the arguments, returns the targets (N4)."""
     callee = builder.defs[call.callee.text]
     check_counts(call, callee)
@@ -128,7 +128,7 @@ def _add_call(builder: Builder, call: Invocation, frame: Frame) -> None:
         declare_target(builder, result, target, prefix, callee, call)
     tensors.update(zip(callee.returns, targets, strict=True))
     tensors.update((name, prefix + name) for name in callee.temporaries)
-    inner = Frame(callee, tensors, prefix, (*frame.calls, call.span))
+    inner = CallFrame(callee, tensors, prefix, (*frame.calls, call.span))
     add_temporaries(builder, inner)
     try:
         _add_steps(builder, inner)

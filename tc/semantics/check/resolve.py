@@ -6,7 +6,7 @@ from tc import builtins
 from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.expressions import MAX_HEIGHT
+from tc.frontend.expression_parser import MAX_HEIGHT
 from tc.semantics import resolved as r
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
 from tc.semantics.check.name_errors import (

@@ -12,7 +12,7 @@ from tc.source import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class CallFrame:
     """A def where it is inlined, or the entry itself.
 
     `tensors` gives the name in the program of each tensor, `prefix` stands before the names of
@@ -64,7 +64,7 @@ class Scope:
     `binding` is the one whose value is resolved. `statement` is the one around, for repairs.
     """
 
-    frame: Frame
+    frame: CallFrame
     defs: Mapping[str, DefSignature]
     shaped: Container[str]
     bindings: Mapping[str, BindingValue]

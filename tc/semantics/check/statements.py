@@ -16,7 +16,7 @@ from tc.semantics.check.resolve import (
     resolve,
     resolve_read,
 )
-from tc.semantics.check.scope import Findings, Frame, Scope, Seen
+from tc.semantics.check.scope import CallFrame, Findings, Scope, Seen
 from tc.semantics.check.unbound_names import check_loose, loose_names
 from tc.semantics.check.where_clauses import resolve_bindings, resolve_range
 from tc.semantics.check.whole_tensors import with_subscripts
@@ -38,7 +38,7 @@ MAX_VARIABLES = 32
 
 def resolve_statement(
     statement: ast.Comprehension,
-    frame: Frame,
+    frame: CallFrame,
     defs: Mapping[str, DefSignature],
     tensors: Mapping[str, r.FlatTensor],
     shaped: Container[str],

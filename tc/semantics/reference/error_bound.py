@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tc.dtypes import Array, DType
+from tc.dtypes import Array
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
 from tc.semantics.reference.element_views import Pick
 from tc.semantics.reference.interpreter import MEMORY_LIMIT, execute
 from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of, joined
-from tc.semantics.reference.uncertain_reductions import Reduction
 
 
 def error_bound(
@@ -89,43 +88,14 @@ class Bounded:
             pick(error)[...] = value.error
         return Uncertain(tensor.value, error, joined(tensor.grid, value.grid))
 
-    def negate(self, operand: Uncertain, dtype: DType) -> Uncertain:
-        return uncertain.negate(operand, dtype)
-
-    def binary(self, op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertain:
-        return uncertain_operators.binary(op, left, right, dtype)
-
-    def compare(self, op: str, left: Uncertain, right: Uncertain) -> Uncertain:
-        return uncertain.compare(op, left, right)
-
-    def logical(self, op: str, operands: Sequence[Uncertain]) -> Uncertain:
-        return uncertain.logical(op, operands)
-
-    def select(self, condition: Uncertain, then: Uncertain, otherwise: Uncertain) -> Uncertain:
-        return uncertain.select(condition, then, otherwise)
-
-    def call(self, function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
-        return uncertain_operators.call(function, args, dtype)
-
-    def convert(self, operand: Uncertain, source: DType, target: DType) -> Uncertain:
-        return uncertain.convert(operand, source, target)
-
-    def start(
-        self, op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType
-    ) -> Reduction:
-        return uncertain_reductions.start(op, value, shape, dtype)
-
-    def accumulate(self, reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
-        return uncertain_reductions.accumulate(reduction, term, shape)
-
-    def redistribute(
-        self,
-        reduction: Reduction,
-        factors: Iterable[Uncertain],
-        term: Uncertain,
-        shape: Sequence[int],
-    ) -> Reduction:
-        return uncertain_reductions.redistribute(reduction, factors, term, shape)
-
-    def finish(self, reduction: Reduction) -> Uncertain:
-        return uncertain_reductions.finish(reduction)
+    negate = staticmethod(uncertain.negate)
+    binary = staticmethod(uncertain_operators.binary)
+    compare = staticmethod(uncertain.compare)
+    logical = staticmethod(uncertain.logical)
+    select = staticmethod(uncertain.select)
+    call = staticmethod(uncertain_operators.call)
+    convert = staticmethod(uncertain.convert)
+    start = staticmethod(uncertain_reductions.start)
+    accumulate = staticmethod(uncertain_reductions.accumulate)
+    redistribute = staticmethod(uncertain_reductions.redistribute)
+    finish = staticmethod(uncertain_reductions.finish)
