@@ -7,21 +7,17 @@ from typing import TypeAlias
 
 from tc.dtypes import INT64
 from tc.kernel.folding import ramp
-from tc.kernel.ir import Broadcast, Const, Expr, Ramp, Var, walk
+from tc.kernel.ir import Broadcast, Const, Expr, Ramp
 from tc.kernel.places import place_of
 
 Indices: TypeAlias = "tuple[Expr, ...]"
-
-
-def names_in(expr: Expr) -> set[str]:
-    """The variables of an expression."""
-    return {node.name for node in walk(expr) if isinstance(node, Var)}
 
 
 def lanes_of(index: Expr) -> tuple[Expr | None, int]:
     """The first lane of an index, if it is known how far from it the others are, and the step
     from each to the next.
 
+    >>> from tc.kernel.ir import Var
     >>> from tc.kernel.printer import expression_text
     >>> first, step = lanes_of(ramp(Var("i", INT64), 2, 4))
     >>> expression_text(first), step

@@ -12,22 +12,19 @@ from tc.kernel.ir import (
     Call,
     Const,
     Expr,
-    Fail,
     For,
     If,
     Kernel,
     Let,
     Load,
-    Prefetch,
     Ramp,
-    Set,
     Stmt,
     Store,
     Var,
     children,
-    statements,
     walk,
 )
+from tc.kernel.walk import assigned, own_expressions
 
 Cell: TypeAlias = "tuple[int, str, tuple[int, ...]]"
 """What becomes one local: a scope, a buffer, and the indices of the first element.
@@ -72,9 +69,7 @@ class Survey:
         self.lanes: dict[Cell, int] = {}
         self.steady: set[Cell] = set()
         self.places: list[dict[int, list[Cell]]] = []
-        self._assigned = {
-            stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)
-        }
+        self._assigned = assigned(kernel)
         self._totals: Counter[Cell] = Counter()
         self._masks: dict[Cell, Expr | None] = {}
         self._depths: dict[str, int] = {}
@@ -95,7 +90,7 @@ class Survey:
 
     def _count(self, stmts: tuple[Stmt, ...], scope: int) -> None:
         for stmt in stmts:
-            found = [access for expr in _expressions(stmt) for access in self.loads(expr)]
+            found = [access for expr in own_expressions(stmt) for access in self.loads(expr)]
             if isinstance(stmt, Store) and stmt.buffer in self.fit:
                 found.append(_access(stmt, stmt.value.dtype.lanes))
             self.accesses[id(stmt)] = tuple(found)
@@ -222,23 +217,6 @@ def _join(own: dict[Cell, Touch], inner: dict[Cell, Touch], *, is_certain: bool)
     for cell, touch in inner.items():
         first = Touch(0, touch.is_written and is_certain)
         own.setdefault(cell, first).count += touch.count
-
-
-def _expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """Those of a statement itself, not of the blocks in it."""
-    match stmt:
-        case For(begin=begin, end=end):
-            return begin, end
-        case If(condition=condition):
-            return (condition,)
-        case Let(value=value) | Set(value=value):
-            return (value,)
-        case Store(indices=indices, value=value, mask=mask):
-            return (*indices, value) if mask is None else (*indices, value, mask)
-        case Prefetch(indices=values) | Fail(values=values):
-            return values
-        case _:
-            return ()
 
 
 def _access(node: Load | Store, lanes: int) -> _Access:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tc.kernel.ir import (
-    Binary,
-    Call,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Prefetch,
-    Set,
-    Stmt,
-    Store,
-    Unary,
-    children,
+from tc.kernel.ir import Binary, Call, Const, Expr, Kernel, Unary, Var
+from tc.kernel.rebuild import (
+    Block,
+    map_blocks,
+    map_expressions,
+    map_operands,
+    map_regions,
+    map_statements,
 )
-from tc.kernel.rebuild import rebuild, unchanged
 
 
 def contract(kernel: Kernel) -> Kernel:
@@ -40,36 +30,17 @@ def contract(kernel: Kernel) -> Kernel:
     >>> print(*statement_lines(contract(Kernel("k", buffers, ((sum,),))).regions[0][0]))
     let s: float32x4 = fma(a[0:4], a[0:4], a[0:4])
     """
-    return replace(kernel, regions=tuple(map(_block, kernel.regions)))
+    return map_regions(kernel, _block)
 
 
-def _block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    return tuple(map(_statement, stmts))
-
-
-def _statement(stmt: Stmt) -> Stmt:
-    match stmt:
-        case For(body=body):
-            return replace(stmt, body=_block(body))
-        case If(condition=condition, then=then, otherwise=otherwise):
-            return If(_contracted(condition), _block(then), _block(otherwise))
-        case Let(value=value) | Set(value=value):
-            return replace(stmt, value=_contracted(value))
-        case Store(value=value, mask=mask):
-            kept = None if mask is None else _contracted(mask)
-            return replace(stmt, value=_contracted(value), mask=kept)
-        case Prefetch(indices=indices):
-            return replace(stmt, indices=tuple(map(_contracted, indices)))
-        case Fail(values=values):
-            return replace(stmt, values=tuple(map(_contracted, values)))
-        case _:
-            return stmt
+def _block(block: Block) -> Block:
+    return map_statements(block, lambda s: (map_expressions(map_blocks(s, _block), _contracted),))
 
 
 def _contracted(expr: Expr) -> Expr:
-    old = children(expr)
-    new = [_contracted(operand) for operand in old]
-    result: Expr = expr if unchanged(old, new) else rebuild(expr, new, {})
+    if isinstance(expr, Const | Var):
+        return expr
+    result = map_operands(expr, _contracted)
     if not isinstance(result, Binary) or result.op not in ("+", "-"):
         return result
     if result.dtype.lanes == 1 or not result.dtype.is_float:

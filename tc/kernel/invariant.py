@@ -5,7 +5,7 @@ Compilers do this with plain arithmetic, but cannot with functions that they do 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tc.kernel.exact import Exact, exact
 from tc.kernel.ir import (
@@ -17,7 +17,6 @@ from tc.kernel.ir import (
     Const,
     Expr,
     For,
-    If,
     Kernel,
     Let,
     Load,
@@ -26,12 +25,19 @@ from tc.kernel.ir import (
     Store,
     Unary,
     Var,
-    children,
     statements,
     walk,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import rebuild, unchanged
+from tc.kernel.rebuild import (
+    Block,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_operands,
+    map_regions,
+    map_statements,
+)
 
 
 def hoist_calls(kernel: Kernel) -> Kernel:
@@ -57,22 +63,17 @@ def hoist_calls(kernel: Kernel) -> Kernel:
         o[i] = sqrt
     """
     names = LocalNames(kernel)
-    regions = tuple(tuple(_block(region, names)) for region in kernel.regions)
-    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+    return map_regions(kernel, lambda region: _block(region, names))
 
 
-def _block(stmts: tuple[Stmt, ...], names: LocalNames) -> Iterator[Stmt]:
-    for stmt in stmts:
-        match stmt:
-            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
-                body = tuple(_block(stmt.body, names))
-                loop = For(var, begin, end, body, parallel, mark)
-                yield from (loop,) if parallel or not _runs(loop) else _hoisted(loop, names)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                yes, no = (tuple(_block(b, names)) for b in (then, otherwise))
-                yield If(condition, yes, no)
-            case _:
-                yield stmt
+def _block(block: Block, names: LocalNames) -> Block:
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        new = map_blocks(stmt, lambda inner: _block(inner, names))
+        if isinstance(new, For) and not new.parallel and _runs(new):
+            return _hoisted(new, names)
+        return (new,)
+
+    return map_statements(block, each)
 
 
 def _runs(loop: For) -> bool:
@@ -97,23 +98,15 @@ def _hoisted(loop: For, names: LocalNames) -> Iterator[Stmt]:
             return found[key]
         if not isinstance(expr, Unary | Binary | Compare | Call | Cast | Broadcast):
             return expr  # what is lazy, or memory, stays
-        old = children(expr)
-        new = [replaced(child) for child in old]
-        return expr if unchanged(old, new) else rebuild(expr, new, {})
+        return map_operands(expr, replaced)
 
-    body: list[Stmt] = []
-    for stmt in loop.body:
-        match stmt:
-            case Let(var=var, value=value):
-                body.append(Let(var, replaced(value)))
-            case Set(var=var, value=value):
-                body.append(Set(var, replaced(value)))
-            case Store(buffer=buffer, indices=indices, value=value, mask=mask):
-                body.append(Store(buffer, indices, replaced(value), mask))
-            case _:
-                body.append(stmt)
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        is_straight = isinstance(stmt, Let | Set | Store)
+        return (map_expressions(stmt, replaced) if is_straight else stmt,)
+
+    body = map_statements(loop.body, each)
     yield from (Let(var.name, expr) for (expr, _), var in found.items())
-    yield For(loop.var, loop.begin, loop.end, tuple(body), loop.parallel, loop.mark)
+    yield changed(loop, body=body)
 
 
 def _is_same(call: Call, changing: set[str], stored: set[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -29,21 +29,30 @@ from tc.kernel.ir import (
     Compare,
     Const,
     Expr,
+    For,
     Kernel,
     Let,
     Load,
     Logical,
     Reduce,
     Select,
-    Set,
     Stmt,
     Var,
     children,
-    statements,
     walk,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import masked_load, narrow, rebuild, unchanged, widened
+from tc.kernel.rebuild import (
+    Block,
+    map_blocks,
+    map_statements,
+    masked_load,
+    narrow,
+    rebuild,
+    unchanged,
+    widened,
+)
+from tc.kernel.walk import assigned
 
 Supports: TypeAlias = "Callable[[Call], bool]"
 """Whether a function has a form for vectors; the call is one on vectors."""
@@ -67,9 +76,8 @@ class World:
 
     @classmethod
     def of(cls, kernel: Kernel, supports: Supports = lambda _: True) -> World:
-        sets = (s.var for r in kernel.regions for s in statements(r) if isinstance(s, Set))
         buffers = {buffer.name: buffer for buffer in kernel.buffers}
-        return cls(supports, LocalNames(kernel), buffers, frozenset(sets))
+        return cls(supports, LocalNames(kernel), buffers, assigned(kernel))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +323,29 @@ def decided(condition: Expr, bounds: Bounds) -> bool | None:
             return None if None in found else not absorbing
         case _:
             return None
+
+
+def map_bounded(
+    block: Block,
+    bounds: Bounds,
+    assigned: frozenset[str],
+    change: Callable[[For, Bounds, Bounds], Iterable[Stmt]],
+) -> Block:
+    """The block with its loops changed, also those in branches, by a function that knows the bounds
+    of variables before the loop, and in it; what is in a loop is left to that."""
+    bounds = dict(bounds)
+
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        match stmt:
+            case For(var=var, begin=begin, end=end):
+                return change(stmt, bounds, {**bounds, var: range_of(begin, end, bounds)})
+            case Let(var=var, value=value):
+                if value.dtype.is_integer and var not in assigned:
+                    bounds[var] = interval(value, bounds)
+                return (stmt,)
+        return (map_blocks(stmt, lambda b: map_bounded(b, bounds, assigned, change)),)
+
+    return map_statements(block, each)
 
 
 def power_of_two(extent: int) -> int:

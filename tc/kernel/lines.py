@@ -33,6 +33,8 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.places import place_of
+from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, map_statements, same_or
+from tc.kernel.walk import every_statement
 
 
 def lines(kernel: Kernel, *, lanes_bits: int) -> Kernel:
@@ -71,12 +73,12 @@ def lines(kernel: Kernel, *, lanes_bits: int) -> Kernel:
     """
     copies = _copies(kernel) if lanes_bits else {}
     writer = _Writer(kernel, copies, lanes_bits)
-    regions = tuple(writer.block(region) for region in kernel.regions)
     flat = (
         replace(b, shape=(prod(b.shape),), strides=(1,)) if b.name in writer.flat else b
         for b in kernel.buffers
     )
-    return replace(kernel, buffers=tuple(flat), regions=regions)
+    new = map_regions(kernel, writer.block)
+    return changed(new, buffers=same_or(kernel.buffers, flat))
 
 
 # --- what the nests copy ----------------------------------------------------------------------
@@ -96,7 +98,9 @@ class _Copy:
 def _copies(kernel: Kernel) -> dict[int, _Copy]:
     """Those of marked loops, by the identities of the loops. Nothing else touches their targets,
     or reads their sources."""
-    marked = [s for r in kernel.regions for s in statements(r) if _is_marked(s)]
+    marked = [s for s in every_statement(kernel) if _is_marked(s)]
+    if not marked:
+        return {}
     found = {id(loop): _copy_of(loop, kernel) for loop in marked}
     others = [s for r in kernel.regions for s in _outside(r)]
     loads = (e.buffer for s in others for e in expressions(s) if isinstance(e, Load))
@@ -185,24 +189,21 @@ class _Writer:
         self.names = LocalNames(self.kernel)
         self.flat = {n for copy in self.copies.values() for n in (copy.target, copy.source)}
 
-    def block(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(new for stmt in stmts for new in self.statement(stmt))
+    def block(self, block: Block) -> Block:
+        return map_statements(block, self.statement)
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
         match stmt:
             case For() if id(stmt) in self.copies:
                 yield from self.whole_lines(self.copies[id(stmt)])
-            case For(body=body, mark=mark):
-                kept = "" if mark == "lines" else mark
-                yield replace(stmt, body=self.block(body), mark=kept)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                yield If(condition, self.block(then), self.block(otherwise))
+            case For(mark="lines"):
+                yield map_blocks(changed(stmt, mark=""), self.block)
             case Store(buffer=name, indices=indices) if name in self.flat:
                 strides = self.kernel.buffer(name).strides
                 steps = (_times(i, s) for i, s in zip(indices, strides, strict=True))
-                yield replace(stmt, indices=(_sum(*steps),))
+                yield changed(stmt, indices=(_sum(*steps),))
             case _:
-                yield stmt
+                yield map_blocks(stmt, self.block)
 
     def whole_lines(self, copy: _Copy) -> Iterator[Stmt]:
         element = self.kernel.buffer(copy.target).dtype

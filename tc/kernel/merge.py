@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tc.kernel.exact import Exact, exact
-from tc.kernel.ir import (
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Prefetch,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    statements,
-    walk,
+from tc.kernel.ir import Expr, Kernel, Let, Load, Stmt, Var, walk
+from tc.kernel.rebuild import (
+    Block,
+    map_blocks,
+    map_expressions,
+    map_regions,
+    map_statements,
+    substitute,
 )
-from tc.kernel.rebuild import substitute
+from tc.kernel.walk import assigned
 
 
 def merge(kernel: Kernel) -> Kernel:
@@ -43,13 +38,9 @@ def merge(kernel: Kernel) -> Kernel:
       let a: int64 = i * 2
       o[] = a + a
     """
-    assigned = frozenset(
-        s.var for region in kernel.regions for s in statements(region) if isinstance(s, Set)
-    )
     inputs = frozenset(b.name for b in kernel.buffers if b.role == "input")
-    merging = _Merging(assigned, inputs)
-    regions = tuple(merging.block(region, {}, {}) for region in kernel.regions)
-    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+    merging = _Merging(assigned(kernel), inputs)
+    return map_regions(kernel, lambda region: merging.block(region, {}, {}))
 
 
 class _Merging:
@@ -57,27 +48,27 @@ class _Merging:
         self.assigned = assigned
         self.inputs = inputs
 
-    def block(
-        self, stmts: tuple[Stmt, ...], known: dict[Exact, Var], names: dict[str, Expr]
-    ) -> tuple[Stmt, ...]:
+    def block(self, block: Block, known: dict[Exact, Var], names: dict[str, Expr]) -> Block:
         """The block; `known` are locals by their values, `names` what stands for merged ones. No
         name in either is declared again within its block."""
         known, names = dict(known), dict(names)
-        out: list[Stmt] = []
-        for stmt in stmts:
-            match stmt:
-                case Let(var=var, value=value) if var not in self.assigned:
-                    value = substitute(value, names, {})
-                    key = exact(value)
-                    if key in known:
-                        names[var] = known[key]
-                        continue
-                    out.append(Let(var, value))
-                    if self.lasts(value):
-                        known[key] = Var(var, value.dtype)
-                case _:
-                    out.append(self.stmt(stmt, known, names))
-        return tuple(out)
+
+        def new(expr: Expr) -> Expr:
+            return substitute(expr, names, {}) if names else expr
+
+        def each(stmt: Stmt) -> Iterable[Stmt]:
+            inside = map_blocks(stmt, lambda inner: self.block(inner, known, names))
+            made = map_expressions(inside, new)
+            if isinstance(made, Let) and made.var not in self.assigned:
+                key = exact(made.value)
+                if key in known:
+                    names[made.var] = known[key]
+                    return ()
+                if self.lasts(made.value):
+                    known[key] = Var(made.var, made.dtype)
+            return (made,)
+
+        return map_statements(block, each)
 
     def lasts(self, value: Expr) -> bool:
         return not any(
@@ -85,28 +76,3 @@ class _Merging:
             or (isinstance(e, Load) and e.buffer not in self.inputs)
             for e in walk(value)
         )
-
-    def stmt(self, stmt: Stmt, known: dict[Exact, Var], names: dict[str, Expr]) -> Stmt:
-        def new(expr: Expr) -> Expr:
-            return substitute(expr, names, {}) if names else expr
-
-        match stmt:
-            case Let(var=var, value=value):
-                return Let(var, new(value))
-            case Set(var=var, value=value):
-                return Set(var, new(value))
-            case Store(buffer=buffer, indices=indices, value=value, mask=mask):
-                places = tuple(map(new, indices))
-                return Store(buffer, places, new(value), None if mask is None else new(mask))
-            case Prefetch(buffer=buffer, indices=indices):
-                return Prefetch(buffer, tuple(map(new, indices)))
-            case Fail(site=site, values=values):
-                return Fail(site, tuple(map(new, values)))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                yes, no = (self.block(b, known, names) for b in (then, otherwise))
-                return If(new(condition), yes, no)
-            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
-                body = self.block(stmt.body, known, names)
-                return For(var, new(begin), new(end), body, parallel, mark)
-            case _:
-                return stmt

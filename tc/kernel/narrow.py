@@ -8,7 +8,7 @@ that take wide vectors in several passes are done with it sooner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tc.dtypes import INT64
 from tc.kernel.folding import binary, broadcast, constant, is_constant, ramp
@@ -16,8 +16,6 @@ from tc.kernel.ir import (
     Broadcast,
     Const,
     Expr,
-    For,
-    If,
     Kernel,
     Let,
     Ramp,
@@ -28,10 +26,18 @@ from tc.kernel.ir import (
     Var,
     children,
     expressions,
-    statements,
     walk,
 )
-from tc.kernel.rebuild import rebuild
+from tc.kernel.rebuild import (
+    Block,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_regions,
+    map_statements,
+    rebuild,
+)
+from tc.kernel.walk import every_statement
 
 SHORTEST = 128
 """Bits that the shortest vectors have."""
@@ -58,14 +64,10 @@ def narrow(kernel: Kernel) -> Kernel:
       o[0:8 if int64x8.ramp(0, 1) < int64x8(6)] = x
     """
     found = _Uses()
-    for region in kernel.regions:
-        for stmt in statements(region):
-            found.add(stmt)
+    for stmt in every_statement(kernel):
+        found.add(stmt)
     widths = found.widths()
-    if not widths:
-        return kernel
-    regions = tuple(_block(region, widths) for region in kernel.regions)
-    return replace(kernel, regions=regions)
+    return map_regions(kernel, lambda region: _block(region, widths)) if widths else kernel
 
 
 def lanes_from(expr: Expr, first: int, count: int) -> Expr:
@@ -196,26 +198,20 @@ def _stored(value: Expr, others: Sequence[Expr], mask: Expr | None) -> int:
     return lanes
 
 
-def _block(stmts: tuple[Stmt, ...], widths: Mapping[str, int]) -> tuple[Stmt, ...]:
-    return tuple(_narrowed(stmt, widths) for stmt in stmts)
+def _block(block: Block, widths: Mapping[str, int]) -> Block:
+    return map_statements(block, lambda stmt: (_narrowed(stmt, widths),))
 
 
 def _narrowed(stmt: Stmt, widths: Mapping[str, int]) -> Stmt:
     match stmt:
-        case For(body=body):
-            return replace(stmt, body=_block(body, widths))
-        case If(then=then, otherwise=otherwise):
-            return replace(stmt, then=_block(then, widths), otherwise=_block(otherwise, widths))
         case Let(var=var, value=value) | Set(var=var, value=value) if var in widths:
-            return replace(stmt, value=lanes_from(value, 0, widths[var]))
-        case Store(indices=indices, value=value, mask=mask):
+            return map_expressions(stmt, lambda value: lanes_from(value, 0, widths[var]))
+        case Store(value=value):
             width = next((widths[v.name] for v in _lane_by_lane(value) if v.name in widths), None)
             if width is None:
                 return stmt
-            places = tuple(lanes_from(index, 0, width) for index in indices)
-            test = None if mask is None else lanes_from(mask, 0, width)
-            if test is not None and is_constant(test, True):
-                test = None
-            new = lanes_from(value, 0, width)
-            return replace(stmt, indices=places, value=new, mask=test)
-    return stmt
+            new = map_expressions(stmt, lambda expr: lanes_from(expr, 0, width))
+            assert isinstance(new, Store)
+            is_whole = new.mask is not None and is_constant(new.mask, True)
+            return changed(new, mask=None) if is_whole else new
+    return map_blocks(stmt, lambda block: _block(block, widths))

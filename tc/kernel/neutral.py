@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from tc.kernel.cache_lines import names_in
-from tc.kernel.ir import (
-    Binary,
-    Const,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Set,
-    Stmt,
-    Var,
-    expressions,
-    statements,
-)
+from tc.kernel.ir import Binary, Const, Expr, Kernel, Let, Set, Stmt, Var, expressions, statements
+from tc.kernel.rebuild import Block, map_blocks, map_regions, same_or
+from tc.kernel.walk import assigned_in, names_in
 
 
 def start_with_terms(kernel: Kernel) -> Kernel:
@@ -43,20 +30,14 @@ def start_with_terms(kernel: Kernel) -> Kernel:
       x = max(x, a[1])
       o[] = x
     """
-    return replace(kernel, regions=tuple(map(_block, kernel.regions)))
+    return map_regions(kernel, _block)
 
 
-def _block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _block(stmts: Block) -> Block:
     out: list[Stmt | None] = []
     starts: dict[str, int] = {}  # the places of locals that nothing has used yet
     for stmt in stmts:
-        match stmt:
-            case For(body=body):
-                out.append(replace(stmt, body=_block(body)))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                out.append(If(condition, _block(then), _block(otherwise)))
-            case _:
-                out.append(stmt)
+        out.append(map_blocks(stmt, _block))
         used = _names(stmt) if starts else set()
         if isinstance(stmt, Set) and stmt.var in starts:
             start = out[starts[stmt.var]]
@@ -67,7 +48,7 @@ def _block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             del starts[name]
         if isinstance(stmt, Let) and _infinity(stmt.value):
             starts[stmt.var] = len(out) - 1
-    return tuple(stmt for stmt in out if stmt is not None)
+    return same_or(stmts, (stmt for stmt in out if stmt is not None))
 
 
 def _first_term(start: Stmt | None, step: Set) -> Expr | None:
@@ -93,4 +74,4 @@ def _names(stmt: Stmt) -> set[str]:
     """The locals that a statement or one in it uses or sets."""
     inside = tuple(statements((stmt,)))
     used = {e.name for s in inside for e in expressions(s) if isinstance(e, Var)}
-    return used | {s.var for s in inside if isinstance(s, Set)}
+    return used | assigned_in(inside)

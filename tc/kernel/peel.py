@@ -6,12 +6,12 @@ iterations computes a mask, loads and stores under it, and no store of it can go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 
 from tc.kernel.folding import Interval, compare, integer, interval, is_constant
 from tc.kernel.ir import Comment, Compare, Const, Expr, For, If, Kernel, Stmt
 from tc.kernel.lanes import conjuncts, range_of
+from tc.kernel.rebuild import Block, changed, map_blocks, map_statements, same_or
 from tc.kernel.unroll import unrolled_size
 
 FEWEST = 4
@@ -58,43 +58,40 @@ def peel(kernel: Kernel) -> Kernel:
           if i * 8 + j < 803
             o[i * 8 + j] = a[i * 8 + j]
     """
-    regions = tuple(new for region in kernel.regions for new in _region(region))
-    return replace(kernel, regions=regions)
+    regions = (new for region in kernel.regions for new in _region(region))
+    return changed(kernel, regions=same_or(kernel.regions, regions))
 
 
-def _region(region: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+def _region(region: Block) -> Iterator[Block]:
     """The region, and where threads share its loop the last iteration as one of its own; before
     such a loop stand comments only."""
-    *before, last = _block(region, {}) or (None,)
+    new = _block(region, {})
+    last = new[-1] if new else None
     if isinstance(last, For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
         head, tail = _parts(last)
-        yield (*before, head)
-        said = (stmt for stmt in before if isinstance(stmt, Comment))
-        yield (*said, replace(tail, parallel=False))
+        yield (*new[:-1], head)
+        said = (stmt for stmt in new[:-1] if isinstance(stmt, Comment))
+        yield (*said, changed(tail, parallel=False))
     else:
-        yield tuple(stmt for stmt in (*before, last) if stmt is not None)
+        yield new
 
 
-def _block(stmts: tuple[Stmt, ...], bounds: Mapping[str, Interval]) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for stmt in stmts:
-        match stmt:
-            case For(var=var, begin=begin, end=end):
-                inner = {**bounds, var: range_of(begin, end, bounds)}
-                new = replace(stmt, body=_block(stmt.body, inner))
-                whole = stmt.parallel or stmt.mark or not _is_peeled(new, bounds, FEWEST)
-                out += [new] if whole else _parts(new)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                out.append(If(condition, _block(then, bounds), _block(otherwise, bounds)))
-            case _:
-                out.append(stmt)
-    return tuple(out)
+def _block(block: Block, bounds: Mapping[str, Interval]) -> Block:
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        if not isinstance(stmt, For):
+            return (map_blocks(stmt, lambda inner: _block(inner, bounds)),)
+        inside = {**bounds, stmt.var: range_of(stmt.begin, stmt.end, bounds)}
+        new = changed(stmt, body=_block(stmt.body, inside))
+        whole = stmt.parallel or stmt.mark or not _is_peeled(new, bounds, FEWEST)
+        return (new,) if whole else _parts(new)
+
+    return map_statements(block, each)
 
 
 def _parts(loop: For) -> tuple[For, For]:
     assert isinstance(loop.end, Const)
     last = integer(int(loop.end.value) - 1)
-    return replace(loop, end=last), replace(loop, begin=last, mark="unroll")
+    return changed(loop, end=last), changed(loop, begin=last, mark="unroll")
 
 
 def _is_peeled(loop: For, bounds: Mapping[str, Interval], fewest: int) -> bool:

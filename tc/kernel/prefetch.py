@@ -8,13 +8,13 @@ anywhere, and few of them fit into this window.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, firsts_of_lines, lanes_of, names_in, together
+from tc.kernel.cache_lines import Indices, firsts_of_lines, lanes_of, together
 from tc.kernel.folding import binary, select
 from tc.kernel.ir import (
     Buffer,
@@ -39,7 +39,15 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.places import place_of
-from tc.kernel.rebuild import substitute
+from tc.kernel.rebuild import (
+    Block,
+    changed,
+    map_blocks,
+    map_regions,
+    map_statements,
+    substitute,
+)
+from tc.kernel.walk import assigned_in, every_statement, names_in, own_expressions, stored_in
 
 AHEAD = 8
 """Iterations from the hint to the access: measured, 4 or 16 help less."""
@@ -91,33 +99,26 @@ def prefetch(kernel: Kernel, cache: int) -> Kernel:
     large = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not large:
         return kernel
-    return replace(kernel, regions=tuple(_block(r, large, None) for r in kernel.regions))
+    return map_regions(kernel, lambda region: _block(region, large, None))
 
 
 def prefetches(kernel: Kernel) -> bool:
     """Whether a kernel has such hints."""
-    return any(
-        isinstance(stmt, Prefetch) for region in kernel.regions for stmt in statements(region)
-    )
+    return any(isinstance(stmt, Prefetch) for stmt in every_statement(kernel))
 
 
-def _block(
-    stmts: tuple[Stmt, ...], large: Mapping[str, Buffer], outer: For | None
-) -> tuple[Stmt, ...]:
+def _block(block: Block, large: Mapping[str, Buffer], outer: For | None) -> Block:
     """The statements of the body of a loop, if any, with hints."""
-    made: list[Stmt] = []
-    for stmt in stmts:
+
+    def each(stmt: Stmt) -> Iterable[Stmt]:
         match stmt:
-            case For(body=body) if any(isinstance(inner, For) for inner in statements(body)):
-                made.append(replace(stmt, body=_block(body, large, stmt)))
-            case For(body=body):
-                made.append(replace(stmt, body=(*_hints(stmt, outer, large), *body)))
-            case If(then=then, otherwise=otherwise):
-                yes, no = (_block(block, large, None) for block in (then, otherwise))
-                made.append(replace(stmt, then=yes, otherwise=no))
-            case _:
-                made.append(stmt)
-    return tuple(made)
+            case For(body=body) if not any(isinstance(inner, For) for inner in statements(body)):
+                hints = tuple(_hints(stmt, outer, large))
+                return (changed(stmt, body=(*hints, *body)) if hints else stmt,)
+        around = stmt if isinstance(stmt, For) else None
+        return (map_blocks(stmt, lambda inner: _block(inner, large, around)),)
+
+    return map_statements(block, each)
 
 
 def _hints(loop: For, outer: For | None, large: Mapping[str, Buffer]) -> Iterator[Prefetch]:
@@ -198,8 +199,8 @@ class _Later:
     def _of(cls, loop: For, values: dict[str, Expr], body: tuple[Stmt, ...]) -> _Later:
         """`body` is what runs until then."""
         inside = tuple(statements(body))
-        changing = frozenset(s.var for s in inside if isinstance(s, Set))
-        stored = frozenset(s.buffer for s in inside if isinstance(s, Store))
+        changing = assigned_in(body)
+        stored = stored_in(body)
         unknown = {s.var for s in inside if isinstance(s, Let)} | changing
         return cls(values, changing, stored, unknown, {loop.var})
 
@@ -265,16 +266,9 @@ def _gathered(
 
 def _loads(stmt: Stmt) -> Iterator[Load]:
     """The loads that a statement itself makes, whatever the values of its operands."""
-    exprs: tuple[Expr, ...]
-    match stmt:
-        case Let(value=value) | Set(value=value) | If(condition=value):
-            exprs = (value,)
-        case Store(indices=indices, value=value, mask=mask):
-            exprs = (*indices, value) if mask is None else (*indices, value, mask)
-        case _:
-            exprs = ()
-    for expr in exprs:
-        yield from _evaluated(expr)
+    if isinstance(stmt, If | Let | Set | Store):
+        for expr in own_expressions(stmt):
+            yield from _evaluated(expr)
 
 
 def _evaluated(expr: Expr) -> Iterator[Load]:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from types import MappingProxyType
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, firsts_of_lines, names_in, together
+from tc.kernel.cache_lines import Indices, firsts_of_lines, together
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Buffer,
     Const,
     Expr,
     For,
-    If,
     Kernel,
     Let,
     Load,
@@ -34,7 +33,9 @@ from tc.kernel.ir import (
     expressions,
     statements,
 )
-from tc.kernel.surroundings import Around, Touch, range_of, touches, work_of
+from tc.kernel.rebuild import Block, changed, map_regions
+from tc.kernel.surroundings import Around, Touch, map_loops, range_of, touches, work_of
+from tc.kernel.walk import assigned_in, names_in, stored_in
 
 LINES = 8
 """Lines that an iteration asks for at most: processors wait for few at a time, and drop others."""
@@ -93,9 +94,9 @@ def prefetch_blocks(kernel: Kernel, cache: int) -> Kernel:
     inputs = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not inputs:
         return kernel
-    around = Around()
-    hinted = (_Region(region, inputs, cache).hinted(region, around) for region in kernel.regions)
-    return replace(kernel, regions=tuple(hinted))
+    return map_regions(
+        kernel, lambda region: _Region(region, inputs, cache).hinted(region, Around())
+    )
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,12 @@ class _Region:
     """The loops of a region are met from outside in; what has hints in one gets no more inside."""
 
     def __init__(self, region: tuple[Stmt, ...], inputs: Mapping[str, Buffer], cache: int) -> None:
-        inside = tuple(statements(region))
-        written = {stmt.buffer for stmt in inside if isinstance(stmt, Store)}
+        written = stored_in(region)
         self._inputs = {name: b for name, b in inputs.items() if name not in written}
-        self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
+        self._assigned = assigned_in(region)
         self._cache = cache
         self._hinted: set[int] = set()
-        self._loads = {id(stmt): self._loads_of(stmt) for stmt in inside}
+        self._loads = {id(stmt): self._loads_of(stmt) for stmt in statements(region)}
 
     def _loads_of(self, stmt: Stmt) -> list[Load]:
         """Those of inputs that a statement itself makes."""
@@ -125,24 +125,14 @@ class _Region:
         loads = (expr for expr in expressions(stmt) if isinstance(expr, Load))
         return [load for load in loads if load.buffer in self._inputs]
 
-    def hinted(self, stmts: tuple[Stmt, ...], around: Around) -> tuple[Stmt, ...]:
+    def hinted(self, block: Block, around: Around) -> Block:
         """Statements with hints."""
-        made: list[Stmt] = []
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    hints = tuple(self._hints(stmt, around))
-                    body = self.hinted(body, around.inside(stmt))
-                    made.append(replace(stmt, body=(*hints, *body)))
-                case If(then=then, otherwise=otherwise):
-                    yes, no = (self.hinted(block, around) for block in (then, otherwise))
-                    made.append(replace(stmt, then=yes, otherwise=no))
-                case Let():
-                    around = around.after(stmt, self._assigned)
-                    made.append(stmt)
-                case _:
-                    made.append(stmt)
-        return tuple(made)
+        return map_loops(block, around, self._assigned, self._hinted_loop)
+
+    def _hinted_loop(self, loop: For, around: Around) -> For:
+        hints = tuple(self._hints(loop, around))
+        body = self.hinted(loop.body, around.inside(loop))
+        return changed(loop, body=(*hints, *body) if hints else body)
 
     def _hints(self, loop: For, around: Around) -> Iterator[Prefetch]:
         """Those of each iteration of a loop."""

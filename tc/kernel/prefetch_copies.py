@@ -9,13 +9,12 @@ the next iteration copies is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import names_in
 from tc.kernel.folding import binary, select
 from tc.kernel.ir import (
     Buffer,
@@ -32,13 +31,13 @@ from tc.kernel.ir import (
     Stmt,
     Store,
     Var,
-    expressions,
     statements,
     walk,
 )
 from tc.kernel.places import place_of
-from tc.kernel.rebuild import substitute
-from tc.kernel.surroundings import Around, range_of, work_of
+from tc.kernel.rebuild import Block, changed, map_regions, substitute
+from tc.kernel.surroundings import Around, map_loops, range_of, with_evenly, work_of
+from tc.kernel.walk import assigned_in, loads_in, names_in, stored_in
 
 WORK = 8
 """Vectors that are added to something, for each hint: these keep the units for arithmetic busy,
@@ -75,11 +74,9 @@ def prefetch_copies(kernel: Kernel, cache: int) -> Kernel:
     if not cache or not inputs:
         return kernel
     private = frozenset(b.name for b in kernel.buffers) - {b.name for b in kernel.arguments}
-    regions = (
-        _Region(region, inputs, private, cache).hinted(region, Around())
-        for region in kernel.regions
+    return map_regions(
+        kernel, lambda region: _Region(region, inputs, private, cache).hinted(region, Around())
     )
-    return replace(kernel, regions=tuple(regions))
 
 
 @dataclass(frozen=True)
@@ -122,17 +119,6 @@ class _Host:
             own = binary("-", Var(loop.var, INT64), loop.begin, {})
             number = binary("+", _times(number, trips), own, {})
         return number
-
-    def with_hints(self, hints: Sequence[Prefetch]) -> For:
-        """The loops with hints, evenly among the statements of the last one."""
-        last, body = self.loops[-1], list(self.loops[-1].body)
-        for number, hint in reversed(list(enumerate(hints))):
-            body.insert(number * len(last.body) // len(hints), hint)
-        made = replace(last, body=tuple(body))
-        for loop in reversed(self.loops[:-1]):
-            inside = (made if isinstance(stmt, For) else stmt for stmt in loop.body)
-            made = replace(loop, body=tuple(inside))
-        return made
 
 
 @dataclass(frozen=True)
@@ -234,30 +220,19 @@ class _Region:
         inside = tuple(statements(region))
         known = {stmt.buffer for stmt in inside if isinstance(stmt, Store | Prefetch)}
         self._inputs = {name: b for name, b in inputs.items() if name not in known}
-        self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
+        self._assigned = assigned_in(region)
         self._private = private
         self._cache = cache
 
-    def hinted(self, stmts: tuple[Stmt, ...], around: Around) -> tuple[Stmt, ...]:
+    def hinted(self, block: Block, around: Around) -> Block:
         """Statements with hints in the outermost loops that copy and compute."""
-        made: list[Stmt] = []
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    new = self._asking(stmt, around)
-                    new = self.hinted(body, around.inside(stmt)) if new is None else new
-                    made.append(replace(stmt, body=new))
-                case If(then=then, otherwise=otherwise):
-                    yes, no = (self.hinted(block, around) for block in (then, otherwise))
-                    made.append(replace(stmt, then=yes, otherwise=no))
-                case Let():
-                    around = around.after(stmt, self._assigned)
-                    made.append(stmt)
-                case _:
-                    made.append(stmt)
-        return tuple(made)
+        return map_loops(block, around, self._assigned, self._hinted_loop)
 
-    def _asking(self, loop: For, around: Around) -> tuple[Stmt, ...] | None:
+    def _hinted_loop(self, loop: For, around: Around) -> For:
+        new = self._asking(loop, around)
+        return changed(loop, body=new or self.hinted(loop.body, around.inside(loop)))
+
+    def _asking(self, loop: For, around: Around) -> Block | None:
         """The body of a loop, with hints; None where it has none."""
         nests = [stmt for stmt in loop.body if isinstance(stmt, For)]
         if len(nests) < 2 or not range_of(loop):
@@ -274,7 +249,8 @@ class _Region:
         if not hints:
             return None
         whole = host.loops[0]
-        return tuple(host.with_hints(hints) if stmt is whole else stmt for stmt in loop.body)
+        hinted = with_evenly(host.loops, hints)
+        return tuple(hinted if stmt is whole else stmt for stmt in loop.body)
 
     def _blocks(self, loop: For, host: _Host, around: Around) -> Iterator[_Block]:
         """What is copied in an iteration, and then what the host itself reads."""
@@ -294,8 +270,7 @@ class _Region:
     def _is_copied(self, name: str, stmts: tuple[Stmt, ...], others: tuple[Stmt, ...]) -> bool:
         """Whether those of the statements that read a buffer write to private memory alone."""
         readers = [stmt for stmt in stmts if _reads((stmt,), name)]
-        stores = (stmt for stmt in statements(tuple(readers)) if isinstance(stmt, Store))
-        is_private = all(store.buffer in self._private for store in stores)
+        is_private = stored_in(tuple(readers)) <= self._private
         return bool(readers) and is_private and not _reads(others, name)
 
     def _spans(
@@ -317,7 +292,7 @@ class _Region:
                 case If(then=then, otherwise=otherwise):
                     new = self._spans(buffer, (*then, *otherwise), around, inner)
                 case _:
-                    for load in _loads((stmt,)):
+                    for load in loads_in((stmt,)):
                         if load.buffer == buffer.name:
                             new = _joined(new, self._read(load, buffer, around, inner))
                     if isinstance(stmt, Let):
@@ -359,13 +334,8 @@ def _has_loops(stmts: tuple[Stmt, ...]) -> bool:
     return any(isinstance(stmt, For) for stmt in statements(stmts))
 
 
-def _loads(stmts: Sequence[Stmt]) -> Iterator[Load]:
-    for stmt in statements(tuple(stmts)):
-        yield from (expr for expr in expressions(stmt) if isinstance(expr, Load))
-
-
 def _reads(stmts: tuple[Stmt, ...], buffer: str) -> bool:
-    return any(load.buffer == buffer for load in _loads(stmts))
+    return any(load.buffer == buffer for load in loads_in(stmts))
 
 
 def _joined(one: list[_Span] | None, other: list[_Span] | None) -> list[_Span] | None:

@@ -8,8 +8,8 @@ image, the core waits for these lines, after it fetched nothing during the whole
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -26,14 +26,15 @@ from tc.kernel.ir import (
     Kernel,
     Let,
     Prefetch,
-    Set,
     Stmt,
     Store,
     Var,
     statements,
 )
 from tc.kernel.names import LocalNames
+from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, map_statements
 from tc.kernel.surroundings import Around, Touch, range_of, touches, work_of
+from tc.kernel.walk import assigned_in
 
 BURST = 32
 """Lines that are asked for at once, at most: a core waits for about so many."""
@@ -60,7 +61,7 @@ def prefetch_outputs(kernel: Kernel, cache: int) -> Kernel:
     their ends: a line in which one begins is often that in which another ended before.
 
     >>> from tc.dtypes import FLOAT32
-    >>> from tc.kernel.ir import Binary, Ramp
+    >>> from tc.kernel.ir import Ramp, Set
     >>> from tc.kernel.printer import statement_lines
     >>> vector, lanes = FLOAT32.vector(16), Ramp(Const(0, INT64), 1, INT64.vector(16))
     >>> b, k, s = Var("b", INT64), Var("k", INT64), Var("s", vector)
@@ -81,8 +82,7 @@ def prefetch_outputs(kernel: Kernel, cache: int) -> Kernel:
     if not cache or not outputs:
         return kernel
     names = LocalNames(kernel)
-    regions = (_Region(region, outputs, cache, names).hinted(region) for region in kernel.regions)
-    return replace(kernel, regions=tuple(regions))
+    return map_regions(kernel, lambda region: _Region(region, outputs, cache, names).hinted(region))
 
 
 @dataclass(frozen=True)
@@ -126,29 +126,24 @@ class _Region:
         inside = tuple(statements(region))
         streamed = {stmt.buffer for stmt in inside if isinstance(stmt, Store) and stmt.streamed}
         self._outputs = {name: b for name, b in outputs.items() if name not in streamed}
-        self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
+        self._assigned = assigned_in(region)
         self._cache, self._names = cache, names
         self._hints: dict[int, list[Stmt]] = defaultdict(list)
         self._ahead: dict[int, list[Stmt]] = {}
 
-    def hinted(self, region: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def hinted(self, region: Block) -> Block:
         """The region with hints."""
         self._visit(region, Around())
         return self._with_hints(region) if self._hints or self._ahead else region
 
-    def _with_hints(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    inner = (*self._hints.get(id(stmt), ()), *self._with_hints(body))
-                    made += [*self._ahead.get(id(stmt), ()), replace(stmt, body=inner)]
-                case If(then=then, otherwise=otherwise):
-                    yes, no = (self._with_hints(block) for block in (then, otherwise))
-                    made.append(replace(stmt, then=yes, otherwise=no))
-                case _:
-                    made.append(stmt)
-        return tuple(made)
+    def _with_hints(self, block: Block) -> Block:
+        def each(stmt: Stmt) -> Iterable[Stmt]:
+            new = map_blocks(stmt, self._with_hints)
+            if isinstance(new, For) and (hints := self._hints.get(id(stmt))):
+                new = changed(new, body=(*hints, *new.body))
+            return (*self._ahead.get(id(stmt), ()), new)
+
+        return map_statements(block, each)
 
     def _visit(self, stmts: tuple[Stmt, ...], around: Around) -> None:
         """Looks for loops and other statements behind long loops, and in all bodies of loops."""

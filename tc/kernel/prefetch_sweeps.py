@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, names_in
+from tc.kernel.cache_lines import Indices
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Binary,
@@ -28,15 +28,13 @@ from tc.kernel.ir import (
     Let,
     Load,
     Prefetch,
-    Set,
-    Stmt,
     Store,
     Var,
     expressions,
-    statements,
 )
-from tc.kernel.rebuild import substitute
-from tc.kernel.surroundings import Around, range_of, touches
+from tc.kernel.rebuild import Block, changed, map_regions, substitute
+from tc.kernel.surroundings import Around, map_loops, range_of, touches, with_evenly
+from tc.kernel.walk import assigned_in, names_in
 
 WORK = 4
 """Operations on vectors for each line: with fewer, memory has no time to spare. Half of them do for
@@ -62,7 +60,7 @@ def prefetch_sweeps(kernel: Kernel, cache: int) -> Kernel:
     are touched in the next, if there is one.
 
     >>> from tc.dtypes import FLOAT32
-    >>> from tc.kernel.ir import Ramp
+    >>> from tc.kernel.ir import Ramp, Set
     >>> from tc.kernel.printer import statement_lines
     >>> vector, n = FLOAT32.vector(16), Var("n", INT64)
     >>> def over(variable, statement):
@@ -91,8 +89,9 @@ def prefetch_sweeps(kernel: Kernel, cache: int) -> Kernel:
     large = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not large:
         return kernel
-    regions = (_Region(region, large, cache).hinted(region, Around()) for region in kernel.regions)
-    return replace(kernel, regions=tuple(regions))
+    return map_regions(
+        kernel, lambda region: _Region(region, large, cache).hinted(region, Around())
+    )
 
 
 @dataclass(frozen=True)
@@ -127,17 +126,6 @@ class _Sweep:
             if isinstance(stmt, Store) and stmt.buffer in large and not stmt.streamed:
                 yield stmt.buffer, stmt.indices
 
-    def with_hints(self, hints: Sequence[Prefetch]) -> For:
-        """The sweep with hints, evenly among the statements of the last loop."""
-        last, body = self.loops[-1], list(self.loops[-1].body)
-        for number, hint in reversed(list(enumerate(hints))):
-            body.insert(number * len(last.body) // len(hints), hint)
-        made = replace(last, body=tuple(body))
-        for loop in reversed(self.loops[:-1]):
-            inside = (made if isinstance(stmt, For) else stmt for stmt in loop.body)
-            made = replace(loop, body=tuple(inside))
-        return made
-
 
 @dataclass(frozen=True)
 class _Row:
@@ -170,33 +158,23 @@ class _Row:
 
 
 class _Region:
-    def __init__(self, region: tuple[Stmt, ...], large: Mapping[str, Buffer], cache: int) -> None:
-        inside = tuple(statements(region))
+    def __init__(self, region: Block, large: Mapping[str, Buffer], cache: int) -> None:
         self._large = large
         self._cache = cache
-        self._assigned = frozenset(stmt.var for stmt in inside if isinstance(stmt, Set))
+        self._assigned = assigned_in(region)
 
-    def hinted(self, stmts: tuple[Stmt, ...], around: Around) -> tuple[Stmt, ...]:
+    def hinted(self, block: Block, around: Around) -> Block:
         """Statements with hints in the outermost loops that have several sweeps."""
-        made: list[Stmt] = []
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    within = around.inside(stmt)
-                    found = dict(self._sweeps(body, within))
-                    new = self._asking(stmt, found) if len(found) > 1 else self.hinted(body, within)
-                    made.append(replace(stmt, body=new))
-                case If(then=then, otherwise=otherwise):
-                    yes, no = (self.hinted(block, around) for block in (then, otherwise))
-                    made.append(replace(stmt, then=yes, otherwise=no))
-                case Let():
-                    around = around.after(stmt, self._assigned)
-                    made.append(stmt)
-                case _:
-                    made.append(stmt)
-        return tuple(made)
+        return map_loops(block, around, self._assigned, self._hinted_loop)
 
-    def _sweeps(self, body: tuple[Stmt, ...], around: Around) -> Iterator[tuple[int, _Sweep]]:
+    def _hinted_loop(self, loop: For, around: Around) -> For:
+        within = around.inside(loop)
+        found = dict(self._sweeps(loop.body, within))
+        several = len(found) > 1
+        new = self._asking(loop, found) if several else self.hinted(loop.body, within)
+        return changed(loop, body=new)
+
+    def _sweeps(self, body: Block, around: Around) -> Iterator[tuple[int, _Sweep]]:
         """Those that are statements of a body, by their places in it."""
         for place, stmt in enumerate(body):
             if isinstance(stmt, Let):
@@ -218,7 +196,7 @@ class _Region:
             loop = nested[0]
         return None
 
-    def _asking(self, loop: For, sweeps: Mapping[int, _Sweep]) -> tuple[Stmt, ...]:
+    def _asking(self, loop: For, sweeps: Mapping[int, _Sweep]) -> Block:
         """The body of a loop, with hints in one of the sweeps."""
         rows = self._rows(loop, sweeps)
         waiting = {place for place, _ in rows}
@@ -240,7 +218,8 @@ class _Region:
         is_long = all(row.extent * row.buffer.dtype.bytes >= LONG for _, row in rows)
         if not hints or sweeps[host].work < (WORK // 2 if is_long else WORK) * len(hints):
             return loop.body
-        return (*loop.body[:host], sweeps[host].with_hints(hints), *loop.body[host + 1 :])
+        hinted = with_evenly(sweeps[host].loops, hints)
+        return (*loop.body[:host], hinted, *loop.body[host + 1 :])
 
     def _rows(self, loop: For, sweeps: Mapping[int, _Sweep]) -> list[tuple[int, _Row]]:
         """Rows that differ between iterations, each with the first sweep that touches it."""

@@ -14,7 +14,7 @@ A zero among the dividends is not sure to be exact, so where there are many, all
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from tc.dtypes import BOOL, FLOAT32, INT32, DType
@@ -41,6 +41,7 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.names import LocalNames
+from tc.kernel.rebuild import changed, map_blocks, map_regions, same_or
 
 LEAST, MOST = 4, 8
 """Vectors of quotients that pay for the reciprocal, and that are tested together."""
@@ -84,8 +85,7 @@ def multiply_instead(kernel: Kernel) -> Kernel:
         o[0:2] = fma(fma(-product, v, dividend), reciprocal, product)
     """
     rewriter = _Rewriter(LocalNames(kernel))
-    regions = tuple(tuple(rewriter.block(region)) for region in kernel.regions)
-    return replace(kernel, regions=regions)
+    return map_regions(kernel, lambda region: same_or(region, rewriter.block(region)))
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,9 @@ class _Rewriter:
             stmt = stmts[place]
             place += 1
             match stmt:
-                case For():
+                case For() | If():
                     divisors.clear()
-                    yield replace(stmt, body=tuple(self.block(stmt.body)))
-                case If():
-                    divisors.clear()
-                    then, otherwise = (tuple(self.block(b)) for b in (stmt.then, stmt.otherwise))
-                    yield replace(stmt, then=then, otherwise=otherwise)
+                    yield map_blocks(stmt, lambda block: same_or(block, self.block(block)))
                 case Store(buffer=buffer):
                     divisors = {n: v for n, v in divisors.items() if not _reads(v, {buffer})}
                     yield stmt
@@ -141,11 +137,11 @@ class _Rewriter:
         exact: list[Stmt] = []
         fast: list[Stmt] = []
         for x, quotient in zip(dividends, stores, strict=True):
-            exact.append(replace(quotient.store, value=Binary("/", x, divisor, dtype)))
+            exact.append(changed(quotient.store, value=Binary("/", x, divisor, dtype)))
             q = self.local("product", dtype)
             rest = Call("fma", (Unary("-", q, dtype), divisor, x), dtype)
             fast.append(Let(q.name, Binary("*", x, z, dtype)))
-            fast.append(replace(quotient.store, value=Call("fma", (rest, z, q), dtype)))
+            fast.append(changed(quotient.store, value=Call("fma", (rest, z, q), dtype)))
         is_rare = Logical("||", (_is_far(y), _are_far(dividends)), BOOL)
         yield If(is_rare, tuple(exact), tuple(fast), rare=True)
 

@@ -1,8 +1,16 @@
-"""The same expression on other operands: what the passes over kernels are made of."""
+"""The same kernel with something else in it: what the passes over kernels are made of.
+
+`map_regions`, `map_statements`, `map_blocks`, `map_expressions` and `map_operands` go one level
+down each; `changed` gives a node other fields. What they leave alone is the very same object, so
+that `is` tells whether a pass changed anything, and no field can be lost on the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import is_
+from typing import Any, TypeAlias, TypeVar
 
 from tc.dtypes import FLOAT16, DType
 from tc.kernel.folding import (
@@ -27,20 +35,138 @@ from tc.kernel.ir import (
     Broadcast,
     Call,
     Cast,
+    Comment,
     Compare,
     Const,
     Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
     Load,
     Logical,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
+    Set,
     Shuffle,
+    Stmt,
+    Store,
     Unary,
     Var,
     children,
     unknown_node,
 )
+
+Block: TypeAlias = tuple[Stmt, ...]
+Node = TypeVar("Node", bound=Stmt | Kernel)
+T = TypeVar("T")
+
+
+# --- statements -------------------------------------------------------------------------------
+
+
+def changed(node: Node, **fields: Any) -> Node:
+    """The node with other fields; the very same where it has them already.
+
+    >>> from tc.dtypes import INT64
+    >>> loop = For("i", constant(0, INT64), constant(9, INT64), (), parallel=True)
+    >>> changed(loop, body=(), mark="") is loop, changed(loop, mark="unroll").parallel
+    (True, True)
+    """
+    for name, value in fields.items():
+        if getattr(node, name) is not value:
+            return replace(node, **fields)
+    return node
+
+
+def same_or(old: tuple[T, ...], new: Iterable[T]) -> tuple[T, ...]:
+    """The old tuple where the new one has the same objects, else the new one."""
+    made = tuple(new)
+    return old if len(made) == len(old) and unchanged(old, made) else made
+
+
+def map_regions(kernel: Kernel, change: Callable[[Block], Block]) -> Kernel:
+    """The kernel with each region changed."""
+    return changed(kernel, regions=same_or(kernel.regions, map(change, kernel.regions)))
+
+
+def map_statements(block: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
+    """The block with what a function makes of each of its statements, in order.
+
+    >>> block = Comment("a"), Comment("b")
+    >>> map_statements(block, lambda stmt: (stmt,)) is block
+    True
+    >>> map_statements(block, lambda stmt: (stmt, stmt) if stmt.text == "b" else ())
+    (Comment(text='b'), Comment(text='b'))
+    """
+    return same_or(block, (made for stmt in block for made in change(stmt)))
+
+
+def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
+    """The statement with the blocks in it changed: the body of a loop, both parts of a branch."""
+    match stmt:
+        case For(body=body):
+            new = change(body)
+            if new is body:
+                return stmt
+            return For(stmt.var, stmt.begin, stmt.end, new, stmt.parallel, stmt.mark)
+        case If(then=then, otherwise=otherwise):
+            yes, no = change(then), change(otherwise)
+            if yes is then and no is otherwise:
+                return stmt
+            return If(stmt.condition, yes, no, rare=stmt.rare)
+        case _:
+            return stmt
+
+
+def map_expressions(stmt: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """The statement with its own expressions changed, whole; the blocks in it stay. A mask comes
+    first, as everything else is under it.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.printer import node_text
+    >>> store = Store("o", (Var("i", INT64),), constant(2.0, FLOAT32))
+    >>> node_text(map_expressions(store, lambda e: substitute(e, {"i": constant(3, INT64)}, {})))
+    'o[3] = 2.0f'
+    """
+    match stmt:
+        case Let(value=value):
+            new = change(value)
+            return stmt if new is value else Let(stmt.var, new)
+        case Set(value=value):
+            new = change(value)
+            return stmt if new is value else Set(stmt.var, new)
+        case Store(indices=indices, value=value, mask=mask):
+            test = None if mask is None else change(mask)
+            places, new = same_or(indices, map(change, indices)), change(value)
+            if new is value and test is mask and places is indices:
+                return stmt
+            return Store(stmt.buffer, places, new, test, stmt.streamed)
+        case For(begin=begin, end=end):
+            return changed(stmt, begin=change(begin), end=change(end))
+        case If(condition=condition):
+            return changed(stmt, condition=change(condition))
+        case Prefetch(indices=indices):
+            return changed(stmt, indices=same_or(indices, map(change, indices)))
+        case Fail(values=values):
+            return changed(stmt, values=same_or(values, map(change, values)))
+        case Comment():
+            return stmt
+        case _:
+            raise unknown_node(stmt)
+
+
+# --- expressions ------------------------------------------------------------------------------
+
+
+def map_operands(expr: Expr, change: Callable[[Expr], Expr], bounds: Bounds | None = None) -> Expr:
+    """The expression with its operands changed, folded."""
+    old = children(expr)
+    new = [change(operand) for operand in old]
+    return expr if unchanged(old, new) else rebuild(expr, new, bounds or {})
 
 
 def substitute(expr: Expr, values: Mapping[str, Expr], bounds: Bounds) -> Expr:
@@ -57,9 +183,7 @@ def substitute(expr: Expr, values: Mapping[str, Expr], bounds: Bounds) -> Expr:
         return values.get(expr.name, expr)
     if isinstance(expr, Const):
         return expr
-    old = children(expr)
-    new = [substitute(operand, values, bounds) for operand in old]
-    return expr if unchanged(old, new) else rebuild(expr, new, bounds)
+    return map_operands(expr, lambda operand: substitute(operand, values, bounds), bounds)
 
 
 class Substitution:
@@ -103,13 +227,9 @@ class Substitution:
         return known
 
 
-def unchanged(old: Sequence[Expr], new: Sequence[Expr]) -> bool:
-    """Whether all operands are the same objects."""
-    return all(map(_is, old, new))
-
-
-def _is(one: Expr, other: Expr) -> bool:
-    return one is other
+def unchanged(old: Sequence[object], new: Sequence[object]) -> bool:
+    """Whether all are the same objects."""
+    return all(map(is_, old, new))
 
 
 def rebuild(expr: Expr, operands: Sequence[Expr], bounds: Bounds) -> Expr:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tc.kernel.cells import Cell, Survey, first_element
 from tc.kernel.folding import constant, logical_and, select
 from tc.kernel.ir import (
-    Buffer,
-    Comment,
     Expr,
-    Fail,
     For,
-    If,
     Kernel,
     Let,
     Load,
-    Prefetch,
     Reduce,
     Select,
     Set,
@@ -23,10 +20,17 @@ from tc.kernel.ir import (
     Store,
     Var,
     children,
-    unknown_node,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import rebuild
+from tc.kernel.rebuild import (
+    Block,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_regions,
+    rebuild,
+    same_or,
+)
 
 
 def registers(kernel: Kernel) -> Kernel:
@@ -34,7 +38,7 @@ def registers(kernel: Kernel) -> Kernel:
     be all lanes of an aligned vector) become locals, the others scratch.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Binary, Const
+    >>> from tc.kernel.ir import Binary, Buffer, Const
     >>> from tc.kernel.printer import to_text
     >>> zero, two = Const(0, INT64), Const(2.0, FLOAT32)
     >>> r = Load("r", (zero,), FLOAT32)
@@ -54,15 +58,10 @@ def registers(kernel: Kernel) -> Kernel:
         return kernel
     survey = Survey(kernel)
     rewriter = _Rewriter(survey, LocalNames(kernel))
-    regions = tuple(tuple(rewriter.scope(region)) for region in kernel.regions)
-    buffers = tuple(map(_as_scratch, (b for b in kernel.buffers if b.name not in survey.fit)))
-    return Kernel(kernel.name, buffers, regions, kernel.sites, kernel.initial)
-
-
-def _as_scratch(buffer: Buffer) -> Buffer:
-    if buffer.role != "register":
-        return buffer
-    return Buffer(buffer.name, buffer.dtype, buffer.shape, buffer.strides, "scratch")
+    new = map_regions(kernel, rewriter.scope)
+    left = (buffer for buffer in kernel.buffers if buffer.name not in survey.fit)
+    buffers = tuple(replace(b, role="scratch") if b.role == "register" else b for b in left)
+    return changed(new, buffers=buffers)
 
 
 class _Rewriter:
@@ -78,11 +77,11 @@ class _Rewriter:
 
     # --- statements -------------------------------------------------------------------------
 
-    def scope(self, stmts: tuple[Stmt, ...]) -> list[Stmt]:
+    def scope(self, stmts: Block) -> Block:
         number, self.scopes = self.scopes, self.scopes + 1
         return self.block(stmts, number)
 
-    def block(self, stmts: tuple[Stmt, ...], scope: int) -> list[Stmt]:
+    def block(self, stmts: Block, scope: int) -> Block:
         places = self.survey.places[self.blocks]
         self.blocks += 1
         out: list[Stmt] = []
@@ -95,7 +94,7 @@ class _Rewriter:
                 else:
                     out.append(Let(own.name, constant(0, own.dtype)))
             out.append(new)
-        return out
+        return same_or(stmts, out)
 
     def is_written_by(self, stmt: Stmt, cell: Cell) -> bool:
         """Whether a statement gives the cell a value without a look at the one before."""
@@ -103,39 +102,21 @@ class _Rewriter:
         return touch is not None and touch.is_written
 
     def stmt(self, stmt: Stmt, scope: int) -> Stmt:
-        match stmt:
-            case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
-                first, last = self.expr(begin, scope), self.expr(end, scope)
-                inner = self.scope(body) if parallel else self.block(body, scope)
-                return For(var, first, last, tuple(inner), parallel, mark)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                test = self.expr(condition, scope)
-                yes = tuple(self.block(then, scope))
-                return If(test, yes, tuple(self.block(otherwise, scope)))
-        if not self.survey.accesses[id(stmt)]:
-            return stmt
-        match stmt:
-            case Let(var=var, value=value):
-                return Let(var, self.expr(value, scope))
-            case Set(var=var, value=value):
-                return Set(var, self.expr(value, scope))
-            case Store():
+        new = stmt
+        if self.survey.accesses[id(stmt)]:
+            if isinstance(stmt, Store):
                 return self.store(stmt, scope)
-            case Prefetch(buffer=buffer, indices=indices):
-                return Prefetch(buffer, tuple(self.expr(index, scope) for index in indices))
-            case Fail(site=site, values=values):
-                return Fail(site, tuple(self.expr(value, scope) for value in values))
-            case Comment():
-                return stmt
-            case _:
-                raise unknown_node(stmt)
+            new = map_expressions(stmt, lambda expr: self.expr(expr, scope))
+        if isinstance(stmt, For) and stmt.parallel:
+            return map_blocks(new, self.scope)
+        return map_blocks(new, lambda block: self.block(block, scope))
 
     def store(self, stmt: Store, scope: int) -> Stmt:
         mask = None if stmt.mask is None else self.expr(stmt.mask, scope)
         value = self.expr(stmt.value, scope, () if stmt.mask is None else (stmt.mask,))
         if stmt.buffer not in self.survey.fit:
             indices = tuple(self.expr(index, scope) for index in stmt.indices)
-            return Store(stmt.buffer, indices, value, mask)
+            return changed(stmt, indices=indices, value=value, mask=mask)
         cell = self.cell(stmt, scope)
         own = self.local(cell)
         if mask is not None and cell not in self.survey.steady:

@@ -28,10 +28,17 @@ from tc.kernel.ir import (
     Store,
     Var,
     children,
-    statements,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import rebuild, unchanged
+from tc.kernel.rebuild import (
+    Block,
+    map_blocks,
+    map_expressions,
+    map_operands,
+    map_regions,
+    same_or,
+)
+from tc.kernel.walk import assigned, own_expressions, stored_in
 
 Number: TypeAlias = int
 """Of an expression: equal ones have the same."""
@@ -58,8 +65,7 @@ def share(kernel: Kernel) -> Kernel:
       o[] = a_1 * a_1
     """
     sharing = _Sharing(kernel)
-    regions = tuple(tuple(sharing.block(region, {})) for region in kernel.regions)
-    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
+    return map_regions(kernel, lambda region: sharing.block(region, {}))
 
 
 @dataclass(slots=True)
@@ -77,9 +83,7 @@ class _Found:
 class _Sharing:
     def __init__(self, kernel: Kernel) -> None:
         self.names = LocalNames(kernel)
-        self.assigned = {
-            stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)
-        }
+        self.assigned = assigned(kernel)
         self.numbers: dict[int, Number] = {}  # by id of the expression
         self.known: dict[tuple[object, ...], Number] = {}
         self.read: dict[int, frozenset[str]] = {}  # by id of the expression
@@ -95,7 +99,7 @@ class _Sharing:
 
     # --- one block --------------------------------------------------------------------------
 
-    def block(self, stmts: tuple[Stmt, ...], outer: Locals) -> list[Stmt]:
+    def block(self, stmts: Block, outer: Locals) -> Block:
         starting: dict[int, list[_Found]] = {}
         for found in self.repeated(stmts):
             starting.setdefault(found.position, []).append(found)
@@ -115,7 +119,7 @@ class _Sharing:
                 locals_[found.number] = local, found.reads
             out.append(self.stmt(stmt, locals_))
             locals_ = _lasting({**locals_, **new}, self.writes(stmt))
-        return out
+        return same_or(stmts, out)
 
     def is_all_of(self, let: Let, number: Number) -> bool:
         """Whether a local holds the expression anyway."""
@@ -174,8 +178,7 @@ class _Sharing:
             case For() | If():
                 known = self.written.get(id(stmt))
                 if known is None:
-                    inner = (s.buffer for s in statements((stmt,)) if isinstance(s, Store))
-                    known = self.written[id(stmt)] = frozenset(inner)
+                    known = self.written[id(stmt)] = stored_in((stmt,))
                 return known
             case _:
                 return frozenset()
@@ -183,24 +186,13 @@ class _Sharing:
     # --- writing it anew --------------------------------------------------------------------
 
     def stmt(self, stmt: Stmt, locals_: Locals) -> Stmt:
-        match stmt:
-            case Let(var=var, value=value):
-                return Let(var, self.replaced(value, locals_))
-            case Set(var=var, value=value):
-                return Set(var, self.replaced(value, locals_))
-            case Store(buffer=buffer, mask=mask):
-                indices = tuple([self.replaced(index, locals_) for index in stmt.indices])
-                value = self.replaced(stmt.value, locals_)
-                condition = None if mask is None else self.replaced(mask, locals_)
-                return Store(buffer, indices, value, condition)
-            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
-                inner = {} if parallel else _lasting(locals_, self.writes(stmt))
-                return For(var, begin, end, tuple(self.block(stmt.body, inner)), parallel, mark)
-            case If(condition=condition):
-                blocks = (tuple(self.block(b, locals_)) for b in (stmt.then, stmt.otherwise))
-                return If(self.replaced(condition, locals_), *blocks)
-            case _:
-                return stmt
+        if isinstance(stmt, For):
+            inner = {} if stmt.parallel else _lasting(locals_, self.writes(stmt))
+            return map_blocks(stmt, lambda block: self.block(block, inner))
+        if not _evaluated(stmt):
+            return stmt
+        new = map_expressions(stmt, lambda expr: self.replaced(expr, locals_))
+        return map_blocks(new, lambda block: self.block(block, locals_))
 
     def replaced(self, expr: Expr, locals_: Locals) -> Expr:
         if not locals_ or isinstance(expr, Const | Var):
@@ -208,9 +200,7 @@ class _Sharing:
         local = locals_.get(self.number(expr))
         if local is not None:
             return local[0]
-        old = children(expr)
-        new = [self.replaced(child, locals_) for child in old]
-        return expr if unchanged(old, new) else rebuild(expr, new, {})
+        return map_operands(expr, lambda operand: self.replaced(operand, locals_))
 
 
 def _own(expr: Expr) -> tuple[object, ...]:
@@ -250,15 +240,7 @@ def _is_costly(expr: Expr) -> bool:
 
 def _evaluated(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions that a statement evaluates once, whatever the blocks in it do."""
-    match stmt:
-        case Let(value=value) | Set(value=value):
-            return (value,)
-        case Store(indices=indices, value=value, mask=mask):
-            return (*indices, value) if mask is None else (*indices, value, mask)
-        case If(condition=condition):
-            return (condition,)
-        case _:
-            return ()
+    return own_expressions(stmt) if isinstance(stmt, If | Let | Set | Store) else ()
 
 
 def _always(expr: Expr) -> tuple[Expr, ...]:

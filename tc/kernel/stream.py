@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from math import gcd
 
@@ -19,18 +20,16 @@ from tc.kernel.ir import (
     Buffer,
     Expr,
     For,
-    If,
     Kernel,
     Let,
-    Load,
     Stmt,
     Store,
     Var,
-    expressions,
-    statements,
     walk,
 )
 from tc.kernel.places import Lets, divisor, place_of, remembered
+from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, same_or
+from tc.kernel.walk import every_statement, loads_in, stored_in
 
 SMALLEST = 32
 """Bytes of a vector: so few of them fill a line that they do it in short succession."""
@@ -70,20 +69,16 @@ def stream(kernel: Kernel, cache: int) -> Kernel:
     """
     if not cache or sum(b.bytes for b in kernel.arguments) <= CACHES * cache:
         return kernel
-    return replace(kernel, regions=tuple(_with_streams(r, kernel, cache) for r in kernel.regions))
+    return map_regions(kernel, lambda region: _with_streams(region, kernel, cache))
 
 
 def streams(kernel: Kernel) -> bool:
     """Whether some store of a kernel is streamed."""
-    return any(
-        isinstance(stmt, Store) and stmt.streamed
-        for region in kernel.regions
-        for stmt in statements(region)
-    )
+    return any(isinstance(stmt, Store) and stmt.streamed for stmt in every_statement(kernel))
 
 
 def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
-    used = _loaded(region) | _stored(region)
+    used = _loaded(region) | stored_in(region)
     touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
     if touched <= CACHES * cache:
         return region
@@ -99,9 +94,9 @@ def _unread(region: tuple[Stmt, ...], kernel: Kernel) -> frozenset[str]:
     """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
     read = {name for other in kernel.regions for name in _loaded(other)}
     others = (other for other in kernel.regions if other is not region and _has_loops(other))
-    elsewhere = {name for other in others for name in _stored(other)}
+    elsewhere = {name for other in others for name in stored_in(other)}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
-    return frozenset((outputs & _stored(region)) - read - elsewhere)
+    return frozenset((outputs & stored_in(region)) - read - elsewhere)
 
 
 def _has_loops(region: tuple[Stmt, ...]) -> bool:
@@ -109,16 +104,7 @@ def _has_loops(region: tuple[Stmt, ...]) -> bool:
 
 
 def _loaded(region: tuple[Stmt, ...]) -> set[str]:
-    return {
-        expr.buffer
-        for stmt in statements(region)
-        for expr in expressions(stmt)
-        if isinstance(expr, Load)
-    }
-
-
-def _stored(region: tuple[Stmt, ...]) -> set[str]:
-    return {stmt.buffer for stmt in statements(region) if isinstance(stmt, Store)}
+    return {load.buffer for load in loads_in(region)}
 
 
 # --- stores -----------------------------------------------------------------------------------
@@ -171,31 +157,24 @@ class _Stretch:
     position: int
 
 
-def _marked(stmts: tuple[Stmt, ...], around: _Around) -> tuple[Stmt, ...]:
+def _marked(stmts: Block, around: _Around) -> Block:
     made: list[Stmt] = []
     rows: dict[_Row, list[_Stretch]] = defaultdict(list)
     for position, stmt in enumerate(stmts):
+        within = around.inside(stmt) if isinstance(stmt, For) else around
+        made.append(map_blocks(stmt, partial(_marked, around=within)))
         match stmt:
-            case For(body=body):
-                made.append(replace(stmt, body=_marked(body, around.inside(stmt))))
-            case If(then=then, otherwise=otherwise):
-                yes, no = (_marked(block, around) for block in (then, otherwise))
-                made.append(replace(stmt, then=yes, otherwise=no))
             case Let():
                 around = around.after(stmt)
-                made.append(stmt)
             case Store():
                 if (placed := _placed(stmt, position, around)) is not None:
                     rows[placed[0]].append(placed[1])
-                made.append(stmt)
-            case _:
-                made.append(stmt)
     for row, stretches in rows.items():
         for position in _filling(row, stretches):
             store = made[position]
             assert isinstance(store, Store)
-            made[position] = replace(store, streamed=True)
-    return tuple(made)
+            made[position] = changed(store, streamed=True)
+    return same_or(stmts, made)
 
 
 def _placed(store: Store, position: int, around: _Around) -> tuple[_Row, _Stretch] | None:

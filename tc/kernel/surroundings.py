@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import mul
 
 from tc.dtypes import INT64
-from tc.kernel.cache_lines import Indices, lanes_of, names_in
+from tc.kernel.cache_lines import Indices, lanes_of
 from tc.kernel.folding import binary
 from tc.kernel.ir import Buffer, Const, Expr, For, If, Let, Load, Set, Stmt, Store, Var, walk
 from tc.kernel.places import place_of, remembered
-from tc.kernel.rebuild import substitute
+from tc.kernel.rebuild import Block, changed, map_blocks, map_statements, substitute
+from tc.kernel.walk import names_in
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,41 @@ class Around:
             if self.opaque.isdisjoint(names_in(value)):
                 return replace(self, lets={**self.lets, let.var: value})
         return replace(self, opaque=self.opaque | {let.var})
+
+
+def map_loops(
+    block: Block,
+    around: Around,
+    assigned: frozenset[str],
+    change: Callable[[For, Around], Stmt],
+) -> Block:
+    """The block with its loops changed, also those in branches, by a function that knows what they
+    stand in; the loops in them are left to that."""
+
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        nonlocal around
+        match stmt:
+            case For():
+                return (change(stmt, around),)
+            case Let():
+                around = around.after(stmt, assigned)
+                return (stmt,)
+        return (map_blocks(stmt, lambda inner: map_loops(inner, around, assigned, change)),)
+
+    return map_statements(block, each)
+
+
+def with_evenly(loops: Sequence[For], hints: Sequence[Stmt]) -> For:
+    """Nested loops, each but the last with the next as its only loop, with hints evenly among the
+    statements of the last."""
+    last, body = loops[-1], list(loops[-1].body)
+    for number, hint in reversed(list(enumerate(hints))):
+        body.insert(number * len(last.body) // len(hints), hint)
+    made = changed(last, body=tuple(body))
+    for loop in reversed(loops[:-1]):
+        inside = (made if isinstance(stmt, For) else stmt for stmt in loop.body)
+        made = changed(loop, body=tuple(inside))
+    return made
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,15 @@ their elements exchanged by shuffles, and vectors stored along the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, FLOAT16, UINT8, DType
 from tc.kernel.folding import (
     Bounds,
-    Interval,
     cast,
     constant,
     integer,
-    interval,
     is_constant,
     logical_and,
 )
@@ -40,10 +38,11 @@ from tc.kernel.lanes import (
     StaysLoop,
     World,
     conjuncts,
+    map_bounded,
     power_of_two,
-    range_of,
 )
-from tc.kernel.rebuild import widened
+from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, widened
+from tc.kernel.walk import every_statement
 
 _MAX_BLOCKS = 16
 """Larger nests stay loops: they would be too much code."""
@@ -77,35 +76,21 @@ def transpose(kernel: Kernel, *, lanes_bits: int) -> Kernel:
       o[0, 0:2] = t
       o[1, 0:2] = t_1
     """
+    if not any(isinstance(s, For) and s.mark == "transpose" for s in every_statement(kernel)):
+        return kernel
     world = World.of(kernel)
-    regions = tuple(tuple(_block(r, {}, world, lanes_bits)) for r in kernel.regions)
-    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
 
+    def outside_in(block: Block, bounds: Bounds) -> Block:
+        return map_bounded(block, bounds, world.assigned, loop)
 
-def _block(
-    stmts: tuple[Stmt, ...], bounds: dict[str, Interval], world: World, lanes_bits: int
-) -> list[Stmt]:
-    out: list[Stmt] = []
-    for stmt in stmts:
-        match stmt:
-            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
-                if mark == "transpose" and (new := _transposed(stmt, bounds, world, lanes_bits)):
-                    out += new
-                    continue
-                inner = {**bounds, var: range_of(begin, end, bounds)}
-                body = tuple(_block(stmt.body, inner, world, lanes_bits))
-                kept = "" if mark == "transpose" else mark
-                out.append(For(var, begin, end, body, parallel, kept))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                yes, no = (_block(b, dict(bounds), world, lanes_bits) for b in (then, otherwise))
-                out.append(If(condition, tuple(yes), tuple(no)))
-            case Let(var=var, value=value):
-                if value.dtype.is_integer and var not in world.assigned:
-                    bounds[var] = interval(value, bounds)
-                out.append(stmt)
-            case _:
-                out.append(stmt)
-    return out
+    def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:
+        is_marked = stmt.mark == "transpose"
+        if is_marked and (new := _transposed(stmt, bounds, world, lanes_bits)):
+            return new
+        kept = changed(stmt, mark="") if is_marked else stmt
+        return (map_blocks(kept, lambda body: outside_in(body, inner)),)
+
+    return map_regions(kernel, lambda region: outside_in(region, {}))
 
 
 @dataclass(frozen=True)

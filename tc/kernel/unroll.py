@@ -6,28 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tc.kernel.folding import Interval, integer, interval, is_constant
-from tc.kernel.ir import (
-    Comment,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Prefetch,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    statements,
-    unknown_node,
-    walk,
-)
+from tc.kernel.ir import Const, Expr, For, If, Kernel, Let, Set, Stmt, Store, Var
 from tc.kernel.lanes import range_of
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import Substitution
+from tc.kernel.rebuild import (
+    Block,
+    Substitution,
+    changed,
+    map_expressions,
+    map_regions,
+    same_or,
+)
+from tc.kernel.walk import assigned, is_steady
 
 LIMIT = 4096
 
@@ -55,14 +45,11 @@ def unroll(kernel: Kernel, *, limit: int = LIMIT) -> Kernel:
       o[1] = 1
       o[2] = 4
     """
-    assigned = {stmt.var for r in kernel.regions for stmt in statements(r) if isinstance(stmt, Set)}
-    copier = _Copier(LocalNames(kernel), assigned, limit)
+    copier = _Copier(LocalNames(kernel), set(assigned(kernel)), limit)
     substitution = Substitution()
-    regions = tuple(
-        tuple(copier.block(region, _Scope({}, {}, substitution.afresh()), is_copy=False))
-        for region in kernel.regions
+    return map_regions(
+        kernel, lambda region: copier.block(region, _Scope({}, {}, substitution.afresh()))
     )
-    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
 
 
 @dataclass(frozen=True)
@@ -95,17 +82,17 @@ class _Copier:
     sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
     integers: dict[int, Const] = field(default_factory=dict)
 
-    def block(self, stmts: tuple[Stmt, ...], scope: _Scope, *, is_copy: bool) -> list[Stmt]:
+    def block(self, block: Block, scope: _Scope) -> Block:
+        return same_or(block, self.statements(block, scope, is_copy=False))
+
+    def statements(self, stmts: Block, scope: _Scope, *, is_copy: bool) -> list[Stmt]:
         """The statements with variables replaced, also locals that are constant; in a copy of a
         body, which shares a block with others, locals get new names."""
         out: list[Stmt] = []
         for stmt in stmts:
             match stmt:
-                case Store(buffer=buffer, mask=None):
-                    indices = tuple(map(scope, stmt.indices))
-                    out.append(Store(buffer, indices, scope(stmt.value)))
-                case Store():
-                    out += _masked_store(stmt, scope)
+                case Store(mask=mask) if mask is not None:
+                    out += _masked_store(stmt, scope(mask), scope)
                 case Let(var=var, value=value):
                     new = scope(value)
                     known = self.known(new, scope) if var not in self.assigned else None
@@ -121,23 +108,17 @@ class _Copier:
                         self.assigned.add(name)
                     elif self.is_steady(new):
                         scope.common[id(new)] = new, Var(name, new.dtype)
-                    out.append(Let(name, new))
+                    out.append(changed(stmt, var=name, value=new))
                 case Set(var=var, value=value):
                     own = scope.values.get(var)
                     name = own.name if isinstance(own, Var) else var
-                    out.append(Set(name, scope(value)))
+                    out.append(changed(stmt, var=name, value=scope(value)))
                 case For():
                     out += self.loop(stmt, scope)
                 case If():
                     out += self.branch(stmt, scope)
-                case Prefetch(buffer=buffer, indices=indices):
-                    out.append(Prefetch(buffer, tuple(map(scope, indices))))
-                case Fail(site=site, values=values):
-                    out.append(Fail(site, tuple(map(scope, values))))
-                case Comment():
-                    out.append(stmt)
                 case _:
-                    raise unknown_node(stmt)
+                    out.append(map_expressions(stmt, scope))
         return out
 
     def known(self, value: Expr, scope: _Scope) -> Expr | None:
@@ -150,10 +131,7 @@ class _Copier:
 
     def is_steady(self, value: Expr) -> bool:
         """Whether the value would be the same later."""
-        return not any(
-            isinstance(node, Load) or (isinstance(node, Var) and node.name in self.assigned)
-            for node in walk(value)
-        )
+        return is_steady(value, self.assigned.__contains__)
 
     def loop(self, stmt: For, scope: _Scope) -> list[Stmt]:
         var = stmt.var
@@ -166,14 +144,14 @@ class _Copier:
                     return [
                         copied
                         for i in range(int(first), int(last))
-                        for copied in self.block(
+                        for copied in self.statements(
                             stmt.body, scope.having(var, self.integer(i)), is_copy=True
                         )
                     ]
         limits = range_of(begin, end, scope.bounds)
-        body = tuple(self.block(stmt.body, scope.inside({var: limits}), is_copy=False))
+        body = self.block(stmt.body, scope.inside({var: limits}))
         mark = "" if stmt.mark == "unroll" else stmt.mark
-        return [For(var, begin, end, body, stmt.parallel, mark)] if body else []
+        return [changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
 
     def integer(self, value: int) -> Const:
         """Always the same object, as `Substitution` needs."""
@@ -183,12 +161,10 @@ class _Copier:
         condition = scope(stmt.condition)
         if isinstance(condition, Const):
             taken = stmt.then if condition.value else stmt.otherwise
-            return self.block(taken, scope, is_copy=True)
-        then, otherwise = (
-            tuple(self.block(b, scope.inside({}), is_copy=False))
-            for b in (stmt.then, stmt.otherwise)
-        )
-        return [If(condition, then, otherwise)] if then or otherwise else []
+            return self.statements(taken, scope, is_copy=True)
+        then, otherwise = (self.block(b, scope.inside({})) for b in (stmt.then, stmt.otherwise))
+        new = changed(stmt, condition=condition, then=then, otherwise=otherwise)
+        return [new] if new.then or new.otherwise else []
 
 
 def unrolled_size(stmt: Stmt, known: dict[int, int]) -> int:
@@ -196,6 +172,7 @@ def unrolled_size(stmt: Stmt, known: dict[int, int]) -> int:
     by the identity of the statement.
 
     >>> from tc.dtypes import BOOL, INT64
+    >>> from tc.kernel.ir import Comment
     >>> stmt = Comment("two")
     >>> loop = For("i", Const(0, INT64), Const(3, INT64), (stmt, stmt), mark="unroll")
     >>> unrolled_size(loop, {}), unrolled_size(If(Const(True, BOOL), (loop,)), {})
@@ -222,10 +199,8 @@ def _size(stmt: Stmt, known: dict[int, int]) -> int:
             return 1
 
 
-def _masked_store(stmt: Store, scope: _Scope) -> list[Stmt]:
-    assert stmt.mask is not None
-    mask = scope(stmt.mask)
+def _masked_store(stmt: Store, mask: Expr, scope: _Scope) -> list[Stmt]:
     if is_constant(mask, False):
         return []
-    indices, value = tuple(map(scope, stmt.indices)), scope(stmt.value)
-    return [Store(stmt.buffer, indices, value, None if is_constant(mask, True) else mask)]
+    new = map_expressions(stmt, scope)
+    return [changed(new, mask=None) if is_constant(mask, True) else new]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tc.dtypes import BOOL, INT64, DType
 from tc.kernel.functions.forms import FORMS
@@ -17,16 +16,13 @@ from tc.kernel.functions.vector import FORMATS, Rare, Vector
 from tc.kernel.ir import (
     Buffer,
     Call,
-    Comment,
     Const,
     Expr,
-    Fail,
     For,
     If,
     Kernel,
     Let,
     Load,
-    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -36,10 +32,20 @@ from tc.kernel.ir import (
     Var,
     children,
     row_major,
-    unknown_node,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import rebuild, unchanged
+from tc.kernel.rebuild import (
+    Block,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_operands,
+    map_regions,
+    map_statements,
+    rebuild,
+    same_or,
+    unchanged,
+)
 
 NATIVE = frozenset(
     ("abs", "ceil", "copysign", "fabs", "floor", "fma", "fmax", "fmin", "sqrt", "trunc")
@@ -85,8 +91,9 @@ def expand_calls(kernel: Kernel, *, exponents: bool = False) -> Kernel:
       o[0:4] = float32x4(1.0) / sqrt(a[0:4])
     """
     expander = _Expander(LocalNames(kernel), exponents)
-    regions = tuple(expander.block(region) for region in kernel.regions)
-    return replace(kernel, buffers=(*kernel.buffers, *expander.scratch.values()), regions=regions)
+    new = map_regions(kernel, expander.block)
+    scratch = (*kernel.buffers, *expander.scratch.values())
+    return changed(new, buffers=same_or(kernel.buffers, scratch))
 
 
 class _Expander:
@@ -99,50 +106,21 @@ class _Expander:
 
     # --- statements -------------------------------------------------------------------------
 
-    def block(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        found: list[Stmt] = []
-        for stmt in stmts:
-            made = self.statement(stmt, found)
-            found.append(made)
-        return tuple(found)
+    def block(self, block: Block) -> Block:
+        return map_statements(block, self.statement)
 
-    def statement(self, stmt: Stmt, before: list[Stmt]) -> Stmt:
-        """The statement without such calls; `before` grows by what has to stand there."""
-
-        def new(expr: Expr) -> Expr:
-            return self.expression(expr, before)
-
-        def news(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            return tuple(map(new, exprs))
-
-        match stmt:
-            case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
-                return For(var, new(begin), new(end), self.block(body), parallel, mark)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                return If(new(condition), self.block(then), self.block(otherwise))
-            case Let(var=var, value=value):
-                return Let(var, new(value))
-            case Set(var=var, value=value):
-                return Set(var, new(value))
-            case Store(buffer=buffer, indices=indices, value=value, mask=mask):
-                new_mask = None if mask is None else new(mask)
-                return Store(buffer, news(indices), new(value), new_mask)
-            case Prefetch(buffer=buffer, indices=indices):
-                return Prefetch(buffer, news(indices))
-            case Fail(site=site, values=values):
-                return Fail(site, news(values))
-            case Comment():
-                return stmt
-            case _:
-                raise unknown_node(stmt)
+    def statement(self, stmt: Stmt) -> list[Stmt]:
+        """The statement without such calls, behind what has to stand before it."""
+        before: list[Stmt] = []
+        new = map_expressions(stmt, lambda expr: self.expression(expr, before))
+        return [*before, map_blocks(new, self.block)]
 
     # --- expressions ------------------------------------------------------------------------
 
     def expression(self, expr: Expr, before: list[Stmt]) -> Expr:
-        old = children(expr)
-        new = [self.expression(child, before) for child in old]
-        if not unchanged(old, new):
-            expr = rebuild(expr, new, {})
+        if isinstance(expr, Const | Var):
+            return expr
+        expr = map_operands(expr, lambda operand: self.expression(operand, before))
         if not isinstance(expr, Call) or expr.function not in FORMS:
             return expr
         if expr.dtype.lanes > 1:

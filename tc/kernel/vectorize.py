@@ -7,10 +7,11 @@ ramps. Conditions that differ between lanes become masks; as vectors are not laz
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 
 from tc.builtins import identity
-from tc.kernel.folding import Bounds, Interval, interval, is_constant, logical_and, select
+from tc.kernel.folding import Bounds, is_constant, logical_and, select
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -39,10 +40,17 @@ from tc.kernel.lanes import (
     Supports,
     World,
     conjuncts,
-    range_of,
+    map_bounded,
     reads,
 )
-from tc.kernel.rebuild import widened
+from tc.kernel.rebuild import (
+    Block,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_regions,
+    widened,
+)
 
 MAX_LANES = 128
 """Longer loops stay loops: vectors are cut into registers, so they would be straight-line code."""
@@ -68,33 +76,18 @@ def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
       o[0:4] = float32x4(2.0) * a[0:4]
     """
     world = World.of(kernel, supports)
-    regions = tuple(tuple(_block(region, {}, world)) for region in kernel.regions)
-    return Kernel(kernel.name, kernel.buffers, regions, kernel.sites, kernel.initial)
 
+    def inside_out(block: Block, bounds: Bounds) -> Block:
+        return map_bounded(block, bounds, world.assigned, loop)
 
-def _block(stmts: tuple[Stmt, ...], bounds: dict[str, Interval], world: World) -> list[Stmt]:
-    """Inner loops come first, so that of two marked loops the inner one becomes vectors."""
-    out: list[Stmt] = []
-    for stmt in stmts:
-        match stmt:
-            case For(var=var, begin=begin, end=end, parallel=parallel, mark=mark):
-                inner = {**bounds, var: range_of(begin, end, bounds)}
-                body = tuple(_block(stmt.body, inner, world))
-                if mark == "vector":
-                    serial = For(var, begin, end, body, parallel)
-                    out += _straight_line(serial, accumulates(stmt), bounds, world)
-                else:
-                    out.append(For(var, begin, end, body, parallel, mark))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                yes, no = (tuple(_block(b, dict(bounds), world)) for b in (then, otherwise))
-                out.append(If(condition, yes, no))
-            case Let(var=var, value=value):
-                if value.dtype.is_integer and var not in world.assigned:
-                    bounds[var] = interval(value, bounds)
-                out.append(stmt)
-            case _:
-                out.append(stmt)
-    return out
+    def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:
+        """Of two marked loops the inner one becomes vectors."""
+        new = changed(stmt, body=inside_out(stmt.body, inner))
+        if stmt.mark != "vector":
+            return (new,)
+        return _straight_line(changed(new, mark=""), accumulates(stmt), bounds, world)
+
+    return map_regions(kernel, lambda region: inside_out(region, {}))
 
 
 def _straight_line(loop: For, is_accumulation: bool, bounds: Bounds, world: World) -> list[Stmt]:
@@ -167,14 +160,12 @@ class _Statements:
                 self.branch(stmt, active, out)
             case For():
                 out.append(self.serial_loop(stmt, active, out))
-            case Prefetch(buffer=buffer, indices=indices):
-                places = tuple(self.lanes.expr(index, active, out) for index in indices)
-                out.append(Prefetch(buffer, places))
-            case Fail(site=site, values=values):
+            case Prefetch():
+                out.append(map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
+            case Fail():
                 if active.mask is not None:
                     raise StaysLoop
-                lanes = (self.lanes.expr(v, active, out) for v in values)
-                out.append(Fail(site, tuple(map(_first, lanes))))
+                out.append(map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out))))
             case Comment():
                 out.append(stmt)
             case _:
@@ -198,13 +189,15 @@ class _Statements:
         count = self.lanes.count
         indices = tuple(self.lanes.expr(index, active, out) for index in stmt.indices)
         if count > 1 and all(index.dtype.lanes == 1 for index in indices):
-            out.append(Store(stmt.buffer, indices, self.accumulated(stmt.value, active, out)))
+            total = self.accumulated(stmt.value, active, out)
+            out.append(changed(stmt, indices=indices, value=total))
             return
         value = widened(self.lanes.expr(stmt.value, active, out), count)
-        if active.full is None or is_constant(active.full, True):
-            out.append(Store(stmt.buffer, indices, value))
-        elif not is_constant(active.full, False):
-            out.append(Store(stmt.buffer, indices, value, active.full))
+        mask = active.full
+        if mask is None or not is_constant(mask, False):
+            is_whole = mask is None or is_constant(mask, True)
+            whole = None if is_whole else mask
+            out.append(changed(stmt, indices=indices, value=value, mask=whole))
 
     def accumulated(self, value: Expr, active: Active, out: list[Stmt]) -> Expr:
         """What all iterations together make of a value `old op term`."""
@@ -224,7 +217,7 @@ class _Statements:
         begin, end = (self.lanes.expr(bound, active, out) for bound in old)
         self.lanes.declare_loop(loop.var, old, (begin, end))
         body = tuple(self.block(loop.body, active))
-        return For(loop.var, begin, end, body, loop.parallel, loop.mark)
+        return changed(loop, begin=begin, end=end, body=body)
 
     def branch(self, stmt: If, active: Active, out: list[Stmt]) -> None:
         lanes, condition = self.lanes, stmt.condition
@@ -233,16 +226,17 @@ class _Statements:
         if varying and len(varying) < len(parts) and not (stmt.otherwise or reads(condition)):
             same = reduce(logical_and, (part for part in parts if not lanes.varies(part)))
             inner: list[Stmt] = []
-            self.branch(If(reduce(logical_and, varying), stmt.then), active, inner)
-            out.append(If(lanes.expr(same, active, out), tuple(inner)))
+            self.branch(changed(stmt, condition=reduce(logical_and, varying)), active, inner)
+            test = lanes.expr(same, active, out)
+            out.append(changed(stmt, condition=test, then=tuple(inner)))
             return
         test = lanes.expr(condition, active, out)
         if is_constant(test, True) or is_constant(test, False):
             out += self.block(stmt.then if is_constant(test, True) else stmt.otherwise, active)
             return
         if test.dtype.lanes == 1:  # whatever the condition reads, it is the same in all lanes
-            blocks = (tuple(self.block(b, active)) for b in (stmt.then, stmt.otherwise))
-            out.append(If(test, *blocks))
+            new = map_blocks(stmt, lambda block: tuple(self.block(block, active)))
+            out.append(changed(new, condition=test))
             return
         test = lanes.bound(test, out)
         for stmts, is_then in ((stmt.then, True), (stmt.otherwise, False)):
