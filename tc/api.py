@@ -278,8 +278,8 @@ def explain(
     >>> explanation.total.operations
     12
     >>> list(explanation.stages)  # doctest: +NORMALIZE_WHITESPACE
-    ['ranges', 'rewrite', 'scop', 'dependences', 'schedule', 'mapping', 'loops', 'kernel',
-     'estimate', 'source']
+    ['ranges', 'rewrite', 'scop', 'dependences', 'schedule', 'mapping', 'loops', 'passes',
+     'kernel', 'estimate', 'source']
     """
     check_stage(stage)
     found = registry.get(backend)

@@ -10,6 +10,7 @@ TITLES = {
     "schedule": "the order of instances",
     "mapping": "tiles, vectors, registers, caches, threads",
     "loops": "the tree as a loop program",
+    "passes": "what each pass made of it",
     "kernel": "the loop program as it is printed",
     "estimate": "how fast it can be",
     "source": "the code",

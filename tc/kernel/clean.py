@@ -22,6 +22,7 @@ def clean(kernel: Kernel) -> Kernel:
     nothing; branches on the same condition, one after the other, become one.
 
     >>> from tc.dtypes import INT64
+    >>> from tc.kernel.ir import Const, Var
     >>> unused = (Let("x", Const(1, INT64)), Let("y", Var("x", INT64)))
     >>> clean(Kernel("k", (), (unused,))).regions
     ((),)

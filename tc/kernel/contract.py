@@ -21,7 +21,7 @@ def contract(kernel: Kernel) -> Kernel:
     that rely on how each operation rounds.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Buffer, Const, Load, Ramp
+    >>> from tc.kernel.ir import Buffer, Let, Load, Ramp
     >>> from tc.kernel.printer import statement_lines
     >>> dtype = FLOAT32.vector(4)
     >>> a = Load("a", (Ramp(Const(0, INT64), 1, INT64.vector(4)),), dtype)

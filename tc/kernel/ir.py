@@ -395,15 +395,17 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression, in order."""
-    match expr:
+    match expr:  # the most frequent first
+        case Var() | Const():
+            return ()
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return (left, right)
         case Load(indices=indices, mask=mask):
             return indices if mask is None else (*indices, mask)
         case Unary(operand=operand) | Cast(operand=operand) | Bits(operand=operand):
             return (operand,)
         case Broadcast(operand=operand) | Reduce(operand=operand) | Ramp(base=operand):
             return (operand,)
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
-            return (left, right)
         case Shuffle(left=left, right=right):
             return (left, right)
         case Logical(operands=operands):
@@ -412,28 +414,29 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (condition, then, otherwise)
         case Call(args=args):
             return args
-        case Const() | Var():
-            return ()
         case _:
             raise unknown_node(expr)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all below it, outermost first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    waiting = [expr]
+    while waiting:
+        expr = waiting.pop()
+        yield expr
+        waiting.extend(reversed(children(expr)))
 
 
 def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """The statements and all in them, in order."""
-    for stmt in stmts:
+    waiting = list(reversed(stmts))
+    while waiting:
+        stmt = waiting.pop()
         yield stmt
         if isinstance(stmt, For):
-            yield from statements(stmt.body)
+            waiting.extend(reversed(stmt.body))
         elif isinstance(stmt, If):
-            yield from statements(stmt.then)
-            yield from statements(stmt.otherwise)
+            waiting.extend(reversed(stmt.then + stmt.otherwise))
 
 
 def accumulates(loop: For) -> bool:

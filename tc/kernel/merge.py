@@ -23,7 +23,7 @@ def merge(kernel: Kernel) -> Kernel:
     Only values that cannot change count: of locals that no Set changes, and of inputs.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.kernel.ir import Binary, Buffer, Const
+    >>> from tc.kernel.ir import Binary, Buffer, Const, Store
     >>> from tc.kernel.printer import to_text
     >>> def twice(name):
     ...     return Let(name, Binary("*", Var("i", INT64), Const(2, INT64), INT64))

@@ -52,7 +52,7 @@ def stream(kernel: Kernel, cache: int) -> Kernel:
     and the memory that their region touches nearly fills the caches or is larger.
 
     >>> from tc.dtypes import FLOAT32
-    >>> from tc.kernel.ir import Const, Ramp
+    >>> from tc.kernel.ir import Const, Load, Ramp
     >>> from tc.kernel.printer import statement_lines
     >>> row, two = Var("i", INT64), Const(2, INT64)
     >>> place = row, Ramp(Const(0, INT64), 1, INT64.vector(16))

@@ -50,6 +50,7 @@ from tc.kernel.ir import (
     unknown_node,
 )
 from tc.kernel.printer import Node, node_text
+from tc.kernel.walk import own_expressions
 
 Rules: TypeAlias = "Iterator[tuple[bool, str]]"
 
@@ -61,8 +62,24 @@ _ROLES = {"input": 0, "output": 1, "temporary": 2, "scratch": 3, "register": 3}
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
 
 
-def verify(kernel: Kernel) -> None:
-    """Raises InternalError, naming the node and the rule, unless the kernel is well formed.
+@dataclass
+class Sound:
+    """Expressions that were found well formed in kernels of the same buffers, by identity, with the
+    variables in them: what a pass has left alone need not be looked at again."""
+
+    buffers: tuple[Buffer, ...] = ()
+    found: dict[int, tuple[Expr, tuple[Var, ...]]] = field(default_factory=dict)
+
+    def of(self, buffers: tuple[Buffer, ...]) -> dict[int, tuple[Expr, tuple[Var, ...]]]:
+        if buffers != self.buffers:
+            self.buffers = buffers
+            self.found.clear()
+        return self.found
+
+
+def verify(kernel: Kernel, sound: Sound | None = None) -> None:
+    """Raises InternalError, naming the node and the rule, unless the kernel is well formed; `sound`
+    remembers what was looked at, for the next kernel.
 
     >>> verify(Kernel("empty", (), ()))
     """
@@ -76,7 +93,8 @@ def verify(kernel: Kernel) -> None:
     for number, site in enumerate(kernel.sites):
         known = site.kind in ("read", "division")
         _check(kernel, f"site {number}", iter([(known, f"unknown kind '{site.kind}'")]))
-    shared = _Shared(kernel, {b.name: b for b in kernel.buffers})
+    found = (sound or Sound()).of(kernel.buffers)
+    shared = _Shared(kernel, {b.name: b for b in kernel.buffers}, found)
     for region in kernel.regions:
         _check_block(region, _Scope(shared))
 
@@ -87,30 +105,35 @@ class _Shared:
 
     kernel: Kernel
     buffers: Mapping[str, Buffer]
+    sound: dict[int, tuple[Expr, tuple[Var, ...]]]
     dtypes: dict[str, DType] = field(default_factory=dict)
     fail_counts: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """The names that a block sees: loop variables, locals, and which of the locals it may set
-    (none from outside of the parallel loop that it stands in, nor of the vector loop but for
-    the one that this accumulates)."""
+    """The names that a block sees, while it is looked at: loop variables, locals, and which of the
+    locals it may set (none from outside of the parallel loop that it stands in, nor of the vector
+    loop but for the one that this accumulates)."""
 
     shared: _Shared
-    visible: Mapping[str, DType] = field(default_factory=dict)
-    settable: frozenset[str] = frozenset()
+    visible: dict[str, DType] = field(default_factory=dict)
+    settable: set[str] = field(default_factory=set)
     in_parallel: bool = False
     in_vector: bool = False
-    checked: set[int] = field(default_factory=set)  # ids of the block's sound expressions
 
-    def declare(self, name: str, dtype: DType, *, settable: bool) -> _Scope:
+    def declare(self, name: str, dtype: DType) -> None:
         self.shared.dtypes.setdefault(name, dtype)
-        return replace(
-            self,
-            visible={**self.visible, name: dtype},
-            settable=self.settable | {name} if settable else self.settable,
-        )
+        self.visible[name] = dtype
+
+    def inside(self, loop: For) -> _Scope:
+        """That of the body of a loop."""
+        if loop.parallel:
+            return replace(self, in_parallel=True, settable=set())
+        if loop.mark == "vector":
+            kept = set(self.settable) if accumulates(loop) else set[str]()
+            return replace(self, in_vector=True, settable=kept)
+        return self
 
 
 def _check(kernel: Kernel, node: Node, rules: Rules) -> None:
@@ -120,58 +143,60 @@ def _check(kernel: Kernel, node: Node, rules: Rules) -> None:
             raise InternalError(text)
 
 
-def _check_block(stmts: tuple[Stmt, ...], scope: _Scope) -> None:
-    for stmt in stmts:
+def _check_block(block: tuple[Stmt, ...], scope: _Scope) -> None:
+    declared = []
+    for stmt in block:
         _check(scope.shared.kernel, stmt, _statement_rules(stmt, scope))
+        for expr in own_expressions(stmt):
+            half = isinstance(stmt, Store) and expr is stmt.value and isinstance(expr, Cast)
+            for var in _variables(expr, scope.shared, half=half):
+                if scope.visible.get(var.name) != var.dtype:
+                    _check(scope.shared.kernel, var, _variable_rules(var, scope))
         match stmt:
-            case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
-                _check_all((begin, end), scope)
-                inner = replace(scope.declare(var, INT64, settable=False), checked=set())
-                if parallel:
-                    inner = replace(inner, in_parallel=True, settable=frozenset())
-                if mark == "vector":
-                    kept = inner.settable if accumulates(stmt) else frozenset()
-                    inner = replace(inner, in_vector=True, settable=kept)
-                _check_block(body, inner)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                _check_expr(condition, scope)
-                _check_block(then, replace(scope, checked=set()))
-                _check_block(otherwise, replace(scope, checked=set()))
-            case Let(var=var, value=value):
-                _check_expr(value, scope)
-                scope = scope.declare(var, value.dtype, settable=True)
-            case Set(value=value):
-                _check_expr(value, scope)
-            case Store(indices=indices, value=value, mask=mask):
-                _check_all(indices if mask is None else (*indices, mask), scope)
-                _check_expr(value, scope, half=isinstance(value, Cast))
-            case Prefetch(indices=values) | Fail(values=values):
-                _check_all(values, scope)
-            case Comment():
-                pass
-            case _:
-                raise unknown_node(stmt)
+            case For(var=name, body=body):
+                scope.declare(name, INT64)
+                _check_block(body, scope.inside(stmt))
+                del scope.visible[name]
+            case If(then=then, otherwise=otherwise):
+                _check_block(then, scope)
+                _check_block(otherwise, scope)
+            case Let(var=name):
+                scope.declare(name, stmt.dtype)
+                scope.settable.add(name)
+                declared.append(name)
+    for name in declared:
+        del scope.visible[name]
+    scope.settable.difference_update(declared)
 
 
-def _check_all(exprs: tuple[Expr, ...], scope: _Scope) -> None:
-    for expr in exprs:
-        _check_expr(expr, scope)
-
-
-def _check_expr(expr: Expr, scope: _Scope, *, half: bool = False) -> None:
-    """`half`: the expression stands where a FLOAT16 is allowed. Passes make expressions that share
-    their parts; each is checked once in a block."""
-    if id(expr) in scope.checked:
-        return
-    if not half:
-        scope.checked.add(id(expr))
-    _check(scope.shared.kernel, expr, _expression_rules(expr, scope))
+def _variables(expr: Expr, shared: _Shared, *, half: bool = False) -> tuple[Var, ...]:
+    """The variables of an expression that is well formed but for these. `half`: it stands where a
+    FLOAT16 is allowed. Expressions share their parts; each is looked at once."""
+    known = shared.sound.get(id(expr))
+    if known is not None:
+        return known[1]
+    _check(shared.kernel, expr, _expression_rules(expr, shared))
     allowed = half or expr.dtype.scalar != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
-    _check(scope.shared.kernel, expr, iter([(allowed, reason)]))
+    _check(shared.kernel, expr, iter([(allowed, reason)]))
     widens = isinstance(expr, Cast) and expr.dtype.scalar == FLOAT32
+    found = {expr.name: expr} if isinstance(expr, Var) else {}
     for child in children(expr):
-        _check_expr(child, scope, half=widens and isinstance(child, Load | Cast))
+        for var in _variables(child, shared, half=widens and isinstance(child, Load | Cast)):
+            other = found.setdefault(var.name, var)
+            if other is not var:
+                reason = f"'{var.name}' is {other.dtype} and {var.dtype}"
+                _check(shared.kernel, expr, iter([(other.dtype == var.dtype, reason)]))
+    variables = tuple(found.values())
+    if not half:
+        shared.sound[id(expr)] = expr, variables
+    return variables
+
+
+def _variable_rules(var: Var, scope: _Scope) -> Rules:
+    yield var.name in scope.visible, f"'{var.name}' is not declared here"
+    own = scope.visible[var.name]
+    yield own == var.dtype, f"'{var.name}' is {own}, not {var.dtype}"
 
 
 def _buffer_rules(buffer: Buffer, names: list[str]) -> Rules:
@@ -202,7 +227,7 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
             yield var in scope.settable, f"'{var}' is no local that may be set here"
             yield value.dtype == scope.visible[var], f"'{var}' is {scope.visible[var]}"
         case Store(buffer=name, indices=indices, value=value, mask=mask):
-            yield from _access_rules(name, indices, mask, value.dtype.lanes, scope)
+            yield from _access_rules(name, indices, mask, value.dtype.lanes, scope.shared)
             buffer = scope.shared.buffers[name]
             yield buffer.role != "input", f"'{name}' is an input"
             same = value.dtype.scalar == buffer.dtype
@@ -211,7 +236,7 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
                 yield value.dtype.lanes > 1 and mask is None, "no whole vector is streamed"
                 yield buffer.role in ("output", "temporary"), f"'{name}' is private, and streamed"
         case Prefetch(buffer=name, indices=indices):
-            yield from _access_rules(name, indices, None, stmt.lanes, scope)
+            yield from _access_rules(name, indices, None, stmt.lanes, scope.shared)
             private = scope.shared.buffers[name].role in ("scratch", "register")
             yield not private, f"'{name}' is private, and prefetched"
         case Fail(site=number, values=values):
@@ -258,19 +283,18 @@ def _is_counted(loop: For) -> bool:
     return isinstance(loop.begin, Const) and isinstance(loop.end, Const)
 
 
-def _expression_rules(expr: Expr, scope: _Scope) -> Rules:
+def _expression_rules(expr: Expr, shared: _Shared) -> Rules:
     dtype = expr.dtype
     lanes = dtype.lanes
     yield lanes >= 1, f"{lanes} lanes"
     match expr:
         case Const(value=value):
             yield _is_representable(value, dtype.scalar), f"{value!r} is no {dtype.scalar}"
-        case Var(name=name):
-            yield name in scope.visible, f"'{name}' is not declared here"
-            yield scope.visible[name] == dtype, f"'{name}' is {scope.visible[name]}, not {dtype}"
+        case Var():
+            pass  # see `_variable_rules`
         case Load(buffer=name, indices=indices, mask=mask):
-            yield from _access_rules(name, indices, mask, lanes, scope)
-            own = scope.shared.buffers[name].dtype
+            yield from _access_rules(name, indices, mask, lanes, shared)
+            own = shared.buffers[name].dtype
             yield own == dtype.scalar, f"'{name}' is {own}, not {dtype}"
         case Unary(op=op, operand=operand):
             yield op == "-", f"unknown operator '{op}'"
@@ -357,10 +381,10 @@ def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
 
 
 def _access_rules(
-    name: str, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, scope: _Scope
+    name: str, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, shared: _Shared
 ) -> Rules:
-    yield name in scope.shared.buffers, f"unknown buffer '{name}'"
-    rank = len(scope.shared.buffers[name].shape)
+    yield name in shared.buffers, f"unknown buffer '{name}'"
+    rank = len(shared.buffers[name].shape)
     yield len(indices) == rank, f"{len(indices)} indices for rank {rank}"
     found = {index.dtype for index in indices}
     yield found <= {INT64, INT64.vector(lanes)}, f"an index is not {_either(INT64, lanes)}"

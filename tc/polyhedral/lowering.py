@@ -2,7 +2,7 @@
 
     ShapedProgram --rewrite--> ShapedProgram --build_scop--> Scop
         --compute_dependences--> Dependences --schedule--> Node --map_schedule--> Node
-        --lower_schedule--> Kernel, with marks --finish--> Kernel
+        --lower_schedule--> Kernel, with marks --passes--> Kernel
 
 Each tree is checked against the dependences before it is used. Where it would round the sums of
 halves on the way, these get temporaries of floats, and the stages run again.
@@ -16,17 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from tc.device import Device, host
-from tc.kernel.contract import contract
-from tc.kernel.finish import finish
 from tc.kernel.ir import Kernel
-from tc.kernel.prefetch import prefetch
-from tc.kernel.prefetch_blocks import prefetch_blocks
-from tc.kernel.prefetch_copies import prefetch_copies
-from tc.kernel.prefetch_outputs import prefetch_outputs
-from tc.kernel.prefetch_sweeps import prefetch_sweeps
-from tc.kernel.quotients import multiply_instead
-from tc.kernel.stream import stream
-from tc.kernel.vector_math import expand_calls, has_vector_form
+from tc.kernel.passes.pipeline import PassContext, PassResult, trace_passes
 from tc.options import Options, check_options
 from tc.polyhedral.codegen.generate import lower_schedule
 from tc.polyhedral.cpu.analysis import Facts
@@ -59,7 +50,7 @@ class Lowering:
     """What each stage made of a program, and the seconds that each took, by its name.
 
     `shaped` is the program as rewritten; `marked` the kernel before its marked loops became
-    vectors and straight-line code, `kernel` the one after.
+    vectors and straight-line code, by `passes`, and `kernel` the one after.
     """
 
     shaped: ShapedProgram
@@ -68,6 +59,7 @@ class Lowering:
     tree: Node
     mapped: Mapped
     marked: Kernel
+    passes: tuple[PassResult, ...]
     kernel: Kernel
     seconds: Mapping[str, float]
 
@@ -126,8 +118,9 @@ def trace_lowering(
     timed("legality of the mapping", lambda: check_schedule(mapped.tree, dependences))
     written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
     marked = _with_sites_of(written, shaped, original)
-    kernel = timed("finish", lambda: finished(marked, options, device))
-    return Lowering(shaped, scop, dependences, tree, mapped, marked, kernel, seconds)
+    passes = timed("passes", lambda: finished(marked, options, device))
+    kernel = passes[-1].kernel
+    return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, seconds)
 
 
 def _mapped(
@@ -171,24 +164,19 @@ def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgra
     return replace(kernel, sites=sites)
 
 
-def finished(marked: Kernel, options: Options, device: Device) -> Kernel:
-    """The kernel without marks, for the vectors that the options ask for."""
-    bits = device.vector_bits
-    if options.mapping.vector_bits is not None:
-        bits = options.mapping.vector_bits
-    kernel = finish(
-        marked,
-        lanes_bits=bits,
-        # the formulas count on a fused multiply-add
-        supports=lambda call: device.fma and has_vector_form(call.function, call.dtype.scalar),
+def finished(marked: Kernel, options: Options, device: Device) -> tuple[PassResult, ...]:
+    """What each pass made of the kernel, the last one without marks, for the vectors that the
+    options ask for."""
+    bits = options.mapping.vector_bits
+    context = PassContext(
+        lanes_bits=device.vector_bits if bits is None else bits,
         unroll_limit=options.mapping.unroll,
+        fma=device.fma,
+        exponents=device.exponents,
+        l2=device.l2,
+        shared_cache=device.shared_cache,
     )
-    contracted = contract(kernel) if device.fma else kernel
-    kernel = expand_calls(contracted, exponents=device.exponents)
-    kernel = prefetch_blocks(stream(kernel, device.shared_cache), device.l2)
-    kernel = prefetch(prefetch_sweeps(kernel, device.l2), device.l2)
-    kernel = prefetch_copies(prefetch_outputs(kernel, device.l2), device.l2)
-    return multiply_instead(kernel) if device.fma else kernel
+    return tuple(trace_passes(marked, context))
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

@@ -10,6 +10,7 @@ from textwrap import fill
 from tc.device import Device
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Kernel
+from tc.kernel.passes.report import passes_text
 from tc.kernel.prefetch import prefetches
 from tc.kernel.printer import to_text as kernel_text
 from tc.kernel.stream import streams
@@ -246,6 +247,14 @@ def _loops(story: Story) -> str:
     )
 
 
+def _passes(story: Story) -> str:
+    return _after(
+        "What each pass made of the loop program, with the time that it took. Lines with - are"
+        " gone, those with + are new.",
+        passes_text(story.lowering.passes),
+    )
+
+
 def _kernel(story: Story) -> str:
     marked, kernel = story.lowering.marked, story.lowering.kernel
     if kernel == marked:
@@ -314,6 +323,7 @@ _TELLERS: Mapping[str, Callable[[Story], str]] = {
     "schedule": _scheduled,
     "mapping": _mapped,
     "loops": _loops,
+    "passes": _passes,
     "kernel": _kernel,
     "estimate": _estimated,
 }

@@ -19,18 +19,18 @@ from tc.kernel.ir import (
     For,
     If,
     Kernel,
-    Let,
     Load,
-    Set,
     Stmt,
     Store,
     Var,
+    expressions,
     row_major,
-    statements,
-    walk,
 )
+from tc.kernel.passes.pipeline import PASSES, PassContext, run_passes
 from tc.kernel.printer import statement_lines
+from tc.kernel.unroll import LIMIT
 from tc.kernel.verify import verify
+from tc.kernel.walk import every_statement
 
 Array = np.ndarray[Any, Any]
 
@@ -87,23 +87,24 @@ def assert_same(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
     return changed
 
 
+NAMES = [each.name for each in PASSES]
+UNMARKING = PASSES[: NAMES.index("contraction")]
+"""The passes that keep each operation as it is: those on loops and on locals."""
+
+
+def finish(kernel: Kernel, *, lanes_bits: int, unroll_limit: int = LIMIT) -> Kernel:
+    """The kernel without marks, for vectors of so many bits, with the operations that it had."""
+    context = PassContext(lanes_bits=lanes_bits, unroll_limit=unroll_limit, fma=True)
+    return run_passes(kernel, context, UNMARKING)
+
+
 def all_statements(kernel: Kernel) -> Iterator[Stmt]:
-    for region in kernel.regions:
-        yield from statements(region)
+    return every_statement(kernel)
 
 
 def all_expressions(kernel: Kernel) -> Iterator[Expr]:
-    for stmt in all_statements(kernel):
-        match stmt:
-            case For(begin=begin, end=end):
-                yield from (*walk(begin), *walk(end))
-            case If(condition=condition):
-                yield from walk(condition)
-            case Let(value=value) | Set(value=value):
-                yield from walk(value)
-            case Store(indices=indices, value=value, mask=mask):
-                for expr in (*indices, value, *(() if mask is None else (mask,))):
-                    yield from walk(expr)
+    for stmt in every_statement(kernel):
+        yield from expressions(stmt)
 
 
 def lines(kernel: Kernel) -> list[str]:

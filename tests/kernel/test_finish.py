@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 
 import pytest
 
 from tc.dtypes import BOOL, FLOAT32, INT64
-from tc.kernel.finish import finish, stages
+from tc.errors import InternalError
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
     Binary,
@@ -25,12 +26,16 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
+from tc.kernel.passes.pipeline import PASSES, Pass, PassContext, run_passes, trace_passes
 from tests.kernel.marked import (
+    NAMES,
+    UNMARKING,
     add,
     all_expressions,
     all_statements,
     assert_same,
     dense,
+    finish,
     lines,
     loop,
     loops,
@@ -172,14 +177,37 @@ def test_registers_are_scratch_where_loops_stay() -> None:
         assert [b.role for b in finished.buffers if b.name == "acc"] == ["scratch"]
 
 
-def test_stages_are_named() -> None:
+def test_each_result_of_a_pass_does_the_same() -> None:
     kernel = tiled_matmul(8, 2, 32)
-    found = dict(stages(kernel, lanes_bits=512))
-    names = ["lines", "transpose", "peel", "vectorize", "unroll", "registers", "narrow", "share"]
-    assert list(found) == names
-    assert found["share"] == finish(kernel, lanes_bits=512)
-    for stage in found.values():
-        assert_same(kernel, lambda _, stage=stage: stage)  # type: ignore[misc]
+    context = PassContext(lanes_bits=512, fma=True)
+    found = list(trace_passes(kernel, context, UNMARKING))
+    assert [result.of for result in found] == [p for p in UNMARKING if p.when(context)]
+    assert found[-1].kernel == finish(kernel, lanes_bits=512)
+    for before, result in zip([kernel, *(r.kernel for r in found)], found, strict=False):
+        assert result.before is before
+        assert result.is_changed == (result.kernel is not before)
+        assert_same(kernel, lambda _, result=result: result.kernel)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_pass_breaks_is_found_behind_it(name: str) -> None:
+    """A kernel is verified after each pass that changed it."""
+    before, wrong = dense("x", FLOAT32, (3,), "input"), Set("no", Const(0.0, F32))
+    kernel = Kernel("k", (before,), ((loop("i", 3),),))
+    broken = Pass(name, "", lambda made, _: replace(made, regions=((wrong,),)))
+    passes = [broken if each.name == name else each for each in PASSES]
+    context = PassContext(lanes_bits=0 if name == "serial loops" else 512, fma=True)
+    with pytest.raises(InternalError, match="'no' is not declared here"):
+        run_passes(kernel, context, passes)
+
+
+@pytest.mark.parametrize("bits", [0, 512])
+def test_finished_kernels_stay_the_same_object(bits: int) -> None:
+    """So that what nothing changed is not verified again, and shown as unchanged."""
+    context = PassContext(lanes_bits=bits, fma=True)
+    done = run_passes(tiled_matmul(19, 3, 50), context)
+    again = [result.of.name for result in trace_passes(done, context) if result.is_changed]
+    assert not again
 
 
 def test_a_kernel_without_marks_stays() -> None:
@@ -187,7 +215,7 @@ def test_a_kernel_without_marks_stays() -> None:
     body = Store("o", (var("i"),), x)
     buffers = (dense("x", BOOL, (3,), "input"), dense("o", BOOL, (3,), "output"))
     kernel = Kernel("copy", buffers, ((loop("i", 3, body, parallel=True),),))
-    assert finish(kernel, lanes_bits=512) == kernel
+    assert finish(kernel, lanes_bits=512) is kernel
     run(kernel)
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tc.kernel.finish import finish, stages
 from tc.kernel.ir import Kernel
-from tests.kernel.marked import assert_same, loops, run
+from tc.kernel.passes.pipeline import PassContext, trace_passes
+from tests.kernel.marked import UNMARKING, assert_same, finish, loops, run
 from tests.kernel.marked_strategies import marked_kernels
 
 
@@ -40,8 +40,8 @@ def test_without_vectors(made: tuple[Kernel, tuple[str, ...]]) -> None:
 def test_every_stage_gives_the_same(made: tuple[Kernel, tuple[str, ...]]) -> None:
     kernel, _ = made
     failure, outputs = run(kernel)
-    for _, stage in stages(kernel, lanes_bits=512):
-        other, found = run(stage)
+    for result in trace_passes(kernel, PassContext(lanes_bits=512, fma=True), UNMARKING):
+        other, found = run(result.kernel)
         assert other == failure
         for name, output in outputs.items():
             assert found[name].tobytes() == output.tobytes()

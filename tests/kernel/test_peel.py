@@ -13,11 +13,20 @@ from hypothesis import strategies as st
 import tc
 import tc.kernel.peel
 from tc.dtypes import FLOAT32
-from tc.kernel.finish import finish
 from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
 from tc.kernel.peel import FEWEST, LARGEST, peel
 from tc.kernel.stream import stream, streams
-from tests.kernel.marked import add, all_statements, assert_same, dense, less, loop, times, var
+from tests.kernel.marked import (
+    add,
+    all_statements,
+    assert_same,
+    dense,
+    finish,
+    less,
+    loop,
+    times,
+    var,
+)
 
 LANES = 8
 

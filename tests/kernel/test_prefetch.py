@@ -13,7 +13,6 @@ from tc.dtypes import BOOL, FLOAT32, INT8, INT32, INT64, UINT64, DType
 from tc.kernel.contract import contract
 from tc.kernel.estimate import estimate
 from tc.kernel.evaluate import evaluate
-from tc.kernel.finish import finish
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -42,6 +41,7 @@ from tc.kernel.prefetch import AHEAD, FEWEST, MOST, prefetch, prefetches
 from tc.kernel.printer import expression_text, statement_lines
 from tc.kernel.vector_math import expand_calls
 from tc.kernel.verify import verify
+from tests.kernel.marked import finish
 from tests.support.kernels import I, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 

@@ -16,7 +16,8 @@ import pytest
 
 import tc
 from tc.errors import InternalError
-from tc.kernel.ir import Site
+from tc.kernel.ir import Kernel, Site
+from tc.kernel.passes.pipeline import PassContext, PassResult
 from tc.polyhedral import lowering
 from tc.runtime.fallback import is_fault
 from tc.semantics.reference import arithmetic
@@ -36,15 +37,15 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Break:
 
     def inject(error: Exception, *, plain: bool = False) -> list[int]:
         calls: list[int] = []
-        right = lowering.finish
+        right = lowering.trace_passes
 
-        def wrong(*arguments: Any, lanes_bits: int, **named: Any) -> Any:
-            calls.append(lanes_bits)
-            if lanes_bits or plain:
+        def wrong(kernel: Kernel, context: PassContext) -> Iterator[PassResult]:
+            calls.append(context.lanes_bits)
+            if context.lanes_bits or plain:
                 raise error
-            return right(*arguments, lanes_bits=lanes_bits, **named)
+            return right(kernel, context)
 
-        monkeypatch.setattr(lowering, "finish", wrong)
+        monkeypatch.setattr(lowering, "trace_passes", wrong)
         return calls
 
     monkeypatch.delenv("TC_STRICT")
@@ -286,13 +287,13 @@ import tc
 from tc.kernel.ir import Site
 from tc.polyhedral import lowering
 from tc.semantics.reference import arithmetic
-right = lowering.finish
-def wrong(*arguments, lanes_bits, **named):
-    print("finish", lanes_bits)
-    if lanes_bits:
+right = lowering.trace_passes
+def wrong(kernel, context):
+    print("passes", context.lanes_bits)
+    if context.lanes_bits:
         raise KeyError(-1)
-    return right(*arguments, lanes_bits=lanes_bits, **named)
-lowering.finish = wrong
+    return right(kernel, context)
+lowering.trace_passes = wrong
 tc.cache.enable({str(tmp_path)!r})
 f = tc.compile({SUM!r})
 with warnings.catch_warnings(record=True) as caught:
@@ -313,8 +314,8 @@ print(len(caught), "plain code" in str(caught[0].message))
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout.splitlines())
     first, second = outputs
-    assert [line for line in first if line.startswith("finish")][1:] == ["finish 0"]
-    assert [line for line in second if line.startswith("finish")][1:] == []
+    assert [line for line in first if line.startswith("passes")][1:] == ["passes 0"]
+    assert [line for line in second if line.startswith("passes")][1:] == []
     for lines in outputs:
         assert lines[-4:] == ["[8.0, 8.0]"] * 3 + ["1 True"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,11 @@ def shaped(program: Program, arrays: Mapping[str, Any]) -> ShapedProgram:
 def lowered(shape: ShapedProgram, initial: frozenset[str] = frozenset(), **how: Any) -> Kernel:
     """The kernel; `how` are the options and the device."""
     return lower(shape, {}, initial=initial, check=True, **how)
+
+
+def timeless(explanation: object) -> str:
+    """The text of an explanation without the milliseconds that passes took."""
+    return re.sub(r"\d+\.\d ms", "... ms", str(explanation))
 
 
 def as_buffers(kernel: Kernel, arrays: Mapping[str, Any]) -> dict[str, Any]:

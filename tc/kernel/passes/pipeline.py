@@ -1,0 +1,256 @@
+"""The passes from a kernel with marked loops to one that printers take as it is, in order.
+
+Each stands for itself: it takes a well-formed kernel and gives one, the very same object where it
+finds nothing to do. Their order, and for what processors they are, is in the list alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tc.kernel.clean import clean, once
+from tc.kernel.contract import contract
+from tc.kernel.invariant import hoist_calls
+from tc.kernel.ir import Call, Kernel
+from tc.kernel.lines import lines
+from tc.kernel.merge import merge
+from tc.kernel.narrow import narrow
+from tc.kernel.neutral import start_with_terms
+from tc.kernel.peel import peel
+from tc.kernel.prefetch import prefetch
+from tc.kernel.prefetch_blocks import prefetch_blocks
+from tc.kernel.prefetch_copies import prefetch_copies
+from tc.kernel.prefetch_outputs import prefetch_outputs
+from tc.kernel.prefetch_sweeps import prefetch_sweeps
+from tc.kernel.quotients import multiply_instead
+from tc.kernel.registers import registers
+from tc.kernel.share import share
+from tc.kernel.stream import stream
+from tc.kernel.transpose import transpose
+from tc.kernel.unroll import LIMIT, unroll
+from tc.kernel.vector_math import expand_calls, has_vector_form
+from tc.kernel.vectorize import vectorize, without_vectors
+from tc.kernel.verify import Sound, verify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """What passes know of the processor and the options.
+
+    Vectors have `lanes_bits` bits (0: there are none); loops become `unroll_limit` statements at
+    most. `fma` and `exponents` are instructions for vectors, as in `Device`. The caches of a core
+    hold `l2` bytes, and all of them `shared_cache` (0: nothing is known of them).
+    """
+
+    lanes_bits: int
+    unroll_limit: int = LIMIT
+    fma: bool = False
+    exponents: bool = False
+    l2: int = 0
+    shared_cache: int = 0
+
+    def supports(self, call: Call) -> bool:
+        """Whether vectors may make a call: the formulas count on a fused multiply-add."""
+        return self.fma and has_vector_form(call.function, call.dtype.scalar)
+
+
+When: TypeAlias = Callable[[PassContext], bool]
+
+
+def _always(_: PassContext) -> bool:
+    return True
+
+
+def _with_vectors(context: PassContext) -> bool:
+    return context.lanes_bits > 0
+
+
+def _without_vectors(context: PassContext) -> bool:
+    return context.lanes_bits == 0
+
+
+def _with_fma(context: PassContext) -> bool:
+    return context.fma
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass by its name, what it does in one line, and for which contexts it is."""
+
+    name: str
+    summary: str
+    run: Callable[[Kernel, PassContext], Kernel]
+    when: When = _always
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass(
+        "write combining",
+        "copies of rows next to each other are stored in whole cache lines",
+        lambda kernel, context: lines(kernel, lanes_bits=context.lanes_bits),
+    ),
+    Pass(
+        "transposes",
+        "copies along another dimension are vectors, and shuffles in registers",
+        lambda kernel, context: transpose(kernel, lanes_bits=context.lanes_bits),
+    ),
+    Pass(
+        "loop partition",
+        "the last iteration of a loop is apart, where it alone has masks",
+        lambda kernel, _: peel(kernel),
+        _with_vectors,
+    ),
+    Pass(
+        "vectorization",
+        "vector loops become vectors, conditions in them masks",
+        lambda kernel, context: vectorize(kernel, supports=context.supports),
+        _with_vectors,
+    ),
+    Pass(
+        "serial loops",
+        "vector loops stay loops, for a processor without vectors",
+        lambda kernel, _: without_vectors(kernel),
+        _without_vectors,
+    ),
+    Pass(
+        "unrolling",
+        "unroll loops become straight-line code",
+        lambda kernel, context: unroll(kernel, limit=context.unroll_limit),
+    ),
+    Pass(
+        "scalar replacement",
+        "elements of private arrays become locals",
+        lambda kernel, _: registers(kernel),
+    ),
+    Pass(
+        "dead code elimination",
+        "what no store needs is gone; branches on the same condition are one",
+        lambda kernel, _: clean(kernel),
+    ),
+    Pass(
+        "first terms",
+        "minima and maxima start with their first term instead of an infinity",
+        lambda kernel, _: start_with_terms(kernel),
+    ),
+    Pass(
+        "demanded lanes",
+        "vectors of which only the first lanes are of use are shorter",
+        lambda kernel, _: narrow(kernel),
+    ),
+    Pass(
+        "value numbering",
+        "locals with one value are one local",
+        lambda kernel, _: merge(kernel),
+    ),
+    Pass(
+        "loop-invariant code motion",
+        "calls that are the same in every iteration are made before the loop",
+        lambda kernel, _: hoist_calls(kernel),
+    ),
+    Pass(
+        "common subexpressions",
+        "what is loaded or computed several times in a block is a local",
+        lambda kernel, _: share(kernel),
+    ),
+    Pass(
+        "repeated checks",
+        "checks that repeat an earlier one of the same block are gone",
+        lambda kernel, _: once(kernel),
+    ),
+    Pass(
+        "contraction",
+        "products that are added to something are fused multiply-adds",
+        lambda kernel, _: contract(kernel),
+        _with_fma,
+    ),
+    Pass(
+        "vector functions",
+        "functions on vectors become arithmetic",
+        lambda kernel, context: expand_calls(kernel, exponents=context.exponents),
+    ),
+    Pass(
+        "non-temporal stores",
+        "stores of large outputs go past the caches",
+        lambda kernel, context: stream(kernel, context.shared_cache),
+    ),
+    Pass(
+        "prefetch of blocks",
+        "blocks of inputs that are read in jumps are asked for one block ahead",
+        lambda kernel, context: prefetch_blocks(kernel, context.l2),
+    ),
+    Pass(
+        "prefetch of sweeps",
+        "rows that several loops go over are asked for where one computes",
+        lambda kernel, context: prefetch_sweeps(kernel, context.l2),
+    ),
+    Pass(
+        "prefetch of gathers",
+        "rows whose numbers are read from memory are asked for ahead",
+        lambda kernel, context: prefetch(kernel, context.l2),
+    ),
+    Pass(
+        "prefetch of outputs",
+        "parts of outputs that are stored in jumps are asked for before",
+        lambda kernel, context: prefetch_outputs(kernel, context.l2),
+    ),
+    Pass(
+        "prefetch of copies",
+        "blocks of inputs that are packed are asked for one block ahead",
+        lambda kernel, context: prefetch_copies(kernel, context.l2),
+    ),
+    Pass(
+        "reciprocal division",
+        "vectors divided by one scalar are products, corrected to the very quotients",
+        lambda kernel, _: multiply_instead(kernel),
+        _with_fma,
+    ),
+)
+"""Those for processors: first loops lose their marks, then locals are cleaned up, at last comes
+what the processor has instructions for. Formulas of functions rely on how each operation rounds, so
+nothing is contracted after them; hints are placed when it is known what is stored past the caches,
+and where there are loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """What a pass made of a kernel, and the seconds that it took."""
+
+    of: Pass
+    before: Kernel
+    kernel: Kernel
+    seconds: float
+
+    @property
+    def is_changed(self) -> bool:
+        return self.kernel is not self.before
+
+
+def trace_passes(
+    kernel: Kernel, context: PassContext, passes: Sequence[Pass] = PASSES
+) -> Iterator[PassResult]:
+    """The result of each pass that is for this context; InternalError where one is ill-formed."""
+    sound = Sound()
+    for each in passes:
+        if each.when(context):
+            start = time.perf_counter()
+            new = each.run(kernel, context)
+            result = PassResult(each, kernel, new, time.perf_counter() - start)
+            if result.is_changed:
+                verify(new, sound)
+            yield result
+            kernel = new
+
+
+def run_passes(kernel: Kernel, context: PassContext, passes: Sequence[Pass] = PASSES) -> Kernel:
+    """The kernel after all passes: without marked loops, and without registers.
+
+    >>> empty = Kernel("k", (), ((),))
+    >>> run_passes(empty, PassContext(lanes_bits=512)) is empty
+    True
+    """
+    for result in trace_passes(kernel, context, passes):
+        kernel = result.kernel
+    return kernel

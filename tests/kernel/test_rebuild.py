@@ -1,0 +1,165 @@
+"""The one way to rebuild: what is left alone is the same object, and no field is lost."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_args
+
+import pytest
+
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
+from tc.errors import InternalError
+from tc.kernel.folding import integer, ramp
+from tc.kernel.ir import (
+    Binary,
+    Comment,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Prefetch,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    statements,
+)
+from tc.kernel.passes.pipeline import PASSES, PassContext
+from tc.kernel.rebuild import (
+    changed,
+    map_blocks,
+    map_expressions,
+    map_regions,
+    map_statements,
+    same_or,
+)
+from tc.kernel.verify import Sound, verify
+from tc.kernel.walk import own_expressions
+from tests.kernel.marked import dense, loop, times, var
+
+ONE, TWO = integer(1), integer(2)
+V, LANES = FLOAT32.vector(16), ramp(integer(0), 1, 16)
+NODES: tuple[Stmt, ...] = (
+    For("i", ONE, ONE, (Comment("a"),), parallel=True, mark="lines"),
+    If(Var("b", BOOL), (Comment("a"),), (Comment("b"),), rare=True),
+    Let("x", ONE),
+    Set("x", ONE),
+    Store("o", (ONE, ONE), ONE, Var("b", BOOL), streamed=True),
+    Prefetch("o", (ONE, ONE)),
+    Fail(3, (ONE, ONE)),
+    Comment("a"),
+)
+BLOCKS = ("body", "then", "otherwise")
+EXPRESSIONS = ("begin", "end", "condition", "value", "indices", "mask", "values")
+
+
+def values(stmt: Stmt, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {f.name: getattr(stmt, f.name) for f in fields(stmt) if f.name not in without}
+
+
+def test_each_statement_is_here() -> None:
+    assert {type(node) for node in NODES} == set(get_args(Stmt))
+    for node in NODES:
+        assert all(value not in ((), "", False, None) for value in values(node).values())
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: type(node).__name__)
+def test_changes_leave_other_fields(node: Stmt) -> None:
+    """Whatever fields there will be."""
+    in_blocks = map_blocks(node, lambda block: (*block, Comment("new")))
+    assert values(in_blocks, without=BLOCKS) == values(node, without=BLOCKS)
+    assert (in_blocks is node) == (not isinstance(node, For | If))
+    in_expressions = map_expressions(node, lambda e: Var("new", e.dtype))
+    assert values(in_expressions, without=EXPRESSIONS) == values(node, without=EXPRESSIONS)
+    assert all(isinstance(e, Var) and e.name == "new" for e in own_expressions(in_expressions))
+    assert len(own_expressions(in_expressions)) == len(own_expressions(node))
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: type(node).__name__)
+def test_what_is_not_changed_is_the_same_object(node: Stmt) -> None:
+    kernel = Kernel("k", (), ((node,), ()))
+    assert map_blocks(node, lambda block: same_or(block, list(block))) is node
+    assert map_expressions(node, lambda e: e) is node
+    assert map_regions(kernel, lambda r: map_statements(r, lambda stmt: (stmt,))) is kernel
+    assert changed(node, **values(node)) is node
+
+
+def test_statements_become_none_or_several() -> None:
+    assert map_statements(NODES, lambda _: ()) == ()
+    twice = map_statements(NODES, lambda stmt: (stmt, stmt))
+    assert twice == tuple(stmt for stmt in NODES for _ in range(2))
+
+
+@pytest.mark.parametrize("each", PASSES, ids=lambda each: each.name)
+def test_passes_keep_hints(each: Any) -> None:
+    """Whatever a pass does around and in them."""
+    i, v = var("i"), Var("v", V)
+    place = (i, LANES)
+    rare = If(
+        Load("b", (i,), BOOL),
+        (
+            Store("o", place, v, streamed=True),
+            loop("u", 2, Store("p", (times(var("u"), 2),), Const(1.0, FLOAT32)), mark="unroll"),
+            loop("l", 4, Store("p", (var("l"),), Const(2.0, FLOAT32)), mark="vector"),
+        ),
+        rare=True,
+    )
+    start = Let("v", Const(0.0, V))
+    outer = loop("i", 8, start, Set("v", Load("a", place, V)), rare, parallel=True)
+    buffers = (
+        dense("a", FLOAT32, (8, 16), "input"),
+        dense("b", BOOL, (8,), "input"),
+        dense("o", FLOAT32, (8, 16), "output"),
+        dense("p", FLOAT32, (8,), "scratch"),
+    )
+    kernel = Kernel("k", buffers, ((outer,),))
+    verify(kernel)
+    for bits in (0, 512):
+        context = PassContext(lanes_bits=bits, fma=True, l2=1, shared_cache=1)
+        made = each.run(kernel, context)
+        verify(made)
+        inside = [stmt for region in made.regions for stmt in statements(region)]
+        assert [stmt.rare for stmt in inside if isinstance(stmt, If)] == [True]
+        stores = [s for s in inside if isinstance(s, Store) and s.buffer == "o"]
+        assert [store.streamed for store in stores] == [True]
+        assert any(isinstance(stmt, For) and stmt.parallel for stmt in inside)
+
+
+# --- what verify remembers ----------------------------------------------------------------------
+
+
+def kernel_of(*stmts: Stmt) -> Kernel:
+    buffers = (dense("a", FLOAT32, (4,), "input"), dense("o", FLOAT32, (4,), "output"))
+    return Kernel("k", buffers, (stmts,))
+
+
+def stored(value: Expr) -> Store:
+    return Store("o", (ONE,), value)
+
+
+def test_sound_expressions_are_looked_at_for_their_variables_again() -> None:
+    x = Var("x", FLOAT32)
+    half, sound = changed(stored(x), value=Load("a", (ONE,), FLOAT32)), Sound()
+    verify(kernel_of(half, Let("x", Const(1.0, FLOAT32)), stored(x)), sound)
+    with pytest.raises(InternalError, match="'x' is not declared here"):
+        verify(kernel_of(half, stored(x)), sound)
+    with pytest.raises(InternalError, match="'x' is float64, not float32"):
+        verify(kernel_of(Let("x", Const(1.0, FLOAT64)), stored(x)), sound)
+
+
+def test_nothing_is_sound_for_other_buffers() -> None:
+    kernel, sound = kernel_of(stored(Load("a", (ONE,), FLOAT32))), Sound()
+    square = dense("a", FLOAT32, (4, 4), "input")
+    verify(kernel, sound)
+    with pytest.raises(InternalError, match="1 indices for rank 2"):
+        verify(changed(kernel, buffers=(square, *kernel.buffers[1:])), sound)
+
+
+def test_one_variable_of_two_types_in_an_expression() -> None:
+    mixed = Binary("+", Load("a", (Var("x", INT64),), FLOAT32), Var("x", FLOAT32), FLOAT32)
+    with pytest.raises(InternalError, match="'x' is int64 and float32"):
+        verify(kernel_of(Let("x", ONE), stored(mixed)))
