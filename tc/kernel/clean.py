@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tc.kernel.exact import Exact, exact
 from tc.kernel.ir import Comment, Fail, For, If, Kernel, Let, Set, Stmt
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_regions,
@@ -43,7 +43,7 @@ def clean(kernel: Kernel) -> Kernel:
     return map_regions(kernel, lambda region: _block(region, needed, changing))
 
 
-def _block(block: Block, needed: set[str], changing: frozenset[str]) -> Block:
+def _block(block: Stmts, needed: set[str], changing: frozenset[str]) -> Stmts:
     def kept(stmt: Stmt) -> Iterable[Stmt]:
         if isinstance(stmt, Let | Set) and stmt.var not in needed:
             return ()
@@ -92,7 +92,7 @@ def once(kernel: Kernel) -> Kernel:
     return map_regions(kernel, lambda region: _once(region, changing))
 
 
-def _once(block: Block, changing: frozenset[str]) -> Block:
+def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
     seen: set[Exact] = set()
 
     def each(stmt: Stmt) -> Iterable[Stmt]:

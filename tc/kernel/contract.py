@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tc.kernel.ir import Binary, Call, Const, Expr, Kernel, Unary, Var
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     map_blocks,
     map_expressions,
     map_operands,
@@ -33,7 +33,7 @@ def contract(kernel: Kernel) -> Kernel:
     return map_regions(kernel, _block)
 
 
-def _block(block: Block) -> Block:
+def _block(block: Stmts) -> Stmts:
     return map_statements(block, lambda s: (map_expressions(map_blocks(s, _block), _contracted),))
 
 

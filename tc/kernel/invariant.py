@@ -30,7 +30,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_expressions,
@@ -66,7 +66,7 @@ def hoist_calls(kernel: Kernel) -> Kernel:
     return map_regions(kernel, lambda region: _block(region, names))
 
 
-def _block(block: Block, names: LocalNames) -> Block:
+def _block(block: Stmts, names: LocalNames) -> Stmts:
     def each(stmt: Stmt) -> Iterable[Stmt]:
         new = map_blocks(stmt, lambda inner: _block(inner, names))
         if isinstance(new, For) and not new.parallel and _runs(new):

@@ -43,7 +43,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     map_blocks,
     map_statements,
     masked_load,
@@ -326,11 +326,11 @@ def decided(condition: Expr, bounds: Bounds) -> bool | None:
 
 
 def map_bounded(
-    block: Block,
+    block: Stmts,
     bounds: Bounds,
     assigned: frozenset[str],
     change: Callable[[For, Bounds, Bounds], Iterable[Stmt]],
-) -> Block:
+) -> Stmts:
     """The block with its loops changed, also those in branches, by a function that knows the bounds
     of variables before the loop, and in it; what is in a loop is left to that."""
     bounds = dict(bounds)

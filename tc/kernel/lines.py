@@ -33,7 +33,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.places import place_of
-from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, map_statements, same_or
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, same_or
 from tc.kernel.walk import every_statement
 
 
@@ -189,7 +189,7 @@ class _Writer:
         self.names = LocalNames(self.kernel)
         self.flat = {n for copy in self.copies.values() for n in (copy.target, copy.source)}
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: Stmts) -> Stmts:
         return map_statements(block, self.statement)
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:

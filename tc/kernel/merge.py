@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tc.kernel.exact import Exact, exact
 from tc.kernel.ir import Expr, Kernel, Let, Load, Stmt, Var, walk
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     map_blocks,
     map_expressions,
     map_regions,
@@ -48,7 +48,7 @@ class _Merging:
         self.assigned = assigned
         self.inputs = inputs
 
-    def block(self, block: Block, known: dict[Exact, Var], names: dict[str, Expr]) -> Block:
+    def block(self, block: Stmts, known: dict[Exact, Var], names: dict[str, Expr]) -> Stmts:
         """The block; `known` are locals by their values, `names` what stands for merged ones. No
         name in either is declared again within its block."""
         known, names = dict(known), dict(names)

@@ -29,7 +29,7 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_expressions,
@@ -198,7 +198,7 @@ def _stored(value: Expr, others: Sequence[Expr], mask: Expr | None) -> int:
     return lanes
 
 
-def _block(block: Block, widths: Mapping[str, int]) -> Block:
+def _block(block: Stmts, widths: Mapping[str, int]) -> Stmts:
     return map_statements(block, lambda stmt: (_narrowed(stmt, widths),))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tc.kernel.ir import Binary, Const, Expr, Kernel, Let, Set, Stmt, Var, expressions, statements
-from tc.kernel.rebuild import Block, map_blocks, map_regions, same_or
+from tc.kernel.rebuild import Stmts, map_blocks, map_regions, same_or
 from tc.kernel.walk import assigned_in, names_in
 
 
@@ -33,7 +33,7 @@ def start_with_terms(kernel: Kernel) -> Kernel:
     return map_regions(kernel, _block)
 
 
-def _block(stmts: Block) -> Block:
+def _block(stmts: Stmts) -> Stmts:
     out: list[Stmt | None] = []
     starts: dict[str, int] = {}  # the places of locals that nothing has used yet
     for stmt in stmts:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tc.kernel.folding import Interval, compare, integer, interval, is_constant
 from tc.kernel.ir import Comment, Compare, Const, Expr, For, If, Kernel, Stmt
 from tc.kernel.lanes import conjuncts, range_of
-from tc.kernel.rebuild import Block, changed, map_blocks, map_statements, same_or
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, same_or
 from tc.kernel.unroll import unrolled_size
 
 FEWEST = 4
@@ -62,7 +62,7 @@ def peel(kernel: Kernel) -> Kernel:
     return changed(kernel, regions=same_or(kernel.regions, regions))
 
 
-def _region(region: Block) -> Iterator[Block]:
+def _region(region: Stmts) -> Iterator[Stmts]:
     """The region, and where threads share its loop the last iteration as one of its own; before
     such a loop stand comments only."""
     new = _block(region, {})
@@ -76,7 +76,7 @@ def _region(region: Block) -> Iterator[Block]:
         yield new
 
 
-def _block(block: Block, bounds: Mapping[str, Interval]) -> Block:
+def _block(block: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
     def each(stmt: Stmt) -> Iterable[Stmt]:
         if not isinstance(stmt, For):
             return (map_blocks(stmt, lambda inner: _block(inner, bounds)),)

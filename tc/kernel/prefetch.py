@@ -40,7 +40,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.places import place_of
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_regions,
@@ -107,7 +107,7 @@ def prefetches(kernel: Kernel) -> bool:
     return any(isinstance(stmt, Prefetch) for stmt in every_statement(kernel))
 
 
-def _block(block: Block, large: Mapping[str, Buffer], outer: For | None) -> Block:
+def _block(block: Stmts, large: Mapping[str, Buffer], outer: For | None) -> Stmts:
     """The statements of the body of a loop, if any, with hints."""
 
     def each(stmt: Stmt) -> Iterable[Stmt]:

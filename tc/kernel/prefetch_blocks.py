@@ -33,7 +33,7 @@ from tc.kernel.ir import (
     expressions,
     statements,
 )
-from tc.kernel.rebuild import Block, changed, map_regions
+from tc.kernel.rebuild import Stmts, changed, map_regions
 from tc.kernel.surroundings import Around, Touch, map_loops, range_of, touches, work_of
 from tc.kernel.walk import assigned_in, names_in, stored_in
 
@@ -125,7 +125,7 @@ class _Region:
         loads = (expr for expr in expressions(stmt) if isinstance(expr, Load))
         return [load for load in loads if load.buffer in self._inputs]
 
-    def hinted(self, block: Block, around: Around) -> Block:
+    def hinted(self, block: Stmts, around: Around) -> Stmts:
         """Statements with hints."""
         return map_loops(block, around, self._assigned, self._hinted_loop)
 

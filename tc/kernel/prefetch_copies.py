@@ -35,7 +35,7 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.places import place_of
-from tc.kernel.rebuild import Block, changed, map_regions, substitute
+from tc.kernel.rebuild import Stmts, changed, map_regions, substitute
 from tc.kernel.surroundings import Around, map_loops, range_of, with_evenly, work_of
 from tc.kernel.walk import assigned_in, loads_in, names_in, stored_in
 
@@ -224,7 +224,7 @@ class _Region:
         self._private = private
         self._cache = cache
 
-    def hinted(self, block: Block, around: Around) -> Block:
+    def hinted(self, block: Stmts, around: Around) -> Stmts:
         """Statements with hints in the outermost loops that copy and compute."""
         return map_loops(block, around, self._assigned, self._hinted_loop)
 
@@ -232,7 +232,7 @@ class _Region:
         new = self._asking(loop, around)
         return changed(loop, body=new or self.hinted(loop.body, around.inside(loop)))
 
-    def _asking(self, loop: For, around: Around) -> Block | None:
+    def _asking(self, loop: For, around: Around) -> Stmts | None:
         """The body of a loop, with hints; None where it has none."""
         nests = [stmt for stmt in loop.body if isinstance(stmt, For)]
         if len(nests) < 2 or not range_of(loop):

@@ -32,7 +32,7 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.kernel.names import LocalNames
-from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, map_statements
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements
 from tc.kernel.surroundings import Around, Touch, range_of, touches, work_of
 from tc.kernel.walk import assigned_in
 
@@ -131,12 +131,12 @@ class _Region:
         self._hints: dict[int, list[Stmt]] = defaultdict(list)
         self._ahead: dict[int, list[Stmt]] = {}
 
-    def hinted(self, region: Block) -> Block:
+    def hinted(self, region: Stmts) -> Stmts:
         """The region with hints."""
         self._visit(region, Around())
         return self._with_hints(region) if self._hints or self._ahead else region
 
-    def _with_hints(self, block: Block) -> Block:
+    def _with_hints(self, block: Stmts) -> Stmts:
         def each(stmt: Stmt) -> Iterable[Stmt]:
             new = map_blocks(stmt, self._with_hints)
             if isinstance(new, For) and (hints := self._hints.get(id(stmt))):

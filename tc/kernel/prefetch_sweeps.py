@@ -32,7 +32,7 @@ from tc.kernel.ir import (
     Var,
     expressions,
 )
-from tc.kernel.rebuild import Block, changed, map_regions, substitute
+from tc.kernel.rebuild import Stmts, changed, map_regions, substitute
 from tc.kernel.surroundings import Around, map_loops, range_of, touches, with_evenly
 from tc.kernel.walk import assigned_in, names_in
 
@@ -158,12 +158,12 @@ class _Row:
 
 
 class _Region:
-    def __init__(self, region: Block, large: Mapping[str, Buffer], cache: int) -> None:
+    def __init__(self, region: Stmts, large: Mapping[str, Buffer], cache: int) -> None:
         self._large = large
         self._cache = cache
         self._assigned = assigned_in(region)
 
-    def hinted(self, block: Block, around: Around) -> Block:
+    def hinted(self, block: Stmts, around: Around) -> Stmts:
         """Statements with hints in the outermost loops that have several sweeps."""
         return map_loops(block, around, self._assigned, self._hinted_loop)
 
@@ -174,7 +174,7 @@ class _Region:
         new = self._asking(loop, found) if several else self.hinted(loop.body, within)
         return changed(loop, body=new)
 
-    def _sweeps(self, body: Block, around: Around) -> Iterator[tuple[int, _Sweep]]:
+    def _sweeps(self, body: Stmts, around: Around) -> Iterator[tuple[int, _Sweep]]:
         """Those that are statements of a body, by their places in it."""
         for place, stmt in enumerate(body):
             if isinstance(stmt, Let):
@@ -196,7 +196,7 @@ class _Region:
             loop = nested[0]
         return None
 
-    def _asking(self, loop: For, sweeps: Mapping[int, _Sweep]) -> Block:
+    def _asking(self, loop: For, sweeps: Mapping[int, _Sweep]) -> Stmts:
         """The body of a loop, with hints in one of the sweeps."""
         rows = self._rows(loop, sweeps)
         waiting = {place for place, _ in rows}

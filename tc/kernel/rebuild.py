@@ -60,7 +60,7 @@ from tc.kernel.ir import (
     unknown_node,
 )
 
-Block: TypeAlias = tuple[Stmt, ...]
+Stmts: TypeAlias = tuple[Stmt, ...]
 Node = TypeVar("Node", bound=Stmt | Kernel)
 T = TypeVar("T")
 
@@ -88,12 +88,12 @@ def same_or(old: tuple[T, ...], new: Iterable[T]) -> tuple[T, ...]:
     return old if len(made) == len(old) and unchanged(old, made) else made
 
 
-def map_regions(kernel: Kernel, change: Callable[[Block], Block]) -> Kernel:
+def map_regions(kernel: Kernel, change: Callable[[Stmts], Stmts]) -> Kernel:
     """The kernel with each region changed."""
     return changed(kernel, regions=same_or(kernel.regions, map(change, kernel.regions)))
 
 
-def map_statements(block: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
+def map_statements(block: Stmts, change: Callable[[Stmt], Iterable[Stmt]]) -> Stmts:
     """The block with what a function makes of each of its statements, in order.
 
     >>> block = Comment("a"), Comment("b")
@@ -105,7 +105,7 @@ def map_statements(block: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Bl
     return same_or(block, (made for stmt in block for made in change(stmt)))
 
 
-def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
+def map_blocks(stmt: Stmt, change: Callable[[Stmts], Stmts]) -> Stmt:
     """The statement with the blocks in it changed: the body of a loop, both parts of a branch."""
     match stmt:
         case For(body=body):

@@ -23,7 +23,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_expressions,
@@ -77,11 +77,11 @@ class _Rewriter:
 
     # --- statements -------------------------------------------------------------------------
 
-    def scope(self, stmts: Block) -> Block:
+    def scope(self, stmts: Stmts) -> Stmts:
         number, self.scopes = self.scopes, self.scopes + 1
         return self.block(stmts, number)
 
-    def block(self, stmts: Block, scope: int) -> Block:
+    def block(self, stmts: Stmts, scope: int) -> Stmts:
         places = self.survey.places[self.blocks]
         self.blocks += 1
         out: list[Stmt] = []

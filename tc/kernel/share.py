@@ -31,7 +31,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     map_blocks,
     map_expressions,
     map_operands,
@@ -99,7 +99,7 @@ class _Sharing:
 
     # --- one block --------------------------------------------------------------------------
 
-    def block(self, stmts: Block, outer: Locals) -> Block:
+    def block(self, stmts: Stmts, outer: Locals) -> Stmts:
         starting: dict[int, list[_Found]] = {}
         for found in self.repeated(stmts):
             starting.setdefault(found.position, []).append(found)

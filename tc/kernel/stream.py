@@ -28,7 +28,7 @@ from tc.kernel.ir import (
     walk,
 )
 from tc.kernel.places import Lets, divisor, place_of, remembered
-from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, same_or
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
 from tc.kernel.walk import every_statement, loads_in, stored_in
 
 SMALLEST = 32
@@ -157,7 +157,7 @@ class _Stretch:
     position: int
 
 
-def _marked(stmts: Block, around: _Around) -> Block:
+def _marked(stmts: Stmts, around: _Around) -> Stmts:
     made: list[Stmt] = []
     rows: dict[_Row, list[_Stretch]] = defaultdict(list)
     for position, stmt in enumerate(stmts):

@@ -12,7 +12,7 @@ from tc.kernel.cache_lines import Indices, lanes_of
 from tc.kernel.folding import binary
 from tc.kernel.ir import Buffer, Const, Expr, For, If, Let, Load, Set, Stmt, Store, Var, walk
 from tc.kernel.places import place_of, remembered
-from tc.kernel.rebuild import Block, changed, map_blocks, map_statements, substitute
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, substitute
 from tc.kernel.walk import names_in
 
 
@@ -38,11 +38,11 @@ class Around:
 
 
 def map_loops(
-    block: Block,
+    block: Stmts,
     around: Around,
     assigned: frozenset[str],
     change: Callable[[For, Around], Stmt],
-) -> Block:
+) -> Stmts:
     """The block with its loops changed, also those in branches, by a function that knows what they
     stand in; the loops in them are left to that."""
 

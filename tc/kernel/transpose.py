@@ -41,7 +41,7 @@ from tc.kernel.lanes import (
     map_bounded,
     power_of_two,
 )
-from tc.kernel.rebuild import Block, changed, map_blocks, map_regions, widened
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, widened
 from tc.kernel.walk import every_statement
 
 _MAX_BLOCKS = 16
@@ -80,7 +80,7 @@ def transpose(kernel: Kernel, *, lanes_bits: int) -> Kernel:
         return kernel
     world = World.of(kernel)
 
-    def outside_in(block: Block, bounds: Bounds) -> Block:
+    def outside_in(block: Stmts, bounds: Bounds) -> Stmts:
         return map_bounded(block, bounds, world.assigned, loop)
 
     def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:

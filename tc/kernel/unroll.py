@@ -10,7 +10,7 @@ from tc.kernel.ir import Const, Expr, For, If, Kernel, Let, Set, Stmt, Store, Va
 from tc.kernel.lanes import range_of
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     Substitution,
     changed,
     map_expressions,
@@ -82,10 +82,10 @@ class _Copier:
     sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
     integers: dict[int, Const] = field(default_factory=dict)
 
-    def block(self, block: Block, scope: _Scope) -> Block:
+    def block(self, block: Stmts, scope: _Scope) -> Stmts:
         return same_or(block, self.statements(block, scope, is_copy=False))
 
-    def statements(self, stmts: Block, scope: _Scope, *, is_copy: bool) -> list[Stmt]:
+    def statements(self, stmts: Stmts, scope: _Scope, *, is_copy: bool) -> list[Stmt]:
         """The statements with variables replaced, also locals that are constant; in a copy of a
         body, which shares a block with others, locals get new names."""
         out: list[Stmt] = []

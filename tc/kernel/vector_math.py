@@ -35,7 +35,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_expressions,
@@ -106,7 +106,7 @@ class _Expander:
 
     # --- statements -------------------------------------------------------------------------
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: Stmts) -> Stmts:
         return map_statements(block, self.statement)
 
     def statement(self, stmt: Stmt) -> list[Stmt]:

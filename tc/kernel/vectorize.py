@@ -44,7 +44,7 @@ from tc.kernel.lanes import (
     reads,
 )
 from tc.kernel.rebuild import (
-    Block,
+    Stmts,
     changed,
     map_blocks,
     map_expressions,
@@ -78,7 +78,7 @@ def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
     """
     world = World.of(kernel, supports)
 
-    def inside_out(block: Block, bounds: Bounds) -> Block:
+    def inside_out(block: Stmts, bounds: Bounds) -> Stmts:
         return map_bounded(block, bounds, world.assigned, loop)
 
     def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:
@@ -94,7 +94,7 @@ def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
 def without_vectors(kernel: Kernel) -> Kernel:
     """The kernel with loops instead of those that would be vectors."""
 
-    def block(stmts: Block) -> Block:
+    def block(stmts: Stmts) -> Stmts:
         return map_statements(stmts, lambda stmt: (map_blocks(serial(stmt), block),))
 
     def serial(stmt: Stmt) -> Stmt:

@@ -184,9 +184,9 @@ def _variables(expr: Expr, shared: _Shared, *, half: bool = False) -> tuple[Var,
     for child in children(expr):
         for var in _variables(child, shared, half=widens and isinstance(child, Load | Cast)):
             other = found.setdefault(var.name, var)
-            if other is not var:
+            if other is not var and other.dtype != var.dtype:
                 reason = f"'{var.name}' is {other.dtype} and {var.dtype}"
-                _check(shared.kernel, expr, iter([(other.dtype == var.dtype, reason)]))
+                _check(shared.kernel, expr, iter([(False, reason)]))
     variables = tuple(found.values())
     if not half:
         shared.sound[id(expr)] = expr, variables

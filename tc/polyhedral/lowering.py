@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 
 from tc.device import Device, host
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.pipeline import PassContext, PassResult, trace_passes
+from tc.kernel.passes.pass_list import PassContext, PassResult, trace_passes
 from tc.options import Options, check_options
 from tc.polyhedral.codegen.generate import lower_schedule
 from tc.polyhedral.cpu.analysis import Facts

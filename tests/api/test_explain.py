@@ -16,7 +16,7 @@ from tc import device as devices
 from tc import pipeline
 from tc.explanation import STAGES, SUMMARY, Explanation
 from tc.kernel.estimate import estimate
-from tc.kernel.passes.pipeline import PASSES, PassContext
+from tc.kernel.passes.pass_list import PASSES, PassContext
 from tc.kernel.printer import to_text
 from tc.polyhedral import lowering
 from tc.polyhedral.legality import check_schedule

@@ -26,7 +26,7 @@ from tc.kernel.ir import (
     expressions,
     row_major,
 )
-from tc.kernel.passes.pipeline import PASSES, PassContext, run_passes
+from tc.kernel.passes.pass_list import PASSES, PassContext, run_passes
 from tc.kernel.printer import statement_lines
 from tc.kernel.unroll import LIMIT
 from tc.kernel.verify import verify

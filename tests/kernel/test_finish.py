@@ -26,7 +26,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.pipeline import PASSES, Pass, PassContext, run_passes, trace_passes
+from tc.kernel.passes.pass_list import PASSES, Pass, PassContext, run_passes, trace_passes
 from tests.kernel.marked import (
     NAMES,
     UNMARKING,

@@ -28,7 +28,7 @@ from tc.kernel.ir import (
     Var,
     statements,
 )
-from tc.kernel.passes.pipeline import PASSES, PassContext
+from tc.kernel.passes.pass_list import PASSES, PassContext
 from tc.kernel.rebuild import (
     changed,
     map_blocks,

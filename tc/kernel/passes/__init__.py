@@ -1,1 +1,1 @@
-"""Passes from kernels to kernels; `pipeline` has the list of them for each target."""
+"""Passes from kernels to kernels; `pass_list` has the list of them for each target."""

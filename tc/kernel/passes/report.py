@@ -7,7 +7,7 @@ from difflib import unified_diff
 from itertools import groupby
 
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.pipeline import PassResult
+from tc.kernel.passes.pass_list import PassResult
 from tc.kernel.printer import to_text
 from tc.kernel.walk import every_statement
 
@@ -25,7 +25,7 @@ def passes_text(results: Iterable[PassResult]) -> str:
     >>> from tc.dtypes import INT64
     >>> from tc.kernel.folding import integer
     >>> from tc.kernel.ir import Buffer, For, Store, Var
-    >>> from tc.kernel.passes.pipeline import PassContext, trace_passes
+    >>> from tc.kernel.passes.pass_list import PassContext, trace_passes
     >>> store = Store("o", (Var("i", INT64),), integer(7))
     >>> loop = For("i", integer(0), integer(9), (store,), mark="unroll")
     >>> kernel = Kernel("k", (Buffer("o", INT64, (9,), (1,), "output"),), ((loop,),))
@@ -61,8 +61,8 @@ def _lines(result: PassResult) -> Iterator[str]:
 
 def _changes(before: Kernel, after: Kernel) -> Iterator[str]:
     """The lines of a unified diff, long stretches cut."""
-    texts = (to_text(kernel).splitlines() for kernel in (before, after))
-    found = list(unified_diff(*texts, lineterm="", n=CONTEXT))[3:]  # without its head
+    old, new = (to_text(kernel).splitlines() for kernel in (before, after))
+    found = list(unified_diff(old, new, lineterm="", n=CONTEXT))[3:]  # without its head
     for mark, lines in groupby(found, key=lambda line: line[0]):
         stretch = ["..." if mark == "@" else line for line in lines]
         cut = RUN if len(stretch) > RUN + 1 else len(stretch)
