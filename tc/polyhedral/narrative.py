@@ -271,8 +271,8 @@ def _kernel(story: Story) -> str:
     if prefetches(kernel):
         words += (
             " `prefetch` names elements that are read or written later: they are in tensors larger"
-            f" than {_memory(story.device.l2)}, and the processor does not foresee them, as they"
-            " are anywhere or in rows far from each other, or is still busy with other rows."
+            f" than {_memory(story.device.l2)}, and the hardware prefetcher does not load them in"
+            " time, as they are anywhere, or in rows far from each other, or others keep it busy."
         )
     return _after(words, kernel_text(kernel))
 
