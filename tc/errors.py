@@ -6,7 +6,6 @@ points at, the cause, the repair, and notes that point elsewhere.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TypeAlias
 
 from tc.edits import Edit, apply, described
@@ -74,8 +73,8 @@ class TCError(Exception):
         return render(type(self).__name__, self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        kept = ("rule", "span", "repair", "notes", "edits", "idiom", "example")
-        return partial(type(self), **{name: getattr(self, name) for name in kept}), (self.cause,)
+        kept = (self.repair, self.notes, self.edits, self.idiom, self.example)
+        return _rebuild, (type(self), self.cause, self.rule, self.span, *kept)
 
 
 class ParseError(TCError):
@@ -141,3 +140,26 @@ def render(kind: str, error: TCError) -> str:
     if error.idiom and error.example:
         parts.append("       " + described(error.example).replace("\n", "\n       "))
     return "\n".join(parts)
+
+
+def _rebuild(
+    kind: type[TCError],
+    cause: str,
+    rule: str | None,
+    span: Span | None,
+    repair: str | None,
+    notes: Notes,
+    edits: tuple[Edit, ...],
+    idiom: str | None,
+    example: tuple[Edit, ...],
+) -> TCError:
+    return kind(
+        cause,
+        rule=rule,
+        span=span,
+        repair=repair,
+        notes=notes,
+        edits=edits,
+        idiom=idiom,
+        example=example,
+    )

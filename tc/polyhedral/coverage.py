@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.schedule import (
-    PARALLEL,
-    SERIAL,
-    UNROLL,
-    VECTOR,
     Band,
     Expansion,
     Leaf,

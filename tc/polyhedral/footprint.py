@@ -11,18 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
-from tc.polyhedral.codegen.linear_forms import add, constant_form, substitute
-from tc.polyhedral.schedule import (
-    UNROLL,
-    VECTOR,
-    Band,
-    Expansion,
-    Leaf,
-    Member,
-    Node,
-    Promotion,
-    Sequence,
-)
+from tc.plan import UNROLL, VECTOR
+from tc.polyhedral.linear_forms import add, constant_form, substitute
+from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
 from tc.semantics.affine import LinearForm
 
@@ -146,14 +137,12 @@ def enter(
     return {**position, value.variable: inside}
 
 
-def below(node: Node) -> Mapping[str, tuple[Member, ...]]:
-    """The members between a node and each leaf below it, outermost first."""
-    match node:
-        case Leaf(statement=name):
-            return {name: ()}
-        case Sequence(children=children):
-            return {n: members for child in children for n, members in below(child).items()}
-        case Promotion(child=child) | Expansion(child=child):
-            return below(child)
-        case Band(members=members, child=child):
-            return {n: (*members, *inner) for n, inner in below(child).items()}
+def extent(member: Member, statement: ScopStatement) -> int:
+    """How many values of the member a statement has."""
+    if member.span is not None:
+        return member.span // member.step
+    variable = member.values[statement.name].variable
+    if variable is None:
+        return 1
+    begin, end = statement.ranges[variable]
+    return end - begin

@@ -18,10 +18,9 @@ from typing import TypeAlias
 
 from tc import sets
 from tc.errors import InternalError
+from tc.plan import PARALLEL, VECTOR
 from tc.polyhedral.coverage import coverage_fault
 from tc.polyhedral.schedule import (
-    PARALLEL,
-    VECTOR,
     Band,
     Expansion,
     Leaf,

@@ -20,9 +20,10 @@ from tc.kernel.ir import Kernel
 from tc.kernel.passes.pass_list import PassContext, PassResult, trace_passes
 from tc.options import Options, check_options
 from tc.polyhedral.codegen.generate import lower_schedule
-from tc.polyhedral.cpu.analysis import Facts
-from tc.polyhedral.cpu.mapping import Mapped, map_schedule
+from tc.polyhedral.cpu.cpu_target import cpu_target
+from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import check_schedule
+from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
@@ -138,7 +139,8 @@ def _mapped(
     tree = timed("schedule", lambda: _schedule(scop, dependences, options, device))
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
-    mapped = timed("map", lambda: map_schedule(tree, facts, device, options.mapping))
+    target = cpu_target(device)
+    mapped = timed("map", lambda: map_schedule(tree, facts, dependences, target, options.mapping))
     return scop, dependences, tree, mapped
 
 

@@ -16,11 +16,12 @@ from tc.kernel.printer import to_text as kernel_text
 from tc.kernel.stream import streams
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
-from tc.polyhedral.schedule import Node
+from tc.polyhedral.schedule import Node, members
+from tc.polyhedral.schedule import tiles as promoted_tiles
 from tc.polyhedral.schedule import to_text as tree_text
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.scop.text import dependences_text, scop_text
-from tc.polyhedral.views import members, promoted_tiles, serial, text_order, without_buffers
+from tc.polyhedral.views import serial, text_order, without_buffers
 from tc.semantics.program import ShapedProgram
 from tc.semantics.ranges.symbolic_text import to_text as expression_text
 from tc.semantics.work import program_work, scaled
@@ -230,7 +231,7 @@ def _buffers(story: Story) -> Iterator[str]:
     tensors = story.lowering.shaped.program.tensors
     for t in promoted_tiles(story.lowering.mapped.tree):
         size = prod(t.shape) * tensors[t.tensor].dtype.bytes
-        yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.kind]}"
+        yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.scope]}"
 
 
 def _tree(node: Node, before: Node | None = None) -> str:
@@ -271,8 +272,8 @@ def _kernel(story: Story) -> str:
     if prefetches(kernel):
         words += (
             " `prefetch` names elements that are read or written later: they are in tensors larger"
-            f" than {_memory(story.device.l2)}, and the hardware prefetcher does not load them in"
-            " time, as they are anywhere, or in rows far from each other, or others keep it busy."
+            f" than {_memory(story.device.l2)}, and the processor does not foresee them, as they"
+            " are anywhere or in rows far from each other, or is still busy with other rows."
         )
     return _after(words, kernel_text(kernel))
 

@@ -1,68 +1,122 @@
-"""Which tiles of tensors are promoted, and how their buffers are laid out.
+"""Promotion: a tile of a tensor is held in a buffer while some statements run.
 
-A reference group is all accesses to one tensor below a node; it is promoted if a box of fixed size
-moves with the loops around. Registers hold the targets of a block; packed panels an operand in
-the order in which vectors read it; staged tiles an output that is strided along the vector; padded
-tiles an input with its padding; local tiles a temporary that no one else sees.
+A reference group is all accesses to one tensor below a node of a schedule tree; it can be promoted
+if a box of fixed size that moves with the loops around holds all that they touch. What must be
+copied, and what may not be, follows from the tree and the accesses alone; where a tile lies, how
+its buffer is laid out and how it is copied is for others to say (`tc.plan.Promote`).
+(Vasilache et al. 2018, arXiv:1802.04730, section 5.3.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from math import prod
 
 from tc.dtypes import compute_dtype
-from tc.polyhedral.cpu.analysis import Block, Facts
-from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.footprint import Box, Position, box, enter, start, values_of
-from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
-from tc.polyhedral.scop.scop import Access, Interval, Scop, ScopStatement
+from tc.plan import PARALLEL
+from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, values_of
+from tc.polyhedral.linear_forms import constant_form
+from tc.polyhedral.schedule import (
+    Band,
+    Member,
+    Node,
+    Promotion,
+    children,
+    count,
+    leaves,
+)
+from tc.polyhedral.scop.scop import Interval, Scop, ScopStatement
 from tc.polyhedral.scop.zero_fills import subtract
 from tc.semantics.affine import LinearForm
 
 
+@dataclass(frozen=True, slots=True)
+class EnclosingLoop:
+    """A member around a place, and the statements below its band."""
+
+    member: Member
+    statements: tuple[str, ...]
+
+
 @dataclass(frozen=True)
-class Reach:
-    """`around`: members outside of the node, outermost first; `inside`, by statement: those, or
-    digits of those, that run below it. A whole member there is one whose values all occur below, or
-    all of a tile around."""
+class Footprint:
+    """What the statements below a place touch: `around` are the loops around it, outermost first,
+    `inside` the members between it and each leaf."""
 
     scop: Scop
-    around: tuple[Member, ...]
+    around: tuple[EnclosingLoop, ...]
     inside: Mapping[str, tuple[Member, ...]]
 
-    def box(self, tensor: str, users: Iterable[ScopStatement]) -> Box | None:
-        """The box of what statements touch of a tensor; None if it has no fixed size or place."""
-        return box(
-            (access, self._position(s))
-            for s in users
-            for access in (s.write, *s.reads)
-            if access.tensor == tensor
-        )
+    def users(self, tensor: str) -> list[ScopStatement]:
+        """The statements below that touch a tensor, in text order."""
+        return [s for s in self.scop.statements if s.name in self.inside and touches(s, tensor)]
 
-    def always(self, statement: ScopStatement) -> bool:
-        """Whether a statement runs in each iteration of the loops around."""
-        for member in self.around:
-            value = member.values.get(statement.name)
-            if value is None or member.span is not None:
+    def box(self, tensor: str) -> Box | None:
+        """The box of what is touched of a tensor; None if it has no fixed size or place."""
+        return self._box(tensor, tails=False)
+
+    def box_of_tails(self, tensor: str) -> Box | None:
+        """The same with what lies beyond the ends of ranges, where tiles below are not full."""
+        return self._box(tensor, tails=True)
+
+    def _box(self, tensor: str, *, tails: bool) -> Box | None:
+        accesses = []
+        for s in self.users(tensor):
+            position = self.position(s)
+            if tails:
+                position = {v: self._with_tails(v, d, s) for v, d in position.items()}
+            accesses += [(a, position) for a in s.accesses if a.tensor == tensor]
+        return box(accesses)
+
+    def position(self, statement: ScopStatement) -> Position:
+        """Where the walk that makes the loops will stand at the place."""
+        position: Position = start(statement)
+        for loop in self.around:
+            member = loop.member
+            if member.values[statement.name].variable is None:
                 continue
+            trips = self.trips(loop)
+            form = LinearForm(0, {f"{member.name}.{member.step}": 1} if trips > 1 else {})
+            position = enter(position, member, statement.name, form, trips)
+        return position
+
+    def trips(self, loop: EnclosingLoop) -> int:
+        """How many iterations a loop around has."""
+        statements = map(self.scop.statement, loop.statements)
+        return count(loop.member, values_of(loop.member, statements))
+
+    def _with_tails(self, variable: str, digits: Digits, statement: ScopStatement) -> Digits:
+        """The values of a variable with those of whole tiles: from where the first begins."""
+        for member in self.inside[statement.name]:
+            value = member.values[statement.name]
+            if value.variable != variable or member.span is not None or member.step == 1:
+                continue
+            names = [n for n, inside in self.inside.items() if member in inside]
+            whole = count(member, values_of(member, map(self.scop.statement, names)))
+            first = constant_form(member.origin - value.offset)
+            return replace(digits, base=first, span=whole * member.step)
+        return digits
+
+    def runs_always(self, statement: ScopStatement) -> bool:
+        """Whether a statement runs in each iteration of the loops around."""
+        for loop in self.around:
+            member = loop.member
+            if member.span is not None:
+                continue
+            value = member.values[statement.name]
             begin, end = (0, 1) if value.variable is None else statement.ranges[value.variable]
             shift = value.offset - member.origin
-            final = values_of(member, map(self.scop.statement, member.values)) - 1
             if (begin + shift) // member.step > 0:
                 return False
-            if (end - 1 + shift) // member.step < final // member.step:
+            if (end - 1 + shift) // member.step < self.trips(loop) - 1:
                 return False
         return True
 
-    def writes_first(
-        self, tensor: str, users: Sequence[ScopStatement], touched: tuple[Interval, ...]
-    ) -> bool:
+    def writes_first(self, tensor: str, touched: tuple[Interval, ...]) -> bool:
         """Whether in each iteration of the loops around, statements write all of `touched` that
-        lies in the box, before any reads it. The users are in text order."""
-        found = self.box(tensor, users)
+        lies in the box, before any reads it."""
+        found = self.box(tensor)
         if found is None:
             return False
         needed = tuple(
@@ -70,7 +124,7 @@ class Reach:
             for offset, size, (begin, end) in zip(found.offsets, found.sizes, touched, strict=True)
         )
         left: Iterable[tuple[Interval, ...]] = [needed]
-        for s in takewhile(lambda s: not _reads(s, tensor), users):
+        for s in takewhile(lambda s: not _reads(s, tensor), self.users(tensor)):
             if s.write.tensor == tensor and not self._is_pinned(s):
                 left = subtract(left, self._written(s, found))
         return not any(all(begin < end for begin, end in piece) for piece in left)
@@ -78,7 +132,7 @@ class Reach:
     def _written(self, statement: ScopStatement, whole: Box) -> tuple[Interval, ...]:
         """What of its target a statement writes in each iteration of the loops around: in
         dimensions in which the box moves with these, nothing if it does not write all of that."""
-        own = box([(statement.write, self._position(statement))])
+        own = box([(statement.write, self.position(statement))])
         assert own is not None
         written = []
         for d, bounds in enumerate(statement.write.bounds):
@@ -94,50 +148,13 @@ class Reach:
     def _is_pinned(self, statement: ScopStatement) -> bool:
         """Whether a statement runs in one iteration only of a loop around."""
         return any(
-            m.values[statement.name].variable is None and self._iterations(m) > 1
-            for m in self.around
-            if statement.name in m.values
-        )
-
-    def _iterations(self, member: Member) -> int:
-        return count(member, values_of(member, map(self.scop.statement, member.values)))
-
-    def _position(self, statement: ScopStatement) -> Position:
-        """Where the walk that makes the loops will stand at the node."""
-        position = start(statement)
-        for member in self.around:
-            digit = self._outer_digit(member, statement.name)
-            if digit is not None:
-                several = self._iterations(digit) > 1
-                loop = LinearForm(0, {f"{digit.name}.{digit.step}": 1} if several else {})
-                position = enter(position, digit, statement.name, loop, 1 + several)
-        return position
-
-    def _outer_digit(self, member: Member, name: str) -> Member | None:
-        """What of a member around the node is fixed there; None if nothing is."""
-        value = member.values.get(name)
-        if value is None or value.variable is None:
-            return None
-        below = [m for m in self.inside.get(name, ()) if m.values[name].variable == value.variable]
-        if any(m.span is None for m in below):
-            return member if self._has_tile(member, name) else None
-        step = max((member.step, *(m.span for m in below if m.span is not None)))
-        if member.span is not None and step >= member.span:
-            return None
-        return replace(member, step=step)
-
-    def _has_tile(self, member: Member, name: str) -> bool:
-        """Whether a member counts tiles, inside of which another runs."""
-        variable = member.values[name].variable
-        return member.span is None and any(
-            m.span == member.step and m.values[name].variable == variable
-            for m in self.around
-            if name in m.values
+            loop.member.values[statement.name].variable is None and self.trips(loop) > 1
+            for loop in self.around
         )
 
 
 def touches(statement: ScopStatement, tensor: str) -> bool:
-    return any(a.tensor == tensor for a in (statement.write, *statement.reads))
+    return any(a.tensor == tensor for a in statement.accesses)
 
 
 def is_rounded_between(tensor: str, users: Iterable[ScopStatement], scop: Scop) -> bool:
@@ -155,32 +172,47 @@ def _common(bounds: Interval, begin: int, size: int) -> Interval:
     return max(bounds[0], begin), min(bounds[1], begin + size)
 
 
+# --- what is copied -----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Copies:
+class Transfer:
     """Which elements of a tile are copied: those within `limits` (as `ArrayTile` has them). They
-    are fetched unless the statements within surely write each before it is read."""
+    are fetched unless the statements within surely write each before it is read, and written back
+    where they are written, and anything after may read them."""
 
     fetch: bool
+    write_back: bool
     limits: tuple[Interval, ...] | None
 
 
-def copies(tensor: str, some: Iterable[ScopStatement], reach: Reach) -> Copies | None:
-    """What must be copied for a tile that some statements use.
-
-    None where a tile would copy what it must not: elements that none of them touches, which others
-    may write meanwhile, or that nobody has written yet.
-    """
-    names = {s.name for s in some}
-    users = [s for s in reach.scop.statements if s.name in names]
+def transfer(tensor: str, below: Footprint) -> Transfer | str:
+    """What must be copied for a tile; the reason where it would copy what it must not: elements
+    that no statement below touches, which others may write meanwhile, or that nobody has
+    written yet."""
+    users, scop = below.users(tensor), below.scop
+    if all(s.write.tensor != tensor for s in users):
+        return Transfer(True, False, _readable(tensor, below))
     bounds = [a.bounds for s in users for a in s.accesses if a.tensor == tensor]
     touched = _hull(bounds)
     if touched not in bounds:
-        return None
-    shape = reach.scop.shaped.shapes[tensor]
+        return "what its statements touch is no box"
+    shape = scop.shaped.shapes[tensor]
     limits = None if touched == tuple((0, extent) for extent in shape) else touched
-    if reach.writes_first(tensor, users, touched):
-        return Copies(False, limits)
-    return Copies(True, limits) if _is_defined(tensor, touched, users[0], reach.scop) else None
+    fetch = not below.writes_first(tensor, touched)
+    if fetch and not _is_defined(tensor, touched, users[0], scop):
+        return "some of it may be read before anything is written there"
+    return Transfer(fetch, fetch or is_needed_later(tensor, below.inside, scop), limits)
+
+
+def _readable(tensor: str, below: Footprint) -> tuple[Interval, ...] | None:
+    """The limits of what is fetched of a tensor that is only read: what is touched, unless all of
+    it has been written."""
+    scop, users = below.scop, below.users(tensor)
+    whole = tuple((0, extent) for extent in scop.shaped.shapes[tensor])
+    if _is_defined(tensor, whole, users[0], scop):
+        return None
+    return _hull([a.bounds for s in users for a in s.accesses if a.tensor == tensor])
 
 
 def _hull(bounds: Sequence[tuple[Interval, ...]]) -> tuple[Interval, ...]:
@@ -195,7 +227,8 @@ def _is_defined(
 ) -> bool:
     """Whether elements hold values before a statement: the caller's, or those of statements before
     it."""
-    if tensor in scop.initial:
+    program = scop.shaped.program
+    if tensor in scop.initial or program.tensors[tensor].role == "input":
         return True
     left: Iterable[tuple[Interval, ...]] = [touched]
     for s in takewhile(lambda s: s is not first, scop.statements):
@@ -204,180 +237,69 @@ def _is_defined(
     return not any(True for _ in left)
 
 
-def is_needed_later(tensor: str, own: Iterable[str], facts: Facts) -> bool:
+def is_needed_later(tensor: str, own: Iterable[str], scop: Scop) -> bool:
     """Whether a tensor is an output, or touched by statements other than those named."""
-    if facts.scop.shaped.program.tensors[tensor].role == "output":
+    if scop.shaped.program.tensors[tensor].role == "output":
         return True
     names = set(own)
-    return any(touches(s, tensor) for s in facts.scop.statements if s.name not in names)
+    return any(touches(s, tensor) for s in scop.statements if s.name not in names)
 
 
-def moves_as_one(tensor: str, users: Iterable[ScopStatement], around: Iterable[Member]) -> bool:
-    """Whether all accesses of a tensor touch the same element in the same iteration."""
-    forms = set()
-    members = tuple(around)
-    for s in users:
-        along = {m.values[s.name].variable: m for m in members if s.name in m.values}
-        for access in s.accesses:
-            if access.tensor != tensor:
-                continue
-            if any(x is None or not set(x.terms) <= set(along) for x in access.subscripts):
-                return False
-            forms.add(tuple(_in_members(x, s.name, along) for x in access.subscripts if x))
-    return len(forms) == 1
+# --- tiles of threads ---------------------------------------------------------------------------
 
 
-def _in_members(
-    form: LinearForm, statement: str, along: Mapping[str | None, Member]
-) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """A subscript by the values of members rather than by the variables of a statement."""
-    shifts = (c * along[v].values[statement].offset for v, c in form.terms.items())
-    terms = tuple(sorted((along[v].name, c) for v, c in form.terms.items()))
-    return form.constant - sum(shifts), terms
+def race(tree: Node, scop: Scop) -> str | None:
+    """Why the iterations of parallel loops would write over each other's elements: the tiles that
+    two of them write back overlap; None where none do."""
+    return next(_races(tree, (), scop), None)
 
 
-def local_tiles(
-    names: set[str], reach: Reach, facts: Facts, most_bytes: int
-) -> Iterable[ArrayTile]:
-    """Temporaries that only the statements named touch, as small buffers."""
-    program = facts.scop.shaped.program
-    for tensor in program.temporaries:
-        users = [s for s in facts.scop.statements if touches(s, tensor)]
-        if not users or any(s.name not in names for s in users):
-            continue
-        found = reach.box(tensor, users)
-        if found is None or is_rounded_between(tensor, users, facts.scop):
-            continue
-        touched = _hull([a.bounds for s in users for a in s.accesses if a.tensor == tensor])
-        if not reach.writes_first(tensor, users, touched):
-            continue
-        if not all(map(reach.always, users)):
-            continue  # what lies beyond a range is computed too: it would read what nobody wrote
-        if prod(found.sizes) * max(program.tensors[tensor].dtype.bytes, 4) <= most_bytes:
-            layout = tuple(Axis(d, 1, n) for d, n in enumerate(found.sizes))
-            name = f"{tensor}_local"
-            yield ArrayTile(tensor, name, "scratch", found.sizes, layout, False, False)
+def _races(node: Node, around: tuple[EnclosingLoop, ...], scop: Scop) -> Iterator[str]:
+    if isinstance(node, Promotion):
+        below = Footprint(scop, around, members_below(node))
+        for tile in node.tiles:
+            found = below.box(tile.tensor) if tile.write_back else None
+            if found is not None:
+                sized = Box(found.offsets, tile.sizes)
+                for loop in around:
+                    if loop.member.role == PARALLEL and not _is_apart(loop, sized, below):
+                        yield (
+                            f"two iterations of the parallel loop {loop.member.name} would write "
+                            f"back tiles of {tile.tensor} that overlap"
+                        )
+    if isinstance(node, Band):
+        names = tuple(dict.fromkeys(leaves(node)))
+        around = (*around, *(EnclosingLoop(m, names) for m in node.members))
+    for child in children(node):
+        yield from _races(child, around, scop)
 
 
-def register_tile(
-    tensor: str,
-    sizes: tuple[int, ...],
-    last: int | None,
-    lanes: int,
-    *,
-    copied: Copies,
-    keep: bool,
-) -> ArrayTile:
-    """Accumulators, the dimension `last` innermost, in vectors of `lanes`."""
-    order = [d for d in range(len(sizes)) if d != last] + ([] if last is None else [last])
-    layout = tuple(Axis(d, 1, sizes[d]) for d in order)
-    width = lanes if last is not None else 1
-    name = f"{tensor}_acc"
-    fetch, limits = copied.fetch, copied.limits
-    return ArrayTile(tensor, name, "register", sizes, layout, fetch, keep, width, limits=limits)
+def _is_apart(loop: EnclosingLoop, tile: Box, below: Footprint) -> bool:
+    """Whether tiles of different iterations of a loop are disjoint, whatever the others do: in some
+    dimension the loops make up the tile's place as digits make up a number, and this is one of
+    these digits."""
+    trips = {f"{x.member.name}.{x.member.step}": below.trips(x) for x in below.around}
+    own = f"{loop.member.name}.{loop.member.step}"
+    if trips[own] == 1:
+        return True
+    for offset, size in zip(tile.offsets, tile.sizes, strict=True):
+        reach = size
+        fits: dict[str, bool] = {}
+        terms = sorted(offset.terms.items(), key=lambda term: abs(term[1]))
+        for name, coefficient in terms:
+            fits[name] = abs(coefficient) >= reach
+            reach += abs(coefficient) * (trips[name] - 1)
+        if own in offset.terms:
+            above = [name for name, c in terms if abs(c) >= abs(offset.terms[own])]
+            if all(fits[name] for name in above):
+                return True
+    return False
 
 
-def packed_tile(
-    access: Access,
-    block: Block,
-    chosen: RegisterTile,
-    *,
-    whole: bool,
-    steps: Mapping[str, int] | None = None,
-) -> ArrayTile:
-    """A panel of the vector's width for each step of the reductions, of which `steps` may limit
-    some to a part; with `whole`, all panels, the first where the vector's member begins, which may
-    be before the statement does."""
-    statement = block.main.statement
-    width = chosen.lanes * chosen.vectors
-    v = block.variable(chosen.vector)
-    u = None if chosen.row is None else block.variable(chosen.row)
-    reductions = set(statement.reduction)
-    before = [0] * len(access.subscripts)
-    sizes, outer, inner, panel = [], [], [], 0
-    for d, subscript in enumerate(access.subscripts):
-        assert subscript is not None
-        size = 1
-        for name, c in subscript.terms.items():
-            begin, end = statement.ranges[name]
-            reach = 1
-            if name == v:
-                reach = width
-                if whole:
-                    reach = values_of(chosen.vector, (i.statement for i in block.items))
-                    value = chosen.vector.values[statement.name]
-                    before[d] = begin + value.offset - chosen.vector.origin
-            elif whole or name in reductions:
-                reach = end - begin if steps is None else steps.get(name, end - begin)
-            elif name == u:
-                reach = chosen.rows
-            size += abs(c) * (reach - 1)
-        if v in subscript.terms:
-            size = -(-size // width) * width
-            panel = d
-            outer.append(Axis(d, width, size // width))
-        elif reductions & set(subscript.terms):
-            inner.append(Axis(d, 1, size))
-        else:
-            outer.append(Axis(d, 1, size))
-        sizes.append(size)
-    # the order of the reduction's loops, so that a panel is read from one end to the other
-    depth = {m.values[statement.name].variable: i for i, m in enumerate(block.main.reduction)}
-    inner.sort(key=lambda a: max(depth.get(n, -1) for n in _terms(access, a.dimension)))
-    layout = (*outer, *inner, Axis(panel, 1, width))
-    kind = "temporary" if whole else "scratch"
-    return ArrayTile(
-        access.tensor,
-        f"{access.tensor}_packed",
-        kind,
-        tuple(sizes),
-        layout,
-        True,
-        False,
-        chosen.lanes,
-        before=tuple(before),
-    )
-
-
-def _terms(access: Access, dimension: int) -> Iterable[str]:
-    subscript = access.subscripts[dimension]
-    return () if subscript is None else subscript.terms
-
-
-def blocked_tile(
-    access: Access, block: Block, chosen: RegisterTile, sizes: tuple[int, ...]
-) -> ArrayTile:
-    """A square to be transposed: the vector's dimension innermost."""
-    v = block.variable(chosen.vector)
-    last = next(d for d in range(len(sizes)) if v in set(_terms(access, d)))
-    order = [d for d in range(len(sizes)) if d != last] + [last]
-    layout = tuple(Axis(d, 1, sizes[d]) for d in order)
-    name = f"{access.tensor}_block"
-    return ArrayTile(access.tensor, name, "scratch", sizes, layout, True, False, chosen.lanes)
-
-
-def staged_tile(
-    tensor: str, sizes: tuple[int, ...], last: int, lanes: int, *, copied: Copies, keep: bool
-) -> ArrayTile:
-    """A part of an output with the vector's dimension innermost, transposed on the way out."""
-    order = [d for d in range(len(sizes)) if d != last] + [last]
-    layout = tuple(Axis(d, 1, sizes[d]) for d in order)
-    name = f"{tensor}_tile"
-    fetch, limits = copied.fetch, copied.limits
-    return ArrayTile(tensor, name, "scratch", sizes, layout, fetch, keep, lanes, limits=limits)
-
-
-def lines_tile(tensor: str, sizes: tuple[int, ...]) -> ArrayTile:
-    """A part of an output as it is in memory, written back in whole lines."""
-    layout = tuple(Axis(d, 1, n) for d, n in enumerate(sizes))
-    name = f"{tensor}_lines"
-    return ArrayTile(tensor, name, "scratch", sizes, layout, False, True, lines=True)
-
-
-def padded_tile(
-    access: Access, sizes: tuple[int, ...], lanes: int, fill: int | float | bool
-) -> ArrayTile:
-    """A part of an input with what pad puts around it."""
-    layout = tuple(Axis(d, 1, n) for d, n in enumerate(sizes))
-    name = f"{access.tensor}_padded"
-    return ArrayTile(access.tensor, name, "scratch", sizes, layout, True, False, lanes, fill)
+def members_below(node: Node) -> Mapping[str, tuple[Member, ...]]:
+    """The members between a node and each leaf below it, outermost first."""
+    own = node.members if isinstance(node, Band) else ()
+    below = [members_below(child) for child in children(node)]
+    if not below:
+        return dict.fromkeys(leaves(node), ())
+    return {name: (*own, *inner) for found in below for name, inner in found.items()}

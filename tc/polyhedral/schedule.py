@@ -15,14 +15,13 @@ The trees are ours; `tc.polyhedral.legality` checks each against the dependences
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
 from tc.errors import InternalError
-
-SERIAL, PARALLEL, UNROLL, VECTOR = "serial", "parallel", "unroll", "vector"
-"""Roles of a member: a loop; a loop shared among threads; straight-line code; lanes."""
+from tc.plan import SERIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +98,38 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """How a tile is copied: in vectors of `lanes` along the last axis, or written back in whole
+    cache `lines`; `fill`, where it is one, is what reads of the tensor through `pad` find outside
+    of it, and the buffer too."""
+
+    lanes: int = 1
+    lines: bool = False
+    fill: int | float | bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayTile:
-    """A box around what the statements below touch of a tensor: `buffer`, of role `kind`
+    """A box around what the statements below touch of a tensor: `buffer`, in a memory `scope`
     ("register", "scratch", or "temporary": packed once, in a region before), holds it while they
     run.
 
     The box has `sizes` elements in the dimensions of the tensor; its offset in each is the least
     element touched, a function of the loops around (`tc.polyhedral.footprint`). The axes of the
     buffer are `layout`, outermost first. `fetch` and `write_back` say which copies are needed;
-    they run in vectors of `lanes` along the last axis, for elements within `limits` (half-open, one
-    a dimension; None: all of the tensor): what is beyond may belong to others, or be unwritten.
-    `fill`, where it is one, is what reads of the tensor through `pad` find outside of it, and the
-    buffer too. The box begins `before` elements before the least one touched, one number a
-    dimension (none: 0 each).
+    they copy elements within `limits` (half-open, one a dimension; None: all of the tensor): what
+    is beyond may belong to others, or be unwritten. The box begins `before` elements before the
+    least one touched, one number a dimension (none: 0 each).
     """
 
     tensor: str
     buffer: str
-    kind: str
+    scope: str
     sizes: tuple[int, ...]
     layout: tuple[Axis, ...]
     fetch: bool
     write_back: bool
-    lanes: int = 1
-    fill: int | float | bool | None = None
-    lines: bool = False
+    copy: Copy = Copy()
     limits: tuple[tuple[int, int], ...] | None = None
     before: tuple[int, ...] = ()
 
@@ -174,22 +180,53 @@ def count(member: Member, extent: int) -> int:
     return -(-whole // member.step)
 
 
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below a node, in order."""
+    match node:
+        case Leaf():
+            return ()
+        case Sequence(children=found):
+            return found
+        case Band(child=child) | Promotion(child=child) | Expansion(child=child):
+            return (child,)
+        case _:
+            raise unknown_tree(node)
+
+
+def with_children(node: Node, new: tuple[Node, ...]) -> Node:
+    """The node above other nodes, as many as it had; the very same where they are those."""
+    if all(map(operator.is_, children(node), new)):
+        return node
+    if isinstance(node, Sequence):
+        return Sequence(new)
+    assert not isinstance(node, Leaf)
+    return replace(node, child=new[0])
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """All nodes of a tree, each before those below it."""
+    yield node
+    for child in children(node):
+        yield from nodes(child)
+
+
 def leaves(node: Node) -> Iterator[str]:
     """The names of the statements below a node, in order.
 
     >>> list(leaves(Sequence((Leaf("S0.init"), Leaf("S0")))))
     ['S0.init', 'S0']
     """
-    match node:
-        case Leaf(statement=name):
-            yield name
-        case Sequence(children=children):
-            for child in children:
-                yield from leaves(child)
-        case Band(child=child) | Promotion(child=child) | Expansion(child=child):
-            yield from leaves(child)
-        case _:
-            raise unknown_tree(node)
+    return (n.statement for n in nodes(node) if isinstance(n, Leaf))
+
+
+def members(node: Node) -> Iterator[Member]:
+    """The members of all bands of a tree, outermost first."""
+    return (m for n in nodes(node) if isinstance(n, Band) for m in n.members)
+
+
+def tiles(node: Node) -> Iterator[ArrayTile]:
+    """The tiles that a tree promotes, outermost first."""
+    return (t for n in nodes(node) if isinstance(n, Promotion) for t in n.tiles)
 
 
 def tile(member: Member, size: int) -> tuple[Member, Member]:
@@ -231,10 +268,10 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
                 shape = "x".join(map(str, t.shape))
                 copies = [w for w, on in (("in", t.fetch), ("out", t.write_back)) if on]
                 how = f" (copied {' and '.join(copies)})" if copies else ""
-                how = how.replace(")", " in lines)") if t.lines else how
+                how = how.replace(")", " in lines)") if t.copy.lines else how
                 if t.limits is not None and copies:
                     how = how.replace(")", f", {_ranges(t.limits)})")
-                yield f"{indent}promote {t.tensor} to {t.kind} {t.buffer}[{shape}]{how}"
+                yield f"{indent}promote {t.tensor} to {t.scope} {t.buffer}[{shape}]{how}"
             yield from _lines(child, indent + "  ")
         case Expansion(statement=name, buffer=buffer, digits=digits, child=child):
             each = ", ".join(str(replace(d, role=SERIAL, coincident=False)) for d in digits)

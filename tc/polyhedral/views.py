@@ -3,12 +3,11 @@ what they have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
+from tc.plan import SERIAL
 from tc.polyhedral.schedule import (
-    SERIAL,
-    ArrayTile,
     Band,
     Expansion,
     Leaf,
@@ -17,26 +16,10 @@ from tc.polyhedral.schedule import (
     Promotion,
     Sequence,
     Value,
-    unknown_tree,
+    children,
+    with_children,
 )
 from tc.polyhedral.scop.scop import Scop
-
-
-def members(node: Node) -> Iterator[Member]:
-    """The members of the bands of a tree, outermost first."""
-    match node:
-        case Leaf():
-            return
-        case Sequence(children=children):
-            for child in children:
-                yield from members(child)
-        case Band(members=own, child=child):
-            yield from own
-            yield from members(child)
-        case Promotion(child=child) | Expansion(child=child):
-            yield from members(child)
-        case _:
-            raise unknown_tree(node)
 
 
 def text_order(scop: Scop) -> Node:
@@ -46,23 +29,6 @@ def text_order(scop: Scop) -> Node:
         own = tuple(Member(v, {s.name: Value(v)}, False) for v in s.variables)
         nodes.append(Band(own, False, Leaf(s.name)) if own else Leaf(s.name))
     return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
-
-
-def promoted_tiles(node: Node) -> Iterator[ArrayTile]:
-    """The tiles that a tree promotes, outermost first."""
-    match node:
-        case Leaf():
-            return
-        case Sequence(children=children):
-            for child in children:
-                yield from promoted_tiles(child)
-        case Promotion(tiles=tiles, child=child):
-            yield from tiles
-            yield from promoted_tiles(child)
-        case Band(child=child) | Expansion(child=child):
-            yield from promoted_tiles(child)
-        case _:
-            raise unknown_tree(node)
 
 
 def serial(node: Node) -> Node:
@@ -80,12 +46,4 @@ def without_buffers(node: Node) -> Node:
 
 
 def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    match node:
-        case Leaf():
-            return change(node)
-        case Sequence(children=children):
-            return change(Sequence(tuple(_rebuilt(c, change) for c in children)))
-        case Band(child=child) | Promotion(child=child) | Expansion(child=child):
-            return change(replace(node, child=_rebuilt(child, change)))
-        case _:
-            raise unknown_tree(node)
+    return change(with_children(node, tuple(_rebuilt(c, change) for c in children(node))))

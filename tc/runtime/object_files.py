@@ -39,7 +39,7 @@ class LoadedCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MachineTarget:
     """What LLVM compiles for: a processor and what it can do, in LLVM's words."""
 
     processor: str
@@ -61,13 +61,17 @@ def parse_module(text: str) -> Any:
     return module
 
 
-def compile_modules(texts: Sequence[str], functions: Sequence[str], target: Target) -> ObjectFile:
+def compile_modules(
+    texts: Sequence[str], functions: Sequence[str], target: MachineTarget
+) -> ObjectFile:
     """One object file of modules in LLVM's text, each of which defines some of the functions."""
     with step():
         return _compile_modules(texts, functions, target)
 
 
-def _compile_modules(texts: Sequence[str], functions: Sequence[str], target: Target) -> ObjectFile:
+def _compile_modules(
+    texts: Sequence[str], functions: Sequence[str], target: MachineTarget
+) -> ObjectFile:
     module = parse_module("")
     for text in texts:
         module.link_in(parse_module(text))

@@ -9,12 +9,10 @@ import pytest
 
 from tc import sets
 from tc.errors import InternalError
+from tc.plan import PARALLEL, UNROLL, VECTOR
 from tc.polyhedral import legality
 from tc.polyhedral.legality import annotated, check_schedule, respects
 from tc.polyhedral.schedule import (
-    PARALLEL,
-    UNROLL,
-    VECTOR,
     ArrayTile,
     Axis,
     Band,

@@ -7,11 +7,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.schedule import (
-    PARALLEL,
-    SERIAL,
-    UNROLL,
-    VECTOR,
     Band,
     Leaf,
     Member,

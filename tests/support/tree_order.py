@@ -13,9 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
+from tc.plan import PARALLEL, VECTOR
 from tc.polyhedral.schedule import (
-    PARALLEL,
-    VECTOR,
     Band,
     Expansion,
     Leaf,

@@ -29,8 +29,8 @@ from tc.process.uninterrupted import load as load_module
 from tc.runtime import cache as disk
 from tc.runtime.object_files import (
     LoadedCode,
+    MachineTarget,
     ObjectFile,
-    Target,
     all_found,
     compile_modules,
     free_passes,
@@ -201,10 +201,10 @@ def _host() -> tuple[str, ...]:
     return numba.__version__, llvmlite.__version__, triple, repr(target), *config
 
 
-def _target() -> Target:
+def _target() -> MachineTarget:
     """The processor as numba sees it."""
     config = numba.config
-    return Target(
+    return MachineTarget(
         llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME,
         get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES,
         int(config.OPT),

@@ -9,9 +9,9 @@ from tc.dtypes import DType, compute_dtype
 from tc.errors import InternalError
 from tc.kernel.folding import Interval, compare, integer
 from tc.kernel.ir import Buffer, Expr, Load, Site, row_major
-from tc.polyhedral.codegen.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.codegen.naming import Names
 from tc.polyhedral.footprint import Box, Position
+from tc.polyhedral.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import Scop
 from tc.semantics.affine import LinearForm

@@ -10,9 +10,10 @@ from math import prod
 from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, For, If, Load, Stmt, Store
+from tc.plan import REGISTER
 from tc.polyhedral.codegen.context import Placed, State
-from tc.polyhedral.codegen.linear_forms import add, constant_form, expression
 from tc.polyhedral.footprint import Box
+from tc.polyhedral.linear_forms import add, constant_form, expression
 from tc.polyhedral.schedule import ArrayTile, Axis
 from tc.semantics.affine import LinearForm
 
@@ -41,7 +42,7 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
         value = cast(around.load(tile.tensor, element), dtype)
         tests = list(around.within(element, tile.tensor, tile.limits))
         if tests:
-            outside = constant(0 if tile.fill is None else tile.fill, dtype)
+            outside = constant(0 if tile.copy.fill is None else tile.copy.fill, dtype)
             value = select(reduce(logical_and, tests), value, outside)
         return Store(tile.buffer, indices, value)
 
@@ -60,7 +61,7 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
         tests = list(around.within(element, tile.tensor, tile.limits))
         return If(reduce(logical_and, tests), (store,)) if tests else store
 
-    return _in_lines(placed, state) if placed.tile.lines else _copy(placed, state, body)
+    return _in_lines(placed, state) if placed.tile.copy.lines else _copy(placed, state, body)
 
 
 Body = Callable[[State, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], Stmt]
@@ -142,16 +143,17 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     if last < 0:
         return [[]]
     outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
-    if tile.kind == "register":
+    if tile.scope == REGISTER:
         unrolled = [_Loop(a, 1, x.size, "unroll") for a, x in enumerate(tile.layout[:-1])]
-        return [[*unrolled, *_chunks(last, tile.layout[last], tile.lanes, "unroll")[0]]]
-    if rows in (-1, last) or tile.lanes == 1:
+        return [[*unrolled, *_chunks(last, tile.layout[last], tile.copy.lanes, "unroll")[0]]]
+    lanes = tile.copy.lanes
+    if rows in (-1, last) or lanes == 1:
         outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]
-        few = "unroll" if tile.layout[last].size < FEW * tile.lanes else ""
-        return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], tile.lanes, few)]
+        few = "unroll" if tile.layout[last].size < FEW * lanes else ""
+        return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], lanes, few)]
     nests = []
-    for across in _chunks(rows, tile.layout[rows], tile.lanes, ""):
-        for along in _chunks(last, tile.layout[last], tile.lanes, ""):
+    for across in _chunks(rows, tile.layout[rows], lanes, ""):
+        for along in _chunks(last, tile.layout[last], lanes, ""):
             places = [*across[:-1], *along[:-1]]
             if along_memory:  # of so many rows at once each is foreseen
                 places = [*along[:-1], *across[:-1]]

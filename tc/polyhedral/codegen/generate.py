@@ -34,18 +34,15 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.kernel.verify import verify
+from tc.plan import PACKED, PARALLEL, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.codegen.context import Expanded, Placed, State, World
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
-from tc.polyhedral.codegen.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.codegen.naming import Names
 from tc.polyhedral.footprint import Box, Digits, box, enter, start, values_of
+from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.schedule import (
-    PARALLEL,
-    SERIAL,
-    UNROLL,
-    VECTOR,
     Band,
     Expansion,
     Leaf,
@@ -116,7 +113,7 @@ def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[B
 def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
     """The regions of one part of the program: packing what it shares, then its loops."""
     world = state.world
-    if isinstance(node, Promotion) and all(t.kind == "temporary" for t in node.tiles):
+    if isinstance(node, Promotion) and all(t.scope == PACKED for t in node.tiles):
         for placed in _place(node, state):
             world.names.start_region(())
             state = state.inside(placed)
@@ -333,10 +330,9 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             found = _begun_before(found, tile.before)
         if found is None or any(n > m for n, m in zip(found.sizes, tile.sizes, strict=True)):
             raise unfit(tile.tensor, tile.sizes, found)
-        kind = "scratch" if tile.kind == "scratch" else tile.kind
         dtype = compute_dtype(world.dtype(tile.tensor))
-        local = kind == "scratch" and not tile.fetch and not tile.write_back
-        name = world.add_buffer(_spelt(tile.buffer), kind, dtype, tile.shape, local=local)
+        local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
+        name = world.add_buffer(_spelt(tile.buffer), tile.scope, dtype, tile.shape, local=local)
         placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
     return placed
 

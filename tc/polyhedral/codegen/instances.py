@@ -20,8 +20,8 @@ from tc.kernel.ir import Expr, If, Load, Stmt, Store
 from tc.polyhedral.codegen.context import Placed, State
 from tc.polyhedral.codegen.expressions import Block, Scope, lower_expression
 from tc.polyhedral.codegen.identity import identity
-from tc.polyhedral.codegen.linear_forms import add, expression, range_of, substitute
 from tc.polyhedral.footprint import Digits
+from tc.polyhedral.linear_forms import add, expression, range_of, substitute
 from tc.polyhedral.scop.checked_variables import checked_variables
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
@@ -207,7 +207,7 @@ class _Reader:
         match expr:
             case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
                 placed = self._holder(read)
-                fill = None if placed is None else placed.tile.fill
+                fill = None if placed is None else placed.tile.copy.fill
                 if (
                     placed is not None
                     and fill is not None

@@ -7,16 +7,16 @@ have further parallel variables is a *nest* of blocks: softmax, or the layers of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from tc.kernel.ir import row_major
-from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence
-from tc.polyhedral.scop.checked_variables import checked_variables
-from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.semantics.program import Index, Read, Select, walk
+from tc.plan import SERIAL
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.footprint import extent
+from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, count, leaves
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,6 @@ class Block:
         return max(extent(member, item.statement) for item in self.items)
 
 
-def extent(member: Member, statement: ScopStatement) -> int:
-    """How many values of the member a statement has."""
-    if member.span is not None:
-        return member.span // member.step
-    variable = member.values[statement.name].variable
-    if variable is None:
-        return 1
-    begin, end = statement.ranges[variable]
-    return end - begin
-
-
 def block_of(members: tuple[Member, ...], child: Node, scop: Scop) -> Block | None:
     """The block that a band is, None if it is a nest of blocks."""
     parts = child.children if isinstance(child, Sequence) else (child,)
@@ -89,79 +78,45 @@ def _item(node: Node, scop: Scop) -> Item | None:
             return None
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the mapping asks of a program: strides, types, which reads are padded."""
+def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
+    """The leading parallel members of a node, and what is inside of them."""
+    if not isinstance(node, Band):
+        return (), node
+    members = node.members
+    parallel = next((i for i, m in enumerate(members) if not m.coincident), len(members))
+    rest = members[parallel:]
+    return members[:parallel], Band(rest, node.permutable, node.child) if rest else node.child
 
-    scop: Scop
-    strides: Mapping[str, tuple[int, ...]]
-    check: bool
 
-    @cached_property
-    def reads(self) -> Mapping[int, Read]:
-        """The reads of the program by their sites."""
-        statements = self.scop.shaped.program.statements
-        return {e.site: e for s in statements for e in walk(s.rhs) if isinstance(e, Read)}
+def groups(node: Node, facts: Facts) -> list[Node]:
+    """The parts of a node, neighbours that only start, update and finish one tensor joined."""
+    found: list[list[Node]] = []
+    targets: list[set[str]] = []
+    for part in node.children if isinstance(node, Sequence) else (node,):
+        own = {facts.scop.statement(n).write.tensor for n in leaves(part)}
+        joined = found and own == targets[-1] and len(own) == 1
+        if joined and block_of((), Sequence((*found[-1], part)), facts.scop):
+            found[-1].append(part)
+        else:
+            found.append([part])
+            targets.append(own)
+    return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
 
-    def padded(self, statement: ScopStatement) -> Iterator[tuple[Access, int | float | bool]]:
-        """The reads that are the whole first argument of a pad, with its constant; at rank 0 there
-        is nothing to pad."""
-        if statement.kind != "update":
-            return
-        accesses = {a.site: a for a in statement.reads}
-        for expr in walk(self.scop.shaped.program.statements[statement.position].rhs):
-            match expr:
-                case Select(then=Read(bare_only=True, site=site), otherwise=other):
-                    value, access = getattr(other, "value", None), accesses.get(site)
-                    if value is None or access is None or None in access.subscripts:
-                        continue
-                    if access.subscripts:
-                        yield access, value
-                case _:
-                    pass
 
-    def stride(self, access: Access, variable: str | None) -> int | None:
-        """By how many elements of memory an access moves with a variable; None: irregularly."""
-        if variable is None:
-            return 0
-        total = 0
-        steps = self.steps(access.tensor)
-        for axis, (subscript, step) in enumerate(zip(access.subscripts, steps, strict=True)):
-            if subscript is not None:
-                total += subscript.terms.get(variable, 0) * step
-            elif variable in self._variables(access, axis):
-                return None
-        return total
+def is_tested(member: Member, block: Block, facts: Facts) -> bool:
+    """Whether tests at run time of an item of a block depend on what a member is there."""
+    return any(
+        member.values[item.statement.name].variable in facts.tested(item.statement)
+        for item in block.items
+        if item.statement.name in member.values
+    )
 
-    def uses(self, access: Access, variable: str | None) -> bool:
-        """Whether an access depends on a variable."""
-        return any(
-            variable in (self._variables(access, axis) if s is None else s.terms)
-            for axis, s in enumerate(access.subscripts)
-        )
 
-    def _variables(self, access: Access, axis: int) -> frozenset[str]:
-        subscript = self.reads[access.site].subscripts[axis]
-        return frozenset(e.name for e in walk(subscript) if isinstance(e, Index))
+def iterations(members: Iterable[Member], block: Block) -> int:
+    """How many iterations the loops of some members have together."""
+    return prod(count(m, block.extent(whole_of(m))) for m in members)
 
-    def steps(self, tensor: str) -> tuple[int, ...]:
-        given = self.strides.get(tensor)
-        return row_major(self.scop.shaped.shapes[tensor]) if given is None else given
 
-    def bits(self, statement: ScopStatement) -> int:
-        """The width of the widest values that a statement computes with."""
-        tensors = self.scop.shaped.program.tensors
-        names = {statement.write.tensor, *(a.tensor for a in statement.reads)}
-        return max([32, *(tensors[n].dtype.bits for n in names if tensors[n].dtype.is_float)])
-
-    def tested(self, statement: ScopStatement) -> frozenset[str]:
-        """The variables on which tests at run time depend; their loops stay as they are."""
-        return checked_variables(statement, self.scop) if self.check else frozenset()
-
-    def is_tested(self, member: Member, block: Block) -> bool:
-        """Whether tests of an item of a block depend on what a member is there."""
-        return any(
-            member.values[item.statement.name].variable in self.tested(item.statement)
-            for item in block.items
-            if item.statement.name in member.values
-        )
+def whole_of(member: Member) -> Member:
+    """The member that a tile or point member is a digit of."""
+    return replace(member, step=1, span=None, role=SERIAL)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tc.device import LINE
-from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.analysis import Block
+from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
 

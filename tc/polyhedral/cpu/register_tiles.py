@@ -19,8 +19,9 @@ from math import prod
 from tc.device import Device
 from tc.kernel.narrow import SHORTEST
 from tc.options import MappingOptions
-from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.analysis import Block, is_tested
 from tc.polyhedral.cpu.operands import Grip, extent_of, is_alone, operand, vectors_of
+from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
 
@@ -124,12 +125,12 @@ def _candidates(
         extent = extent_of(vector, block)
         if variable is None or extent < 2 or _needed(block, vector):
             continue
-        if facts.is_tested(vector, block):
+        if is_tested(vector, block, facts):
             continue
         rows: list[Member | None] = [None]
         for member in block.members:
             is_across = member != vector and block.variable(member) is not None
-            if is_across and not facts.is_tested(member, block):
+            if is_across and not is_tested(member, block, facts):
                 rows.append(member)
         for lanes in _lane_counts(extent, widest):
             for row in rows:

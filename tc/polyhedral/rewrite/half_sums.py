@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from tc.dtypes import compute_dtype
-from tc.polyhedral.cpu.analysis import extent
+from tc.polyhedral.footprint import extent
 from tc.polyhedral.rewrite.base import Rewriting
 from tc.polyhedral.schedule import (
     Band,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 
 from tc.edits import Edit
@@ -181,9 +180,16 @@ def check_rank(callee: DefSignature, param: ast.Param, arg: ast.Expr, tensor: Fl
 
 def with_calls(error: CheckError, calls: tuple[Span, ...]) -> CheckError:
     """The error of an inlined statement, with the calls that lead to it, innermost first."""
-    longer = copy(error)
-    longer.notes += tuple((call, "in this call") for call in reversed(calls))
-    return longer
+    return CheckError(
+        error.cause,
+        rule=error.rule,
+        span=error.span,
+        repair=error.repair,
+        edits=error.edits,
+        idiom=error.idiom,
+        example=error.example,
+        notes=(*error.notes, *((call, "in this call") for call in reversed(calls))),
+    )
 
 
 def unknown_def(

@@ -140,7 +140,7 @@ def _check(
     space: IterationSpace,
 ) -> bool:
     """Whether an affine access was decided; raises RangeError where it leaves its tensor."""
-    extent = situation.extent(access)
+    extent = situation.known.extent(access.tensor, access.axis)
     assert extent is not None
     if _stays_in_box(access.subscript, situation.known, space, extent):
         return True

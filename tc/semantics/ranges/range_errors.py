@@ -50,7 +50,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
         place = _place_outside(situation, access, {**box, name: (0, 1)})
         cause = f"'{name}' cannot start at 0: {place}"
         if _falls_from_the_size(situation, access, name):
-            size = situation.extent_text(access, compact=True)
+            size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
             idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
             repair = None
     elif worst.problem == NEGATIVE:
@@ -58,7 +58,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
         cause = f"the range of '{name}' would have a size below 0: {place}"
         shrunk = _shrunk_where(situation, access, name, box)
         if shrunk is not None:
-            extent = situation.extent(access)
+            extent = situation.known.extent(access.tensor, access.axis)
             repair = f"make {access.tensor}.{access.axis}, which is {extent}, as large as the "
             repair, where = repair + "offsets, or say which of them count: ", shrunk
     else:
@@ -82,7 +82,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
 def _falls_from_the_size(situation: Situation, access: SubscriptAccess, name: str) -> bool:
     """Whether the subscript is the size less the variable, whose first value is one too many."""
     form = linear_form(access.subscript, situation.known)
-    extent = situation.extent(access)
+    extent = situation.known.extent(access.tensor, access.axis)
     return form is not None and form.terms == {name: -1} and form.constant == extent
 
 
@@ -168,7 +168,7 @@ def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:
         free = [v for v in access.variables if v in names]
         if not free:
             continue
-        if situation.extent(access) is None:
+        if situation.known.extent(access.tensor, access.axis) is None:
             unknown[access.text] = access.tensor
             continue
         explained.update(free)
@@ -234,7 +234,7 @@ def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[i
     """The size of what a variable alone indexes (inside pad), or else a window that fits: the
     step of what slides over it, 2 in `2*i + k`."""
     for access in situation.accesses.all:
-        extent = situation.extent(access)
+        extent = situation.known.extent(access.tensor, access.axis)
         form = linear_form(access.subscript, situation.known)
         if extent is None or form is None or name not in form.terms:
             continue
@@ -268,13 +268,13 @@ def outside(
     elif where is not None:
         repair = f"let the index stay in bounds: {where}"
     elif value == extent and not access.variables and _names_size(situation, access):
-        size = situation.extent_text(access, compact=True)
+        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
         repair = None
         idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     elif value is not None and not access.variables and -extent <= value:
-        size = situation.extent_text(access, compact=True)
+        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
         repair = None
         idiom = f"{size}-{-value}, which counts from the end; pad({access.text}, 0), for 0 there"
     else:
@@ -291,7 +291,7 @@ def outside(
 
 def _names_size(situation: Situation, access: SubscriptAccess) -> bool:
     """Whether a read such as `A(K)` names the size that it runs into, and grows with it."""
-    size = situation.extent_text(access, compact=True)
+    size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
     return re.search(rf"(?<![\w.]){re.escape(size)}(?!\w)", access.text) is not None
 
 
@@ -308,11 +308,11 @@ def shape_notes(situation: Situation, accesses: Iterable[SubscriptAccess]) -> No
 def _place(situation: Situation, access: SubscriptAccess, point: Mapping[str, int]) -> str:
     """Where an access leaves its tensor, in words."""
     value = evaluate(access.subscript, situation.known.at(point))
-    extent = situation.extent(access)
+    extent = situation.known.extent(access.tensor, access.axis)
     values = ", ".join(f"{name} = {point[name]}" for name in access.variables)
     at = f"at {values} " if values else ""
     size = f"{access.tensor}.{access.axis} is {extent}"
-    text = situation.extent_text(access)
+    text = to_text(situation.symbols.extent(access.tensor, access.axis))
     if text not in (str(extent), f"{access.tensor}.{access.axis}"):
         size = f"{access.tensor}.{access.axis} is {text} = {extent}"
     return f"{at}subscript {access.axis} of '{access.text}' is {value}, but {size}"

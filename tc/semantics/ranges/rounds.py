@@ -36,14 +36,6 @@ class Situation:
     symbols: Symbols
     fixed_by: Mapping[str, Span]
 
-    def extent(self, access: SubscriptAccess) -> int | None:
-        """The size of the dimension that a subscript is in, None where it is not known yet."""
-        return self.known.extent(access.tensor, access.axis)
-
-    def extent_text(self, access: SubscriptAccess, *, compact: bool = False) -> str:
-        """That size as an expression of the sizes."""
-        return to_text(self.symbols.extent(access.tensor, access.axis), compact=compact)
-
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -321,7 +313,7 @@ def _lesser_size(
 
     def described(bound: Bound) -> str:
         access = bound.access
-        text = situation.extent_text(access)
+        text = to_text(situation.symbols.extent(access.tensor, access.axis))
         size = str(bound.end) if text == str(bound.end) else f"{text} = {bound.end}"
         return f"'{access.text}', of size {size} in dimension {access.axis}"
 

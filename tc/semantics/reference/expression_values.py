@@ -15,8 +15,24 @@ import numpy as np
 
 from tc.dtypes import Array, DType
 from tc.errors import AccessError, InternalError
-from tc.semantics import program as p
 from tc.semantics.faults import division_error, read_error
+from tc.semantics.program import (
+    Binary,
+    Call,
+    Compare,
+    Convert,
+    Expr,
+    Extent,
+    Index,
+    Literal,
+    Logical,
+    Read,
+    Select,
+    ShapedProgram,
+    Size,
+    Statement,
+    Unary,
+)
 from tc.semantics.reference.arithmetic import Arithmetic
 from tc.semantics.reference.element_views import gather_pick, strided_pick, strided_subscript
 from tc.semantics.reference.instance_blocks import InstanceBlock
@@ -31,7 +47,7 @@ class FailedInstance:
     for a read, `subscripts` is the place."""
 
     position: tuple[int, ...]
-    expr: p.Read | p.Binary
+    expr: Read | Binary
     subscripts: tuple[int, ...]
 
 
@@ -40,8 +56,8 @@ class BlockEvaluation(Generic[V, A]):
     """What evaluating over one block needs. Faults are collected, since a later subexpression
     may fail at an earlier instance."""
 
-    shaped: p.ShapedProgram
-    statement: p.Statement
+    shaped: ShapedProgram
+    statement: Statement
     arithmetic: Arithmetic[V, A]
     tensors: Mapping[str, V]
     block: InstanceBlock
@@ -63,35 +79,35 @@ def evaluate_block(evaluation: BlockEvaluation[V, A]) -> V:
     return value
 
 
-def evaluate(expr: p.Expr, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
+def evaluate(expr: Expr, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
     """An expression over a block; where `active` (None: everywhere), failures are recorded."""
     arithmetic = evaluation.arithmetic
     match expr:
-        case p.Literal(value=value, dtype=dtype):
+        case Literal(value=value, dtype=dtype):
             return evaluation.constant(value, dtype)
-        case p.Size(name=name, dtype=dtype):
+        case Size(name=name, dtype=dtype):
             return evaluation.constant(evaluation.shaped.sizes[name], dtype)
-        case p.Extent(tensor=tensor, axis=axis, dtype=dtype):
+        case Extent(tensor=tensor, axis=axis, dtype=dtype):
             return evaluation.constant(evaluation.shaped.shapes[tensor][axis], dtype)
-        case p.Index():
+        case Index():
             return arithmetic.exact(_index_values(expr, evaluation.block))
-        case p.Read():
+        case Read():
             return _read(expr, evaluation, active)
-        case p.Unary(operand=operand, dtype=dtype):
+        case Unary(operand=operand, dtype=dtype):
             return arithmetic.negate(evaluate(operand, evaluation, active), dtype)
-        case p.Binary(op=op, left=left, right=right, dtype=dtype):
+        case Binary(op=op, left=left, right=right, dtype=dtype):
             dividend = evaluate(left, evaluation, active)
             divisor = evaluate(right, evaluation, active)
             if op in ("/", "%") and not dtype.is_float:
                 _record(expr, evaluation, arithmetic.array(divisor) == 0, active, ())
             return arithmetic.binary(op, dividend, divisor, dtype)
-        case p.Compare(op=op, left=left, right=right):
+        case Compare(op=op, left=left, right=right):
             return arithmetic.compare(
                 op, evaluate(left, evaluation, active), evaluate(right, evaluation, active)
             )
-        case p.Logical(op=op, operands=operands):
+        case Logical(op=op, operands=operands):
             return _logical(op, operands, evaluation, active)
-        case p.Select(condition=condition, then=then, otherwise=otherwise):
+        case Select(condition=condition, then=then, otherwise=otherwise):
             test = evaluate(condition, evaluation, active)
             holds = arithmetic.array(test)
             return arithmetic.select(
@@ -99,16 +115,16 @@ def evaluate(expr: p.Expr, evaluation: BlockEvaluation[V, A], active: Array | No
                 evaluate(then, evaluation, _both(active, holds)),
                 evaluate(otherwise, evaluation, _both(active, ~holds)),
             )
-        case p.Call(function=function, args=args, dtype=dtype):
+        case Call(function=function, args=args, dtype=dtype):
             values = [evaluate(arg, evaluation, active) for arg in args]
             return arithmetic.call(function, values, dtype)
-        case p.Convert(operand=operand, dtype=dtype):
+        case Convert(operand=operand, dtype=dtype):
             return arithmetic.convert(evaluate(operand, evaluation, active), operand.dtype, dtype)
         case _:
             _unknown(expr)
 
 
-def _index_values(index: p.Index, block: InstanceBlock) -> Array:
+def _index_values(index: Index, block: InstanceBlock) -> Array:
     axis = block.axis(index.name)
     begin, extent = block.begins[axis], block.shape[axis]
     shape = [1] * len(block.shape)
@@ -116,7 +132,7 @@ def _index_values(index: p.Index, block: InstanceBlock) -> Array:
     return np.arange(begin, begin + extent).astype(index.dtype.numpy).reshape(shape)
 
 
-def _read(read: p.Read, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
+def _read(read: Read, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
     """A view where the subscripts are affine and stay in the tensor over the whole block;
     otherwise a gather, each place checked (G7) and the inactive ones moved into the tensor."""
     tensor, shape = evaluation.tensors[read.tensor], evaluation.shaped.shapes[read.tensor]
@@ -131,7 +147,7 @@ def _read(read: p.Read, evaluation: BlockEvaluation[V, A], active: Array | None)
     outside = _outside(places, shape)
     if outside is not None:
         _record(read, evaluation, outside, active, places)
-        places = [np.clip(place, 0, max(n, 1) - 1) for place, n in zip(places, shape, strict=True)]
+        places = [np.clip(p, 0, max(n, 1) - 1) for p, n in zip(places, shape, strict=True)]
     return evaluation.arithmetic.read(tensor, gather_pick(places, shape), values, outside)
 
 
@@ -146,7 +162,7 @@ def _outside(places: Sequence[Array], shape: Sequence[int]) -> Array | None:
 
 
 def _logical(
-    op: str, operands: tuple[p.Expr, ...], evaluation: BlockEvaluation[V, A], active: Array | None
+    op: str, operands: tuple[Expr, ...], evaluation: BlockEvaluation[V, A], active: Array | None
 ) -> V:
     first = evaluate(operands[0], evaluation, active)
     if op == "!":
@@ -162,7 +178,7 @@ def _both(active: Array | None, guard: Array) -> Array:
 
 
 def _record(
-    expr: p.Read | p.Binary,
+    expr: Read | Binary,
     evaluation: BlockEvaluation[V, A],
     failing: Array,
     active: Array | None,
@@ -177,18 +193,16 @@ def _record(
     position = np.unravel_index(int(failing.argmax()), failing.shape)
     spread = (np.broadcast_to(place, block) for place in places)
     subscripts = tuple(int(place[position]) for place in spread)
-    evaluation.faults.append(
-        FailedInstance(tuple(int(step) for step in position), expr, subscripts)
-    )
+    evaluation.faults.append(FailedInstance(tuple(int(p) for p in position), expr, subscripts))
 
 
 def _error(evaluation: BlockEvaluation[V, A], fault: FailedInstance) -> AccessError:
     indices = evaluation.block.point(fault.position)
     match fault.expr:
-        case p.Read(tensor=tensor):
+        case Read(tensor=tensor):
             shape = evaluation.shaped.shapes[tensor]
             return read_error(evaluation.statement, fault.expr, indices, fault.subscripts, shape)
-        case p.Binary():
+        case Binary():
             return division_error(evaluation.statement, fault.expr, indices)
 
 

@@ -1,4 +1,4 @@
-"""Linear forms of loop variables: where loops stand, and what they touch.
+"""LinearForm forms of loop variables: where loops stand, and what they touch.
 
 The same `LinearForm` as in range inference, its variables being loops of the kernel.
 """

@@ -1,29 +1,21 @@
-"""The buffers of a block that is tiled: operands packed in the order of its vectors, inputs with
-their padding, targets that are strided along the vectors.
+"""What a nest that is tiled has in buffers: operands packed in the order of its vectors, inputs
+with their padding, targets that are strided along the vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapreplace
 from math import prod
 
 from tc.device import Device
-from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.analysis import Block, iterations
 from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.promotion import (
-    Reach,
-    copies,
-    is_needed_later,
-    is_rounded_between,
-    packed_tile,
-    padded_tile,
-    staged_tile,
-    touches,
-)
-from tc.polyhedral.schedule import SERIAL, ArrayTile, Member, Node, Promotion, count, tile
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, touches, transfer
+from tc.polyhedral.schedule import Member, tile
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
 COPY = 8.0
@@ -43,11 +35,11 @@ MIN_PARTS = 8
 
 
 @dataclass(frozen=True)
-class BlockBuffers:
-    """What a block with a register tile has in buffers, and when.
+class NestBuffers:
+    """What a nest with a register tile has in buffers, and when.
 
     `written` are the tensors that the cluster writes, `around` the members of the loops around the
-    tile, `points` those within it.
+    nest, `points` those within its tile.
     """
 
     facts: Facts
@@ -58,11 +50,23 @@ class BlockBuffers:
     around: tuple[Member, ...]
     points: tuple[Member, ...]
 
+    def below(self, outer: Iterable[Member], inner: Iterable[Member]) -> Footprint:
+        """What the main statement, and those beside it, touch inside of the loops `outer`, where
+        the loops `inner` and those within the tile run."""
+        names = tuple(item.statement.name for item in self.block.items)
+        around = tuple(EnclosingLoop(m, tuple(m.values)) for m in self.around)
+        own = tuple(EnclosingLoop(m, names) for m in outer)
+        inside = {
+            item.statement.name: (*inner, *self.points, *item.reduction)
+            for item in self.block.items
+        }
+        return Footprint(self.facts.scop, (*around, *own), inside)
+
     # --- packing --------------------------------------------------------------------------------
 
     @cached_property
     def packs(self) -> tuple[Access, ...]:
-        """The reads to pack, one a tensor, if all reads of the tensor in the block are alike."""
+        """The reads to pack, one a tensor, if all reads of the tensor in the nest are alike."""
         found: dict[str, Access] = {}
         for access in self.tile.packed:
             alike = all(
@@ -75,13 +79,19 @@ class BlockBuffers:
                 found.setdefault(access.tensor, access)
         return tuple(found.values())
 
-    def packed(
-        self, *, whole: bool, steps: Mapping[str, int] | None = None
-    ) -> tuple[ArrayTile, ...]:
-        """The tiles of the packed reads, as `packed_tile` makes them."""
-        return tuple(
-            packed_tile(a, self.block, self.tile, whole=whole, steps=steps) for a in self.packs
-        )
+    def panels(self, access: Access) -> tuple[tuple[int, int], ...]:
+        """The axes of a packed read: panels of the vector's width, in the order of the reduction's
+        loops, so that a panel is read from one end to the other."""
+        block, width = self.block, self.tile.lanes * self.tile.vectors
+        v = block.variable(self.tile.vector)
+        reduction = [m.values[block.main.statement.name].variable for m in block.main.reduction]
+        terms = [set() if s is None else set(s.terms) for s in access.subscripts]
+        panel = next(d for d, own in enumerate(terms) if v in own)
+        reduced = [d for d, own in enumerate(terms) if d != panel and own & set(reduction)]
+        reduced.sort(key=lambda d: max(reduction.index(x) for x in terms[d] if x in reduction))
+        others = [d for d in range(len(terms)) if d not in reduced]
+        outer = [(d, width if d == panel else 1) for d in others]
+        return (*outer, *((d, 1) for d in reduced), (panel, 1))
 
     def moves_packs(self, member: Member) -> bool:
         """Whether some packed read depends on a member."""
@@ -105,11 +115,24 @@ class BlockBuffers:
         """Whether there are packed reads, each of which depends on all of the members."""
         return bool(self.packs) and all(self._moves(a, m) for m in members for a in self.packs)
 
-    @property
+    @cached_property
     def panel_bytes(self) -> int:
         """The bytes of the packed reads for one tile of vectors."""
-        elements = sum(prod(t.shape) for t in self.packed(whole=False))
-        return elements * self.facts.bits(self.block.main.statement) // 8
+        return sum(map(self._panel_elements, self.packs)) * self._element
+
+    def _panel_elements(self, access: Access) -> int:
+        statement, row = self.block.main.statement, self.tile.row
+        width = self.tile.lanes * self.tile.vectors
+        reach = {v: end - begin for v, (begin, end) in statement.ranges.items()}
+        reach = {v: n if v in statement.reduction else 1 for v, n in reach.items()}
+        reach[str(self.block.variable(self.tile.vector))] = width
+        if row is not None:
+            reach[str(self.block.variable(row))] = self.tile.rows
+        elements = 1
+        for s in access.subscripts:
+            terms = {} if s is None else s.terms
+            elements *= 1 + sum(abs(c) * (reach[v] - 1) for v, c in terms.items())
+        return elements
 
     def _moves(self, access: Access, member: Member) -> bool:
         return self.facts.uses(access, self.block.variable(member))
@@ -136,30 +159,30 @@ class BlockBuffers:
         ]
 
     def window(
-        self, members: list[Member], inner: list[Member], *, shared: bool
-    ) -> tuple[list[Member], list[Member]]:
-        """The members around a padded copy for the `inner` loops, one of them in tiles, and the
-        member inside of these tiles, if any: where windows overlap, the next ones use most of a
-        copy again. The members are `shared` among threads, or run in each of them."""
+        self, outer: list[Member], inner: list[Member], *, shared: bool
+    ) -> tuple[Member, int] | None:
+        """The member of `outer`, loops around a padded copy for the `inner` ones, that runs in
+        tiles there, and their size: where windows overlap, the next ones use most of a copy again.
+        The loops are `shared` among threads, or run in each of them."""
         reduced = set(self.block.main.statement.reduction)
         subscripts = [x for access, _ in self.pads for x in access.subscripts if x is not None]
-        for m in reversed(members):
+        for m in reversed(outer):
             v = self.block.variable(m)
             if m.span is None and any(v in x.terms and reduced & set(x.terms) for x in subscripts):
-                others = iterations([x for x in members if x is not m], self.block)
-                threads = self.device.threads if shared else 1
-                size = self._window(m, inner, others, threads)
+                size = self._window(m, outer, inner, self.device.threads if shared else 1)
                 if size > 1:
-                    outer, point = tile(m, size)
-                    return [outer if x is m else x for x in members], [point]
-        return members, []
+                    return m, size
+        return None
 
-    def _window(self, member: Member, inner: list[Member], others: int, threads: int) -> int:
+    def _window(
+        self, member: Member, outer: list[Member], inner: list[Member], threads: int
+    ) -> int:
         """How many iterations of a member share a copy: so many that the thread with the most to
         do has the least, of what there is room for in the cache."""
         extent = self.block.extent(member)
+        others = iterations([x for x in outer if x is not member], self.block)
         work = self.block.main.instances / (extent * others)
-        one, two = (self._copied(inner, (tile(member, size)[1],)) for size in (1, 2))
+        one, two = (self._copied(member, size, outer, inner) for size in (1, 2))
         room = self.device.l2 // 4 // self._element
         most = min(extent, 1 + (room - one) // max(1, two - one))
         enough = 1 if threads == 1 else PARTS * threads
@@ -175,77 +198,60 @@ class BlockBuffers:
         fitting = (size for size in least if windows[size] * others >= enough)
         return min(fitting, key=time, default=1)
 
-    def _copied(self, inner: list[Member], window: Iterable[Member]) -> int:
-        return sum(prod(t.sizes) for t in self._padded_tiles(inner, window))
+    def _copied(self, member: Member, size: int, outer: list[Member], inner: list[Member]) -> int:
+        tiles, point = tile(member, size)
+        around = [tiles if x is member else x for x in outer]
+        return sum(prod(sizes) for _, sizes in self.padded(around, [point, *inner]))
 
-    def padded(self, node: Node, inner: list[Member], window: Iterable[Member] = ()) -> Node:
-        """Padded reads come from a buffer that holds the padding too, for all of the inner loops
-        and those of a window."""
-        tiles = self._padded_tiles(inner, window)
-        fitting = tuple(t for t in tiles if prod(t.sizes) * self._element <= self.device.l2 // 2)
-        return Promotion(fitting, node) if fitting else node
-
-    def _padded_tiles(self, inner: list[Member], window: Iterable[Member]) -> list[ArrayTile]:
-        main = self.block.main
-        statement = main.statement
-        points = (m for m in self.points if whole_of(m) not in inner)
-        inside = [*window, *map(whole_of, inner), *points]
-        reach = Reach(self.facts.scop, self.around, {statement.name: (*inside, *main.reduction)})
-        lanes = self.device.lanes(self.facts.bits(statement))
-        tiles = []
-        for access, fill in self.pads:
-            found = reach.box(access.tensor, [statement])
-            if found is not None:
-                *others, last = self._rounded(access, found.sizes)
+    def padded(
+        self, outer: Iterable[Member], inner: Iterable[Member]
+    ) -> list[tuple[Access, tuple[int, ...]]]:
+        """The padded reads with the sizes of their copies inside of the loops `outer`; a row
+        becomes whole vectors where that adds little."""
+        below, lanes, found = self.below(outer, inner), self.lanes, []
+        for access, _ in self.pads:
+            box = below.box_of_tails(access.tensor)
+            if box is not None:
+                *others, last = box.sizes
                 whole = -(-last // lanes) * lanes
                 row = whole if whole - last <= last // WIDENED else last
-                tiles.append(padded_tile(access, (*others, row), lanes, fill))
-        return tiles
+                found.append((access, (*others, row)))
+        return found
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of vectors that copy."""
+        return self.device.lanes(self.facts.bits(self.block.main.statement))
+
+    @property
+    def room(self) -> int:
+        """How many elements a padded copy may have."""
+        return self.device.l2 // 2 // self._element
 
     @property
     def _element(self) -> int:
         return self.facts.bits(self.block.main.statement) // 8
 
-    def _rounded(self, access: Access, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """The sizes of a box with what the last tiles, which may not be full, read beyond it."""
-        result = list(sizes)
-        width = self.tile.vectors * self.tile.lanes
-        for member, step in ((self.tile.vector, width), (self.tile.row, self.tile.rows)):
-            if member is None:
-                continue
-            extent, variable = self.block.extent(member), self.block.variable(member)
-            beyond = -(-extent // step) * step - extent
-            for d, subscript in enumerate(access.subscripts):
-                if subscript is not None and variable is not None:
-                    result[d] += beyond * abs(subscript.terms.get(variable, 0))
-        return tuple(result)
-
-    @cached_property
-    def staged(self) -> ArrayTile | None:
-        """A tile of the target where that is strided along the vector: all rows, in which it is
-        contiguous, of one panel."""
+    def stages(self, outer: Iterable[Member], u_outer: Member | None) -> bool:
+        """Whether the target, strided along the vector, has a tile inside of the loops `outer`: all
+        rows, in which it is contiguous, of one panel."""
         main, row = self.block.main.statement, self.tile.row
         v = self.block.variable(self.tile.vector)
         if self.facts.stride(main.write, v) == 1 or not main.accumulates or row is None:
-            return None
+            return False
         if self.facts.stride(main.write, self.block.variable(row)) != 1:
-            return None
+            return False
         tensor = main.write.tensor
-        statements = [item.statement for item in self.block.items]
-        users = [s for s in statements if touches(s, tensor)]
+        users = [i.statement for i in self.block.items if touches(i.statement, tensor)]
         if is_rounded_between(tensor, users, self.facts.scop):
-            return None
-        points = [p for p in self.points if p.name != row.name]
-        rows = whole_of(row) if row.span is None else row
-        reach = Reach(self.facts.scop, self.around, {s.name: (rows, *points) for s in users})
-        found, last = reach.box(tensor, users), vector_dimension(self.tile, tensor, users)
-        if found is None or last is None or prod(found.sizes) * 4 > self.device.l2 // 4:
-            return None
-        copied = copies(tensor, users, reach)
-        if copied is None:
-            return None
-        keep = is_needed_later(tensor, [s.name for s in statements], self.facts)
-        return staged_tile(tensor, found.sizes, last, self.tile.lanes, copied=copied, keep=keep)
+            return False
+        below = self.below(outer, () if u_outer is None else (u_outer,))
+        found = below.box(tensor)
+        if found is None or vector_dimension(self.tile, tensor, users) is None:
+            return False
+        if prod(found.sizes) * 4 > self.device.l2 // 4:
+            return False
+        return not isinstance(transfer(tensor, below), str)
 
 
 def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:
@@ -276,11 +282,12 @@ def vector_dimension(tile: RegisterTile, tensor: str, users: Iterable[ScopStatem
     return None
 
 
-def iterations(members: Iterable[Member], block: Block) -> int:
-    """How many iterations the loops of some members have together."""
-    return prod(count(m, block.extent(whole_of(m))) for m in members)
+def dimension_order(rank: int, last: int | None) -> tuple[tuple[int, int], ...]:
+    """The axes of a buffer whose last one is a dimension; none where that is the order anyway.
 
-
-def whole_of(member: Member) -> Member:
-    """The member that a tile or point member is a digit of."""
-    return replace(member, step=1, span=None, role=SERIAL)
+    >>> dimension_order(3, 0), dimension_order(3, 2)
+    (((1, 1), (2, 1), (0, 1)), ())
+    """
+    if last is None or last == rank - 1:
+        return ()
+    return (*((d, 1) for d in range(rank) if d != last), (last, 1))

@@ -9,17 +9,16 @@ part of the target, which is then copied to it in lines that go past the caches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tc.device import LINE, Device
 from tc.dtypes import BOOL, compute_dtype
 from tc.kernel.stream import CACHES, SMALLEST
-from tc.polyhedral.cpu.analysis import Block, Facts
+from tc.polyhedral.cpu.analysis import Block
 from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.promotion import Reach, lines_tile
-from tc.polyhedral.schedule import ArrayTile, Member, tile
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.schedule import Member
 
 READ, WRITTEN = 4096, 2048
 """Bytes of a row of what is read, and of the target, that have their place in a buffer: at most."""
@@ -31,33 +30,25 @@ lines."""
 
 @dataclass(frozen=True)
 class Strips:
-    """The members around and inside of a buffer for part of the target, if there is one."""
+    """Loops over blocks: `row` and `vector` in tiles of so many of their iterations (None: as they
+    are). With `buffered`, the loops over tiles of rows and of vectors go around a buffer for part
+    of the target, else the blocks of a strip along the target are innermost."""
 
-    around: tuple[Member, ...]
-    inside: tuple[Member, ...]
-    buffer: ArrayTile | None
+    row: int | None
+    vector: int | None
+    buffered: bool
 
 
 def strips(
-    block: Block,
-    chosen: RegisterTile,
-    facts: Facts,
-    device: Device,
-    row: Member,
-    vector: Member,
-    points: Sequence[Member],
+    block: Block, chosen: RegisterTile, facts: Facts, device: Device, row: Member, vector: Member
 ) -> Strips:
-    """The loops over blocks: `row` along what is read, `vector` along the target; `points` run
-    within a block."""
+    """The loops over blocks: `row` along what is read, `vector` along the target."""
     if row.span is None and vector.span is None and _is_large(block, facts, device):
-        found = _buffered(block, chosen, facts, device, row, vector, points)
+        found = _buffered(block, chosen, facts, device, row, vector)
         if found is not None:
             return found
     blocks = device.l1 // 2 // (LINE * chosen.rows)
-    if blocks < 2 or row.span is not None:
-        return Strips((row, vector), (), None)
-    strip, within = tile(row, blocks)
-    return Strips((strip, vector, within), (), None)
+    return Strips(None if blocks < 2 or row.span is not None else blocks, None, False)
 
 
 def _is_large(block: Block, facts: Facts, device: Device) -> bool:
@@ -93,7 +84,6 @@ def _buffered(
     device: Device,
     row: Member,
     vector: Member,
-    points: Sequence[Member],
 ) -> Strips | None:
     """With a buffer in part of the second cache, if rows of the target are not whole lines."""
     statement = block.main.statement
@@ -109,16 +99,8 @@ def _buffered(
     one_by_one = width <= columns and step == width
     if min(columns, width) * (min(rows, height) if one_by_one else 1) * size < SHORTEST:
         return None
-    strip, within = tile(row, rows // row.step)
-    around, inside = [strip], [vector, within]
-    if columns < width:
-        piece, vector = tile(vector, columns // vector.step)
-        around, inside = [strip, piece], [vector, within]
-    reach = Reach(facts.scop, block.members, {statement.name: (*inside, *points)})
-    found = reach.box(statement.write.tensor, [statement])
-    if found is None:
-        return None
-    return Strips(tuple(around), tuple(inside), lines_tile(statement.write.tensor, found.sizes))
+    pieces = columns // vector.step if columns < width else None
+    return Strips(rows // row.step, pieces, True)
 
 
 def _part(extent: int, most: int, unit: int) -> int:

@@ -1,0 +1,1 @@
+"""Actions of a plan, done to schedule trees: mechanism that decides nothing."""

@@ -1,0 +1,248 @@
+"""Loops of a schedule tree by the names that a plan gives them, and places inside of them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tc.errors import BackendError
+from tc.polyhedral.promotion import EnclosingLoop
+from tc.polyhedral.schedule import (
+    Band,
+    Member,
+    Node,
+    Sequence,
+    children,
+    leaves,
+    members,
+    with_children,
+)
+
+_FORM = re.compile(r"(?:(\S+)\.)?(\w+)(?: mod ([1-9]\d*))?(?: div ([1-9]\d*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopName:
+    """What a plan calls a loop (see `tc.plan`), taken apart: the digit of `name`, which is the
+    member's or, with a statement, that of its variable."""
+
+    statement: str | None
+    name: str
+    span: int | None
+    step: int
+
+    def fits(self, member: Member) -> bool:
+        """Whether a member is called so; of a whole loop, `i mod 8` of 8 iterations is not `i`."""
+        if (member.span, member.step) != (self.span, self.step):
+            return False
+        if self.statement is None:
+            return member.name == self.name
+        value = member.values.get(self.statement)
+        return value is not None and value.variable == self.name
+
+
+def loop_name(text: str) -> LoopName:
+    """A name taken apart; BackendError where it is none.
+
+    >>> loop_name("S0.init.i mod 32 div 8")
+    LoopName(statement='S0.init', name='i', span=32, step=8)
+    """
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise BackendError(
+            f"{text!r} does not name a loop: loops are called i, i div 32, i mod 32, "
+            "i mod 32 div 8, or S0.i after a variable of a statement",
+            repair="i div 32",
+        )
+    statement, name, span, step = found.groups()
+    return LoopName(statement, name, int(span) if span else None, int(step) if step else 1)
+
+
+def name_of(member: Member, statement: str | None = None) -> str:
+    """What a plan calls a member; with a statement, by its variable there.
+
+    >>> from tc.polyhedral.schedule import Value, tile
+    >>> name_of(tile(Member("i", {"S": Value("r")}, True), 8)[1], "S")
+    'S.r mod 8'
+    """
+    variable = None if statement is None else member.values[statement].variable
+    text = member.name if variable is None else f"{statement}.{variable}"
+    text += "" if member.span is None else f" mod {member.span}"
+    return text if member.step == 1 else f"{text} div {member.step}"
+
+
+def on_the_way(node: Node, loop: LoopName) -> bool:
+    """Whether a loop of that name may stand in a tree, as it runs its statement."""
+    return loop.statement is None or loop.statement in leaves(node)
+
+
+def no_such_loop(text: str, node: Node) -> BackendError:
+    """The error for a loop that is not in a tree: those that are."""
+    there = list(dict.fromkeys(map(name_of, members(node))))
+    nearest = difflib.get_close_matches(text.rpartition(".")[2], there, 1, cutoff=0.0)
+    listed = ", ".join(there) if there else "none"
+    what = f"no loop {text!r} in {_part(node)}; the loops there are {listed}"
+    return BackendError(what, repair=nearest[0] if nearest else None)
+
+
+def _part(node: Node) -> str:
+    return ", ".join(dict.fromkeys(leaves(node)))
+
+
+def check_statements(names: Iterable[str], node: Node) -> None:
+    """BackendError where a statement is not in a tree."""
+    there = list(dict.fromkeys(leaves(node)))
+    for name in names:
+        if name not in there:
+            nearest = difflib.get_close_matches(name, there, 1, cutoff=0.0)
+            raise BackendError(
+                f"no statement {name!r} here; there are {', '.join(there)}", repair=nearest[0]
+            )
+
+
+def map_bands(node: Node, change: Callable[[Band], Node | None]) -> Node:
+    """The tree with bands replaced, from the root down, where `change` gives another node; what is
+    given is not entered."""
+    changed = change(node) if isinstance(node, Band) else None
+    if changed is not None:
+        return changed
+    return with_children(node, tuple(map_bands(child, change) for child in children(node)))
+
+
+def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, ...]]) -> Node:
+    """The tree with other members in the place of those of a name; BackendError if none has it."""
+    loop, found = loop_name(text), False
+
+    def changed(node: Node) -> Node:
+        nonlocal found
+        node = with_children(node, tuple(map(changed, children(node))))
+        if not isinstance(node, Band) or not on_the_way(node, loop):
+            return node
+        new: list[Member] = []
+        for member in node.members:
+            found = found or loop.fits(member)
+            new += change(member) if loop.fits(member) else (member,)
+        return replace(node, members=tuple(new))
+
+    result = changed(node)
+    if not found:
+        raise no_such_loop(text, node)
+    return result
+
+
+def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
+    """A band of members, or its child alone if there are none."""
+    return Band(own, permutable, child) if own else child
+
+
+def sequence_of(children: Iterable[Node]) -> Node:
+    """Nodes one after the other: sequences within become part of this one, and one alone needs
+    none."""
+    flat: list[Node] = []
+    for child in children:
+        flat += child.children if isinstance(child, Sequence) else (child,)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a tree: just above `node`, below the loops `around`, outermost first; `put` gives
+    the tree with another node there."""
+
+    node: Node
+    around: tuple[EnclosingLoop, ...]
+    put: Callable[[Node], Node]
+
+    def below(self, number: int) -> Place:
+        """The place of a child of the node."""
+        node, found = self.node, children(self.node)
+
+        def put(new: Node) -> Node:
+            return self.put(with_children(node, (*found[:number], new, *found[number + 1 :])))
+
+        around = (*self.around, *loops_of(node)) if isinstance(node, Band) else self.around
+        return Place(found[number], around, put)
+
+    def around_some(self, statements: set[str]) -> Place | None:
+        """The place of the child, or of several that follow each other, that run statements."""
+        found = children(self.node)
+        some = [i for i, child in enumerate(found) if statements & set(leaves(child))]
+        if len(some) < 2:
+            return self.below(some[0]) if some else None
+        first, last = some[0], some[-1] + 1
+
+        def put(new: Node) -> Node:
+            return self.put(sequence_of((*found[:first], new, *found[last:])))
+
+        own = sequence_of(found[first:last])
+        alone = len(own_names := set(leaves(own))) < len(set(leaves(self.node)))
+        return Place(own, self.around, put) if alone and statements <= own_names else None
+
+    def inside(self, member: int) -> Place:
+        """The place just inside of a member of the node, a band."""
+        band = self.node
+        assert isinstance(band, Band)
+        before, after = band.members[: member + 1], band.members[member + 1 :]
+
+        def put(new: Node) -> Node:
+            return self.put(replace(band, members=before, child=new))
+
+        rest = band_of(after, band.permutable, band.child)
+        return Place(rest, (*self.around, *loops_of(band)[: member + 1]), put)
+
+
+def loops_of(band: Band) -> tuple[EnclosingLoop, ...]:
+    """The members of a band, each with the statements that it runs."""
+    names = tuple(leaves(band))
+    return tuple(EnclosingLoop(member, names) for member in band.members)
+
+
+def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) -> Place:
+    """The place just inside of a loop (None: around the whole tree), on the way to statements, if
+    any are named: then only these run below.
+
+    Raises BackendError for names that do not exist, a loop that stands in several places, and a
+    place where other statements run, too.
+    """
+    check_statements(statements, tree)
+    wanted = set(statements)
+    found = [Place(tree, (), lambda new: new)]
+    if inside is not None:
+        every = list(_inside(found[0], loop_name(inside)))
+        found = [place for place in every if wanted <= set(leaves(place.node))]
+        if not found:
+            raise no_such_loop(inside, tree)
+    if len(found) > 1:
+        names = [", ".join(leaves(place.node)) for place in found]
+        raise BackendError(
+            f"{inside!r} is {len(found)} loops: around {'; around '.join(names)}",
+            repair=f'"statements": ["{next(leaves(found[0].node))}"]',
+        )
+    place = found[0]
+    while wanted and wanted != set(leaves(place.node)):
+        inner = None if isinstance(place.node, Band) else place.around_some(wanted)
+        if inner is None:
+            others = ", ".join(n for n in leaves(place.node) if n not in wanted)
+            where = "outside of all loops" if inside is None else f"inside of {inside}"
+            raise BackendError(
+                f"{where}, {others} runs together with {', '.join(statements)}",
+                repair='"statements": []',
+            )
+        place = inner
+    return place
+
+
+def _inside(place: Place, loop: LoopName) -> Iterator[Place]:
+    """The places just inside of loops of a name."""
+    node = place.node
+    if isinstance(node, Band) and on_the_way(node, loop):
+        for number, member in enumerate(node.members):
+            if loop.fits(member):
+                yield place.inside(number)
+    for number in range(len(children(node))):
+        yield from _inside(place.below(number), loop)

@@ -1,0 +1,207 @@
+"""The action `promote`: a tile of a tensor in a buffer, at a place of the tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tc.dtypes import DType, compute_dtype
+from tc.errors import BackendError
+from tc.plan import PACKED, REGISTER, SCRATCH, Promote
+from tc.polyhedral.actions.loops import Place, place_inside
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.footprint import Box
+from tc.polyhedral.linear_forms import add
+from tc.polyhedral.promotion import (
+    Footprint,
+    Transfer,
+    is_rounded_between,
+    members_below,
+    transfer,
+)
+from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion
+from tc.polyhedral.scop.scop import ScopStatement
+from tc.polyhedral.target import Target
+
+
+def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> Node:
+    """The tree with a tensor promoted at a place; BackendError with the reason where it cannot."""
+    _check_scope(action, target)
+    place = _place(tree, action)
+    below = Footprint(facts.scop, place.around, members_below(place.node))
+    users = below.users(action.tensor)
+    if not users:
+        there = sorted({a.tensor for n in below.inside for a in facts.scop.statement(n).accesses})
+        raise BackendError(
+            f"nothing touches a tensor {action.tensor!r} there; there are {', '.join(there)}",
+            repair=f'"promote": "{there[0]}"' if there else None,
+        )
+    if is_rounded_between(action.tensor, users, facts.scop):
+        raise _refused(action, "its statements give each other values that are rounded (Y8)")
+    tile = _tile(action, below, users, facts)
+    size = prod(tile.shape) * compute_dtype(_dtype(action.tensor, facts)).bytes
+    room = target.room(action.scope) or 0
+    if size > room:
+        raise BackendError(
+            f"the tile of {action.tensor} has {' x '.join(map(str, tile.shape))} elements, "
+            f"{size} bytes, and in {action.scope} there is room for {room}",
+            repair="smaller tiles, or a place further inside",
+        )
+    return place.put(_promoted(place.node, tile))
+
+
+def _check_scope(action: Promote, target: Target) -> None:
+    if target.room(action.scope) is None:
+        names = ", ".join(scope.name for scope in target.scopes)
+        raise BackendError(
+            f"no memory scope {action.scope!r} here; there are {names}",
+            repair=f'"scope": "{SCRATCH}"',
+        )
+    if action.scope == PACKED and action.inside is not None:
+        raise BackendError(
+            f"memory that is filled before the part begins is not inside of {action.inside}",
+            repair='"inside": null',
+        )
+
+
+def _place(tree: Node, action: Promote) -> Place:
+    place = place_inside(tree, action.inside, action.statements)
+    if action.inside is None and action.scope != PACKED:
+        while isinstance(place.node, Promotion) and _is_packed(place.node):
+            place = place.below(0)
+    return place
+
+
+def _is_packed(node: Promotion) -> bool:
+    return all(tile.scope == PACKED for tile in node.tiles)
+
+
+def _promoted(node: Node, tile: ArrayTile) -> Node:
+    """A node below a tile; tiles at one place are copied together, the last promoted first."""
+    if (
+        isinstance(node, Promotion)
+        and tile.scope != PACKED
+        and not _is_packed(node)
+        and all(t.tensor != tile.tensor for t in node.tiles)
+    ):
+        return replace(node, tiles=(tile, *node.tiles))
+    return Promotion((tile,), node)
+
+
+def _refused(action: Promote, reason: str) -> BackendError:
+    where = "for the whole part" if action.inside is None else f"inside of {action.inside}"
+    return BackendError(f"{action.tensor} cannot be promoted {where}: {reason}")
+
+
+def _dtype(tensor: str, facts: Facts) -> DType:
+    return facts.scop.shaped.program.tensors[tensor].dtype
+
+
+def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: Facts) -> ArrayTile:
+    tensor = action.tensor
+    exact = below.box(tensor)
+    moved = transfer(tensor, below)
+    if exact is None:
+        raise _refused(action, "what is touched has no fixed size or place there")
+    if isinstance(moved, str):
+        raise _refused(action, moved)
+    written = any(s.write.tensor == tensor for s in users)
+    if written and action.scope == PACKED:
+        raise _refused(action, "it is written there, and packed memory is only read")
+    held = exact if written else below.box_of_tails(tensor) or exact
+    local = not moved.fetch and not moved.write_back and action.scope != REGISTER
+    if local and not all(map(below.runs_always, users)):
+        # beyond a range, where others run, what nobody wrote would be read
+        raise _refused(
+            action, "its statements do not all run in each iteration of the loops around"
+        )
+    layout = _layout(action, held)
+    return ArrayTile(
+        tensor,
+        f"{tensor}_{_suffix(action, moved, layout)}",
+        action.scope,
+        _sizes(held, layout),
+        layout,
+        moved.fetch,
+        moved.write_back,
+        Copy(action.lanes, action.lines, _fill(action, users, facts) if action.padded else None),
+        moved.limits,
+        _before(exact, held),
+    )
+
+
+def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
+    rank = len(held.sizes)
+    wanted = action.axes or tuple((d, 1) for d in range(rank))
+    last: dict[int, int] = {}
+    axes = []
+    for dimension, step in wanted:
+        if dimension >= rank:
+            raise BackendError(
+                f"{action.tensor} has no dimension {dimension}; it has {rank}, counted from 0",
+                repair=f'"axes": [{", ".join(f"[{d}, 1]" for d in range(rank))}]',
+            )
+        before = last.get(dimension)
+        if before is not None and (before % step or before == step):
+            raise BackendError(
+                f"steps of {step} do not divide those of {before} along dimension {dimension}",
+                repair=f"[{dimension}, 1]",
+            )
+        size = -(-held.sizes[dimension] // step) if before is None else before // step
+        last[dimension] = step
+        axes.append(Axis(dimension, step, size))
+    if any(last.get(d) != 1 for d in range(rank)):
+        raise BackendError(
+            f"the axes {list(map(list, wanted))} do not reach each element of {action.tensor}: "
+            "each dimension ends with a step of 1",
+            repair=f'"axes": [{", ".join(f"[{d}, 1]" for d in range(rank))}]',
+        )
+    if axes and action.align > 1:
+        whole = -(-axes[-1].size // action.align) * action.align
+        axes[-1] = replace(axes[-1], size=whole)
+    return tuple(axes)
+
+
+def _sizes(held: Box, layout: tuple[Axis, ...]) -> tuple[int, ...]:
+    """The sizes of the box that a layout has room for."""
+    sizes = list(held.sizes)
+    for axis in reversed(layout):
+        sizes[axis.dimension] = axis.size * axis.step
+    return tuple(sizes)
+
+
+def _before(exact: Box, held: Box) -> tuple[int, ...]:
+    apart = [add(a, b, -1) for a, b in zip(exact.offsets, held.offsets, strict=True)]
+    before = tuple(form.constant for form in apart)
+    return before if any(before) else ()
+
+
+def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:
+    """What the buffer is to its tensor, for its name."""
+    dimensions = [axis.dimension for axis in layout]
+    if action.scope == REGISTER:
+        return "acc"
+    if len(set(dimensions)) < len(dimensions):
+        return "packed"
+    if action.lines:
+        return "lines"
+    if action.padded:
+        return "padded"
+    if not moved.fetch and not moved.write_back:
+        return "local"
+    if moved.write_back:
+        return "tile"
+    return "block" if dimensions != sorted(dimensions) else "copy"
+
+
+def _fill(action: Promote, users: list[ScopStatement], facts: Facts) -> int | float | bool:
+    """The constant with which all reads of a tensor below are padded."""
+    pads = {access.site: fill for s in users for access, fill in facts.padded(s)}
+    sites = [a.site for s in users for a in s.accesses if a.tensor == action.tensor]
+    fills = {repr(pads[site]): pads[site] for site in sites if site in pads}
+    if len(fills) != 1 or any(site not in pads for site in sites):
+        raise BackendError(
+            f"not all reads of {action.tensor} there are pad({action.tensor}(...), c) with one c",
+            repair='"padded": false',
+        )
+    return next(iter(fills.values()))

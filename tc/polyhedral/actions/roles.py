@@ -1,0 +1,68 @@
+"""Actions that say what becomes of loops: bind, and split for reductions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tc.errors import BackendError
+from tc.plan import SERIAL, Bind, Split
+from tc.polyhedral.actions.loops import (
+    check_statements,
+    loop_name,
+    map_members,
+    name_of,
+    no_such_loop,
+    place_inside,
+)
+from tc.polyhedral.promotion import members_below
+from tc.polyhedral.schedule import Expansion, Member, Node
+from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.target import Target
+
+
+def apply_bind(tree: Node, action: Bind, target: Target) -> Node:
+    """The tree with a role for a loop."""
+    if action.role not in target.roles:
+        names = ", ".join(target.roles)
+        raise BackendError(
+            f"no role {action.role!r} on this target; there are {names}",
+            repair=f'"role": "{SERIAL}"',
+        )
+    return map_members(tree, action.loop, lambda m: (replace(m, role=action.role),))
+
+
+def apply_split(tree: Node, action: Split, scop: Scop) -> Node:
+    """The tree with an accumulator for each iteration of some loops of a reduction."""
+    check_statements((action.statement,), tree)
+    place = place_inside(tree, action.inside, (action.statement,))
+    statement = scop.statement(action.statement)
+    below = members_below(place.node)[action.statement]
+    digits = []
+    for text in action.loops:
+        loop = loop_name(text)
+        found = next((m for m in below if loop.fits(m)), None)
+        if found is None:
+            raise no_such_loop(text, place.node)
+        if found.span is None or found.values[statement.name].variable not in statement.reduction:
+            raise BackendError(
+                f"{text} is no loop inside of tiles of the reduction of {statement.name}",
+                repair=_digits(below, statement.name, statement.reduction),
+            )
+        digits.append(found)
+    if not digits or not statement.accumulates:
+        raise BackendError(
+            f"{statement.name} has no reduction along {', '.join(action.loops) or 'no loops'}",
+            repair=_digits(below, statement.name, statement.reduction),
+        )
+    buffer = f"{statement.write.tensor}_partial"
+    return place.put(Expansion(statement.name, buffer, tuple(digits), place.node))
+
+
+def _digits(below: tuple[Member, ...], name: str, reduction: tuple[str, ...]) -> str:
+    """The loops of a reduction that can be split, or how to have one."""
+    found = [m for m in below if m.span is not None and m.values[name].variable in reduction]
+    if found:
+        return f'"loops": ["{name_of(found[-1])}"]'
+    loop = next((m for m in below if m.values[name].variable in reduction), None)
+    what = "k" if loop is None else name_of(loop)
+    return f'{{"tile": "{what}", "sizes": [8]}}, then "loops": ["{what} mod 8"]'

@@ -1,0 +1,179 @@
+"""Choosing a plan for processors: what each part of a schedule becomes, and why.
+
+Each part of the outermost sequence is planned on its own. It is a *nest* (see `analysis`), for
+which `nest_plan` has the actions, or a cluster of nests: loops that they share stay outside,
+temporaries become small buffers, and each nest is planned within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from tc.device import Device
+from tc.dtypes import compute_dtype
+from tc.options import MappingOptions
+from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
+from tc.polyhedral.cpu.analysis import Block, block_of, groups, opened
+from tc.polyhedral.cpu.buffers import MIN_PARTS
+from tc.polyhedral.cpu.draft import Draft
+from tc.polyhedral.cpu.nest_plan import NestPlanner
+from tc.polyhedral.cpu.register_tiles import choose_tile
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.footprint import extent
+from tc.polyhedral.promotion import touches, transfer
+from tc.polyhedral.schedule import Band, Member, Node, leaves, tile
+from tc.polyhedral.target import Chosen, Target
+
+NEST_ROWS, NEST_WIDTH = 16, 64
+"""Iterations of the last shared loop that are given to the nests of a cluster: rows of operands
+that they reuse, or, where other loops are shared too, the width of what they compute."""
+
+
+def choose(tree: Node, facts: Facts, target: Target, options: MappingOptions) -> Iterator[Chosen]:
+    """Plans for the parts of a tree, neighbours that start, update and finish one tensor being
+    one part."""
+    for node in groups(tree, facts):
+        draft = Draft(node, facts, target)
+        chooser = _Chooser(draft, options)
+        chooser.cluster(node)
+        yield Chosen(draft.part(), tuple(chooser.notes), draft.tree)
+
+
+@dataclass
+class _Chooser:
+    """Chooses for one cluster; `around` are the members of the loops around."""
+
+    draft: Draft
+    options: MappingOptions
+    notes: list[str] = field(default_factory=list)
+    around: tuple[Member, ...] = ()
+
+    @property
+    def facts(self) -> Facts:
+        return self.draft.facts
+
+    @property
+    def device(self) -> Device:
+        return self.draft.target.device
+
+    def cluster(self, node: Node) -> None:
+        members, child = opened(node)
+        block = block_of(members, child, self.facts.scop)
+        if block is None:
+            self._shared(members, child)
+        else:
+            self._nest(block, outermost=True)
+
+    def _nest(self, block: Block, *, outermost: bool = False) -> None:
+        scop, inside = self.facts.scop, self.draft.statements
+        written = frozenset(scop.statement(n).write.tensor for n in inside)
+        others = set(inside) - {item.statement.name for item in block.items}
+        elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
+        chosen = choose_tile(block, self.facts, self.device, self.options, written, elsewhere)
+        planner = NestPlanner(
+            self.draft, self.options, block, chosen, written, self.around, outermost
+        )
+        planner.plan()
+        self.notes.append(planner.note())
+
+    def _shared(self, members: tuple[Member, ...], child: Node) -> None:
+        """Loops around several nests. The last is tiled, and its points given to the nests, where
+        these reuse operands along it."""
+        points: tuple[Member, ...] = ()
+        statements = tuple(leaves(child))
+        loops = ", ".join(m.name for m in members) or "no loops"
+        note = (
+            f"{', '.join(statements)} share {loops}; what one gives to the next stays in the cache."
+        )
+        if members and self._reuses(members[-1], child):
+            size = self._points(members, child)
+            outer, point = tile(members[-1], size)
+            note += f" {size} iterations of {point.name} at a time, to use operands again."
+            self.draft.do(Tile(self.draft.name(members[-1], statements), (size,)))
+            members, points = (*members[:-1], outer), (point,)
+        self.notes.append(note)
+        if not members and isinstance(child, Band):
+            self._parts(child.members, child.child, ())
+            return
+        if self.options.parallel:
+            for name in self.draft.names(members, statements):
+                self.draft.do(Bind(name, PARALLEL))
+        self._parts(members, child, points)
+
+    def _parts(self, members: tuple[Member, ...], child: Node, points: tuple[Member, ...]) -> None:
+        """What is inside of the shared loops, with the temporaries that live there."""
+        statements = tuple(leaves(child))
+        if points:
+            self.draft.order((*members, *points), statements)
+        parts = groups(child, self.facts)
+        before, self.around = self.around, (*self.around, *members)
+        for part in parts:
+            own = tuple(leaves(part))
+            if points and len(parts) > 1:
+                self.draft.do(Separate(self.draft.names(points, statements), own))
+        for part in parts:
+            self._part(part, points)
+        if members:
+            self._hold_temporaries(members[-1], statements)
+        self.around = before
+
+    def _part(self, node: Node, points: tuple[Member, ...]) -> None:
+        members, child = opened(node)
+        names = list(leaves(node))
+        own = tuple(m for m in points if all(m.values[n].variable for n in names))
+        mixed = tuple(
+            m for m in points if m not in own and any(m.values[n].variable for n in names)
+        )
+        if mixed:  # statements that run along these, and others that run once
+            self._parts(mixed, node, own)
+            return
+        block = block_of((*own, *members), child, self.facts.scop)
+        if block is not None:
+            self._nest(block)
+        elif not members and isinstance(node, Band):  # iterations that depend on each other
+            self._parts(node.members, node.child, own)
+        else:
+            self._parts(members, child, own)
+
+    def _hold_temporaries(self, inside: Member, statements: tuple[str, ...]) -> None:
+        """Temporaries that no one else sees, in small buffers."""
+        program, below = self.facts.scop.shaped.program, self.draft.below(inside, statements)
+        for tensor in reversed(program.temporaries):
+            users = below.users(tensor)
+            everywhere = [s for s in self.facts.scop.statements if touches(s, tensor)]
+            found = below.box(tensor) if users and len(users) == len(everywhere) else None
+            if found is None:
+                continue
+            moved = transfer(tensor, below)
+            size = prod(found.sizes) * compute_dtype(program.tensors[tensor].dtype).bytes
+            if not isinstance(moved, str) and not moved.fetch and size <= self.device.l2 // 2:
+                self.draft.promote(tensor, SCRATCH, inside, statements)
+
+    def _reuses(self, member: Member, child: Node) -> bool:
+        """Whether a reduction below reads what does not move with the member."""
+        found = False
+        for name in leaves(child):
+            statement = self.facts.scop.statement(name)
+            variable = member.values[name].variable
+            if self.facts.tested(statement):
+                return False
+            parallel = [v for v in statement.outer if v != variable]
+            if statement.accumulates and parallel and statement.reduction:
+                for access in statement.reads:
+                    free = not self.facts.uses(access, variable)
+                    found |= free and any(self.facts.uses(access, v) for v in statement.reduction)
+        return found
+
+    def _points(self, members: tuple[Member, ...], child: Node) -> int:
+        """How many iterations of the last shared loop are given to the nests."""
+        statements = [self.facts.scop.statement(n) for n in leaves(child)]
+        *others, size = (max(extent(m, s) for s in statements) for m in members)
+        around = prod(others)
+        if others and around >= MIN_PARTS:
+            return min(size, NEST_WIDTH)
+        rows = NEST_ROWS
+        while rows > 4 and around * size // rows < 2 * self.device.threads:
+            rows //= 2
+        return max(1, min(rows, size))

@@ -1,0 +1,104 @@
+"""A plan in the making: actions, and the tree of a part as they have made it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tc.errors import BackendError
+from tc.plan import Action, Part, Promote, Reorder
+from tc.polyhedral.actions.apply import apply
+from tc.polyhedral.actions.loops import Place, loop_name, name_of, place_inside
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.promotion import Footprint, members_below
+from tc.polyhedral.schedule import Band, Member, Node, leaves, nodes
+from tc.polyhedral.target import Target
+
+
+class Draft:
+    """The actions chosen for a part, each done to its tree at once, so that what comes next can be
+    asked of the tree as it will be."""
+
+    def __init__(self, node: Node, facts: Facts, target: Target) -> None:
+        self.tree = node
+        self.facts = facts
+        self.target = target
+        self.statements = tuple(leaves(node))
+        self.actions: list[Action] = []
+
+    def part(self) -> Part:
+        return Part(self.statements, tuple(self.actions))
+
+    def do(self, action: Action) -> None:
+        self.tree = apply(self.tree, action, self.facts, self.target)
+        self.actions.append(action)
+
+    def attempt(self, action: Action) -> bool:
+        """Does an action, if it can be done."""
+        try:
+            self.do(action)
+        except BackendError:
+            return False
+        return True
+
+    def order(self, members: Iterable[Member], statements: tuple[str, ...]) -> None:
+        """Puts loops of one nest in this order."""
+        names = self.names(members, statements)
+        if len(names) > 1 and not self._stands_so(names):
+            self.do(Reorder(names))
+
+    def _stands_so(self, names: tuple[str, ...]) -> bool:
+        """Whether some band has loops of these names, in this order."""
+        loops = list(map(loop_name, names))
+        for node in nodes(self.tree):
+            chain: list[Member] = []
+            while isinstance(node, Band):
+                chain += node.members
+                node = node.child
+            places = [next((i for i, m in enumerate(chain) if x.fits(m)), -1) for x in loops]
+            if -1 not in places and places == sorted(places):
+                return True
+        return False
+
+    def names(self, members: Iterable[Member], statements: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self.name(member, statements) for member in members)
+
+    def name(self, member: Member, statements: tuple[str, ...]) -> str:
+        """What to call a loop around some statements: by a variable of one of them where others
+        have loops of that name too."""
+        plain = loop_name(name_of(member))
+        own = set(statements)
+        for node in nodes(self.tree):
+            is_there = isinstance(node, Band) and any(map(plain.fits, node.members))
+            if is_there and not own >= set(leaves(node)):
+                named = (s for s in statements if member.values[s].variable is not None)
+                return name_of(member, next(named))
+        return name_of(member)
+
+    def place(self, inside: Member | None, statements: tuple[str, ...]) -> Place:
+        """The place of some statements inside of a loop."""
+        return place_inside(self.tree, self._name_of_place(inside, statements), statements)
+
+    def _name_of_place(self, inside: Member | None, statements: tuple[str, ...]) -> str | None:
+        return None if inside is None else self.name(inside, statements)
+
+    def below(self, inside: Member | None, statements: tuple[str, ...]) -> Footprint:
+        """What statements touch inside of a loop."""
+        place = self.place(inside, statements)
+        return Footprint(self.facts.scop, place.around, members_below(place.node))
+
+    def scope(self, inside: Member | None, statements: tuple[str, ...]) -> dict[str, object]:
+        """The arguments of an action that say a place: statements only where they are needed."""
+        name = self._name_of_place(inside, statements)
+        try:
+            alone = set(leaves(place_inside(self.tree, name, ()).node)) == set(statements)
+        except BackendError:
+            alone = False
+        return {"inside": name, "statements": () if alone else statements}
+
+    def promote(
+        self, tensor: str, scope: str, inside: Member | None, statements: tuple[str, ...],
+        **layout: object,
+    ) -> bool:  # fmt: skip
+        """Promotes a tensor for some statements inside of a loop, if that can be done."""
+        where = self.scope(inside, statements)
+        return self.attempt(Promote(tensor, scope, **where, **layout))  # type: ignore[arg-type]

@@ -1,0 +1,395 @@
+"""The plan of one nest: the point loops of its register tile sink below the reductions, so that
+accumulators stay in registers (Vasilache et al. 2018, arXiv:1802.04730, section 5.3); around go
+loops over tiles, packed operands, padded inputs and staged outputs; threads share the outermost
+parallel loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+
+from tc.device import LINE, Device
+from tc.dtypes import compute_dtype
+from tc.errors import InternalError
+from tc.options import MappingOptions
+from tc.plan import (
+    PARALLEL,
+    SERIAL,
+    UNROLL,
+    VECTOR,
+    Bind,
+    Separate,
+    Sink,
+    Split,
+    Tile,
+)
+from tc.polyhedral.cpu.analysis import Block, Item, iterations
+from tc.polyhedral.cpu.buffers import NestBuffers
+from tc.polyhedral.cpu.draft import Draft
+from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
+from tc.polyhedral.cpu.register_tiles import RegisterTile
+from tc.polyhedral.cpu.transposes import strips
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.footprint import extent
+from tc.polyhedral.schedule import Member, count, tile
+
+SHORT = 9
+"""Reductions of so few steps are unrolled over small tiles."""
+
+
+@dataclass
+class NestPlanner:
+    """Writes the actions of one nest into a draft.
+
+    `written` are the tensors that the cluster writes, `around` the members of the loops around.
+    """
+
+    draft: Draft
+    options: MappingOptions
+    block: Block
+    chosen: RegisterTile | None
+    written: frozenset[str]
+    around: tuple[Member, ...]
+    outermost: bool
+    points: list[Member] = field(default_factory=list)
+    outer: dict[str, Member] = field(default_factory=dict)
+    steps: tuple[Member, int] | None = None
+    _innermost: Member | None = None
+    _reduction: Member | None = None
+
+    def plan(self) -> None:
+        """All of its actions."""
+        self._tile()
+        self.steps = self._reduction_tile()
+        loops = self._loops()
+        self._innermost = loops.last(self.around, len(loops.all))
+        self.draft.order((*loops.all, *self.points), self.names)
+        if self.points:
+            self.draft.do(Sink(self.draft.names(self.points, self.names)))
+        for item in self.block.items:
+            self._reduce(item)
+        if self.steps is not None:
+            self._cut(loops.rows)
+        NestPromoter(
+            self.draft,
+            self.block,
+            self.chosen,
+            None if self.chosen is None else self.buffers,
+            self.around,
+            loops,
+            self.steps,
+            self._reduction,
+        ).promote()
+        self._bind(loops.shared)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(item.statement.name for item in self.block.items)
+
+    @property
+    def facts(self) -> Facts:
+        return self.draft.facts
+
+    @property
+    def device(self) -> Device:
+        return self.draft.target.device
+
+    @cached_property
+    def buffers(self) -> NestBuffers:
+        """The buffers of the nest; only where a register tile was chosen."""
+        if self.chosen is None:
+            raise InternalError("a nest without a register tile has no buffers")
+        return NestBuffers(
+            self.facts,
+            self.device,
+            self.block,
+            self.chosen,
+            self.written,
+            self.around,
+            tuple(self.points),
+        )
+
+    def _name(self, member: Member) -> str:
+        return self.draft.name(member, self.names)
+
+    # --- tiles ----------------------------------------------------------------------------------
+
+    def _tile(self) -> None:
+        """The loops of the register tile: point loops, and the loops that are left around them."""
+        chosen = self.chosen
+        if chosen is None:
+            return
+        if chosen.row is not None and chosen.rows > 1:
+            unrolled = chosen.reduced or not chosen.blocked
+            self.outer[chosen.row.name] = self._split(
+                chosen.row, (chosen.rows,), (UNROLL if unrolled else SERIAL,), self.names
+            )
+        if not chosen.reduced:
+            self.outer[chosen.vector.name] = self._vector(chosen.vector, chosen, self.names)
+
+    def _vector(self, member: Member, chosen: RegisterTile, names: tuple[str, ...]) -> Member:
+        """A member over tiles of vectors, and the digits inside: vectors, if several, and lanes."""
+        if chosen.vectors == 1:
+            return self._split(member, (chosen.lanes,), (VECTOR,), names)
+        sizes = (chosen.lanes * chosen.vectors, chosen.lanes)
+        return self._split(member, sizes, (UNROLL, VECTOR), names)
+
+    def _split(
+        self, member: Member, sizes: tuple[int, ...], roles: tuple[str, ...], names: tuple[str, ...]
+    ) -> Member:
+        """Tiles a loop; those inside of tiles get roles, and become points. The loop around."""
+        self.draft.do(Tile(self.draft.name(member, names), sizes))
+        outer, rest = tile(member, sizes[0])
+        digits = []
+        for size in sizes[1:]:
+            digit, rest = tile(rest, size)
+            digits.append(digit)
+        for digit, role in zip((*digits, rest), roles, strict=True):
+            if role != SERIAL:
+                self.draft.do(Bind(self.draft.name(digit, names), role))
+            self.points.append(replace(digit, role=role))
+        return outer
+
+    # --- reductions -----------------------------------------------------------------------------
+
+    def _reduce(self, item: Item) -> None:
+        """The loops of an item's reduction: vectors along it, or straight-line code."""
+        name, own = item.statement.name, (item.statement.name,)
+        members = list(item.reduction)
+        if self.steps is not None and item is self.block.main:
+            member, size = self.steps
+            members = [tile(m, size)[1] if m == member else m for m in members]
+        vector = self._reduced_vector(item)
+        if vector is not None and self.chosen is not None:
+            points = self.points
+            self.points = []
+            outer = self._vector(vector, self.chosen, own)
+            digits, self.points = self.points, points
+            members = [*(m for m in members if m != vector), outer]
+            self.draft.order((*members, *digits), own)
+            self.draft.do(Sink(self.draft.names(digits, own)))
+            # the accumulators live as long as all of the reduction runs
+            inside = self.draft.scope(self._innermost, own)["inside"]
+            loops = self.draft.names(digits, own)
+            self.draft.do(Split(name, loops, inside))  # type: ignore[arg-type]
+        if item is self.block.main and members:
+            self._reduction = members[-1]
+        if members and self._is_short(members, item):
+            for loop in self.draft.names(members, own):
+                self.draft.do(Bind(loop, UNROLL))
+
+    def _reduced_vector(self, item: Item) -> Member | None:
+        """The reduction member of an item that is its vector, where vectors are along
+        reductions: that along which most reads are contiguous, and none is irregular."""
+        if self.chosen is None or not self.chosen.reduced or not item.reduction:
+            return None
+        if item is self.block.main:
+            return self.chosen.vector
+        best, most = None, 0
+        for member in item.reduction:
+            variable = member.values[item.statement.name].variable
+            reads = [a for a in item.statement.reads if a.site >= 0]
+            steps = [self.facts.stride(a, variable) for a in reads]
+            if None not in steps and variable not in self.facts.tested(item.statement):
+                contiguous = steps.count(1)
+                if contiguous > most and set(steps) <= {0, 1}:
+                    best, most = member, contiguous
+        return best
+
+    def _is_short(self, members: Several[Member], item: Item) -> bool:
+        """Whether a reduction is unrolled: it is short, and the tile is small."""
+        if self.chosen is None:
+            return False
+        steps = [count(m, extent(replace(m, span=None, step=1), item.statement)) for m in members]
+        accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
+        if self.chosen.reduced:
+            accumulators *= self.chosen.vectors
+        return prod(steps) <= SHORT and accumulators * prod(steps) <= 32
+
+    def _reduction_tile(self) -> tuple[Member, int] | None:
+        """The reduction member to tile, and its steps between loads and stores of accumulators:
+        where asked for, and where a panel would not stay in the cache."""
+        chosen, main = self.chosen, self.block.main
+        if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
+            return None
+        dtype = self.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
+        if dtype != compute_dtype(dtype) or self.buffers.pads or self._stages():
+            return None
+        member = max(main.reduction, key=lambda m: extent(m, main.statement))
+        size, wanted = extent(member, main.statement), self.options.reduction_tile
+        room, panel = self.device.l2 // 2, self.buffers.panel_bytes
+        if wanted is None and self.outermost and panel > room:
+            wanted = max(64, size * (room // 2) // panel)
+        return (member, wanted) if wanted is not None and wanted < size else None
+
+    # --- the loops around -----------------------------------------------------------------------
+
+    def _members(self) -> list[Member]:
+        """The loops of the nest that are left around its tile."""
+        return [self.outer.get(m.name, m) for m in self.block.members]
+
+    def _row_and_others(self) -> tuple[Member | None, Member, list[Member]]:
+        """The loops over rows, over vectors, and all others."""
+        assert self.chosen is not None
+        row = self.chosen.row
+        u_outer = None if row is None else self.outer.get(row.name, row)
+        v_outer = self.outer[self.chosen.vector.name]
+        return u_outer, v_outer, [m for m in self._members() if m not in (v_outer, u_outer)]
+
+    def _stages(self) -> bool:
+        u_outer, v_outer, others = self._row_and_others()
+        return self.buffers.stages((*others, v_outer), u_outer)
+
+    def _loops(self) -> Loops:
+        """The loops around the tile, outermost first, and between which of them buffers lie."""
+        chosen, members = self.chosen, self._members()
+        if chosen is None or chosen.reduced or not self.block.main.reduction:
+            if chosen is not None and chosen.blocked and not chosen.reduced:
+                return self._strips(members)
+            order = self._as_read(members)
+            return Loops(order, order)
+        buffers = self.buffers
+        u_outer, v_outer, others = self._row_and_others()
+        used = [m for m in others if buffers.moves_packs(m)]
+        inner = [] if u_outer is None else [u_outer]
+        if self.steps is not None:
+            member, size = self.steps
+            self.draft.do(Tile(self.draft.name(member, (self.block.main.statement.name,)), (size,)))
+            used = [m for m in members if m != v_outer and buffers.moves_packs(m)]
+            rows = [m for m in members if m != v_outer and m not in used]
+            return Loops([*used, v_outer, *rows], [*used, v_outer], rows=rows)
+        if u_outer is not None and buffers.moves_packs(u_outer):
+            local = False  # a panel serves all rows
+        elif self.outermost:
+            local = buffers.packs_locally(used, v_outer)
+        else:
+            local = buffers.packs_inside(self.around, used)
+        staged = self._stages()
+        if local:
+            others = [m for m in others if m not in used]
+            first = [*used, v_outer]
+            others, window = self._window(first, others, inner, shared=False)
+            order = [*first, *others, *window, *inner]
+            padded = len(first) + len(others)
+            stage = len(order) - len(inner) if staged else None
+            return Loops(order, first, packed=len(first), padded=padded, staged=stage)
+        if buffers.pads:
+            others, window = self._window([], others, [v_outer, *inner], shared=True)
+            order = [*others, *window, v_outer, *inner]
+            stage = len(order) - len(inner) if staged else None
+            return Loops(order, others, whole=True, padded=len(others), staged=stage)
+        order = [*others, v_outer, *inner]
+        if staged:
+            first = [*others, v_outer]
+            return Loops(order, first, whole=True, staged=len(first))
+        return Loops(order, order, whole=True)
+
+    def _window(
+        self, first: list[Member], others: list[Member], inner: list[Member], *, shared: bool
+    ) -> tuple[list[Member], list[Member]]:
+        """The loops around padded copies, one of them in tiles where these are of use, and the loop
+        inside of these tiles."""
+        found = self.buffers.window([*first, *others], inner, shared=shared)
+        if found is None or found[0] in first:
+            return others, []
+        member, size = found
+        self.draft.do(Tile(self._name(member), (size,)))
+        tiles, point = tile(member, size)
+        return [tiles if m is member else m for m in others], [point]
+
+    def _strips(self, members: list[Member]) -> Loops:
+        """The loops around a transpose block by block."""
+        chosen = self.chosen
+        if chosen is None or chosen.row is None:
+            return Loops(members, members)
+        row, vector = (self.outer.get(m.name, m) for m in (chosen.row, chosen.vector))
+        others = [m for m in members if m not in (row, vector)]
+        device, bits = self.device, self.options.vector_bits
+        if bits is not None:
+            device = replace(device, vector_bits=bits)
+        found = strips(self.block, chosen, self.facts, device, row, vector)
+        around, inside = [row], [vector]
+        if found.row is not None:
+            self.draft.do(Tile(self._name(row), (found.row,)))
+            strip, within = tile(row, found.row)
+            around, inside = [strip], [vector, within]
+        if found.vector is not None:
+            self.draft.do(Tile(self._name(vector), (found.vector,)))
+            piece, vector = tile(vector, found.vector)
+            around, inside = [*around, piece], [vector, *inside[1:]]
+        if not found.buffered:
+            order = [*others, *around, *inside]
+            return Loops(order, order)
+        first = [*others, *around]
+        return Loops([*first, *inside], first, lines=len(first))
+
+    def _as_read(self, members: list[Member]) -> list[Member]:
+        """The members of a copy in the order of what it reads, if it reads and writes whole
+        lines: these may be written in any order, but those that follow each other are prefetched
+        by hardware."""
+        statement, chosen = self.block.main.statement, self.chosen
+        reads = [a for a in statement.reads if a.site >= 0]
+        if chosen is None or chosen.reduced or len(self.block.items) > 1 or len(reads) != 1:
+            return members
+        v = self.block.variable(chosen.vector)
+        contiguous = all(self.facts.stride(a, v) == 1 for a in (reads[0], statement.write))
+        row = self.block.extent(chosen.vector) * self.facts.bits(statement) // 8
+        steps = [self.facts.stride(reads[0], self.block.variable(m)) for m in members]
+        known = [abs(step) for step in steps if step is not None]
+        if not contiguous or row < LINE or len(known) < len(steps):
+            return members
+        order = sorted(range(len(members)), key=lambda place: -known[place])
+        return [members[place] for place in order]
+
+    def _cut(self, rows: list[Member]) -> None:
+        """Part of a reduction outside of the loops over rows: what starts the targets, the parts
+        one after the other, and what follows."""
+        assert self.steps is not None
+        main = (self.block.main.statement.name,)
+        if rows and len(self.names) > 1:
+            self.draft.do(Separate(self.draft.names(rows, self.names), main))
+        outer, inner = tile(*self.steps)
+        reduction = [inner if m == self.steps[0] else m for m in self.block.main.reduction]
+        self.draft.order((outer, *rows, *reduction), main)
+
+    def _bind(self, members: list[Member]) -> None:
+        """The leading loops for threads, where they do not depend on each other."""
+        if not self.outermost or not self.options.parallel:
+            return
+        parallel: list[Member] = []
+        for m in members:
+            if not m.coincident or iterations(parallel, self.block) >= 64 * self.device.threads:
+                break
+            parallel.append(m)
+            self.draft.do(Bind(self._name(m), PARALLEL))
+
+    # --- in words -------------------------------------------------------------------------------
+
+    def note(self) -> str:
+        """What was chosen for the nest, and why."""
+        names = ", ".join(self.names)
+        chosen = self.chosen
+        if chosen is None:
+            return f"{names}: plain loops; nothing can be a vector, or the processor has none."
+        along = f"{chosen.vector.name}, a reduction" if chosen.reduced else chosen.vector.name
+        text = f"{names}: vectors of {chosen.lanes} along {along}"
+        if chosen.row is not None and chosen.rows > 1:
+            text += f"; a register tile of {chosen.rows} {chosen.row.name} x {chosen.vectors}"
+            text += f" vectors, {chosen.rows * chosen.vectors} accumulators."
+        else:
+            text += f", {chosen.vectors} at a time."
+        for access in self.buffers.packs if not chosen.reduced else ():
+            text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
+        for access in chosen.blocked:
+            text += f" {access.tensor} is transposed block by block, in registers."
+        for access, fill in self.buffers.pads if not chosen.reduced else ():
+            text += (
+                f" {access.tensor} is copied with its padding ({fill}), so no loop tests for it."
+            )
+        if self.steps is not None:
+            member, size = self.steps
+            text += f" {size} steps of {member.name} at a time, so that panels stay in the cache."
+        return text

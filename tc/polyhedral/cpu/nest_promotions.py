@@ -1,0 +1,232 @@
+"""What a nest has in buffers, as actions of its plan: targets in registers, and around them panels,
+padded copies, staged targets, blocks to be transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field
+from math import prod
+
+from tc.plan import PACKED, REGISTER, SCRATCH
+from tc.polyhedral.cpu.analysis import Block, Item
+from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
+from tc.polyhedral.cpu.draft import Draft
+from tc.polyhedral.cpu.register_tiles import RegisterTile
+from tc.polyhedral.promotion import touches
+from tc.polyhedral.schedule import Member, tile, tiles
+from tc.polyhedral.scop.scop import ScopStatement
+from tc.semantics.affine import LinearForm
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops around the tile of a nest, outermost first, those that threads may share, and after
+    how many of them buffers lie: panels, padded copies, staged targets, lines that are written
+    back. `whole`: operands are packed before the part begins; `rows` are inside of a reduction
+    that runs in steps."""
+
+    all: list[Member]
+    shared: list[Member]
+    rows: list[Member] = field(default_factory=list)
+    packed: int | None = None
+    padded: int | None = None
+    staged: int | None = None
+    lines: int | None = None
+    whole: bool = False
+
+    def last(self, around: tuple[Member, ...], number: int) -> Member | None:
+        """The innermost of the loops around a nest, and the first ones of it."""
+        members = (*around, *self.all[:number])
+        return members[-1] if members else None
+
+
+@dataclass
+class NestPromoter:
+    """Writes the promotions of one nest into a draft, whose loops stand already.
+
+    `steps` are the reduction that runs in steps, and their size; `reduction` the innermost loop of
+    the main statement's reduction.
+    """
+
+    draft: Draft
+    block: Block
+    chosen: RegisterTile | None
+    buffers: NestBuffers | None
+    around: tuple[Member, ...]
+    loops: Loops
+    steps: tuple[Member, int] | None
+    reduction: Member | None
+
+    def promote(self) -> None:
+        """Promotes what the nest has in buffers; where several lie at one place, the last one
+        promoted is copied first."""
+        items, loops, number = self.block.items, self.loops, len(self.loops.all)
+        if self.steps is None:
+            self._hold_items(items, self._last(number))
+        else:
+            place = items.index(self.block.main)
+            after = self._last(number)
+            outer = tile(*self.steps)[0]
+            main = Item(self.block.main.statement, (self.steps[0],))
+            self._hold_item(main, set(), loops.rows[-1] if loops.rows else outer)
+            for group in (items[:place], items[place + 1 :]):
+                self._hold_items(group, after)
+            self._pack(SCRATCH, outer, (main.statement.name,))
+        if loops.staged is not None:
+            self._stage(self._last(loops.staged))
+        if loops.lines is not None:
+            tensor = self.block.main.statement.write.tensor
+            inside = self._last(loops.lines)
+            self.draft.promote(tensor, SCRATCH, inside, self.names, lines=True)
+        if loops.padded is not None:
+            self._pad(loops.padded)
+        if loops.packed is not None:
+            self._pack(SCRATCH, self._last(loops.packed), self.names)
+        if loops.whole:
+            self._pack(PACKED, None, ())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(item.statement.name for item in self.block.items)
+
+    def _last(self, number: int) -> Member | None:
+        return self.loops.last(self.around, number)
+
+    def _pack(self, scope: str, inside: Member | None, names: tuple[str, ...]) -> None:
+        assert self.chosen is not None
+        assert self.buffers is not None
+        there = {t.tensor for t in tiles(self.draft.tree) if t.scope == scope == PACKED}
+        packs = self.buffers.packs
+        for access in packs if scope == PACKED else reversed(packs):
+            if access.tensor not in there:
+                axes = self.buffers.panels(access)
+                self.draft.promote(
+                    access.tensor, scope, inside, names, axes=axes, lanes=self.chosen.lanes
+                )
+
+    def _pad(self, number: int) -> None:
+        """Padded reads come from a buffer that holds the padding too."""
+        assert self.buffers is not None
+        found = self.buffers.padded(self.loops.all[:number], self.loops.all[number:])
+        for access, sizes in reversed(found):
+            if prod(sizes) <= self.buffers.room:
+                lanes = self.buffers.lanes
+                align = lanes if sizes[-1] % lanes == 0 else 1
+                self.draft.promote(
+                    access.tensor,
+                    SCRATCH,
+                    self._last(number),
+                    self.names,
+                    lanes=lanes,
+                    align=align,
+                    padded=True,
+                )
+
+    def _stage(self, inside: Member | None) -> None:
+        """The target's panel lies with the vectors' dimension innermost, and is transposed on the
+        way out."""
+        chosen, write = self.chosen, self.block.main.statement.write
+        assert chosen is not None
+        users = [i.statement for i in self.block.items if touches(i.statement, write.tensor)]
+        axes = dimension_order(len(write.subscripts), vector_dimension(chosen, write.tensor, users))
+        self.draft.promote(write.tensor, SCRATCH, inside, self.names, axes=axes, lanes=chosen.lanes)
+
+    def _hold_items(self, items: Several[Item], inside: Member | None) -> None:
+        """The targets of items in registers: for all of them, or else for each reduction."""
+        held = self._hold_together(items, inside)
+        for item in items:
+            self._hold_item(item, held, inside)
+            if item is self.block.main:
+                self._transpose(item, inside)
+
+    def _hold_item(self, item: Item, held: set[str], inside: Member | None) -> None:
+        """The accumulators of an item, where they are not held for several."""
+        statement = item.statement
+        tensor = statement.write.tensor
+        if tensor not in held and item.reduction and self._moves_as_one(tensor, [statement]):
+            self._accumulate(tensor, [statement], inside, (statement.name,))
+
+    def _hold_together(self, items: Several[Item], inside: Member | None) -> set[str]:
+        """Promotes the targets of items to registers for all of them; those that could be."""
+        held: set[str] = set()
+        if len(items) == 1 and not items[0].statement.accumulates:
+            return held
+        statements = [item.statement for item in items]
+        names = tuple(s.name for s in statements)
+        for tensor in reversed(list(dict.fromkeys(s.write.tensor for s in statements))):
+            users = [s for s in statements if touches(s, tensor)]
+            whole = all(self._is_whole(item) for item in items if item.statement in users)
+            is_one = whole and self._moves_as_one(tensor, users)
+            if is_one and self._accumulate(tensor, users, inside, names):
+                held.add(tensor)
+        return held
+
+    def _is_whole(self, item: Item) -> bool:
+        """Whether a reduction runs inside of the nest, all of it: none of its members, and no
+        loop in which the statement has but one value, is outside."""
+        own = {m.values[item.statement.name].variable for m in item.reduction}
+        fixed = (m.values[item.statement.name] for m in self._all_around)
+        return own >= set(item.statement.reduction) and all(v.variable for v in fixed)
+
+    def _accumulate(
+        self,
+        tensor: str,
+        users: list[ScopStatement],
+        inside: Member | None,
+        names: tuple[str, ...],
+    ) -> bool:
+        """Promotes a target to registers, in vectors along the dimension that has them."""
+        chosen = self.chosen
+        last = None
+        if chosen is not None and not chosen.reduced:
+            last = vector_dimension(chosen, tensor, users)
+        axes = dimension_order(len(users[0].write.subscripts), last)
+        lanes = 1 if last is None or chosen is None else chosen.lanes
+        return self.draft.promote(tensor, REGISTER, inside, names, axes=axes, lanes=lanes)
+
+    def _transpose(self, item: Item, inside: Member | None) -> None:
+        """Reads that are transposed block by block: the vectors' dimension becomes innermost."""
+        if self.chosen is None:
+            return
+        v = self.block.variable(self.chosen.vector)
+        for access in reversed(self.chosen.blocked):
+            last = next(
+                d for d, s in enumerate(access.subscripts) if s is not None and v in s.terms
+            )
+            axes = dimension_order(len(access.subscripts), last)
+            self.draft.promote(
+                access.tensor,
+                SCRATCH,
+                self.reduction or inside,
+                (item.statement.name,),
+                axes=axes,
+                lanes=self.chosen.lanes,
+            )
+
+    @property
+    def _all_around(self) -> tuple[Member, ...]:
+        return (*self.around, *self.block.members)
+
+    def _moves_as_one(self, tensor: str, users: Iterable[ScopStatement]) -> bool:
+        """Whether all accesses of a tensor touch the same element in the same iteration."""
+        forms = set()
+        for s in users:
+            along = {m.values[s.name].variable: m for m in self._all_around if s.name in m.values}
+            for access in s.accesses:
+                if access.tensor != tensor:
+                    continue
+                if any(x is None or not set(x.terms) <= set(along) for x in access.subscripts):
+                    return False
+                forms.add(tuple(_in_members(x, s.name, along) for x in access.subscripts if x))
+        return len(forms) == 1
+
+
+def _in_members(
+    form: LinearForm, statement: str, along: Mapping[str | None, Member]
+) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """A subscript by the values of members rather than by the variables of a statement."""
+    shifts = (c * along[v].values[statement].offset for v, c in form.terms.items())
+    terms = tuple(sorted((along[v].name, c) for v, c in form.terms.items()))
+    return form.constant - sum(shifts), terms

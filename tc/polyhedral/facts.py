@@ -1,0 +1,82 @@
+"""What is known of a program's accesses beyond the scop: strides in memory, pads, types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tc.kernel.ir import row_major
+from tc.polyhedral.scop.checked_variables import checked_variables
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+from tc.semantics.program import Index, Read, Select, walk
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the mapping asks of a program: strides, types, which reads are padded."""
+
+    scop: Scop
+    strides: Mapping[str, tuple[int, ...]]
+    check: bool
+
+    @cached_property
+    def reads(self) -> Mapping[int, Read]:
+        """The reads of the program by their sites."""
+        statements = self.scop.shaped.program.statements
+        return {e.site: e for s in statements for e in walk(s.rhs) if isinstance(e, Read)}
+
+    def padded(self, statement: ScopStatement) -> Iterator[tuple[Access, int | float | bool]]:
+        """The reads that are the whole first argument of a pad, with its constant; at rank 0 there
+        is nothing to pad."""
+        if statement.kind != "update":
+            return
+        accesses = {a.site: a for a in statement.reads}
+        for expr in walk(self.scop.shaped.program.statements[statement.position].rhs):
+            match expr:
+                case Select(then=Read(bare_only=True, site=site), otherwise=other):
+                    value, access = getattr(other, "value", None), accesses.get(site)
+                    if value is None or access is None or None in access.subscripts:
+                        continue
+                    if access.subscripts:
+                        yield access, value
+                case _:
+                    pass
+
+    def stride(self, access: Access, variable: str | None) -> int | None:
+        """By how many elements of memory an access moves with a variable; None: irregularly."""
+        if variable is None:
+            return 0
+        total = 0
+        steps = self.steps(access.tensor)
+        for axis, (subscript, step) in enumerate(zip(access.subscripts, steps, strict=True)):
+            if subscript is not None:
+                total += subscript.terms.get(variable, 0) * step
+            elif variable in self._variables(access, axis):
+                return None
+        return total
+
+    def uses(self, access: Access, variable: str | None) -> bool:
+        """Whether an access depends on a variable."""
+        return any(
+            variable in (self._variables(access, axis) if s is None else s.terms)
+            for axis, s in enumerate(access.subscripts)
+        )
+
+    def _variables(self, access: Access, axis: int) -> frozenset[str]:
+        subscript = self.reads[access.site].subscripts[axis]
+        return frozenset(e.name for e in walk(subscript) if isinstance(e, Index))
+
+    def steps(self, tensor: str) -> tuple[int, ...]:
+        given = self.strides.get(tensor)
+        return row_major(self.scop.shaped.shapes[tensor]) if given is None else given
+
+    def bits(self, statement: ScopStatement) -> int:
+        """The width of the widest values that a statement computes with."""
+        tensors = self.scop.shaped.program.tensors
+        names = {statement.write.tensor, *(a.tensor for a in statement.reads)}
+        return max([32, *(tensors[n].dtype.bits for n in names if tensors[n].dtype.is_float)])
+
+    def tested(self, statement: ScopStatement) -> frozenset[str]:
+        """The variables on which tests at run time depend; their loops stay as they are."""
+        return checked_variables(statement, self.scop) if self.check else frozenset()
