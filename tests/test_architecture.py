@@ -79,7 +79,7 @@ ALIKE = {
 PENDING = {
     *("Block", "Box", "Form", "Interval", "Names", "Node", "Number", "Operand", "Pair"),
     *("Place", "Pointer", "Scope", "Space", "Store", "Strides", "Sum", "Touch", "Value", "World"),
-    *("base", "expressions", "names", "threads"),
+    *("base", "threads"),
 }
 """Names of two things that are not yet told apart."""
 

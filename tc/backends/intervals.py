@@ -73,11 +73,12 @@ def _unwrapped(expr: Expr, known: Known) -> Interval | None:
     left, right = _unwrapped(expr.left, known), _unwrapped(expr.right, known)
     if left is None or right is None:
         return None
-    found = _combine(expr.op, left, right)
+    found = combined(expr.op, left, right)
     return found if within(found, type_interval(INT64)) == found else None
 
 
-def _combine(op: str, left: Interval, right: Interval) -> Interval:
+def combined(op: str, left: Interval, right: Interval) -> Interval:
+    """Bounds on a sum, difference or product that does not wrap around."""
     match op:
         case "+":
             return left[0] + right[0], left[1] + right[1]
@@ -102,7 +103,7 @@ def _exact(expr: Expr, known: Known) -> Interval | None:
             sides = interval(then, known), interval(otherwise, known)
             return min(s[0] for s in sides), max(s[1] for s in sides)
         case Binary(op="+" | "-" | "*" as op, left=left, right=right):
-            return _combine(op, interval(left, known), interval(right, known))
+            return combined(op, interval(left, known), interval(right, known))
         case Binary(op="min" | "max" as op, left=left, right=right):
             a, b = interval(left, known), interval(right, known)
             pick = min if op == "min" else max

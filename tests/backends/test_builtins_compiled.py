@@ -12,8 +12,8 @@ import pytest
 
 from tc.backends import registry
 from tc.backends.base import Backend
+from tc.backends.clike.c import C99, LIBRARY
 from tc.backends.clike.helpers import helper_text
-from tc.backends.clike.names import LIBRARY
 from tc.builtins import BUILTINS
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 from tc.kernel.ir import Call, Load
@@ -62,7 +62,7 @@ def compute(backend: str, name: str, args: tuple[Array, ...]) -> Array:
 def test_c_spellings_exist() -> None:
     for builtin in BUILTINS.values():
         if builtin.c is not None:
-            assert builtin.c in LIBRARY or helper_text(builtin.c) is not None
+            assert builtin.c in LIBRARY or helper_text(builtin.c, C99) is not None
 
 
 def points(dtype: Any, seed: int, top: float) -> Array:

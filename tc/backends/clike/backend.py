@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tc.backends.base import KernelText
-from tc.backends.clike.names import Names
-from tc.backends.clike.printer import print_kernel, scratch_of, values_of_fails
+from tc.backends.clike.c import C99
+from tc.backends.clike.printer import functions_of, print_kernel, workspace_of
 from tc.backends.clike.types import VECTOR_PRAGMA
+from tc.backends.printing import values_of_fails
 from tc.backends.scratch import ALIGNMENT
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
@@ -50,7 +51,7 @@ class CBackend:
 
     def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
         try:
-            return KernelText(kernel, self.name, print_kernel(kernel))
+            return KernelText(kernel, self.name, print_kernel(kernel, C99))
         except RecursionError as error:
             raise BackendError(
                 f"an expression of '{kernel.name}' is nested too deeply to be printed",
@@ -65,12 +66,13 @@ class CBackend:
                 repair='install one (Debian: apt install gcc), or use backend="numba"',
             )
         library = _build(compiler, text.source)
-        function = library[Names.of(text.kernel).function]
+        (printed,) = functions_of(text.kernel, C99)
+        function = library[printed.name]
         function.restype = None
-        counts = values_of_fails(text.kernel)
+        counts = values_of_fails(*text.kernel.regions)
         width = 1 + max(counts.values()) if counts else 0
-        memory = Workspaces(scratch_of(text.kernel).size)
-        pointers = len(text.kernel.arguments) + bool(width) + bool(memory.size)
+        memory = Workspaces(workspace_of(text.kernel).size)
+        pointers = len(printed.arguments) + printed.fails + printed.scratch
         function.argtypes = [ctypes.c_void_p] * pointers
         return CKernel(text.kernel, text.source, function, counts, width, memory)
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tc.backends.clike.dialect import Dialect
 from tc.backends.clike.types import C_TYPES
-from tc.backends.clike.vector_helpers import vector_helper_text
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 
-# T is the type, U the unsigned one of its width, @ the suffix of float functions and constants
+# T is the type, U the unsigned one of its width, @ the suffix of float functions; # makes a
+# constant one of the type, where a language does not do so by itself
 
 _SIGNED = {
     "div": """
@@ -167,7 +168,7 @@ static inline T tc_rsqrt@(T x)
     "tc_exp10": """
 static inline T tc_exp10@(T x)
 {
-    return pow@(10, x);
+    return pow@(10#, x);
 }""",
     "tc_scaleb": """
 static inline T tc_scaleb@(T x, T n)
@@ -183,7 +184,7 @@ static inline T tc_significand@(T x)
 {
     int exponent;
     if (!(x > 0 && x < INFINITY))
-        return x == 0 ? copysign@(1, x) : x > 0 ? 1 : NAN;
+        return x == 0 ? copysign@(1#, x) : x > 0 ? 1 : NAN;
     x = frexp@(x, &exponent);
     return x < (T)0.75 ? 2 * x : x;
 }""",
@@ -224,18 +225,18 @@ static inline double tc_rnorm4d(double x, double y, double z, double w)
     "tc_sinpi": """
 static inline double tc_sinpi(double x)
 {
-    double turn = fmod(fabs(x), 2);
+    double turn = fmod(fabs(x), 2#);
     double quarter = floor(2 * turn + 0.5);
     double angle = 3.141592653589793 * (turn - 0.5 * quarter);
     double value = quarter == 1 ? cos(angle)
                  : quarter == 2 ? -sin(angle)
                  : quarter == 3 ? -cos(angle) : sin(angle);
-    return copysign(1, x) * (value + 0.0); // no -0 at the whole numbers before x gives its sign
+    return copysign(1#, x) * (value + 0.0); // no -0 at the whole numbers before x gives its sign
 }""",
     "tc_cospi": """
 static inline double tc_cospi(double x)
 {
-    double turn = fmod(fabs(x), 2);
+    double turn = fmod(fabs(x), 2#);
     double quarter = floor(2 * turn + 0.5);
     double angle = 3.141592653589793 * (turn - 0.5 * quarter);
     double value = quarter == 1 ? -sin(angle)
@@ -257,13 +258,13 @@ static inline double tc_normcdf(double x)
 }
 
 
-def helper_texts(text: str) -> list[str]:
+def helper_texts(text: str, dialect: Dialect) -> list[str]:
     """The definitions of the helpers that a text calls, each after those that it calls itself."""
     found: dict[str, str] = {}
 
     def add(caller: str) -> None:
         for name in re.findall(r"\btc_\w+(?=\()", caller):
-            if name not in found and (helper := helper_text(name)) is not None:
+            if name not in found and (helper := helper_text(name, dialect)) is not None:
                 callees = helper[helper.index("{") :]
                 add(callees)
                 found[name] = helper
@@ -272,14 +273,17 @@ def helper_texts(text: str) -> list[str]:
     return list(found.values())
 
 
-def helper_text(name: str) -> str | None:
+def helper_text(name: str, dialect: Dialect) -> str | None:
     """The definition of a helper, None where there is no such name."""
+    if dialect.vectors is not None and (text := dialect.vectors.helper(name)) is not None:
+        return text
+    found = _builtin(name, dialect) or _plain(name, dialect)
+    return None if found is None else dialect.respelt(found)
+
+
+def _plain(name: str, dialect: Dialect) -> str | None:
     if name in _PLAIN:
         return _PLAIN[name].strip()
-    if (builtin := _builtin(name)) is not None:
-        return builtin
-    if (on_vectors := vector_helper_text(name)) is not None:
-        return on_vectors
     _, _, rest = name.partition("tc_")
     family, _, type_name = rest.partition("_")
     if family == "bits":
@@ -290,7 +294,7 @@ def helper_text(name: str) -> str | None:
     if family == "to" and dtype.is_integer:
         return _conversion(dtype)
     template = _templates(dtype).get(family)
-    return None if template is None else _instance(template, dtype)
+    return None if template is None else _instance(template, dtype, dialect)
 
 
 def _templates(dtype: DType) -> Mapping[str, str]:
@@ -305,26 +309,32 @@ def _templates(dtype: DType) -> Mapping[str, str]:
             return {}
 
 
-def _instance(template: str, dtype: DType) -> str:
+def _instance(template: str, dtype: DType, dialect: Dialect) -> str:
+    """A template for one type. Functions of the library that have one name for all types need
+    constants of exactly the argument's type."""
+    is_float = dtype == FLOAT32
     text = re.sub(r"\bT\b", C_TYPES[dtype], template.strip())
     text = re.sub(r"\bU\b", f"uint{dtype.bits}_t", text)
-    return re.sub(r"_N\b", f"_{dtype.name}", text).replace("@", "f" if dtype == FLOAT32 else "")
+    text = re.sub(r"_N\b", f"_{dtype.name}", text)
+    text = re.sub(r"\b(tc_\w+)@", r"\1f" if is_float else r"\1", text)
+    constant = "" if dialect.suffix else ".0f" if is_float else ".0"
+    return text.replace("@", dialect.suffix if is_float else "").replace("#", constant)
 
 
-def _builtin(name: str) -> str | None:
-    if name in _BUILTINS_IN_DOUBLE:
-        return _BUILTINS_IN_DOUBLE[name].strip()
-    if name in _BUILTINS:
-        return _instance(_BUILTINS[name], FLOAT64)
+def _builtin(name: str, dialect: Dialect) -> str | None:
     plain = name.removesuffix("f")
-    if plain in _BUILTINS:
-        return _instance(_BUILTINS[plain], FLOAT32)
-    return _rounded(_BUILTINS_IN_DOUBLE[plain]) if plain in _BUILTINS_IN_DOUBLE else None
+    for known, dtype in ((name, FLOAT64), (plain, FLOAT32)):
+        if known in _BUILTINS:
+            return _instance(_BUILTINS[known], dtype, dialect)
+        if known in _BUILTINS_IN_DOUBLE:
+            in_double = _instance(_BUILTINS_IN_DOUBLE[known], FLOAT64, dialect)
+            return in_double if dtype == FLOAT64 else _rounded(in_double)
+    return None
 
 
 def _rounded(in_double: str) -> str:
     """The float version of a helper that computes in double."""
-    head, _, _ = in_double.strip().partition("\n")
+    head, _, _ = in_double.partition("\n")
     name, parameters = head.removeprefix("static inline double ").rstrip(")").split("(")
     arguments = ", ".join(f"(double){p.removeprefix('double ')}" for p in parameters.split(", "))
     float_head = f"static inline float {name}f({parameters.replace('double', 'float')})"

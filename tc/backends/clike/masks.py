@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tc.backends.clike.expressions import (
-    ATOM,
-    BITS,
-    CHOICE,
-    OR,
-    SUM,
-    UNARY,
-    Context,
-    Printed,
-    at_least,
-    sum_text,
-    text_of,
-)
+from tc.backends.clike.dialect import ATOM, BITS, CHOICE, OR, SUM, UNARY, Context, Printed
 from tc.backends.clike.lane_helpers import shuffle_name
+from tc.backends.clike.scalars import at_least, sum_text, text_of
 from tc.backends.clike.types import WIDEST, c_type, mask_type, memory_type
 from tc.backends.clike.vector_helpers import COMPARISONS
 from tc.backends.intervals import interval, type_interval

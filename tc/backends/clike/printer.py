@@ -1,8 +1,7 @@
-"""Kernels as C: one function, plain loops, readable enough to be taken along.
+"""Kernels in C-like languages: plain loops, readable enough to be taken along.
 
-The text is C99, with the vectors of GCC and Clang where the kernel has any. It has no undefined
-behaviour where the kernel has a meaning, and compiles without a warning. Expressions are in
-`expressions`; what differs between C-like languages is a `Dialect`.
+The text has no undefined behaviour where the kernel has a meaning, and compiles without a warning.
+Expressions are in `scalars`; what differs between languages is a `Dialect`.
 """
 
 from __future__ import annotations
@@ -10,18 +9,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tc.backends.clike.expressions import Context, Dialect, bare, compared, element, text_of
-from tc.backends.clike.guarded_loads import PRAGMA, guards_loads
+from tc.backends.clike.dialect import Context, Dialect
 from tc.backends.clike.helpers import helper_texts
-from tc.backends.clike.instructions import HEADER
-from tc.backends.clike.masks import bits_of_local
-from tc.backends.clike.names import LIBRARY, Names
-from tc.backends.clike.types import C_TYPES, VECTOR_PRAGMA, c_type, typedef_texts
-from tc.backends.clike.vector_memory import prefetch_lines
-from tc.backends.clike.vectors import local_type, local_value, vector_store_text, vector_text
+from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
 from tc.backends.intervals import interval, loop_interval
-from tc.backends.scratch import ALIGNMENT, ScratchLayout, scratch_layout
+from tc.backends.printing import (
+    assigned,
+    buffer_lines,
+    in_a_comment,
+    shared_loop,
+    used_buffers,
+    values_of_fails,
+)
+from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_layout
+from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
 from tc.kernel.ir import (
     Binary,
@@ -40,143 +43,182 @@ from tc.kernel.ir import (
     Stmt,
     Store,
     Var,
-    row_major,
-    statements,
     unknown_node,
     walk,
 )
 from tc.kernel.places import remembered
 
-C99 = Dialect(
-    includes=(
-        ("#include <math.h>", rf"\b(INFINITY|NAN|({'|'.join(LIBRARY)})f?\()"),
-        ("#include <stdbool.h>", r"\b(bool|true|false)\b"),
-        ("#include <stdint.h>", r"\w_t\b"),
-        (HEADER, r"\b_mm\d*_"),
-    ),
-    function="void",
-    pointer="{type}* restrict {name}",
-    suffix="f",
-    native={},
-    vector=vector_text,
-)
 _MOST_UNROLLED = 64
+_PREFIX = "v_"
 
 
-def print_kernel(kernel: Kernel, dialect: Dialect = C99) -> str:
+@dataclass(frozen=True, slots=True)
+class KernelFunction:
+    """One function of a text: the regions that it runs and the buffers that it is given pointers
+    to, in order; behind those one to `status` where it `fails`, and one to `workspace` where it has
+    `scratch` buffers."""
+
+    name: str
+    regions: tuple[tuple[Stmt, ...], ...]
+    arguments: tuple[Buffer, ...]
+    fails: bool
+    scratch: bool
+
+
+def print_kernel(kernel: Kernel, dialect: Dialect) -> str:
     """The text of a kernel; equal kernels give equal texts. BackendError for functions that only
-    scipy has (Y7).
+    scipy has (Y7), and for vectors where the dialect has none.
 
-    The function takes a pointer for each argument in order, where the kernel can fail one to
-    `status`: int64 numbers, 0 at first, that receive site + 1 and the values of the first
-    failure; and where it has scratch buffers one to `workspace`: the bytes of `scratch_of`, which
-    no other call uses at the same time.
+    It has the functions of `functions_of`, to be run one after the other. `status` are int64
+    numbers, 0 at first, that receive site + 1 and the values of the first failure (of any thread);
+    `workspace` has the bytes of `workspace_of` for each of those that run a function, and no other
+    call uses it at the same time.
     """
-    names = Names.of(kernel)
-    context = Context(names, {b.name: b for b in kernel.buffers}, dialect, _assigned(kernel), {})
-    body = [line for lines in _regions(kernel, context) for line in lines]
-    signature = _signature(kernel, context)
-    code = "\n".join(_code(line) for line in body)
-    body = [*_declarations(kernel, names, code), *body]
-    helpers = helper_texts("\n".join(body))
-    text = _uncommented("\n".join((*helpers, *signature, *body)))
-    vectors = typedef_texts(text)
-    text = "\n".join((*vectors, text))
-    includes = [line for line, used in dialect.includes if re.search(used, text)]
-    extensions = [VECTOR_PRAGMA, *vectors] if vectors else []
-    guards = [PRAGMA] if guards_loads(kernel) else []
-    parts = map("\n".join, (_head(kernel, names), guards, includes, extensions))
-    function = "\n".join((*signature, "{", *body, "}"))
-    return "\n\n".join((*(part for part in parts if part), *helpers, function)) + "\n"
+    names = spell(kernel, dialect)
+    buffers = {b.name: b for b in kernel.buffers}
+    heads, bodies = [], []
+    for function in functions_of(kernel, dialect):
+        shared = shared_loop(function.regions[0]) if dialect.grid else None
+        context = Context(names, buffers, dialect, shared, assigned(*function.regions))
+        heads.append(_signature(function, context))
+        bodies.append(list(_body(kernel, function, context)))
+    helpers = helper_texts("\n".join(line for body in bodies for line in body), dialect)
+    lines = (line for parts in zip(heads, bodies, strict=True) for part in parts for line in part)
+    text = _uncommented("\n".join((*helpers, *lines)))
+    comment = "\n".join(_comment(kernel, names, dialect))
+    functions = (
+        "\n".join((*head, "{", *body, "}")) for head, body in zip(heads, bodies, strict=True)
+    )
+    return "\n\n".join((comment, *dialect.preamble(kernel, text), *helpers, *functions)) + "\n"
 
 
-def scratch_of(kernel: Kernel) -> ScratchLayout:
+def functions_of(kernel: Kernel, dialect: Dialect) -> tuple[KernelFunction, ...]:
+    """The functions of the kernel's text, in the order in which they are to be run."""
+    names = spell(kernel, dialect).functions
+    if dialect.grid is None:
+        parts, arguments = [kernel.regions], [kernel.arguments]
+        scratch = [workspace_of(kernel).size > 0]
+    else:
+        parts = [(region,) for region in kernel.regions]
+        used = [[b for b in kernel.buffers if b.name in used_buffers(*part)] for part in parts]
+        arguments = [tuple(b for b in some if not is_private(b)) for some in used]
+        scratch = [any(b.role == "scratch" for b in some) for some in used]
+    fails = [bool(values_of_fails(*part)) for part in parts]
+    return tuple(map(KernelFunction, names, parts, arguments, fails, scratch))
+
+
+def workspace_of(kernel: Kernel) -> ScratchLayout:
     """Where the scratch buffers lie in the workspace of a call. Registers are locals."""
     scratch = tuple(b for b in kernel.buffers if b.role == "scratch")
     return scratch_layout(Kernel(kernel.name, scratch, ()))
 
 
-def values_of_fails(kernel: Kernel) -> dict[int, int]:
-    """How many values the Fails of each site record."""
-    found = (s for region in kernel.regions for s in statements(region))
-    return {s.site: len(s.values) for s in found if isinstance(s, Fail)}
+# --- names ------------------------------------------------------------------------------------
+
+
+def spell(kernel: Kernel, dialect: Dialect) -> Spellings:
+    """How the kernel's names are spelt."""
+    reserved = dialect.reserved
+    speller = Speller(lambda name: plain_name(name, reserved.words, reserved.forms))
+    numbers = [""] if dialect.grid is None else [f"_{n}" for n in range(len(kernel.regions))]
+    functions = tuple(
+        speller.unique(plain_name(kernel.name + number, reserved.functions, reserved.forms))
+        for number in numbers
+    )
+    return Spellings(functions, speller.buffers(kernel), speller.variables(kernel))
+
+
+def plain_name(name: str, reserved: frozenset[str], forms: re.Pattern[str]) -> str:
+    """A name like this one that is not reserved.
+
+    >>> plain_name("2LUT", frozenset(), re.compile("tc_.*"))
+    'v_2LUT'
+    >>> plain_name("float", frozenset({"float"}), re.compile("tc_.*"))
+    'v_float'
+    """
+    plain = words(name)
+    clashes = plain in reserved or forms.fullmatch(plain) is not None
+    return _PREFIX + plain if clashes or not plain or plain[0].isdigit() else plain
 
 
 # --- around the loops -------------------------------------------------------------------------
 
 
-def _head(kernel: Kernel, names: Names) -> Iterator[str]:
-    yield f"// {_plain(kernel.name)}"
-    for buffer in kernel.buffers:
-        spelling = names.buffers[buffer.name]
-        name = buffer.name if buffer.name == spelling else f"{buffer.name} (here {spelling})"
-        text = f"//   {buffer.role} {buffer.dtype}({', '.join(map(str, buffer.shape))}) {name}"
-        if buffer.strides != row_major(buffer.shape):
-            text += f", strides ({', '.join(map(str, buffer.strides))})"
-        yield _plain(text)
-    if size := scratch_of(kernel).size:
-        yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT}"
+def _comment(kernel: Kernel, names: Spellings, dialect: Dialect) -> Iterator[str]:
+    yield from (f"// {line}" for line in buffer_lines(kernel, names))
+    if size := workspace_of(kernel).size:
+        each = " for each that runs a function" if dialect.grid else ""
+        yield f"//   workspace of {size} bytes{each}, aligned to {ALIGNMENT}"
 
 
-def _declarations(kernel: Kernel, names: Names, code: str) -> Iterator[str]:
+def _body(kernel: Kernel, function: KernelFunction, context: Context) -> Iterator[str]:
+    grid = context.dialect.grid
+    lines = [line for region in _regions(function, context) for line in region]
+    yield from _declarations(kernel, function, "\n".join(map(_code, lines)), context)
+    if grid is not None and context.shared is None:
+        yield f"    {grid.serial}"
+    yield from lines
+
+
+def _declarations(
+    kernel: Kernel, function: KernelFunction, code: str, context: Context
+) -> Iterator[str]:
     """Buffers that the caller does not pass, and the arguments that nothing names."""
-    starts, words = scratch_of(kernel).starts, set(re.findall(r"\w+", code))
+    layout, used = workspace_of(kernel), set(re.findall(r"\w+", code))
+    names, grid, space = context.names.buffers, context.dialect.grid, context.dialect.space
+    share = f"{grid.number} * {layout.size} + " if grid else ""
     for buffer in kernel.buffers:
-        name, type_ = names.buffers[buffer.name], _element_type(buffer)
-        is_used = name in words
-        if buffer.role not in ("scratch", "register"):
-            yield from () if is_used else (f"    (void){name};",)
+        name, type_ = names[buffer.name], _element_type(buffer, context)
+        is_used = name in used
+        if not is_private(buffer):
+            yield from (
+                () if is_used or buffer not in function.arguments else (f"    (void){name};",)
+            )
         elif is_used and buffer.role == "scratch":
-            place = f"workspace + {starts[buffer.name]}"
-            yield f"    {type_}* restrict {name} = ({type_}*)({place});"
+            place = f"workspace + {share}{layout.starts[buffer.name]}"
+            pointer = f"{space}{type_}*"
+            yield f"    {pointer} {context.dialect.restrict} {name} = ({pointer})({place});"
         elif is_used:
             yield f"    {type_} {name}[{max(1, math.prod(buffer.shape))}];"
             if not re.search(rf"\b{name}\b(?!\[[^]]*\] [-+*/]?= )", code):
                 yield f"    (void){name};"
-    if starts and not any(names.buffers[name] in words for name in starts):
+    if function.scratch and not any(names[name] in used for name in layout.starts):
         yield "    (void)workspace;"
 
 
-def _signature(kernel: Kernel, context: Context) -> list[str]:
-    pointer = context.dialect.pointer
+def _signature(function: KernelFunction, context: Context) -> list[str]:
+    dialect = context.dialect
+
+    def pointer(type_: str, name: str) -> str:
+        return f"{dialect.space}{type_}* {dialect.restrict} {name}"
+
     parameters = [
-        pointer.format(type=_element_type(b), name=context.names.buffers[b.name])
-        for b in kernel.arguments
+        pointer(_element_type(b, context), context.names.buffers[b.name])
+        for b in function.arguments
     ]
-    if values_of_fails(kernel):
-        parameters.append(pointer.format(type=C_TYPES[INT64], name="status"))
-    if scratch_of(kernel).size:
-        parameters.append(pointer.format(type="unsigned char", name="workspace"))
-    start = f"{context.dialect.function} {context.names.function}("
+    if function.fails:
+        parameters.append(pointer(dialect.types[INT64], "status"))
+    if function.scratch:
+        parameters.append(pointer("unsigned char", "workspace"))
+    start = f"{dialect.function} {function.name}("
     line = f"{start}{', '.join(parameters) or 'void'})"
     if len(line) <= 96:
         return [line]
     return [start, *(f"    {p}," for p in parameters[:-1]), f"    {parameters[-1]})"]
 
 
-def _element_type(buffer: Buffer) -> str:
+def _element_type(buffer: Buffer, context: Context) -> str:
     const = "const " if buffer.role == "input" else ""
-    return const + C_TYPES[UINT8 if buffer.dtype == BOOL else buffer.dtype]
+    return const + context.types[UINT8 if buffer.dtype == BOOL else buffer.dtype]
 
 
-def _regions(kernel: Kernel, context: Context) -> Iterator[list[str]]:
+def _regions(function: KernelFunction, context: Context) -> Iterator[list[str]]:
     """The lines of each region; one that declares locals gets a block for them."""
-    for number, region in enumerate(kernel.regions):
+    for number, region in enumerate(function.regions):
         lines = list(_block(region, context))
-        if any(isinstance(s, Let) for s in region) and len(kernel.regions) > 1:
+        if any(isinstance(s, Let) for s in region) and len(function.regions) > 1:
             lines = ["    {", *(f"    {line}" for line in lines), "    }"]
         yield ["", *lines] if number and lines else lines
-
-
-def _assigned(kernel: Kernel) -> frozenset[str]:
-    found = (s for region in kernel.regions for s in statements(region))
-    return frozenset(s.var for s in found if isinstance(s, Set))
-
-
-def _plain(text: str) -> str:
-    """One line of a comment: nothing that ends it, joins it to the next or reorders it."""
-    visible = "".join(c if c.isprintable() else "?" for c in text).replace("\\", "/")
-    return re.sub(r"\?{2,}", "?", visible)
 
 
 def _code(line: str) -> str:
@@ -196,7 +238,8 @@ def _block(stmts: tuple[Stmt, ...], context: Context) -> Iterator[str]:
     lines: list[str] = []
     for number, stmt in enumerate(stmts, 1):
         if isinstance(stmt, Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:
-            context = context.masking(stmt.var, bits_of_local(stmt, stmts[number:], context))
+            bits = vector_printer(context).mask_bits(stmt, stmts[number:], context)
+            context = context.masking(stmt.var, bits)
         lines += _statement(stmt, context)
         if isinstance(stmt, Let) and _is_bounded(stmt, context):
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
@@ -230,26 +273,29 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
                 yield "} else {"
                 yield from _block(otherwise, context)
             yield "}"
+        case Let(var=var, value=value) if value.dtype.lanes > 1:
+            vectors = vector_printer(context)
+            start = vectors.value(var, value, context)
+            yield f"{vectors.type(stmt, context)} {variables[var]} = {start};"
         case Let(var=var, value=value):
-            type_ = c_type(local_type(stmt, context))
-            yield f"{type_} {variables[var]} = {local_value(var, value, context)};"
+            type_ = context.types[value.dtype]
+            yield f"{type_} {variables[var]} = {bare(value, context)};"
         case Set(var=var, value=value):
             yield from _set(var, value, context)
         case Store(value=value) if value.dtype.lanes > 1:
-            yield f"{vector_store_text(stmt, context)};"
+            yield f"{vector_printer(context).store(stmt, context)};"
         case Store(buffer=buffer, indices=indices, value=value):
             place = element(buffer, indices, context)
             yield _assignment(place, Load(buffer, indices, value.dtype), value, context)
         case Prefetch():
-            yield from prefetch_lines(stmt, context)
+            yield from context.dialect.prefetch(stmt, context)
         case Fail(site=site, values=values):
-            yield "if (status[0] == 0) {"
-            yield f"    status[0] = {site + 1};"
+            yield from context.dialect.fails(site + 1)
             for k, value in enumerate(values, 1):
                 yield f"    status[{k}] = {bare(value, context)};"
             yield "}"
         case Comment(text=text):
-            yield from (f"// {_plain(line)}".rstrip() for line in text.splitlines())
+            yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
         case _:
             raise unknown_node(stmt)
 
@@ -257,7 +303,7 @@ def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
 def _set(var: str, value: Expr, context: Context) -> Iterator[str]:
     name = context.names.variables[var]
     if var in context.masks:
-        line = f"{name} = {local_value(var, value, context)};"
+        line = f"{name} = {vector_printer(context).value(var, value, context)};"
     else:
         line = _assignment(name, Var(var, value.dtype), value, context)
     if line != f"{name} = {name};":  # of which compilers warn
@@ -276,20 +322,25 @@ def _assignment(place: str, old: Expr, value: Expr, context: Context) -> str:
 
 
 def _for(stmt: For, context: Context) -> Iterator[str]:
-    var, type_ = context.names.variables[stmt.var], C_TYPES[INT64]
+    dialect, grid = context.dialect, context.dialect.grid
+    var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
     end = compared(stmt.end, context)
     inner = context.knowing(stmt.var, loop_interval(stmt, context.known))
     changes = any(
         isinstance(e, Load) or (isinstance(e, Var) and e.name in context.assigned)
         for e in walk(stmt.end)
     )
-    start = f"{type_} {var} = {bare(stmt.begin, context)}"
+    begin, step = bare(stmt.begin, context), f"{var}++"
+    if grid is not None and stmt is context.shared:
+        begin = grid.number if begin == "0" else f"{compared(stmt.begin, context)} + {grid.number}"
+        step = f"{var} += {grid.count}"
+    start = f"{type_} {var} = {begin}"
     if changes:  # the loop must not see that its body changes its end
         start, end = f"{start}, tc_end = {end}", "tc_end"
     if stmt.mark == "unroll" and isinstance(stmt.begin, Const) and isinstance(stmt.end, Const):
         count = int(stmt.end.value) - int(stmt.begin.value)
-        if 1 < count <= _MOST_UNROLLED:
-            yield f"#pragma GCC unroll {count}"
-    yield f"for ({start}; {var} < {end}; {var}++) {{"
+        if 1 < count <= _MOST_UNROLLED and dialect.unroll is not None:
+            yield dialect.unroll.format(count=count)
+    yield f"for ({start}; {var} < {end}; {step}) {{"
     yield from _block(stmt.body, inner)
     yield "}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tc.backends.clike.expressions import ATOM, Context, Printed, element_text, text_of
+from tc.backends.clike.dialect import ATOM, Context, Printed
 from tc.backends.clike.masks import mask_text
 from tc.backends.clike.memory_helpers import near_name
+from tc.backends.clike.scalars import element_text, text_of
 from tc.backends.clike.types import c_type, memory_type
 from tc.dtypes import INT64, UINT64
 from tc.kernel.folding import binary, cast

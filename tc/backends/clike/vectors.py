@@ -5,21 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.backends.clike.expressions import (
-    ATOM,
-    CHOICE,
-    LEVELS,
-    OR,
-    UNARY,
-    Context,
-    Printed,
-    at_least,
-    bare,
-    function_name,
-    text_of,
-)
+from tc.backends.clike.dialect import ATOM, CHOICE, LEVELS, OR, UNARY, Context, Printed
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.masks import bits_of, mask_at_least, mask_printed, mask_text
+from tc.backends.clike.scalars import at_least, bare, function_name, text_of
 from tc.backends.clike.types import c_type, mask_type, memory_type
 from tc.backends.clike.vector_memory import load_printed, store_text
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
@@ -210,10 +199,10 @@ def vector_store_text(store: Store, context: Context) -> str:
     return store_text(store, text_of(value, context), context)
 
 
-def local_type(let: Let, context: Context) -> DType:
+def local_type_text(let: Let, context: Context) -> str:
     if let.var in context.masks:
-        return mask_type(context.masks[let.var], let.dtype.lanes)
-    return let.dtype
+        return c_type(mask_type(context.masks[let.var], let.dtype.lanes))
+    return c_type(let.dtype)
 
 
 def local_value(name: str, value: Expr, context: Context) -> str:

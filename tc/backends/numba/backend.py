@@ -19,13 +19,13 @@ from numba.core.errors import NumbaError
 from tc.backends.base import KernelText
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
-from tc.backends.numba.regions import shared_loop
 from tc.backends.numba.threads import LAUNCHER
 from tc.backends.numba.traced_printer import is_vector_region
+from tc.backends.printing import shared_loop, values_of_fails
 from tc.backends.scratch import ALIGNMENT, scratch_layout
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
-from tc.kernel.ir import Fail, Failure, Kernel, statements
+from tc.kernel.ir import Failure, Kernel
 from tc.runtime.arrays import address, empty
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
@@ -70,8 +70,7 @@ class NumbaBackend:
             )
             for i, address in enumerate(code.addresses)
         )
-        stmts = (stmt for region in text.kernel.regions for stmt in statements(region))
-        counts = {stmt.site: len(stmt.values) for stmt in stmts if isinstance(stmt, Fail)}
+        counts = values_of_fails(*text.kernel.regions)
         width = 1 + max(counts.values()) if counts else 0
         private = scratch_layout(text.kernel).size
         words = [word for region in functions for word in (region.address, region.parallel)]

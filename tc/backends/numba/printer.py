@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tc.backends.intervals import Interval, interval, loop_interval, never_overflows
-from tc.backends.numba.names import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, Names
-from tc.backends.numba.regions import assigned, shared_loop, short, used_buffers
+from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
 from tc.backends.numba.traced_printer import is_vector_region, vector_region_lines
 from tc.backends.offsets import offset_text
+from tc.backends.printing import assigned, buffer_lines, shared_loop, short, used_buffers
+from tc.backends.spellings import Spellings
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
@@ -48,7 +49,6 @@ from tc.kernel.ir import (
     Store,
     Unary,
     Var,
-    row_major,
     unknown_node,
 )
 
@@ -61,29 +61,19 @@ _RING = ("+", "-", "*")
 def print_kernel(kernel: Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
     traced = [is_vector_region(region, kernel) for region in kernel.regions]
-    names = Names.of(kernel, vectors=any(traced))
+    names = spell(kernel, vectors=any(traced))
     functions = [
         vector_region_lines(i, kernel, names) if vectors else _region(i, kernel, names)
         for i, vectors in enumerate(traced)
     ]
     body = [line for function in functions for line in ("", "", *function)]
-    regions = ", ".join(names.regions) + ("," if len(functions) == 1 else "")
-    lines = [*_head(kernel, names), *_imports("\n".join(body)), *body]
+    regions = ", ".join(names.functions) + ("," if len(functions) == 1 else "")
+    head = (f"# {line}" for line in buffer_lines(kernel, names))
+    lines = [*head, *_imports("\n".join(body)), *body]
     return "\n".join((*lines, "", "", f"REGIONS = ({regions})", ""))
 
 
 # --- the module around the regions ------------------------------------------------------------
-
-
-def _head(kernel: Kernel, names: Names) -> Iterator[str]:
-    yield f"# {kernel.name}"
-    for buffer in kernel.buffers:
-        spelling = names.buffers[buffer.name]
-        name = buffer.name if buffer.name == spelling else f"{buffer.name} (here {spelling})"
-        text = f"#   {buffer.role} {buffer.dtype}({', '.join(map(str, buffer.shape))}) {name}"
-        if buffer.strides != row_major(buffer.shape):
-            text += f", strides ({', '.join(map(str, buffer.strides))})"
-        yield text
 
 
 def _imports(body: str) -> Iterator[str]:
@@ -110,11 +100,11 @@ def _imports(body: str) -> Iterator[str]:
         yield "from tc.backends.numba.tracing import vector_region"
 
 
-def _region(number: int, kernel: Kernel, names: Names) -> Iterator[str]:
+def _region(number: int, kernel: Kernel, names: Spellings) -> Iterator[str]:
     region = kernel.regions[number]
     used = used_buffers(region)
     yield "@region"
-    yield f"def {names.regions[number]}(arguments, failure, part, parts):"
+    yield f"def {names.functions[number]}(arguments, failure, part, parts):"
     for position, buffer in enumerate(kernel.buffers):
         if buffer.name in used:
             place = f"arguments, {position}, {_storage(buffer.dtype)}"
@@ -138,7 +128,7 @@ def _storage(dtype: DType) -> str:
 class _Context:
     """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
 
-    names: Names
+    names: Spellings
     buffers: Mapping[str, Buffer]
     shared: For | None
     assigned: frozenset[str]

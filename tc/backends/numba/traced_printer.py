@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.backends.numba.names import Names
-from tc.backends.numba.regions import assigned, shared_loop, short, used_buffers
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
+from tc.backends.printing import assigned, shared_loop, short, used_buffers
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
+from tc.backends.spellings import Spellings
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
@@ -77,11 +77,11 @@ def _needs_tracing(expr: Expr) -> bool:
     return bits or expr.dtype.lanes > 1
 
 
-def vector_region_lines(number: int, kernel: Kernel, names: Names) -> Iterator[str]:
+def vector_region_lines(number: int, kernel: Kernel, names: Spellings) -> Iterator[str]:
     region = kernel.regions[number]
     used, layout, position = used_buffers(region), scratch_layout(kernel), len(kernel.arguments)
     yield "@vector_region"
-    yield f"def {names.regions[number]}(m, arguments, failure, part, parts):"
+    yield f"def {names.functions[number]}(m, arguments, failure, part, parts):"
     for place, buffer in enumerate(kernel.buffers):
         if buffer.name not in used:
             continue
@@ -116,7 +116,7 @@ class _Context:
     """`assigned` are the locals that a Set changes, `lets` those whose value may stand for them;
     `depth` counts the blocks around."""
 
-    names: Names
+    names: Spellings
     buffers: Mapping[str, Buffer]
     shared: For | None
     assigned: frozenset[str]

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tc.backends.clike.names import Names
-from tc.backends.clike.printer import print_kernel
+from tc.backends.clike.c import C99
+from tc.backends.clike.printer import print_kernel as print_in
+from tc.backends.clike.printer import spell
 from tc.dtypes import (
     BOOL,
     FLOAT16,
@@ -56,6 +57,10 @@ P, Q = Var("p", BOOL), Var("q", BOOL)
 F, N, B = Var("f", FLOAT32), Var("n", INT32), Var("b", INT8)
 D, L = Var("d", FLOAT64), Var("l", INT64)
 U = Load("u", (), UINT32)
+
+
+def print_kernel(kernel: Kernel) -> str:
+    return print_in(kernel, C99)
 
 
 def text(expr: Expr) -> str:
@@ -294,13 +299,13 @@ NAMES = ["2LUT", "float", "MLP1#2.t", "MLP1_2_t", "v_float", "i", "expf", "INFIN
 
 def test_names_are_kept_where_c_allows_and_never_clash() -> None:
     buffers = tuple(Buffer(name, FLOAT32, (), (), "input") for name in NAMES)
-    names = Names.of(Kernel("j1", buffers, ((loop("i", 2, Let("a_b", I)),),)))
+    names = spell(Kernel("j1", buffers, ((loop("i", 2, Let("a_b", I)),),)), C99)
     spelt = names.buffers
     assert [spelt[n] for n in ("i", "kernel", "I", "j1", "a.b", "MLP1#2.t")] == [
         "i", "kernel", "I", "j1", "a_b", "MLP1_2_t",
     ]  # fmt: skip
-    assert names.function == "v_j1"  # compilers know a function j1
+    assert names.functions[0] == "v_j1"  # compilers know a function j1
     for name in ("2LUT", "float", "expf", "INFINITY", "tc_min_int64", "_x", "status", "int64_t"):
         assert spelt[name].startswith("v_")
-    everything = [names.function, *spelt.values(), *names.variables.values()]
+    everything = [*names.functions, *spelt.values(), *names.variables.values()]
     assert len(everything) == len(set(everything))

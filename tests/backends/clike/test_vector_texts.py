@@ -18,8 +18,9 @@ import pytest
 from tc.backends.clike import backend as c_backend
 from tc.backends.clike import lane_helpers
 from tc.backends.clike.backend import CBackend
-from tc.backends.clike.names import Names
-from tc.backends.clike.printer import print_kernel
+from tc.backends.clike.c import C99
+from tc.backends.clike.printer import print_kernel as print_in
+from tc.backends.clike.printer import spell
 from tc.device import vector_bits
 from tc.dtypes import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64
 from tc.kernel.evaluate import evaluate
@@ -58,6 +59,10 @@ F16, J = FLOAT32.vector(16), Var("j", INT64)
 
 
 # --- whole texts ------------------------------------------------------------------------------
+
+
+def print_kernel(kernel: Kernel) -> str:
+    return print_in(kernel, C99)
 
 
 def matmul_tile() -> Kernel:
@@ -191,7 +196,7 @@ def test_expressions(expr: Expr, expected: str) -> None:
 def test_names_of_vectors_are_not_taken() -> None:
     names = ("float32x16", "int8x4", "workspace", "uint64x2", "floatx2")
     buffers = tuple(Buffer(name, FLOAT32, (), (), "input") for name in names)
-    spelt = Names.of(Kernel("k", buffers, ())).buffers
+    spelt = spell(Kernel("k", buffers, ()), C99).buffers
     assert [spelt[name].startswith("v_") for name in names] == [True] * 4 + [False]
 
 

@@ -1,30 +1,41 @@
-"""Expressions of a kernel in C, each of exactly its type.
+"""Scalar expressions of a kernel in a C-like language, each of exactly its type.
 
 Integers that may leave their type are computed unsigned, and divisions and conversions that could
-trap or be undefined go through helpers. What differs between C-like languages is in a `Dialect`,
-how they print vectors too (`vectors`).
+trap or be undefined go through helpers. What differs between languages is in their `Dialect`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tc.backends.clike.names import Names
-from tc.backends.clike.types import C_TYPES
-from tc.backends.intervals import Interval, interval, type_interval
+from tc.backends.clike.dialect import (
+    AND,
+    ATOM,
+    BITS,
+    CHOICE,
+    EQUAL,
+    LEVELS,
+    OR,
+    PRODUCT,
+    RELATION,
+    SHIFT,
+    SUM,
+    UNARY,
+    Context,
+    Printed,
+    VectorPrinter,
+)
+from tc.backends.intervals import combined, interval, type_interval, within
 from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, DType
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
 from tc.kernel.ir import (
     Binary,
     Bits,
-    Buffer,
     Call,
     Cast,
     Compare,
@@ -39,58 +50,6 @@ from tc.kernel.ir import (
     unknown_node,
 )
 
-Printed: TypeAlias = tuple[str, int]
-"""The text of an expression, and the precedence of its outermost operator."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What a C-like language does in its own way.
-
-    `includes` are header lines, each with a pattern of the texts that need it. `pointer` is the
-    declaration of a buffer from "type" (with const, if any) and "name". `suffix` ends the names
-    of float functions. `native` are functions of the table that the language has itself. `vector`
-    prints vectors, and scalars made of them.
-    """
-
-    includes: tuple[tuple[str, str], ...]
-    function: str
-    pointer: str
-    suffix: str
-    native: Mapping[str, str]
-    vector: Callable[[Expr, Context], Printed]
-
-
-@dataclass(frozen=True)
-class Context:
-    """`assigned` are the locals that a Set changes, `known` bounds on other variables, `lets` the
-    values of some of them, and `masks` the bits per lane of locals that are vectors of bool."""
-
-    names: Names
-    buffers: Mapping[str, Buffer]
-    dialect: Dialect
-    assigned: frozenset[str]
-    known: Mapping[str, Interval]
-    lets: Mapping[str, Expr] = field(default_factory=dict)
-    masks: Mapping[str, int] = field(default_factory=dict)
-
-    def knowing(self, name: str, bounds: Interval) -> Context:
-        return replace(self, known={**self.known, name: bounds})
-
-    def remembering(self, name: str, value: Expr) -> Context:
-        return replace(self, lets={**self.lets, name: value})
-
-    def masking(self, name: str, bits: int) -> Context:
-        return replace(self, masks={**self.masks, name: bits})
-
-
-# precedence, loosest first
-CHOICE, OR, AND, BITS, EQUAL, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
-LEVELS = {
-    "||": OR, "&&": AND, "&": BITS, "|": BITS, "^": BITS, "==": EQUAL, "!=": EQUAL, "<": RELATION,
-    "<=": RELATION, ">": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM,
-    "*": PRODUCT, "/": PRODUCT, "%": PRODUCT,
-}  # fmt: skip
 _RING = ("+", "-", "*")
 
 
@@ -147,10 +106,10 @@ def _expression(expr: Expr, context: Context) -> Printed:
     """The text, of exactly the expression's type or a narrower one that C widens to int, and the
     precedence of its outermost operator."""
     if expr.dtype.lanes > 1 or isinstance(expr, Reduce):
-        return context.dialect.vector(expr, context)
+        return vector_printer(context).expression(expr, context)
     match expr:
         case Const():
-            return _constant(expr)
+            return _constant(expr, context)
         case Var(name=name):
             return context.names.variables[name], ATOM
         case Load(buffer=buffer, indices=indices, dtype=dtype):
@@ -182,6 +141,17 @@ def _expression(expr: Expr, context: Context) -> Printed:
             raise unknown_node(expr)  # type: ignore[arg-type]  # Logical of three operands
 
 
+def vector_printer(context: Context) -> VectorPrinter:
+    """How vectors are printed; BackendError where they are not."""
+    dialect = context.dialect
+    if dialect.vectors is None:
+        raise BackendError(
+            f"vectors are not printed in {dialect.name}",
+            repair="lower the kernel without vectors, as by the preset 'naive'",
+        )
+    return dialect.vectors
+
+
 def _apply(function: str, args: Iterable[Expr], context: Context) -> Printed:
     return f"{function}({', '.join(bare(arg, context) for arg in args)})", ATOM
 
@@ -192,7 +162,7 @@ def _negation(expr: Unary, context: Context) -> Printed:
         text = at_least(operand, UNARY, context)
         if dtype.is_float or dtype.kind == "int":
             return f"-({text})" if text.startswith("-") else f"-{text}", UNARY
-    return f"({C_TYPES[dtype]})(0 - {_unsigned(operand, dtype, context)})", UNARY
+    return f"({context.types[dtype]})(0 - {_unsigned(operand, dtype, context)})", UNARY
 
 
 def _binary(expr: Binary, context: Context) -> Printed:
@@ -221,24 +191,19 @@ def _binary(expr: Binary, context: Context) -> Printed:
         return _infix(op, *operands, context)
     if op == "<<":
         count = _bare_at_least(expr.right, UNARY, context)
-        return f"({C_TYPES[dtype]})({_unsigned(expr.left, dtype, context)} << {count})", UNARY
+        return (
+            f"({context.types[dtype]})({_unsigned(expr.left, dtype, context)} << {count})",
+            UNARY,
+        )
     if dtype in (UINT32, UINT64) or _stays(expr, context):
         return _infix(op, *operands, context)
-    return f"({C_TYPES[dtype]})({_ring(expr, dtype, context)[0]})", UNARY
+    return f"({context.types[dtype]})({_ring(expr, dtype, context)[0]})", UNARY
 
 
 def _stays(expr: Binary, context: Context) -> bool:
     """Whether a sum, difference or product does not leave its type."""
-    (a, b), (c, d) = (interval(side, context.known) for side in (expr.left, expr.right))
-    least, greatest = type_interval(expr.dtype)
-    match expr.op:
-        case "+":
-            found = [a + c, b + d]
-        case "-":
-            found = [a - d, b - c]
-        case _:
-            found = [x * y for x in (a, b) for y in (c, d)]
-    return least <= min(found) and max(found) <= greatest
+    found = combined(expr.op, *(interval(side, context.known) for side in (expr.left, expr.right)))
+    return within(found, type_interval(expr.dtype)) == found
 
 
 def _ring(expr: Expr, dtype: DType, context: Context) -> Printed:
@@ -258,8 +223,8 @@ def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
     where products could overflow."""
     target = UINT64 if dtype.bits == 64 else UINT32
     if isinstance(expr, Const) and expr.value >= 0:
-        return _constant(Const(expr.value, target))[0]
-    return f"({C_TYPES[target]}){_bare_at_least(expr, UNARY, context)}"
+        return _constant(Const(expr.value, target), context)[0]
+    return f"({context.types[target]}){_bare_at_least(expr, UNARY, context)}"
 
 
 def _compare(expr: Compare, context: Context) -> Printed:
@@ -294,15 +259,16 @@ def _call(expr: Call, context: Context) -> Printed:
 
 def function_name(expr: Call, context: Context) -> str:
     """The function that computes one element of a call; BackendError where there is none."""
-    builtin = BUILTINS[expr.function]
-    name = context.dialect.native.get(builtin.name, builtin.c)
+    builtin, dialect = BUILTINS[expr.function], context.dialect
+    name = dialect.native.get(builtin.name, builtin.c)
     if name is None:
         raise BackendError(
-            f"'{builtin.name}' is a function of scipy, which C does not have",
+            f"'{builtin.name}' is a function of scipy, which {dialect.name} does not have",
             rule="Y7",
             repair='backend="numba" (or backend="interpret")',
         )
-    return name + (context.dialect.suffix if expr.dtype.scalar == FLOAT32 else "")
+    suffix = "f" if name.startswith("tc_") else dialect.suffix  # our helpers have names of C
+    return name + (suffix if expr.dtype.scalar == FLOAT32 else "")
 
 
 def _bits(expr: Bits, context: Context) -> Printed:
@@ -329,34 +295,27 @@ def _cast(expr: Cast, context: Context) -> Printed:
         return _apply(f"tc_half_of_{exact}", (operand,), context)
     if source.is_float and target.is_integer:
         return _apply(f"tc_to_{target}", (operand,), context)
-    return f"({C_TYPES[target]}){_bare_at_least(operand, UNARY, context)}", UNARY
+    return f"({context.types[target]}){_bare_at_least(operand, UNARY, context)}", UNARY
 
 
-def _constant(const: Const) -> Printed:
-    """A constant of exactly its type.
-
-    >>> from tc.dtypes import FLOAT64
-    >>> [_constant(Const(v, t))[0] for v, t in ((0.1, FLOAT32), (-2.0, FLOAT64), (3, INT64))]
-    ['0.1f', '-2.0', 'INT64_C(3)']
-    """
+def _constant(const: Const, context: Context) -> Printed:
+    """A constant of exactly its type."""
     value, dtype = const.value, const.dtype
     if dtype == BOOL:
         return str(bool(value)).lower(), ATOM
     if dtype.is_float:
-        text = _float_text(float(value), dtype)
-    elif value == type_interval(dtype)[0] and dtype in (INT32, INT64):
-        text = f"{dtype.name.upper()}_MIN"
-    elif dtype in (INT64, UINT64):
-        text = f"{'-' if value < 0 else ''}{dtype.name.upper()}_C({abs(value)})"
+        text = _float_text(float(value), dtype, context)
     else:
-        text = f"{value}u" if dtype == UINT32 else str(value)
+        text = context.dialect.integer(int(value), dtype)
     return text, UNARY if text.startswith("-") else ATOM
 
 
-def _float_text(value: float, dtype: DType) -> str:
-    """The shortest decimal that C reads as this number."""
-    if not math.isfinite(value):
-        return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+def _float_text(value: float, dtype: DType, context: Context) -> str:
+    """The shortest decimal that reads as this number."""
+    if math.isnan(value):
+        return context.dialect.nan
+    if math.isinf(value):
+        return f"{'-' if value < 0 else ''}{context.dialect.infinity}"
     text = str(np.float32(value)) if dtype == FLOAT32 else repr(value)
     if not set(text) & set(".e"):
         text += ".0"

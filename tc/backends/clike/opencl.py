@@ -1,0 +1,143 @@
+"""The dialect OpenCL C 1.2: a kernel function for each region, run by any number of work items.
+
+Work items share the iterations of parallel loops; what else there is, the first of them does alone.
+It needs doubles where the kernel has them, and prints no vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from tc.backends.clike.c import C99
+from tc.backends.clike.dialect import Dialect, Reserved, WorkSharing
+from tc.dtypes import DTYPES, UINT32, DType
+from tc.kernel.ir import Kernel
+
+_INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
+
+
+def _name(dtype: DType) -> str:
+    if dtype.is_integer:
+        return ("u" if dtype.kind == "uint" else "") + _INTEGERS[dtype.bits]
+    return {"float32": "float", "float64": "double", "float16": "ushort"}.get(dtype.name, "bool")
+
+
+_TYPES: Mapping[DType, str] = {dtype: _name(dtype) for dtype in DTYPES.values()}
+_LIMITS = {8: "CHAR", 16: "SHRT", 32: "INT", 64: "LONG"}
+
+# --- names ------------------------------------------------------------------------------------
+
+_WORDS = """
+auto bool break case char const constant continue default do double else enum event_t extern false
+float for global goto half if image1d_array_t image1d_buffer_t image1d_t image2d_array_t image2d_t
+image3d_t inline int kernel local long pipe private quad read_only read_write register reserve_id_t
+restrict return sampler_t short signed sizeof size_t static struct switch true typedef uchar uint
+ulong uniform union unsigned ushort void volatile while write_only ptrdiff_t intptr_t uintptr_t
+clk_event_t queue_t ndrange_t complex imaginary vec_step asm typeof inline generic status workspace
+main printf NULL INFINITY NAN HUGE_VAL HUGE_VALF MAXFLOAT
+""".split()  # noqa: SIM905
+_FUNCTIONS = """
+abs abs_diff acos acosh acospi add_sat all any as_char as_double as_float as_int as_long as_short
+as_uchar as_uint as_ulong as_ushort asin asinh asinpi async_work_group_copy
+async_work_group_strided_copy atan atan2 atan2pi atanh atanpi barrier bitselect cbrt ceil clamp clz
+copysign cos cosh cospi cross ctz degrees distance dot erf erfc exp exp10 exp2 expm1 fabs
+fast_distance fast_length fast_normalize fdim floor fma fmax fmin fmod fract frexp get_enqueued
+get_global_id get_global_offset get_global_size get_group_id get_image_channel_data_type
+get_image_channel_order get_image_depth get_image_dim get_image_height get_image_width get_local_id
+get_local_size get_num_groups get_work_dim hadd hypot ilogb isequal isfinite isgreater
+isgreaterequal isinf isless islessequal islessgreater isnan isnormal isnotequal isordered
+isunordered ldexp length lgamma lgamma_r log log10 log1p log2 logb mad mad24 mad_hi mad_sat max
+maxmag mem_fence min minmag mix modf mul24 mul_hi nan native_cos native_divide native_exp
+native_exp10 native_exp2 native_log native_log10 native_log2 native_powr native_recip native_rsqrt
+native_sin native_sqrt native_tan nextafter normalize popcount pow pown powr prefetch radians
+read_imagef read_imagei read_imageui read_mem_fence remainder remquo rhadd rint rootn rotate round
+rsqrt select shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step sub_group_all
+sub_sat tan tanh tanpi tgamma trunc upsample wait_group_events write_imagef write_imagei
+write_imageui write_mem_fence work_group_barrier
+""".split()  # noqa: SIM905
+
+RESERVED = Reserved(
+    words=frozenset((*_WORDS, *_FUNCTIONS)) | C99.reserved.words,
+    functions=frozenset((*_WORDS, *_FUNCTIONS)) | C99.reserved.functions,
+    forms=re.compile(
+        r"_.*|tc_.*|(u?(char|short|int|long)|float|double|half|bool|quad)(2|3|4|8|16)"
+        r"|(float|double)\d+x\d+|(atomic|atom|convert|cl|sub_group|work_group|vload|vstore)_?\w*"
+        r"|(native|half|as|read|write|get|intel|amd)_\w+"
+        r"|(CL|CLK|FLT|DBL|HALF|FP|M|CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG)_\w+"
+        r"|[us]?int\w*_t"
+    ),
+)
+
+# --- texts ------------------------------------------------------------------------------------
+
+_RESPELT: Mapping[str, str] = {
+    **{f"{dtype.name}_t": name for dtype, name in _TYPES.items() if dtype.is_integer},
+    **{f"INT{bits}_{end}": f"{_LIMITS[bits]}_{end}" for bits in _LIMITS for end in ("MIN", "MAX")},
+    **{f"UINT{bits}_MAX": f"U{_LIMITS[bits]}_MAX" for bits in _LIMITS},
+    "scalbn": "ldexp",
+    "half": "given",
+}
+"""Words of C99 in helper functions."""
+
+
+def _respelt(helper: str) -> str:
+    """A helper function in OpenCL C.
+
+    >>> _respelt("return x ? INT64_MIN : (uint16_t)(x & UINT64_C(0x7F));")
+    'return x ? LONG_MIN : (ushort)(x & 0x7FUL);'
+    """
+    words = re.sub(r"//.*|\w+", lambda found: _RESPELT.get(found[0], found[0]), helper)
+    return re.sub(r"\bUINT64_C\((\w+)\)", r"\1UL", words)
+
+
+def _integer(value: int, dtype: DType) -> str:
+    """A constant of exactly its type.
+
+    >>> [_integer(v, DTYPES[t]) for v, t in ((-3, "int64"), (5, "uint32"), (-(2**31), "int32"))]
+    ['-3L', '5u', 'INT_MIN']
+    """
+    if dtype.kind == "int" and dtype.bits >= 32 and value == -(2 ** (dtype.bits - 1)):
+        return f"{_LIMITS[dtype.bits]}_MIN"
+    suffix = "u" if dtype == UINT32 else ""
+    if dtype.bits == 64:
+        suffix = "UL" if dtype.kind == "uint" else "L"
+    return f"{value}{suffix}"
+
+
+def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
+    pragmas = ["#pragma OPENCL FP_CONTRACT OFF"]
+    if re.search(r"\bdouble\b", text):
+        pragmas.insert(0, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
+    yield "\n".join(pragmas)
+
+
+def _fails(number: int) -> tuple[str, ...]:
+    """The low half of the first word says who is first."""
+    return (f"if (atomic_cmpxchg((volatile __global int*)status, 0, {number}) == 0) {{",)
+
+
+OPENCL = Dialect(
+    name="OpenCL C",
+    types=_TYPES,
+    integer=_integer,
+    infinity="INFINITY",
+    nan="NAN",
+    suffix="",
+    native={"exp10": "exp10", "rsqrt": "rsqrt", "sinpi": "sinpi", "cospi": "cospi"},
+    respelt=_respelt,
+    reserved=RESERVED,
+    preamble=_preamble,
+    function="__kernel void",
+    space="__global ",
+    restrict="restrict",
+    unroll=None,  # it makes compilers slow, and they unroll by themselves
+    fails=_fails,
+    grid=WorkSharing(
+        number="(long)get_global_id(0)",
+        count="(long)get_global_size(0)",
+        serial="if (get_global_id(0) != 0) return;",
+    ),
+    prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
+    vectors=None,
+)

@@ -1,0 +1,250 @@
+"""The dialect OpenCL C: built and run by PoCL, the naive text of every program of the table too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tc.backends.clike.c import C99
+from tc.backends.clike.opencl import OPENCL
+from tc.backends.clike.printer import plain_name, print_kernel
+from tc.builtins import BUILTINS
+from tc.dtypes import DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
+from tc.errors import BackendError
+from tc.kernel.evaluate import evaluate
+from tc.kernel.ir import Binary, Call, Failure, For, Kernel, Let, Load, Prefetch, Set, Store, Var
+from tc.options import PRESETS
+from tests.backends.clike.test_printer import every_statement
+from tests.backends.numba import test_arithmetic as operations
+from tests.backends.numba import test_backend as shared
+from tests.backends.test_builtins_compiled import points
+from tests.support.bounds import assert_within
+from tests.support.kernels import I, dense, elementwise, fresh, integer, load, loop, run
+from tests.support.opencl import MISSING, REASON, OpenCLBackend
+from tests.support.pipeline import as_arrays, as_buffers, checked, lowered, shaped
+from tests.support.programs import CASES, Case
+from tests.test_programs import copies, expected_and_bounds
+from tests.test_programs import fresh as arguments_of
+
+BACKEND = OpenCLBackend()
+EXPECTED = Path(__file__).parents[2] / "expected"
+needs_pocl = pytest.mark.skipif(bool(MISSING), reason=REASON)
+
+
+# --- programs ---------------------------------------------------------------------------------
+
+
+@needs_pocl
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("items", [1, 3])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_program(case: Case, items: int) -> None:
+    """By one work item, and by several that share the loops."""
+    expected, bounds = expected_and_bounds(case)
+    inputs, outputs = arguments_of(case)
+    program = checked(case.text, case.def_name)
+    arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
+    shape = shaped(program, arrays)
+    given = copies(outputs) or {}
+    kernel = lowered(shape, frozenset(given), options=PRESETS["naive"])
+    for name in program.outputs:
+        dtype = program.tensors[name].dtype.numpy
+        arrays[name] = given.get(name, np.full(shape.shapes[name], 77, dtype))
+    failure, found = run(load(BACKEND, kernel), as_buffers(kernel, arrays), items)
+    assert failure is None
+    for name, value, bound in zip(program.outputs, expected, bounds, strict=True):
+        result = found[name].reshape(shape.shapes[name])
+        assert_within(result, np.asarray(value).astype(result.dtype), bound)
+
+
+# --- operations -------------------------------------------------------------------------------
+
+TYPES = [d for d in DTYPES.values() if d != FLOAT16]
+OPERATIONS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+    *((operations.test_integers_wrap_and_divide_downward, (d,)) for d in operations.INTEGERS),
+    *((operations.test_comparisons, (d,)) for d in TYPES),
+    (operations.test_comparison_of_what_wraps, ()),
+    *((operations.test_float_arithmetic_is_ieee, (d,)) for d in operations.FLOATS),
+    (operations.test_nothing_is_contracted_or_reordered, ()),
+    (operations.test_bool_operations, ()),
+    (operations.test_bool_arrays_may_hold_any_byte, ()),
+    *((operations.test_casts, (d,)) for d in TYPES),
+    (operations.test_large_integers_round_once_to_float32, ()),
+    *((operations.test_to_half_rounds_to_nearest_even, (d,)) for d in (FLOAT32, FLOAT64, INT32)),
+    (operations.test_all_halves_to_float32_and_back, ()),
+    (shared.test_only_the_branch_taken_is_evaluated, ()),
+    (shared.test_layouts_of_inputs, (5,)),
+    (shared.test_locals_regions_and_temporaries, ()),
+    (shared.test_empty_ranges_and_buffers, ()),
+]
+
+
+@needs_pocl
+@pytest.mark.parametrize(
+    ("test", "args"), OPERATIONS, ids=lambda p: p.__name__ if callable(p) else "-".join(map(str, p))
+)
+def test_as_on_numba(
+    test: Callable[..., None], args: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules Y2, Y4, Y5, Y6, Y8 and N2."""
+    monkeypatch.setattr(shared, "BACKEND", BACKEND)
+    monkeypatch.setattr(operations, "BACKEND", BACKEND)
+    test(*args)
+
+
+@needs_pocl
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_functions_y7(dtype: DType) -> None:
+    """Within the ulps of the table, as far as OpenCL promises as much."""
+    names = [n for n, b in BUILTINS.items() if not b.needs_scipy]
+    given = {v: points(dtype.numpy.type, k, 30.0) for k, v in enumerate("xyzw")}
+    calls = [
+        Call(n, tuple(Load(v, (I,), dtype) for v in "xyzw"[: BUILTINS[n].arity]), dtype)
+        for n in names
+    ]
+    _, arrays = run(load(BACKEND, elementwise(calls, given, len(given["x"]))), given)
+    wrong = []
+    for number, name in enumerate(names):
+        builtin = BUILTINS[name]
+        args = tuple(given[v] for v in "xyzw"[: builtin.arity])
+        expected, found = builtin.numpy(*args), arrays[f"o{number}"]
+        info = np.finfo(dtype.numpy.type)
+        with np.errstate(all="ignore"):
+            unit = np.spacing(np.maximum(np.abs(expected), info.tiny)).astype(np.float64)
+            bound = (2 * builtin.ulps + 0.5) * unit + 2 * builtin.absolute * float(info.eps)
+            near = np.abs(expected.astype(np.float64) - found) <= bound
+        bad = ~(near | (expected == found) | (np.isnan(expected) & np.isnan(found)))
+        if bad.any():
+            at = int(bad.argmax())
+            wrong.append((name, int(bad.sum()), [a[at] for a in args], found[at], expected[at]))
+    assert not wrong
+
+
+# --- statements -------------------------------------------------------------------------------
+
+
+@needs_pocl
+def test_failures_g7() -> None:
+    """The first of all by one work item; the first of any by several."""
+    kernel = shared.gather(300)
+    compiled = load(BACKEND, kernel)
+    places = np.arange(300)
+    places[[120, 121, 299]] = [-5, 300, 1 << 60]
+    given = {"a": np.ones(300), "p": places}
+    failure, _ = run(compiled, given)
+    assert failure == evaluate(kernel, fresh(kernel, given)) == Failure(0, (120, -5))
+    assert run(compiled, given, 7)[0] in (
+        Failure(0, (120, -5)), Failure(0, (121, 300)), Failure(0, (299, 1 << 60)),
+    )  # fmt: skip
+    assert run(compiled, {**given, "p": np.full(300, 3)})[0] == Failure(1, (299,))
+
+
+@needs_pocl
+def test_work_items_have_their_scratch_memory_and_registers() -> None:
+    j = Var("j", INT64)
+    row, total = Load("s", (j,), INT64), Load("r", (integer(0),), INT64)
+    body = (
+        loop("j", 40, Store("s", (j,), Binary("+", I, j, INT64))),
+        Store("r", (integer(0),), integer(0)),
+        loop("j", 40, Store("r", (integer(0),), Binary("+", total, row, INT64))),
+        Store("o", (I,), total),
+    )
+    buffers = (
+        dense("o", INT64, (50,), "output"),
+        dense("s", INT64, (40,), "scratch"),
+        dense("r", INT64, (1,), "register"),
+    )
+    kernel = Kernel("k", buffers, ((loop("i", 50, *body, parallel=True),),))
+    compiled = load(BACKEND, kernel)
+    for items in (1, 4, 9):
+        _, arrays = run(compiled, {}, items)
+        assert arrays["o"].tolist() == [40 * i + 780 for i in range(50)]
+    # PoCL may run work items one after the other, which then could do with one memory
+    assert "workspace + (long)get_global_id(0) * 4096 + 0" in compiled.source
+
+
+@needs_pocl
+def test_a_region_without_a_parallel_loop_is_done_once() -> None:
+    total = Binary("+", Load("o", (integer(0),), INT64), integer(3), INT64)
+    regions = (
+        (Store("o", (integer(0),), integer(1)),),
+        (loop("i", 5, Store("o", (integer(0),), total)),),
+        (loop("i", 8, Store("p", (I,), Load("o", (integer(0),), INT64)), parallel=True),),
+    )
+    buffers = (dense("o", INT64, (1,), "output"), dense("p", INT64, (8,), "output"))
+    _, arrays = run(load(BACKEND, Kernel("k", buffers, regions)), {}, 4)
+    assert arrays["p"].tolist() == [16] * 8
+
+
+@needs_pocl
+def test_a_parallel_loop_may_begin_anywhere() -> None:
+    """The end is evaluated once, and hints change nothing."""
+    first = Binary("-", integer(2), Load("n", (), INT64), INT64)
+    body = (Prefetch("o", (integer(1 << 40),)), Store("o", (I,), Binary("*", I, I, INT64)))
+    main = For("i", first, Binary("+", Var("m", INT64), integer(1), INT64), body, parallel=True)
+    buffers = (dense("n", INT64, (), "input"), dense("o", INT64, (9,), "output"))
+    kernel = Kernel("k", buffers, ((Let("m", integer(7)), main),))
+    for items in (1, 3, 20):
+        _, arrays = run(load(BACKEND, kernel), {"n": np.array(1)}, items)
+        assert arrays["o"].tolist() == [1, 1, 4, 9, 16, 25, 36, 49, 1]
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+MORE = ["half4", "float4", "uchar16", "half_exp", "atomic_add",
+         "convert_int", "vload_half", "CLK_LOCAL_MEM_FENCE", "M_PI_F", "INT_MAX", "tc_div_int64",
+         "int64_t", "cl_khr_fp16", "as_uint", "2LUT", "a.b"]  # fmt: skip
+NAMES = sorted({*OPENCL.reserved.words - C99.reserved.functions, *MORE})
+
+
+@needs_pocl
+def test_no_name_clashes() -> None:
+    """Neither as a tensor, a variable or a program, beside calls of functions of the language."""
+    buffers = tuple(dense(name, FLOAT32, (), "input") for name in NAMES)
+    outputs = dense("o", FLOAT32, (1,), "output")
+    total = Load("half", (), FLOAT32)
+    calls = [Call(f, (total,), FLOAT32) for f in ("exp", "sinpi", "rsqrt", "rcbrt")]
+    value = calls[0]
+    for call in calls[1:]:
+        value = Binary("+", value, call, FLOAT32)
+    stores = tuple(
+        Store("o", (integer(0),), Binary("+", Load(name, (), FLOAT32), value, FLOAT32))
+        for name in NAMES
+    )
+    every = sorted(OPENCL.reserved.functions)
+    tensors = Kernel("kernel", (*buffers, outputs), (stores,))
+    variables = Kernel("half", (outputs,), (tuple(Let(name, integer(1)) for name in every),))
+    for kernel in (tensors, variables):
+        assert run(load(BACKEND, kernel), {})[0] is None
+    for name in ("kernel", "half", "global", "local", "constant", "float4", "get_global_id"):
+        reserved = OPENCL.reserved
+        assert plain_name(name, reserved.words, reserved.forms) == f"v_{name}"
+
+
+@needs_pocl
+@pytest.mark.parametrize("name", ["main", "kernel", "half", "dot", "sincos", "barrier", "x"])
+def test_names_of_programs(name: str) -> None:
+    kernel = Kernel(name, (dense("o", INT64, (1,), "output"),), ((Store("o", (integer(0),), I),),))
+    body = (loop("i", 3, Store("o", (integer(0),), I)),)
+    kernel = Kernel(name, kernel.buffers, (body,))
+    assert run(load(BACKEND, kernel), {})[1]["o"].tolist() == [2]
+
+
+def test_every_statement(golden: Callable[[Path, str], None]) -> None:
+    golden(EXPECTED / "statements" / "kernel.cl", print_kernel(every_statement(), OPENCL))
+
+
+def test_vectors_are_refused() -> None:
+    vector = FLOAT32.vector(4)
+    body = (Let("x", Load("a", (integer(0),), FLOAT32)), Set("x", Load("a", (I,), vector)))
+    kernel = Kernel("k", (dense("a", FLOAT32, (4,), "input"),), ((loop("i", 1, *body),),))
+    with pytest.raises(BackendError) as caught:
+        print_kernel(kernel, OPENCL)
+    assert str(caught.value) == (
+        "BackendError: vectors are not printed in OpenCL C\n"
+        "repair: lower the kernel without vectors, as by the preset 'naive'"
+    )
