@@ -17,14 +17,7 @@ from tabulate import tabulate
 from tc.errors import InputError
 from tc.pipeline import Trace
 from tc.polyhedral.narrative import Story, tell
-from tc.semantics.program import (
-    Convert,
-    Range,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-    walk,
-)
+from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
 from tc.stages import STAGES, TITLES
@@ -56,11 +49,11 @@ class Explanation:
     which has no stage but the ranges.
     """
 
-    shaped: ShapedProgram
+    shaped: p.ShapedProgram
     trace: Trace | None = None
     stage: str | None = None
 
-    def work(self, statement: ShapedStatement) -> Work:
+    def work(self, statement: p.ShapedStatement) -> Work:
         """Operations of one of `shaped.statements`, and the bytes that it touches."""
         return statement_work(self.shaped, statement)
 
@@ -156,7 +149,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield f"in all: {explanation.total}"
 
 
-def _tensor_table(shaped: ShapedProgram) -> str:
+def _tensor_table(shaped: p.ShapedProgram) -> str:
     rows = []
     for name, tensor in shaped.program.tensors.items():
         shape = " x ".join(map(str, shaped.shapes[name])) or "scalar"
@@ -168,7 +161,7 @@ def _tensor_table(shaped: ShapedProgram) -> str:
     return _table(("tensor", "role", "type", "shape", "as expressions", "fixed at"), rows)
 
 
-def _statement_lines(explanation: Explanation, shaped: ShapedStatement) -> Iterator[str]:
+def _statement_lines(explanation: Explanation, shaped: p.ShapedStatement) -> Iterator[str]:
     stmt = shaped.statement
     yield f"{stmt.name} at {stmt.span.in_text}: {stmt.text}"
     yield "  " + _action(stmt)
@@ -186,33 +179,33 @@ def _statement_lines(explanation: Explanation, shaped: ShapedStatement) -> Itera
         table = _table(("variable", "kind", "range", "as expressions", "fixed by"), rows)
         yield from ("  " + line for line in table.split("\n"))
     checked = sorted(
-        n.span.line for n in walk(stmt.rhs) if getattr(n, "site", -1) in shaped.checked
+        n.span.line for n in p.walk(stmt.rhs) if getattr(n, "site", -1) in shaped.checked
     )
     if checked:
         yield f"  checked at run time (G7): {', '.join(dict.fromkeys(checked))}"
     yield f"  {explanation.work(shaped)}"
 
 
-def _action(stmt: Statement) -> str:
+def _action(stmt: p.Statement) -> str:
     over = f" over {', '.join(stmt.reduction)}" if stmt.reduction else ""
     start = ""
     if stmt.init:
         start = ", starting at the identity (R2)"
     elif stmt.continues:
         start = f", {STARTS[stmt.continues]}"
-    casts = {n.dtype.name for n in walk(stmt.rhs) if isinstance(n, Convert) and n.written}
+    casts = {n.dtype.name for n in p.walk(stmt.rhs) if isinstance(n, p.Convert) and n.written}
     note = f"; casts to {', '.join(sorted(casts))}" if casts else ""
     return f"{OPERATORS[stmt.op]}{over}{start}, computed in {stmt.rhs.dtype}{note}"
 
 
-def _symbolic(r: Range) -> str:
+def _symbolic(r: p.Range) -> str:
     if r.symbolic_end is None:
         return ""
     begin = to_text(r.symbolic_begin) if r.symbolic_begin is not None else str(r.begin)
     return f"{begin}:{to_text(r.symbolic_end)}"
 
 
-def _reason(r: Range) -> str:
+def _reason(r: p.Range) -> str:
     texts = dict.fromkeys(span.line for span in r.fixed_by)
     joined = ", ".join(texts)
     return f"{joined} in round {r.round}" if r.round else joined

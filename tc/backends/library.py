@@ -18,15 +18,7 @@ import numpy as np
 
 from tc.dtypes import FLOAT32, FLOAT64
 from tc.kernel.ir import Buffer, Comment, Failure, Kernel, row_major
-from tc.semantics.program import (
-    Binary,
-    Expr,
-    Index,
-    Read,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-)
+from tc.semantics import program as p
 
 BACKENDS = ("c", "numba")
 """The backends whose kernels a library call may stand for."""
@@ -59,7 +51,7 @@ class Contraction:
     extents: Mapping[str, int]
 
 
-def match_contraction(shaped: ShapedProgram, initial: frozenset[str]) -> Contraction | None:
+def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contraction | None:
     """What the program contracts, if that is all it does; `initial` are the outputs that hold the
     caller's values on entry.
 
@@ -81,7 +73,7 @@ def match_contraction(shaped: ShapedProgram, initial: frozenset[str]) -> Contrac
     if only.checked or not _starts_fresh(statement, initial):
         return None
     match statement.rhs:
-        case Binary(op="*", left=Read() as first, right=Read() as second):
+        case p.Binary(op="*", left=p.Read() as first, right=p.Read() as second):
             pass
         case _:
             return None
@@ -97,24 +89,24 @@ def match_contraction(shaped: ShapedProgram, initial: frozenset[str]) -> Contrac
     return _classified(left, right, target, only)
 
 
-def _starts_fresh(statement: Statement, initial: frozenset[str]) -> bool:
+def _starts_fresh(statement: p.Statement, initial: frozenset[str]) -> bool:
     if statement.op != "+":
         return False
     return statement.init or statement.continues == "nothing" or statement.target not in initial
 
 
-def _one_float_type(shaped: ShapedProgram, names: Sequence[str]) -> bool:
+def _one_float_type(shaped: p.ShapedProgram, names: Sequence[str]) -> bool:
     dtypes = {shaped.program.tensors[name].dtype for name in names}
     return len(dtypes) == 1 and dtypes <= {FLOAT32, FLOAT64}
 
 
 def _operand(
-    tensor: str, subscripts: tuple[Expr, ...], shaped: ShapedProgram, only: ShapedStatement
+    tensor: str, subscripts: tuple[p.Expr, ...], shaped: p.ShapedProgram, only: p.ShapedStatement
 ) -> Operand | None:
     """The variables that walk a tensor whole, one per dimension, each its own."""
     variables = []
     for subscript, extent in zip(subscripts, shaped.shapes[tensor], strict=True):
-        if not isinstance(subscript, Index):
+        if not isinstance(subscript, p.Index):
             return None
         found = only.ranges[subscript.name]
         if (found.begin, found.end) != (0, extent):
@@ -124,7 +116,7 @@ def _operand(
 
 
 def _classified(
-    left: Operand, right: Operand, target: Operand, only: ShapedStatement
+    left: Operand, right: Operand, target: Operand, only: p.ShapedStatement
 ) -> Contraction | None:
     owners = (left, right, target)
     classes: dict[tuple[bool, ...], list[str]] = {
@@ -212,7 +204,7 @@ def _is_matrix(shape: Sequence[int], strides: Sequence[int | None]) -> bool:
 
 def library_kernel(
     call: Contraction,
-    shaped: ShapedProgram,
+    shaped: p.ShapedProgram,
     strides: Mapping[str, tuple[int, ...]],
     initial: frozenset[str],
 ) -> LibraryKernel:

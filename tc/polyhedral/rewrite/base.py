@@ -7,29 +7,12 @@ from dataclasses import replace
 from itertools import chain, count
 
 from tc.dtypes import DType
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Compare,
-    Convert,
-    Expr,
-    Index,
-    Logical,
-    Range,
-    Read,
-    Select,
-    ShapedProgram,
-    ShapedStatement,
-    Statement,
-    Tensor,
-    Unary,
-    walk,
-)
+from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
 
 
-def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     """The expression with every node changed, innermost first; what stays is shared.
 
     `change` gets each node with its operands changed, and returns it where nothing is to be done.
@@ -39,35 +22,35 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     >>> from tc.semantics.ranges.symbolic_text import to_text
     >>> from tc.source import Source, Span
     >>> span = Span(Source(""), 0, 0)
-    >>> i, one = Index("i", span=span), Literal(1, INT64, span=span)
-    >>> expr = Binary("+", Unary("-", i, INT64, span=span), one, INT64, span=span)
+    >>> i, one = p.Index("i", span=span), Literal(1, INT64, span=span)
+    >>> expr = p.Binary("+", p.Unary("-", i, INT64, span=span), one, INT64, span=span)
     >>> to_text(rewrite(expr, lambda node: one if node == i else node))
     '-1 + 1'
     >>> rewrite(expr, lambda node: node) is expr
     True
     """
 
-    def all_of(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def all_of(operands: tuple[p.Expr, ...]) -> tuple[p.Expr, ...]:
         changed = tuple(rewrite(operand, change) for operand in operands)
         is_same = all(new is old for new, old in zip(changed, operands, strict=True))
         return operands if is_same else changed
 
     match expr:
-        case Read(subscripts=old) if (new := all_of(old)) is not old:
+        case p.Read(subscripts=old) if (new := all_of(old)) is not old:
             expr = replace(expr, subscripts=new)
-        case Logical(operands=old) if (new := all_of(old)) is not old:
+        case p.Logical(operands=old) if (new := all_of(old)) is not old:
             expr = replace(expr, operands=new)
-        case Call(args=old) if (new := all_of(old)) is not old:
+        case p.Call(args=old) if (new := all_of(old)) is not old:
             expr = replace(expr, args=new)
-        case Unary(operand=inner) | Convert(operand=inner):
+        case p.Unary(operand=inner) | p.Convert(operand=inner):
             old = (inner,)
             if (new := all_of(old)) is not old:
                 expr = replace(expr, operand=new[0])
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
+        case p.Binary(left=left, right=right) | p.Compare(left=left, right=right):
             old = (left, right)
             if (new := all_of(old)) is not old:
                 expr = replace(expr, left=new[0], right=new[1])
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             old = (condition, then, otherwise)
             if (new := all_of(old)) is not old:
                 expr = replace(expr, condition=new[0], then=new[1], otherwise=new[2])
@@ -93,24 +76,24 @@ class Rewriting:
     numbers for new reads.
     """
 
-    def __init__(self, shaped: ShapedProgram, how: str) -> None:
+    def __init__(self, shaped: p.ShapedProgram, how: str) -> None:
         self.shaped = shaped
         self._how = how
-        self._tensors: dict[str, Tensor] = {}
-        self._sizes: dict[str, tuple[Range, ...]] = {}
+        self._tensors: dict[str, p.Tensor] = {}
+        self._sizes: dict[str, tuple[p.Range, ...]] = {}
         self.sites = _unused_sites(shaped)
 
     def store(
         self,
-        old: ShapedStatement,
-        rhs: Expr,
+        old: p.ShapedStatement,
+        rhs: p.Expr,
         outer: tuple[str, ...],
         reduced: tuple[str, ...] = (),
         *,
         name: str,
         kind: str,
         dtype: DType | None = None,
-    ) -> tuple[ShapedStatement, Read]:
+    ) -> tuple[p.ShapedStatement, p.Read]:
         """A statement that stores part of what an old one computes in a new temporary, for all
         values of `outer`, reduced over `reduced` by the operator of the old one; and a read of it.
 
@@ -120,8 +103,8 @@ class Rewriting:
         """
         statement, span = old.statement, old.statement.span
         target, dtype = self._new_name(f"{statement.target}.{kind}"), dtype or rhs.dtype
-        subscripts = tuple(Index(v, span=span) for v in outer)
-        new = Statement(
+        subscripts = tuple(p.Index(v, span=span) for v in outer)
+        new = p.Statement(
             name=f"{statement.name}.{name}",
             target=target,
             subscripts=subscripts,
@@ -138,13 +121,13 @@ class Rewriting:
         )
         made = self._shaped(new, old)
         own = made.statement.span
-        self._tensors[target] = Tensor(target, dtype, len(outer), "temporary", None, span=own)
+        self._tensors[target] = p.Tensor(target, dtype, len(outer), "temporary", None, span=own)
         self._sizes[target] = tuple(old.ranges[v] for v in outer)
-        return made, Read(target, subscripts, dtype, next(self.sites), span=span)
+        return made, p.Read(target, subscripts, dtype, next(self.sites), span=span)
 
     def remaining(
-        self, old: ShapedStatement, rhs: Expr, variables: Collection[str]
-    ) -> ShapedStatement:
+        self, old: p.ShapedStatement, rhs: p.Expr, variables: Collection[str]
+    ) -> p.ShapedStatement:
         """An old statement with another right-hand side, over some of its variables: it still
         starts from what it started from (R2, R3)."""
         last = replace(
@@ -159,11 +142,11 @@ class Rewriting:
         return self._shaped(last, old)
 
     def program(
-        self, change: Callable[[ShapedStatement], Iterable[ShapedStatement] | None]
-    ) -> ShapedProgram:
+        self, change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None]
+    ) -> p.ShapedProgram:
         """The program with each statement replaced by what `change` makes of it, None where it
         stays; the very same where no temporary was made."""
-        made: list[ShapedStatement] = []
+        made: list[p.ShapedStatement] = []
         for old in self.shaped.statements:
             new = change(old)
             made += (old,) if new is None else new
@@ -192,7 +175,7 @@ class Rewriting:
         taken = self.shaped.program.tensors
         return next(name for name in names if name not in taken and name not in self._tensors)
 
-    def _shaped(self, statement: Statement, old: ShapedStatement) -> ShapedStatement:
+    def _shaped(self, statement: p.Statement, old: p.ShapedStatement) -> p.ShapedStatement:
         """A new statement with the ranges of the old one, and a text of its own to be shown."""
         subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
         target = f"{statement.target}({subscripts})" if subscripts else statement.target
@@ -201,7 +184,7 @@ class Rewriting:
         text = f"{target} {op} {to_text(statement.rhs)}".replace("#", "_")
         source = Source(text, f"{self._how} from {old.statement.span}")
         variables, spans = statement.variables, statement.variable_spans
-        return ShapedStatement(
+        return p.ShapedStatement(
             replace(
                 statement,
                 span=Span(source, 0, len(text)),
@@ -212,8 +195,8 @@ class Rewriting:
         )
 
 
-def _unused_sites(shaped: ShapedProgram) -> Iterator[int]:
+def _unused_sites(shaped: p.ShapedProgram) -> Iterator[int]:
     """Numbers that identify no read or division of a program yet."""
     exprs = (e for s in shaped.program.statements for e in (s.rhs, *s.exists))
-    sites = (n.site for e in exprs for n in walk(e) if isinstance(n, (Read, Binary)))
+    sites = (n.site for e in exprs for n in p.walk(e) if isinstance(n, (p.Read, p.Binary)))
     yield from count(max(sites, default=-1) + 1)

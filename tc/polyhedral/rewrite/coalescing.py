@@ -16,19 +16,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from tc.dtypes import INT64
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.base import rewrite, unused_name
-from tc.semantics.program import (
-    Binary,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Range,
-    Read,
-    ShapedProgram,
-    ShapedStatement,
-    Tensor,
-    walk,
-)
+from tc.semantics import program as p
 
 T = TypeVar("T")
 
@@ -53,7 +41,7 @@ class Variables(NamedTuple):
 Pair: TypeAlias = Dimensions | Variables
 
 
-def coalesce(shaped: ShapedProgram, strides: Strides) -> tuple[ShapedProgram, Strides]:
+def coalesce(shaped: p.ShapedProgram, strides: Strides) -> tuple[p.ShapedProgram, Strides]:
     """The program with dimensions merged where that changes no access, and its strides.
 
     `strides` gives the strides, in elements, of inputs that are not row-major, before and after.
@@ -98,7 +86,7 @@ class _Merges:
     """What to merge at once: the first dimensions of pairs by tensor, and by statement the second
     variable of each first one."""
 
-    shaped: ShapedProgram
+    shaped: p.ShapedProgram
     axes: Mapping[str, set[int]]
     variables: Mapping[int, Mapping[str, str]]
 
@@ -134,7 +122,7 @@ class _Classes:
         return (pairs for root, pairs in members.items() if root not in bad)
 
 
-def _find_merges(shaped: ShapedProgram, strides: Strides) -> _Merges:
+def _find_merges(shaped: p.ShapedProgram, strides: Strides) -> _Merges:
     classes = _Classes()
     for position in range(len(shaped.statements)):
         _relate(position, shaped, classes)
@@ -152,22 +140,22 @@ def _find_merges(shaped: ShapedProgram, strides: Strides) -> _Merges:
     return _Merges(shaped, axes, variables)
 
 
-def _relate(position: int, shaped: ShapedProgram, classes: _Classes) -> None:
+def _relate(position: int, shaped: p.ShapedProgram, classes: _Classes) -> None:
     """Relates the dimensions that a statement touches with the pairs of its variables."""
     statement, ranges = shaped.statements[position].statement, shaped.statements[position].ranges
     uses: Counter[str] = Counter()
     paired: Counter[Variables] = Counter()
     accesses = [(statement.target, statement.subscripts)]
-    for node in (n for root in (*statement.subscripts, statement.rhs) for n in walk(root)):
-        if isinstance(node, Index):
+    for node in (n for root in (*statement.subscripts, statement.rhs) for n in p.walk(root)):
+        if isinstance(node, p.Index):
             uses[node.name] += 1
-        elif isinstance(node, Read):
+        elif isinstance(node, p.Read):
             accesses.append((node.tensor, node.subscripts))
     for tensor, subscripts in accesses:
         for axis, (first, second) in enumerate(pairwise(subscripts)):
             dimensions = Dimensions(tensor, axis)
             match first, second:
-                case Index(name=u), Index(name=v) if _is_whole(ranges[v], dimensions, shaped):
+                case p.Index(name=u), p.Index(name=v) if _is_whole(ranges[v], dimensions, shaped):
                     paired[Variables(position, u, v)] += 1
                     classes.join(dimensions, Variables(position, u, v))
                 case _:
@@ -178,12 +166,12 @@ def _relate(position: int, shaped: ShapedProgram, classes: _Classes) -> None:
             classes.bad.add(pair)
 
 
-def _is_whole(range_: Range, dimensions: Dimensions, shaped: ShapedProgram) -> bool:
+def _is_whole(range_: p.Range, dimensions: Dimensions, shaped: p.ShapedProgram) -> bool:
     """Whether a variable runs over all of the second dimension."""
     return (range_.begin, range_.end) == (0, shaped.shapes[dimensions.tensor][dimensions.first + 1])
 
 
-def _are_one(dimensions: Dimensions, shaped: ShapedProgram, strides: Strides) -> bool:
+def _are_one(dimensions: Dimensions, shaped: p.ShapedProgram, strides: Strides) -> bool:
     """Whether two dimensions are one in memory; where one has a single element, any are."""
     tensor, axis = dimensions
     outer, inner = shaped.shapes[tensor][axis : axis + 2]
@@ -221,13 +209,13 @@ def _merged_strides(merges: _Merges, strides: Strides) -> Strides:
     return result
 
 
-def _merged_program(merges: _Merges) -> ShapedProgram:
+def _merged_program(merges: _Merges) -> p.ShapedProgram:
     """What only says where sizes come from, which is settled, goes with the dimensions."""
     shaped, program = merges.shaped, merges.shaped.program
 
-    def remains(*exprs: Expr) -> bool:
-        nodes = (node for expr in exprs for node in walk(expr))
-        return not any(isinstance(n, Extent) and n.tensor in merges.axes for n in nodes)
+    def remains(*exprs: p.Expr) -> bool:
+        nodes = (node for expr in exprs for node in p.walk(expr))
+        return not any(isinstance(n, p.Extent) and n.tensor in merges.axes for n in nodes)
 
     statements = tuple(_merged_statement(n, merges) for n in range(len(shaped.statements)))
     merged = replace(
@@ -252,7 +240,7 @@ def _merged_program(merges: _Merges) -> ShapedProgram:
     )
 
 
-def _merged_tensor(tensor: Tensor, merges: _Merges) -> Tensor:
+def _merged_tensor(tensor: p.Tensor, merges: _Merges) -> p.Tensor:
     rank = tensor.rank - len(merges.of(tensor.name))
     if tensor.shape is None:
         return replace(tensor, rank=rank)
@@ -260,7 +248,7 @@ def _merged_tensor(tensor: Tensor, merges: _Merges) -> Tensor:
     return replace(tensor, rank=rank, shape=tuple(size for size in sizes if size is not None))
 
 
-def _merged_statement(position: int, merges: _Merges) -> ShapedStatement:
+def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
     shaped_statement, program = merges.shaped.statements[position], merges.shaped.program
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
     pairs = merges.variables.get(position, {})
@@ -271,15 +259,15 @@ def _merged_statement(position: int, merges: _Merges) -> ShapedStatement:
     gone = set(pairs.values())
     kept = {v: new_names.get(v, v) for v in statement.variables if v not in gone}
 
-    def subscripts(tensor: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        new = (replace(s, name=kept.get(s.name, "")) if isinstance(s, Index) else s for s in old)
+    def subscripts(tensor: str, old: tuple[p.Expr, ...]) -> tuple[p.Expr, ...]:
+        new = (replace(s, name=kept.get(s.name, "")) if isinstance(s, p.Index) else s for s in old)
         return _without_second(tuple(new), merges.of(tensor))
 
-    def settled(node: Expr) -> Expr:
+    def settled(node: p.Expr) -> p.Expr:
         return _settled_extent(node, merges)
 
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Read) and node.tensor in merges.axes:
+    def change(node: p.Expr) -> p.Expr:
+        if isinstance(node, p.Read) and node.tensor in merges.axes:
             return replace(node, subscripts=subscripts(node.tensor, node.subscripts))
         return settled(node)
 
@@ -316,21 +304,21 @@ def _merged_shape(shape: tuple[int, ...], axes: Container[int]) -> tuple[int, ..
 
 
 def _merged_sizes(
-    sizes: tuple[Expr | None, ...], tensor: str, merges: _Merges
-) -> tuple[Expr | None, ...]:
+    sizes: tuple[p.Expr | None, ...], tensor: str, merges: _Merges
+) -> tuple[p.Expr | None, ...]:
     axes = merges.of(tensor)
     settled = [_settled(size, merges) for size in sizes]
     products = (_times(s, settled[a + 1]) if a in axes else s for a, s in enumerate(settled))
     return _without_second(tuple(products), axes)
 
 
-def _merged_range(outer: Range, inner: Range | None, merges: _Merges) -> Range:
+def _merged_range(outer: p.Range, inner: p.Range | None, merges: _Merges) -> p.Range:
     """The range of u * extent(v) + v, v from 0; that of u alone where no v is merged into it."""
     begin, end = _settled(outer.symbolic_begin, merges), _settled(outer.symbolic_end, merges)
     if inner is None:
         return replace(outer, symbolic_begin=begin, symbolic_end=end)
     extent = _settled(inner.symbolic_end, merges)
-    return Range(
+    return p.Range(
         outer.begin * inner.end,
         outer.end * inner.end,
         _times(begin, extent),
@@ -340,24 +328,24 @@ def _merged_range(outer: Range, inner: Range | None, merges: _Merges) -> Range:
     )
 
 
-def _settled(size: Expr | None, merges: _Merges) -> Expr | None:
+def _settled(size: p.Expr | None, merges: _Merges) -> p.Expr | None:
     return size and rewrite(size, lambda node: _settled_extent(node, merges))
 
 
-def _settled_extent(node: Expr, merges: _Merges) -> Expr:
+def _settled_extent(node: p.Expr, merges: _Merges) -> p.Expr:
     """A number for what was an extent of a merged tensor, whose dimensions are others now."""
-    if isinstance(node, Extent) and node.tensor in merges.axes:
+    if isinstance(node, p.Extent) and node.tensor in merges.axes:
         value = merges.shaped.shapes[node.tensor][node.axis]
-        return Literal(value, node.dtype, span=node.span)
+        return p.Literal(value, node.dtype, span=node.span)
     return node
 
 
-def _times(left: Expr | None, right: Expr | None) -> Expr | None:
+def _times(left: p.Expr | None, right: p.Expr | None) -> p.Expr | None:
     if left is None or right is None:
         return None
-    if isinstance(left, Literal) and left.value == 0:
+    if isinstance(left, p.Literal) and left.value == 0:
         return left
-    return Binary("*", left, right, INT64, span=left.span)
+    return p.Binary("*", left, right, INT64, span=left.span)
 
 
 def _without_second(per_axis: tuple[T, ...], axes: Container[int]) -> tuple[T, ...]:

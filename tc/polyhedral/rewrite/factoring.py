@@ -16,22 +16,8 @@ from string import ascii_lowercase
 
 from tc.polyhedral.rewrite.base import Rewriting
 from tc.polyhedral.rewrite.product_order import Costs, Factor, Sum, best_order
+from tc.semantics import program as p
 from tc.semantics.factors import Group, groups_of
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Read,
-    ShapedProgram,
-    ShapedStatement,
-    Size,
-    Statement,
-    children,
-    walk,
-)
 
 COSTS = Costs()
 
@@ -39,7 +25,7 @@ CALL_OPERATIONS = 10
 DIVISION_OPERATIONS = 5
 
 
-def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
+def factor(shaped: p.ShapedProgram, costs: Costs = COSTS) -> p.ShapedProgram:
     """The program with sums of products factored where that is legal and cheaper.
 
     A statement `target += product` or `target +=! product` over reduction variables, without
@@ -77,7 +63,7 @@ def factor(shaped: ShapedProgram, costs: Costs = COSTS) -> ShapedProgram:
     """
     rewriting = Rewriting(shaped, "factored")
 
-    def factored(old: ShapedStatement) -> list[ShapedStatement] | None:
+    def factored(old: p.ShapedStatement) -> list[p.ShapedStatement] | None:
         found = _find_order(old, shaped, costs)
         return None if found is None else _Factored(rewriting, old, *found).made()
 
@@ -94,14 +80,14 @@ def _factor_of(group: Group) -> Factor:
 
 
 def _find_order(
-    shaped_statement: ShapedStatement, shaped: ShapedProgram, costs: Costs
+    shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram, costs: Costs
 ) -> tuple[Sum, tuple[Group, ...]] | None:
     """A better order for a statement, and the factors that it speaks of."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
     groups = groups_of(shaped_statement)
     if not groups:
         return None
-    tensors = {n.tensor for n in walk(statement.rhs) if isinstance(n, Read)}
+    tensors = {n.tensor for n in p.walk(statement.rhs) if isinstance(n, p.Read)}
     order = best_order(
         tuple(map(_factor_of, groups)),
         statement.outer,
@@ -114,29 +100,29 @@ def _find_order(
     return None if order.is_plain else (order, groups)
 
 
-def _operations(expr: Expr) -> int:
+def _operations(expr: p.Expr) -> int:
     """What evaluating an expression costs, without its subscripts."""
     match expr:
-        case Read() | Index() | Literal() | Size() | Extent():
+        case p.Read() | p.Index() | p.Literal() | p.Size() | p.Extent():
             return 0
-        case Call():
+        case p.Call():
             own = CALL_OPERATIONS
-        case Binary(op=("/" | "%")):
+        case p.Binary(op=("/" | "%")):
             own = DIVISION_OPERATIONS
         case _:
             own = 1
-    return own + sum(map(_operations, children(expr)))
+    return own + sum(map(_operations, p.children(expr)))
 
 
-def _contiguous(expr: Expr) -> Iterator[str]:
+def _contiguous(expr: p.Expr) -> Iterator[str]:
     """The variables in last subscripts."""
-    for read in walk(expr):
-        if isinstance(read, Read) and read.subscripts:
-            yield from (n.name for n in walk(read.subscripts[-1]) if isinstance(n, Index))
+    for read in p.walk(expr):
+        if isinstance(read, p.Read) and read.subscripts:
+            yield from (n.name for n in p.walk(read.subscripts[-1]) if isinstance(n, p.Index))
 
 
 def _largest_temporary(
-    tensors: set[str], statement: Statement, shaped: ShapedProgram, costs: Costs
+    tensors: set[str], statement: p.Statement, shaped: p.ShapedProgram, costs: Costs
 ) -> int:
     """How many elements a temporary may have."""
     of_program = shaped.program.tensors
@@ -152,19 +138,19 @@ class _Factored:
     """A statement whose sum gets an order, its factors, and the statements put before it."""
 
     rewriting: Rewriting
-    old: ShapedStatement
+    old: p.ShapedStatement
     order: Sum
     groups: tuple[Group, ...]
-    before: list[ShapedStatement] = field(default_factory=list)
+    before: list[p.ShapedStatement] = field(default_factory=list)
 
-    def made(self) -> list[ShapedStatement]:
+    def made(self) -> list[p.ShapedStatement]:
         """The statements that store smaller sums, and the last one, which has the old name."""
         rhs = self._product(self.order)
         return [*self.before, self.rewriting.remaining(self.old, rhs, self.order.variables)]
 
-    def _product(self, order: Sum) -> Expr:
+    def _product(self, order: Sum) -> p.Expr:
         """The product of the operands of a sum, in text order, once smaller sums are stored."""
-        operands: list[tuple[int, Expr]] = []
+        operands: list[tuple[int, p.Expr]] = []
         for operand in order.operands:
             if isinstance(operand, Sum):
                 first = min(self.groups[n].exprs[0][0] for n in operand.factors())
@@ -174,11 +160,13 @@ class _Factored:
         operands.sort(key=lambda operand: operand[0])
         statement = self.old.statement
         return reduce(
-            lambda left, right: Binary("*", left, right, statement.rhs.dtype, span=statement.span),
+            lambda left, right: p.Binary(
+                "*", left, right, statement.rhs.dtype, span=statement.span
+            ),
             (expr for _, expr in operands),
         )
 
-    def _store(self, order: Sum) -> Read:
+    def _store(self, order: Sum) -> p.Read:
         """Adds a statement that stores a sum in a new temporary; a read of that."""
         statement, rhs = self.old.statement, self._product(order)
         summed = tuple(v for v in statement.variables if v in order.variables - order.kept)
@@ -194,10 +182,10 @@ class _Factored:
         return read
 
 
-def _dimensions(order: Sum, rhs: Expr, old: Statement) -> tuple[str, ...]:
+def _dimensions(order: Sum, rhs: p.Expr, old: p.Statement) -> tuple[str, ...]:
     """The variables of a temporary, in the order in which its factors are read, so that it can be
     written as they lie; but one along which the target is contiguous comes last, as then all
     statements can run along it."""
-    read = dict.fromkeys(n.name for n in walk(rhs) if isinstance(n, Index))
+    read = dict.fromkeys(n.name for n in p.walk(rhs) if isinstance(n, p.Index))
     last = old.outer[-1:]
     return tuple(sorted((v for v in read if v in order.kept), key=lambda v: v in last))

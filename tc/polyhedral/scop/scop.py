@@ -13,16 +13,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tc.polyhedral.scop.zero_fills import starts_fresh, writes, zero_fills
+from tc.semantics import program as p
 from tc.semantics.affine import LinearForm, linear_form
-from tc.semantics.program import (
-    Expr,
-    Logical,
-    Read,
-    Select,
-    ShapedProgram,
-    ShapedStatement,
-    children,
-)
 from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.ranges.preconditions import IterationSpace, is_exact, iteration_space
 from tc.semantics.size_values import KnownSizes
@@ -81,7 +73,7 @@ class ScopStatement:
 class Scop:
     """Statements in text order; `initial` names outputs that hold the caller's values."""
 
-    shaped: ShapedProgram
+    shaped: p.ShapedProgram
     initial: frozenset[str]
     statements: tuple[ScopStatement, ...]
 
@@ -93,7 +85,7 @@ class Scop:
         return {statement.name: statement for statement in self.statements}
 
 
-def build_scop(shaped: ShapedProgram, initial: frozenset[str]) -> Scop:
+def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     """The scop of a shaped program; `initial` names the outputs that hold the caller's values.
 
     Statements in text order, each after the zeros that are needed before it (G4) and after its
@@ -122,7 +114,7 @@ def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
     )
 
 
-def _init(shaped: ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
+def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
     outer, space = statement.outer, iteration_space(shaped.ranges, statement.outer)
     return ScopStatement(
@@ -139,7 +131,7 @@ def _init(shaped: ShapedStatement, position: int, known: KnownSizes) -> ScopStat
     )
 
 
-def _update(shaped: ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
+def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
     space = iteration_space(shaped.ranges, statement.variables)
     target = _access(statement.target, statement.subscripts, known, space)
@@ -163,17 +155,17 @@ def _update(shaped: ShapedStatement, position: int, known: KnownSizes) -> ScopSt
     )
 
 
-def _reads(expr: Expr, guarded: bool) -> Iterator[tuple[Read, bool]]:
+def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:
     """The reads of an expression in text order, each with whether a branch guards it (Y6)."""
-    if isinstance(expr, Read):
+    if isinstance(expr, p.Read):
         yield expr, guarded
-    for place, child in enumerate(children(expr)):
-        is_branch = isinstance(expr, Select) or (isinstance(expr, Logical) and expr.op != "!")
+    for place, child in enumerate(p.children(expr)):
+        is_branch = isinstance(expr, p.Select) or (isinstance(expr, p.Logical) and expr.op != "!")
         yield from _reads(child, guarded or (is_branch and place > 0))
 
 
 def _access(
-    tensor: str, subscripts: tuple[Expr, ...], known: KnownSizes, space: IterationSpace
+    tensor: str, subscripts: tuple[p.Expr, ...], known: KnownSizes, space: IterationSpace
 ) -> Access:
     forms, bounds = [], []
     for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):

@@ -6,24 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from tc.errors import InternalError
-from tc.semantics.program import (
-    Binary,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Read,
-    ShapedProgram,
-    ShapedStatement,
-    Size,
-    walk,
-)
+from tc.semantics import program as p
 
 Box: TypeAlias = "tuple[tuple[int, int], ...]"
 """A half-open range per dimension."""
 
 
-def zero_fills(shaped: ShapedProgram, initial: frozenset[str]) -> Mapping[str, int]:
+def zero_fills(shaped: p.ShapedProgram, initial: frozenset[str]) -> Mapping[str, int]:
     """The outputs and temporaries to fill with zeros, and the statement to do it before.
 
     Left out are those whose every element is written before any is read, and outputs in
@@ -36,14 +25,14 @@ def zero_fills(shaped: ShapedProgram, initial: frozenset[str]) -> Mapping[str, i
     return {tensor: position for tensor, position in found if position is not None}
 
 
-def starts_fresh(shaped_statement: ShapedStatement, initial: frozenset[str]) -> bool:
+def starts_fresh(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
     """Whether a reduction starts at the identity rather than at what the tensor holds (R3)."""
     statement = shaped_statement.statement
     is_unknown = statement.continues == "caller" and statement.target not in initial
     return statement.init or is_unknown or statement.continues == "nothing"
 
 
-def writes(shaped_statement: ShapedStatement, initial: frozenset[str]) -> bool:
+def writes(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
     """Whether the statement has instances, or elements to start at the identity (R2)."""
     if any(shaped_statement.ranges[v].extent == 0 for v in shaped_statement.statement.outer):
         return False
@@ -70,7 +59,7 @@ def subtract(boxes: Iterable[Box], hole: Box) -> Iterator[Box]:
 
 
 def _touching(
-    shaped: ShapedProgram, initial: frozenset[str]
+    shaped: p.ShapedProgram, initial: frozenset[str]
 ) -> dict[str, dict[int, tuple[bool, bool]]]:
     """For each tensor the statements that touch it, in order: whether they read and write it."""
     found: dict[str, dict[int, tuple[bool, bool]]] = {}
@@ -84,7 +73,7 @@ def _touching(
 
 
 def _first_need(
-    tensor: str, shaped: ShapedProgram, touching: Mapping[int, tuple[bool, bool]]
+    tensor: str, shaped: p.ShapedProgram, touching: Mapping[int, tuple[bool, bool]]
 ) -> int | None:
     """The first statement that touches the tensor, if that needs zeros in it."""
     shape = shaped.shapes[tensor]
@@ -99,18 +88,18 @@ def _first_need(
     return first if unwritten else None
 
 
-def _read(shaped_statement: ShapedStatement, initial: frozenset[str]) -> set[str]:
+def _read(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> set[str]:
     """The tensors that a statement reads, its accumulator's among them."""
     if shaped_statement.is_empty:
         return set()
     statement = shaped_statement.statement
-    read = {e.tensor for e in walk(statement.rhs) if isinstance(e, Read)}
+    read = {e.tensor for e in p.walk(statement.rhs) if isinstance(e, p.Read)}
     if statement.op != "=" and not starts_fresh(shaped_statement, initial):
         read.add(statement.target)
     return read
 
 
-def _target_box(shaped_statement: ShapedStatement, shaped: ShapedProgram) -> Box:
+def _target_box(shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram) -> Box:
     ranges = shaped_statement.ranges
     starts = {name: r.begin for name, r in ranges.items()}
     ends = {name: r.end for name, r in ranges.items()}
@@ -120,18 +109,18 @@ def _target_box(shaped_statement: ShapedStatement, shaped: ShapedProgram) -> Box
     )
 
 
-def _subscript(expr: Expr, indices: Mapping[str, int], shaped: ShapedProgram) -> int:
+def _subscript(expr: p.Expr, indices: Mapping[str, int], shaped: p.ShapedProgram) -> int:
     """The value of a left-hand subscript: an index variable, plus an offset after concat."""
     match expr:
-        case Index(name=name):
+        case p.Index(name=name):
             return indices[name]
-        case Literal(value=value):
+        case p.Literal(value=value):
             return int(value)
-        case Size(name=name):
+        case p.Size(name=name):
             return shaped.sizes[name]
-        case Extent(tensor=tensor, axis=axis):
+        case p.Extent(tensor=tensor, axis=axis):
             return shaped.shapes[tensor][axis]
-        case Binary(op="+", left=left, right=right):
+        case p.Binary(op="+", left=left, right=right):
             return _subscript(left, indices, shaped) + _subscript(right, indices, shaped)
         case _:
             raise InternalError(f"a left-hand subscript is a {type(expr).__name__}")
