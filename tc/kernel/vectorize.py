@@ -49,7 +49,6 @@ from tc.kernel.rebuild import (
     map_blocks,
     map_expressions,
     map_regions,
-    map_statements,
     widened,
 )
 
@@ -89,18 +88,6 @@ def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
         return _straight_line(changed(new, mark=""), accumulates(stmt), bounds, world)
 
     return map_regions(kernel, lambda region: inside_out(region, {}))
-
-
-def without_vectors(kernel: Kernel) -> Kernel:
-    """The kernel with loops instead of those that would be vectors."""
-
-    def block(stmts: Stmts) -> Stmts:
-        return map_statements(stmts, lambda stmt: (map_blocks(serial(stmt), block),))
-
-    def serial(stmt: Stmt) -> Stmt:
-        return changed(stmt, mark="") if isinstance(stmt, For) and stmt.mark == "vector" else stmt
-
-    return map_regions(kernel, block)
 
 
 def _straight_line(loop: For, is_accumulation: bool, bounds: Bounds, world: World) -> list[Stmt]:

@@ -167,10 +167,14 @@ def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgra
 
 
 def finished(marked: Kernel, options: Options, device: Device) -> tuple[PassResult, ...]:
-    """What each pass made of the kernel, the last one without marks, for the vectors that the
-    options ask for."""
+    """What each pass made of the kernel, the last one without marks."""
+    return tuple(trace_passes(marked, pass_context(options, device)))
+
+
+def pass_context(options: Options, device: Device) -> PassContext:
+    """What passes know of a device, for the vectors that the options ask for."""
     bits = options.mapping.vector_bits
-    context = PassContext(
+    return PassContext(
         lanes_bits=device.vector_bits if bits is None else bits,
         unroll_limit=options.mapping.unroll,
         fma=device.fma,
@@ -178,7 +182,6 @@ def finished(marked: Kernel, options: Options, device: Device) -> tuple[PassResu
         l2=device.l2,
         shared_cache=device.shared_cache,
     )
-    return tuple(trace_passes(marked, context))
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:

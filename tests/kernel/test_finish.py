@@ -196,7 +196,7 @@ def test_what_a_pass_breaks_is_found_behind_it(name: str) -> None:
     kernel = Kernel("k", (before,), ((loop("i", 3),),))
     broken = Pass(name, "", lambda made, _: replace(made, regions=((wrong,),)))
     passes = [broken if each.name == name else each for each in PASSES]
-    context = PassContext(lanes_bits=0 if name == "serial loops" else 512, fma=True)
+    context = PassContext(lanes_bits=512, fma=True)
     with pytest.raises(InternalError, match="'no' is not declared here"):
         run_passes(kernel, context, passes)
 

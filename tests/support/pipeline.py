@@ -36,6 +36,11 @@ def shaped(program: Program, arrays: Mapping[str, Any]) -> ShapedProgram:
     return infer_ranges(program, shapes, scalars)
 
 
+def shaped_by(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> ShapedProgram:
+    """The program for inputs of these shapes, without arrays."""
+    return infer_ranges(program, shapes, {})
+
+
 def lowered(shape: ShapedProgram, initial: frozenset[str] = frozenset(), **how: Any) -> Kernel:
     """The kernel; `how` are the options and the device."""
     return lower(shape, {}, initial=initial, check=True, **how)

@@ -32,7 +32,7 @@ from tc.kernel.stream import stream
 from tc.kernel.transpose import transpose
 from tc.kernel.unroll import LIMIT, unroll
 from tc.kernel.vector_math import expand_calls, has_vector_form
-from tc.kernel.vectorize import vectorize, without_vectors
+from tc.kernel.vectorize import vectorize
 from tc.kernel.verify import Sound, verify
 
 
@@ -66,10 +66,6 @@ def _always(_: PassContext) -> bool:
 
 def _with_vectors(context: PassContext) -> bool:
     return context.lanes_bits > 0
-
-
-def _without_vectors(context: PassContext) -> bool:
-    return context.lanes_bits == 0
 
 
 def _with_fma(context: PassContext) -> bool:
@@ -108,12 +104,6 @@ PASSES: tuple[Pass, ...] = (
         "vector loops become vectors, conditions in them masks",
         lambda kernel, context: vectorize(kernel, supports=context.supports),
         _with_vectors,
-    ),
-    Pass(
-        "serial loops",
-        "vector loops stay loops, for a processor without vectors",
-        lambda kernel, _: without_vectors(kernel),
-        _without_vectors,
     ),
     Pass(
         "unrolling",
@@ -245,7 +235,8 @@ def trace_passes(
 
 
 def run_passes(kernel: Kernel, context: PassContext, passes: Sequence[Pass] = PASSES) -> Kernel:
-    """The kernel after all passes: without marked loops, and without registers.
+    """The kernel after all passes: without registers, and without marked loops, but for those that
+    would be vectors where there are none.
 
     >>> empty = Kernel("k", (), ((),))
     >>> run_passes(empty, PassContext(lanes_bits=512)) is empty
