@@ -4,6 +4,7 @@ frameworks may appear."""
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -77,9 +78,8 @@ ALIKE = {
 """Modules of one name, and why."""
 
 PENDING = {
-    *("Block", "Box", "Form", "Interval", "Names", "Node", "Number", "Operand", "Pair"),
-    *("Place", "Pointer", "Scope", "Space", "Store", "Strides", "Sum", "Touch", "Value", "World"),
-    *("base", "threads"),
+    *("Block", "Interval", "Names", "Node", "Number", "Operand", "Place", "Scope", "Touch"),
+    *("Value", "World", "threads"),
 }
 """Names of two things that are not yet told apart."""
 
@@ -113,6 +113,33 @@ def test_no_two_modules_share_a_name() -> None:
             places.setdefault(path.stem, []).append(path.relative_to(PACKAGE).as_posix())
     found = {name: files for name, files in places.items() if len(files) > 1}
     assert {n: f for n, f in found.items() if n not in PENDING and n not in ALIKE} == {}
+
+
+# --- what texts refer to ----------------------------------------------------------------------
+
+REFERENCE = re.compile(
+    r"`((?!build/)[a-z_]+/[a-z0-9_./]*\.(?:py|md|txt)|(?:tests|spec)/[a-z_/]*|tc(?:\.[a-z_]\w*)+)`"
+)
+
+
+def is_there(name: str) -> bool:
+    """Whether a path exists, or what is written with dots: a module, or a name in one."""
+    if "/" in name:
+        return (ROOT / name).exists() or (PACKAGE / name).exists()
+    module, _, last = name.rpartition(".")
+    room = ROOT / module.replace(".", "/")
+    if (room / f"{last}.py").exists() or (room / last).is_dir():
+        return True
+    file = room.with_suffix(".py") if room.with_suffix(".py").exists() else room / "__init__.py"
+    return file.exists() and re.search(rf"\b{last}\b", file.read_text(encoding="utf-8")) is not None
+
+
+@pytest.mark.parametrize(
+    "path", [*FILES, ROOT / "CONTRIBUTING.md"], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_what_a_text_names_is_there(path: Path) -> None:
+    names = REFERENCE.findall(path.read_text(encoding="utf-8"))
+    assert [name for name in names if not is_there(name)] == []
 
 
 # --- imports ----------------------------------------------------------------------------------

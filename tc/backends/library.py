@@ -25,7 +25,7 @@ BACKENDS = ("c", "numba")
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class WholeTensor:
     """A tensor and its variables, one per dimension."""
 
     tensor: str
@@ -41,9 +41,9 @@ class Contraction:
     left. Each dimension is walked whole.
     """
 
-    left: Operand
-    right: Operand
-    target: Operand
+    left: WholeTensor
+    right: WholeTensor
+    target: WholeTensor
     batch: tuple[str, ...]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -102,7 +102,7 @@ def _one_float_type(shaped: p.ShapedProgram, names: Sequence[str]) -> bool:
 
 def _operand(
     tensor: str, subscripts: tuple[p.Expr, ...], shaped: p.ShapedProgram, only: p.ShapedStatement
-) -> Operand | None:
+) -> WholeTensor | None:
     """The variables that walk a tensor whole, one per dimension, each its own."""
     variables = []
     for subscript, extent in zip(subscripts, shaped.shapes[tensor], strict=True):
@@ -112,11 +112,11 @@ def _operand(
         if (found.begin, found.end) != (0, extent):
             return None
         variables.append(subscript.name)
-    return Operand(tensor, tuple(variables)) if len({*variables}) == len(variables) else None
+    return WholeTensor(tensor, tuple(variables)) if len({*variables}) == len(variables) else None
 
 
 def _classified(
-    left: Operand, right: Operand, target: Operand, only: p.ShapedStatement
+    left: WholeTensor, right: WholeTensor, target: WholeTensor, only: p.ShapedStatement
 ) -> Contraction | None:
     owners = (left, right, target)
     classes: dict[tuple[bool, ...], list[str]] = {
@@ -165,7 +165,10 @@ def _tuple(values: Sequence[int]) -> str:
 
 
 def _form(
-    operand: Operand, buffer: Buffer, extents: Mapping[str, int], groups: Sequence[Sequence[str]]
+    operand: WholeTensor,
+    buffer: Buffer,
+    extents: Mapping[str, int],
+    groups: Sequence[Sequence[str]],
 ) -> _Form:
     """A tensor with the variables of the first group as they are and those of each other group
     joined to one dimension."""

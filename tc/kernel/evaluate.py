@@ -52,7 +52,7 @@ from tc.kernel.ir import (
     unknown_node,
 )
 from tc.kernel.memory import Memory, Place, element_text
-from tc.kernel.printer import Node, node_text
+from tc.kernel.printer import PrintedNode, node_text
 
 Value: TypeAlias = Any
 """A numpy scalar of the type of the node that gave it, or an array of its lanes; numpy's stubs
@@ -146,7 +146,7 @@ class _Machine:
         given = buffer.role == "input" or buffer.name in self.kernel.initial
         self.memory.add(buffer, array, given=given)
 
-    def broken(self, node: Node, reason: str) -> InternalError:
+    def broken(self, node: PrintedNode, reason: str) -> InternalError:
         text = f"kernel {self.kernel.name} breaks a promise: in '{node_text(node)}': {reason}"
         return InternalError(text)
 

@@ -47,7 +47,7 @@ from tc.kernel.ir import (
     unknown_node,
 )
 
-Node: TypeAlias = Expr | Stmt | str
+PrintedNode: TypeAlias = Expr | Stmt | str
 """What an error is about; a string names what is no node."""
 
 _LEVELS = (
@@ -135,7 +135,7 @@ def expression_text(expr: Expr) -> str:
     return _expression(expr)[0]
 
 
-def node_text(node: Node) -> str:
+def node_text(node: PrintedNode) -> str:
     """A node in one line: of a statement its first.
 
     >>> node_text(For("i", Const(0, INT64), Const(4, INT64), (), mark="unroll"))

@@ -49,7 +49,7 @@ from tc.kernel.ir import (
     row_major,
     unknown_node,
 )
-from tc.kernel.printer import Node, node_text
+from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.walk import own_expressions
 
 Rules: TypeAlias = "Iterator[tuple[bool, str]]"
@@ -136,7 +136,7 @@ class _Scope:
         return self
 
 
-def _check(kernel: Kernel, node: Node, rules: Rules) -> None:
+def _check(kernel: Kernel, node: PrintedNode, rules: Rules) -> None:
     for holds, reason in rules:
         if not holds:
             text = f"kernel {kernel.name} is ill-formed: in '{node_text(node)}': {reason}"

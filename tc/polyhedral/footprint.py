@@ -14,7 +14,7 @@ from tc.errors import InternalError
 from tc.plan import UNROLL, VECTOR
 from tc.polyhedral.linear_forms import add, constant_form, substitute
 from tc.polyhedral.schedule import Member
-from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
+from tc.polyhedral.scop.scop import Access, HalfOpen, ScopStatement
 from tc.semantics.affine import LinearForm
 
 
@@ -26,7 +26,7 @@ class Digits:
 
     base: LinearForm
     span: int
-    limits: Interval
+    limits: HalfOpen
     exact: bool
     lane: bool = False
     tile: LinearForm | None = None

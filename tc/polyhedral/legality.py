@@ -36,7 +36,7 @@ from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation
 
 Path: TypeAlias = "tuple[Step, ...]"
-Pair: TypeAlias = tuple[dict[str, int], dict[str, int]]
+InstancePair: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class _Walk:
         pair = self.relation.example(self._equal(self.passed))
         return None if pair is None else f"{self._shown(pair)} in the wrong order of a sequence"
 
-    def _swapped(self, step: Step, member: Member) -> Pair | None:
+    def _swapped(self, step: Step, member: Member) -> InstancePair | None:
         """Two instances that go backward in a member of a permutable band."""
         is_first = len(self.outside) == len(self.passed)
         if is_first or step.band is None or not step.band.permutable:
@@ -249,7 +249,7 @@ class _Walk:
         if step.node != self.band:
             self.band, self.outside = step.node, list(self.passed)
 
-    def _pairs(self, outside: list[Member], member: Member, op: str) -> Pair | None:
+    def _pairs(self, outside: list[Member], member: Member, op: str) -> InstancePair | None:
         """Two instances, equal in the members outside, whose digits compare so."""
         points = self._equal(outside)
         with sets.bounded():
@@ -274,7 +274,7 @@ class _Walk:
             digit = sets.remainder(space, digit, member.span)
         return digit if member.step == 1 else sets.floor_divide(space, digit, member.step)
 
-    def _shown(self, pair: Pair) -> str:
+    def _shown(self, pair: InstancePair) -> str:
         source, sink = pair
         first = _instance(self.dependence.source, source)
         second = _instance(self.dependence.sink, sink)

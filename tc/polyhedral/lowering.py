@@ -24,7 +24,7 @@ from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import Mapped, map_schedule
-from tc.polyhedral.rewrite.coalescing import coalesce
+from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
 from tc.polyhedral.rewrite.half_sums import keep_sums, rounded_early
@@ -37,7 +37,6 @@ from tc.polyhedral.strategies.scheduler import schedule
 from tc.semantics.program import ShapedProgram
 
 T = TypeVar("T")
-Strides = Mapping[str, tuple[int, ...]]
 
 
 class Timed(Protocol):

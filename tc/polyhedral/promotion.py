@@ -26,7 +26,7 @@ from tc.polyhedral.schedule import (
     count,
     leaves,
 )
-from tc.polyhedral.scop.scop import Interval, Scop, ScopStatement
+from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement
 from tc.polyhedral.scop.zero_fills import subtract
 from tc.semantics.affine import LinearForm
 
@@ -113,7 +113,7 @@ class Footprint:
                 return False
         return True
 
-    def writes_first(self, tensor: str, touched: tuple[Interval, ...]) -> bool:
+    def writes_first(self, tensor: str, touched: tuple[HalfOpen, ...]) -> bool:
         """Whether in each iteration of the loops around, statements write all of `touched` that
         lies in the box, before any reads it."""
         found = self.box(tensor)
@@ -123,13 +123,13 @@ class Footprint:
             (begin, end) if offset.terms else _common((begin, end), offset.constant, size)
             for offset, size, (begin, end) in zip(found.offsets, found.sizes, touched, strict=True)
         )
-        left: Iterable[tuple[Interval, ...]] = [needed]
+        left: Iterable[tuple[HalfOpen, ...]] = [needed]
         for s in takewhile(lambda s: not _reads(s, tensor), self.users(tensor)):
             if s.write.tensor == tensor and not self._is_pinned(s):
                 left = subtract(left, self._written(s, found))
         return not any(all(begin < end for begin, end in piece) for piece in left)
 
-    def _written(self, statement: ScopStatement, whole: Box) -> tuple[Interval, ...]:
+    def _written(self, statement: ScopStatement, whole: Box) -> tuple[HalfOpen, ...]:
         """What of its target a statement writes in each iteration of the loops around: in
         dimensions in which the box moves with these, nothing if it does not write all of that."""
         own = box([(statement.write, self.position(statement))])
@@ -168,7 +168,7 @@ def _reads(statement: ScopStatement, tensor: str) -> bool:
     return any(a.tensor == tensor for a in statement.reads)
 
 
-def _common(bounds: Interval, begin: int, size: int) -> Interval:
+def _common(bounds: HalfOpen, begin: int, size: int) -> HalfOpen:
     return max(bounds[0], begin), min(bounds[1], begin + size)
 
 
@@ -183,7 +183,7 @@ class Transfer:
 
     fetch: bool
     write_back: bool
-    limits: tuple[Interval, ...] | None
+    limits: tuple[HalfOpen, ...] | None
 
 
 def transfer(tensor: str, below: Footprint) -> Transfer | str:
@@ -205,7 +205,7 @@ def transfer(tensor: str, below: Footprint) -> Transfer | str:
     return Transfer(fetch, fetch or is_needed_later(tensor, below.inside, scop), limits)
 
 
-def _readable(tensor: str, below: Footprint) -> tuple[Interval, ...] | None:
+def _readable(tensor: str, below: Footprint) -> tuple[HalfOpen, ...] | None:
     """The limits of what is fetched of a tensor that is only read: what is touched, unless all of
     it has been written."""
     scop, users = below.scop, below.users(tensor)
@@ -215,7 +215,7 @@ def _readable(tensor: str, below: Footprint) -> tuple[Interval, ...] | None:
     return _hull([a.bounds for s in users for a in s.accesses if a.tensor == tensor])
 
 
-def _hull(bounds: Sequence[tuple[Interval, ...]]) -> tuple[Interval, ...]:
+def _hull(bounds: Sequence[tuple[HalfOpen, ...]]) -> tuple[HalfOpen, ...]:
     return tuple(
         (min(begin for begin, _ in axis), max(end for _, end in axis))
         for axis in zip(*bounds, strict=True)
@@ -223,14 +223,14 @@ def _hull(bounds: Sequence[tuple[Interval, ...]]) -> tuple[Interval, ...]:
 
 
 def _is_defined(
-    tensor: str, touched: tuple[Interval, ...], first: ScopStatement, scop: Scop
+    tensor: str, touched: tuple[HalfOpen, ...], first: ScopStatement, scop: Scop
 ) -> bool:
     """Whether elements hold values before a statement: the caller's, or those of statements before
     it."""
     program = scop.shaped.program
     if tensor in scop.initial or program.tensors[tensor].role == "input":
         return True
-    left: Iterable[tuple[Interval, ...]] = [touched]
+    left: Iterable[tuple[HalfOpen, ...]] = [touched]
     for s in takewhile(lambda s: s is not first, scop.statements):
         if s.write.tensor == tensor:
             left = subtract(left, s.write.bounds)

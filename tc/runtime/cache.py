@@ -69,7 +69,7 @@ class Report:
     fault: Fault | None
 
 
-class Store:
+class KernelStore:
     """The entries of one directory; of more than `limit` bytes those used longest ago are removed.
 
     Nothing that is found on the disk raises an error.
@@ -183,7 +183,7 @@ class Store:
 # --- the store of this process ----------------------------------------------------------------
 
 
-_store: Store | None = None
+_store: KernelStore | None = None
 _enabled = True
 _lookups = (0, 0)
 _noted = threading.local()
@@ -193,7 +193,7 @@ def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMI
     """Keeps kernels on disk from now on, as tc does unless told otherwise: in `directory`, or in
     that which TC_CACHE_DIR names, or in the user's cache directory, at most `limit` bytes."""
     global _store, _enabled
-    _store = Store(_default() if directory is None else _absolute(Path(directory)), limit)
+    _store = KernelStore(_default() if directory is None else _absolute(Path(directory)), limit)
     _enabled = True
 
 
@@ -203,11 +203,11 @@ def disable() -> None:
     _enabled = False
 
 
-def store() -> Store:
+def store() -> KernelStore:
     """The store in use, or that would be if it were enabled."""
     global _store
     if _store is None:
-        _store = Store(_default())
+        _store = KernelStore(_default())
     return _store
 
 

@@ -19,7 +19,7 @@ from tc.runtime.loaded import CompiledKernel, ProgramRunner
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import Binary, ProgramWarning, Read, ShapedProgram, Statement, walk
 
-Space: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
+OutputSpace: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
 
 LARGE = 1 << 20
@@ -73,13 +73,13 @@ class Specialisation:
     runner: CompiledKernel | None
     shaped_backend: ProgramRunner | None
     copies: tuple[int, ...]
-    outputs: tuple[Space, ...]
+    outputs: tuple[OutputSpace, ...]
     warnings: tuple[ProgramWarning, ...]
     temporaries: Temporaries
     fault: ProgramWarning | None = None
 
 
-def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[Space, ...]:
+def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[OutputSpace, ...]:
     tensors = shaped.program.tensors
     return tuple((name, shaped.shapes[name], tensors[name].dtype.numpy) for name in names)
 

@@ -19,7 +19,7 @@ import pytest
 import tc
 from tc import cache
 from tc.errors import BackendError, TCWarning
-from tc.runtime.cache import Store, digest
+from tc.runtime.cache import KernelStore, digest
 from tests.support.processes import LIMIT, ROOT, ended_well, run_python, told
 
 POLY = "def poly(float(N) x) -> (y) { y(i) = 3 * x(i) * x(i) - 2 * x(i) + 1 }"
@@ -166,7 +166,7 @@ def test_every_call_to_the_disk_may_fail(
     kept: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     """With entries there, and without."""
-    store, key = Store(kept), digest("key")
+    store, key = KernelStore(kept), digest("key")
     store.put(key, b"code")
 
     def fails(*_: object, **__: object) -> Any:
@@ -175,7 +175,7 @@ def test_every_call_to_the_disk_may_fail(
     monkeypatch.setattr(os, call, fails)
     for at in (kept, kept.parent / "new"):
         with contextlib.nullcontext() if at is kept else all_warnings():
-            fresh = Store(at)
+            fresh = KernelStore(at)
             assert fresh.get(key) in (None, b"code")
             fresh.put(digest("other"), b"more")
             assert fresh.get(digest("other")) in (None, b"more")

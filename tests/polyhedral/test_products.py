@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.polyhedral.rewrite.product_order import Costs, Factor, Sum, best_order
+from tc.polyhedral.rewrite.product_order import Costs, Factor, PartialSum, best_order
 
 COUNTED = Costs(gain=1.0, moved=0.0, statement=0.0, strided=1.0)
 
@@ -18,12 +18,12 @@ def factor(variables: str, operations: float = 0.0, *, is_product: bool = False)
     return Factor(frozenset(variables), operations, frozenset(variables[-1:]), is_product)
 
 
-def order(*factors: Factor, kept: str = "", costs: Costs = COUNTED, **extents: int) -> Sum:
+def order(*factors: Factor, kept: str = "", costs: Costs = COUNTED, **extents: int) -> PartialSum:
     return best_order(factors, kept, extents, tuple(extents), largest=10**9, costs=costs)
 
 
-def shown(of: Sum) -> str:
-    operands = (shown(o) if isinstance(o, Sum) else str(o) for o in of.operands)
+def shown(of: PartialSum) -> str:
+    operands = (shown(o) if isinstance(o, PartialSum) else str(o) for o in of.operands)
     return f"({' '.join(operands)} -> {''.join(sorted(of.kept))})"
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tc.dtypes import FLOAT16, FLOAT32
 from tc.polyhedral.rewrite import splitting
-from tc.polyhedral.rewrite.base import Rewriting
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
 from tc.polyhedral.rewrite.product_order import Costs
+from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.rewrite.splitting import split
 from tc.semantics.program import Binary, Convert, Read, ShapedProgram, ShapedStatement, walk
 from tc.semantics.reference.interpreter import interpret

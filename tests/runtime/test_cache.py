@@ -15,7 +15,7 @@ import pytest
 import tc
 from tc import cache
 from tc.errors import TCWarning
-from tc.runtime.cache import Store, digest, find_fault
+from tc.runtime.cache import KernelStore, digest, find_fault
 
 KEY = digest("key")
 ROOT = Path(__file__).parent.parent.parent
@@ -27,20 +27,20 @@ unprivileged = pytest.mark.skipif(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tc" / "kernels")
+def store(tmp_path: Path) -> KernelStore:
+    return KernelStore(tmp_path / "tc" / "kernels")
 
 
-def only_file(store: Store) -> Path:
+def only_file(store: KernelStore) -> Path:
     (path,) = store.directory.iterdir()
     return path
 
 
-def test_what_is_put_is_found_by_any_process(store: Store) -> None:
+def test_what_is_put_is_found_by_any_process(store: KernelStore) -> None:
     assert store.get(KEY) is None
     assert not store.directory.exists()  # reading makes nothing
     store.put(KEY, b"\0code\xff")
-    assert store.get(KEY) == Store(store.directory).get(KEY) == b"\0code\xff"
+    assert store.get(KEY) == KernelStore(store.directory).get(KEY) == b"\0code\xff"
     assert store.get(digest("other")) is None
     store.put(KEY, b"")
     assert store.get(KEY) == b""
@@ -50,7 +50,7 @@ def test_what_is_put_is_found_by_any_process(store: Store) -> None:
 
 
 @posix
-def test_others_may_not_even_look(store: Store) -> None:
+def test_others_may_not_even_look(store: KernelStore) -> None:
     before = os.umask(0)
     try:
         store.put(KEY, b"code")
@@ -74,7 +74,7 @@ def test_others_may_not_even_look(store: Store) -> None:
     ],
     ids=["last byte", "head", "empty", "longer", "bit", "magic", "zeros"],
 )
-def test_damaged_entries_are_ignored_and_removed(store: Store, damage: object) -> None:
+def test_damaged_entries_are_ignored_and_removed(store: KernelStore, damage: object) -> None:
     store.put(KEY, b"code")
     path = only_file(store)
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
@@ -84,14 +84,14 @@ def test_damaged_entries_are_ignored_and_removed(store: Store, damage: object) -
     assert store.get(KEY) == b"code"
 
 
-def test_an_entry_under_another_name_is_not_taken(store: Store) -> None:
+def test_an_entry_under_another_name_is_not_taken(store: KernelStore) -> None:
     store.put(KEY, b"code")
     other = digest("other")
     os.rename(only_file(store), store.directory / f"{other}.kernel")
     assert store.get(other) is None
 
 
-def told(store: Store) -> str:
+def told(store: KernelStore) -> str:
     """The one warning of using a store twice in all ways."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -104,47 +104,47 @@ def told(store: Store) -> str:
 
 @posix
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-def test_a_directory_that_others_can_write_to_is_not_used(store: Store, mode: int) -> None:
+def test_a_directory_that_others_can_write_to_is_not_used(store: KernelStore, mode: int) -> None:
     store.put(KEY, b"evil")
     store.directory.chmod(mode)
     real = os.path.realpath(store.directory)
-    assert told(Store(store.directory)) == (
+    assert told(KernelStore(store.directory)) == (
         f"cache: kernels are not kept on disk, as others can write to {real}, and what lies there "
         f"would run as you\nrepair: chmod 700 {real}"
     )
     store.directory.chmod(0o700)  # the repair
-    assert Store(store.directory).get(KEY) == b"evil"
+    assert KernelStore(store.directory).get(KEY) == b"evil"
 
 
 @posix
-def test_nor_one_in_a_directory_that_others_can_write_to(store: Store) -> None:
+def test_nor_one_in_a_directory_that_others_can_write_to(store: KernelStore) -> None:
     store.put(KEY, b"evil")
     parent = store.directory.parent
     parent.chmod(0o777)
-    assert f"repair: chmod o-w {os.path.realpath(parent)}" in told(Store(store.directory))
+    assert f"repair: chmod o-w {os.path.realpath(parent)}" in told(KernelStore(store.directory))
     parent.chmod(0o1777)  # as /tmp: nobody may replace what belongs to another
-    assert Store(store.directory).get(KEY) == b"evil"
+    assert KernelStore(store.directory).get(KEY) == b"evil"
 
 
 @posix
-def test_nor_one_of_another_user(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_one_of_another_user(store: KernelStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put(KEY, b"evil")
     monkeypatch.setattr(os, "geteuid", lambda: store.directory.stat().st_uid + 1)
-    assert "belongs to another user" in told(Store(store.directory))
+    assert "belongs to another user" in told(KernelStore(store.directory))
 
 
 @posix
-def test_links_count_as_what_they_lead_to(store: Store, tmp_path: Path) -> None:
+def test_links_count_as_what_they_lead_to(store: KernelStore, tmp_path: Path) -> None:
     store.put(KEY, b"code")
     link = tmp_path / "link"
     link.symlink_to(store.directory)
-    assert Store(link).get(KEY) == b"code"
+    assert KernelStore(link).get(KEY) == b"code"
     store.directory.chmod(0o777)
-    assert "others can write to" in told(Store(link))
+    assert "others can write to" in told(KernelStore(link))
 
 
 @posix
-def test_a_file_of_others_in_a_safe_directory_is_not_read(store: Store) -> None:
+def test_a_file_of_others_in_a_safe_directory_is_not_read(store: KernelStore) -> None:
     store.put(KEY, b"evil")
     only_file(store).chmod(0o666)
     assert store.get(KEY) is None
@@ -152,11 +152,11 @@ def test_a_file_of_others_in_a_safe_directory_is_not_read(store: Store) -> None:
 
 
 @unprivileged
-def test_a_directory_that_cannot_be_written_to_is_read_silently(store: Store) -> None:
+def test_a_directory_that_cannot_be_written_to_is_read_silently(store: KernelStore) -> None:
     store.put(KEY, b"code")
     store.directory.chmod(0o500)
     try:
-        reader = Store(store.directory)
+        reader = KernelStore(store.directory)
         reader.put(digest("other"), b"code")
         assert reader.get(KEY) == b"code"
         assert reader.get(digest("other")) is None
@@ -170,12 +170,14 @@ def test_a_directory_that_cannot_be_written_to_is_read_silently(store: Store) ->
 def test_a_file_where_the_directory_should_be(tmp_path: Path) -> None:
     for place in (tmp_path / "file", tmp_path / "file" / "kernels"):
         (tmp_path / "file").write_text("text")
-        store = Store(place)
+        store = KernelStore(place)
         assert str(place) in told(store)
         assert store.report().fault is not None
 
 
-def test_a_full_disk_leaves_nothing_behind(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing_behind(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
@@ -190,7 +192,7 @@ def test_no_home() -> None:
     fault = find_fault(Path("~/.cache/tc/kernels"))  # what is left of it without one
     assert fault is not None
     assert fault.reason == "this user has no home directory"
-    assert told(Store(Path("~/.cache/tc/kernels"))) == (
+    assert told(KernelStore(Path("~/.cache/tc/kernels"))) == (
         "cache: kernels are not kept on disk, as this user has no home directory\n"
         f"repair: {fault.repair}"
     )
@@ -198,7 +200,7 @@ def test_no_home() -> None:
 
 
 def test_the_entries_used_longest_ago_go_first(tmp_path: Path) -> None:
-    store = Store(tmp_path, limit=10_000)
+    store = KernelStore(tmp_path, limit=10_000)
     keys = [digest(str(number)) for number in range(30)]
     now = time.time()
     for number, key in enumerate(keys):
@@ -214,30 +216,30 @@ def test_the_entries_used_longest_ago_go_first(tmp_path: Path) -> None:
 
 def test_a_new_process_counts_what_is_there(tmp_path: Path) -> None:
     for number in range(30):
-        Store(tmp_path, limit=10_000).put(digest(str(number)), bytes(1000))
+        KernelStore(tmp_path, limit=10_000).put(digest(str(number)), bytes(1000))
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10_000
 
 
 def test_what_is_too_large_is_not_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path, limit=1000)
+    store = KernelStore(tmp_path, limit=1000)
     store.put(KEY, b"code")
     store.put(digest("large"), bytes(2000))
     assert store.get(digest("large")) is None
     assert store.get(KEY) == b"code"
 
 
-def test_abandoned_temporary_files_are_removed(store: Store) -> None:
+def test_abandoned_temporary_files_are_removed(store: KernelStore) -> None:
     store.put(KEY, b"code")
     old, new = (store.directory / name for name in ("old.tmp", "new.tmp"))
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200,) * 2)
-    Store(store.directory).put(digest("other"), b"code")
+    KernelStore(store.directory).put(digest("other"), b"code")
     assert not old.exists()
     assert new.exists()  # its writer may still be at work
 
 
-def test_clear_and_report(store: Store) -> None:
+def test_clear_and_report(store: KernelStore) -> None:
     assert (store.clear(), store.report().entries) == (0, 0)
     for name in ("one", "two"):
         store.put(digest(name), b"code")
@@ -252,8 +254,8 @@ def test_clear_and_report(store: Store) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from tc.runtime.cache import Store, digest
-store = Store(Path(sys.argv[1]), limit=200_000)
+from tc.runtime.cache import KernelStore, digest
+store = KernelStore(Path(sys.argv[1]), limit=200_000)
 for turn in range(40):
     for name in "abcdef":
         data = (name * 5000).encode()
@@ -272,7 +274,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     assert [writer.wait(600) for writer in writers] == [0] * 4
     names = [path.name for path in tmp_path.iterdir()]
     assert all(name.endswith(".kernel") for name in names)
-    store = Store(tmp_path, limit=200_000)
+    store = KernelStore(tmp_path, limit=200_000)
     store.put(KEY, b"code")
     assert store.report().size <= 200_000
 

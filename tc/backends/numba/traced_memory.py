@@ -34,7 +34,7 @@ _WINDOWS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class TracedPointer:
     """The elements of a buffer from address `base` on.
 
     Accesses of pointers of different `kind` never meet. `wide`: some offsets do not fit in 32 bits.
@@ -53,7 +53,7 @@ class Pointer:
         store(self, offset, as_value(self.code, value, self.dtype))
 
 
-def address(pointer: Pointer, offset: Operand) -> str:
+def address(pointer: TracedPointer, offset: Operand) -> str:
     """The address of an element. The constant part of its offset is added last: it becomes a
     part of the instruction that accesses the memory."""
     place, code = as_value(pointer.code, offset, INT64), pointer.code
@@ -69,7 +69,7 @@ def address(pointer: Pointer, offset: Operand) -> str:
 
 
 def load(
-    pointer: Pointer,
+    pointer: TracedPointer,
     offset: Operand,
     lanes: int | Sequence[int],
     mask: Value | None = None,
@@ -96,7 +96,7 @@ def load(
     return gather(pointer, start, pattern(code, places, INT64), mask)
 
 
-def _load_windows(pointer: Pointer, start: Value, places: Sequence[int]) -> Value:
+def _load_windows(pointer: TracedPointer, start: Value, places: Sequence[int]) -> Value:
     """The elements of contiguous loads, of which the last ends with the last of them."""
     first, last = min(places), max(places)
     width = min(len(places), last - first + 1)
@@ -122,7 +122,7 @@ def _reverse(value: Value) -> Value:
 
 
 def _load_contiguous(
-    pointer: Pointer,
+    pointer: TracedPointer,
     start: Value,
     lanes: int,
     mask: Value | None = None,
@@ -145,7 +145,9 @@ def _load_contiguous(
     return _from_memory(code, code.read(instruction + code.apart(pointer.kind), lanes), dtype)
 
 
-def gather(pointer: Pointer, offset: Operand, distances: Value, mask: Value | None = None) -> Value:
+def gather(
+    pointer: TracedPointer, offset: Operand, distances: Value, mask: Value | None = None
+) -> Value:
     """The elements at distances from an offset that are known only when the region runs."""
     code, dtype = pointer.code, pointer.dtype.vector(distances.dtype.lanes)
     kind = memory_type(dtype)
@@ -160,7 +162,7 @@ def gather(pointer: Pointer, offset: Operand, distances: Value, mask: Value | No
     return _from_memory(code, code.define(instruction + code.apart(pointer.kind)), dtype)
 
 
-def prefetch(pointer: Pointer, offset: Operand, distances: Sequence[int]) -> None:
+def prefetch(pointer: TracedPointer, offset: Operand, distances: Sequence[int]) -> None:
     """Asks for the lines of elements at distances from an offset, wherever that lies: addresses
     wrap around, and what is at none that may be read is left alone."""
     start, code = as_value(pointer.code, offset, INT64), pointer.code
@@ -174,7 +176,7 @@ def prefetch(pointer: Pointer, offset: Operand, distances: Sequence[int]) -> Non
 
 
 def store(
-    pointer: Pointer,
+    pointer: TracedPointer,
     offset: Operand,
     value: Value,
     mask: Value | None = None,
@@ -195,7 +197,7 @@ def store(
 
 
 def _store_contiguous(
-    pointer: Pointer,
+    pointer: TracedPointer,
     start: Value,
     value: Value,
     mask: Value | None,
@@ -219,7 +221,7 @@ def _store_contiguous(
     code.emit(instruction + code.apart(pointer.kind))
 
 
-def stream(pointer: Pointer, offset: Operand, value: Value) -> None:
+def stream(pointer: TracedPointer, offset: Operand, value: Value) -> None:
     """As `store`, but past the caches where the buffer is aligned to `ALIGNMENT`: the offset is
     a multiple of these bytes, or of those stored if they are fewer."""
     code, dtype = pointer.code, value.dtype
@@ -241,7 +243,7 @@ def stream(pointer: Pointer, offset: Operand, value: Value) -> None:
 
 
 def scatter(
-    pointer: Pointer,
+    pointer: TracedPointer,
     offset: Operand,
     distances: Value,
     value: Value,
@@ -263,7 +265,7 @@ def scatter(
 # --- what both need ---------------------------------------------------------------------------
 
 
-def _addresses(pointer: Pointer, offset: Operand, distances: Value) -> str:
+def _addresses(pointer: TracedPointer, offset: Operand, distances: Value) -> str:
     """The addresses of the lanes; of 32 bits each where they suffice, as twice as many of those
     are gathered at once."""
     code, lanes = pointer.code, distances.dtype.lanes

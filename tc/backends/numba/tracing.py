@@ -21,7 +21,7 @@ from tc.backends.numba import traced_functions as functions
 from tc.backends.numba import traced_memory as memory
 from tc.backends.numba import traced_values as values
 from tc.backends.numba.traced_code import ARGUMENTS, Code, llvm_type
-from tc.backends.numba.traced_memory import Pointer
+from tc.backends.numba.traced_memory import TracedPointer
 from tc.backends.numba.traced_values import Operand, Value, as_value, known
 from tc.dtypes import BOOL, DTYPES, INT64, DType
 from tc.errors import InternalError
@@ -85,39 +85,39 @@ class Machine:
 
     def read_only(
         self, arguments: Value, position: int, dtype: Any, *, wide: bool = False
-    ) -> Pointer:
+    ) -> TracedPointer:
         """The buffer at a position among the arguments, which the region only reads. `wide`: some
         offsets do not fit in 32 bits."""
         return self._argument(arguments, position, dtype, "read_only", wide)
 
     def writable(
         self, arguments: Value, position: int, dtype: Any, *, wide: bool = False
-    ) -> Pointer:
+    ) -> TracedPointer:
         """The buffer at a position among the arguments, which the region writes, or also reads."""
         return self._argument(arguments, position, dtype, "writable", wide)
 
     def scratch(
         self, arguments: Value, position: int, part: Value, size: int, start: int, dtype: Any
-    ) -> Pointer:
+    ) -> TracedPointer:
         """The buffer that starts at byte `start` of this part's share, of `size` bytes, of the
         private memory at a position among the arguments."""
         whole = self._word(arguments, position)
         base = self._code.pure(f"inttoptr i64 {(whole + part * size + start).text} to ptr")
-        return Pointer(self._code, base, _dtype(dtype), f"scratch {start}")
+        return TracedPointer(self._code, base, _dtype(dtype), f"scratch {start}")
 
     def _argument(
         self, arguments: Value, position: int, dtype: Any, kind: str, wide: bool
-    ) -> Pointer:
+    ) -> TracedPointer:
         base = self._code.pure(f"inttoptr i64 {self._word(arguments, position).text} to ptr")
-        return Pointer(self._code, base, _dtype(dtype), kind, wide)
+        return TracedPointer(self._code, base, _dtype(dtype), kind, wide)
 
     def _word(self, arguments: Value, position: int) -> Value:
         addresses = self._code.pure(f"inttoptr i64 {arguments.text} to ptr")
-        return Pointer(self._code, addresses, INT64, "read_only")[position]
+        return TracedPointer(self._code, addresses, INT64, "read_only")[position]
 
     def load(
         self,
-        pointer: Pointer,
+        pointer: TracedPointer,
         offset: Operand,
         lanes: int | Sequence[int],
         mask: Value | None = None,
@@ -128,7 +128,7 @@ class Machine:
 
     def store(
         self,
-        pointer: Pointer,
+        pointer: TracedPointer,
         offset: Operand,
         value: Value,
         mask: Value | None = None,
@@ -292,7 +292,7 @@ class Machine:
         """Records a failed check and its values, unless an earlier one is recorded."""
         code = self._code
         base = code.pure(f"inttoptr i64 {failure.text} to ptr")
-        words = Pointer(code, base, INT64, "failure")
+        words = TracedPointer(code, base, INT64, "failure")
         with self.when(words[0] == 0):
             words[0] = as_value(code, site, INT64) + 1
             for position, number in enumerate(numbers, 1):

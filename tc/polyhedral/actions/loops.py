@@ -150,7 +150,7 @@ def sequence_of(children: Iterable[Node]) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TreePlace:
     """A place in a tree: just above `node`, below the loops `around`, outermost first; `put` gives
     the tree with another node there."""
 
@@ -158,7 +158,7 @@ class Place:
     around: tuple[EnclosingLoop, ...]
     put: Callable[[Node], Node]
 
-    def below(self, number: int) -> Place:
+    def below(self, number: int) -> TreePlace:
         """The place of a child of the node."""
         node, found = self.node, children(self.node)
 
@@ -166,9 +166,9 @@ class Place:
             return self.put(with_children(node, (*found[:number], new, *found[number + 1 :])))
 
         around = (*self.around, *loops_of(node)) if isinstance(node, Band) else self.around
-        return Place(found[number], around, put)
+        return TreePlace(found[number], around, put)
 
-    def around_some(self, statements: set[str]) -> Place | None:
+    def around_some(self, statements: set[str]) -> TreePlace | None:
         """The place of the child, or of several that follow each other, that run statements."""
         found = children(self.node)
         some = [i for i, child in enumerate(found) if statements & set(leaves(child))]
@@ -181,9 +181,9 @@ class Place:
 
         own = sequence_of(found[first:last])
         alone = len(own_names := set(leaves(own))) < len(set(leaves(self.node)))
-        return Place(own, self.around, put) if alone and statements <= own_names else None
+        return TreePlace(own, self.around, put) if alone and statements <= own_names else None
 
-    def inside(self, member: int) -> Place:
+    def inside(self, member: int) -> TreePlace:
         """The place just inside of a member of the node, a band."""
         band = self.node
         assert isinstance(band, Band)
@@ -193,7 +193,7 @@ class Place:
             return self.put(replace(band, members=before, child=new))
 
         rest = band_of(after, band.permutable, band.child)
-        return Place(rest, (*self.around, *loops_of(band)[: member + 1]), put)
+        return TreePlace(rest, (*self.around, *loops_of(band)[: member + 1]), put)
 
 
 def loops_of(band: Band) -> tuple[EnclosingLoop, ...]:
@@ -202,7 +202,7 @@ def loops_of(band: Band) -> tuple[EnclosingLoop, ...]:
     return tuple(EnclosingLoop(member, names) for member in band.members)
 
 
-def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) -> Place:
+def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) -> TreePlace:
     """The place just inside of a loop (None: around the whole tree), on the way to statements, if
     any are named: then only these run below.
 
@@ -211,7 +211,7 @@ def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) ->
     """
     check_statements(statements, tree)
     wanted = set(statements)
-    found = [Place(tree, (), lambda new: new)]
+    found = [TreePlace(tree, (), lambda new: new)]
     if inside is not None:
         every = list(_inside(found[0], loop_name(inside)))
         found = [place for place in every if wanted <= set(leaves(place.node))]
@@ -237,7 +237,7 @@ def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) ->
     return place
 
 
-def _inside(place: Place, loop: LoopName) -> Iterator[Place]:
+def _inside(place: TreePlace, loop: LoopName) -> Iterator[TreePlace]:
     """The places just inside of loops of a name."""
     node = place.node
     if isinstance(node, Band) and on_the_way(node, loop):

@@ -8,7 +8,7 @@ from math import prod
 from tc.dtypes import DType, compute_dtype
 from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SCRATCH, Promote
-from tc.polyhedral.actions.loops import Place, place_inside
+from tc.polyhedral.actions.loops import TreePlace, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.linear_forms import add
@@ -64,7 +64,7 @@ def _check_scope(action: Promote, target: Target) -> None:
         )
 
 
-def _place(tree: Node, action: Promote) -> Place:
+def _place(tree: Node, action: Promote) -> TreePlace:
     place = place_inside(tree, action.inside, action.statements)
     if action.inside is None and action.scope != PACKED:
         while isinstance(place.node, Promotion) and _is_packed(place.node):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tc.errors import BackendError
 from tc.plan import Action, Part, Promote, Reorder
 from tc.polyhedral.actions.apply import apply
-from tc.polyhedral.actions.loops import Place, loop_name, name_of, place_inside
+from tc.polyhedral.actions.loops import TreePlace, loop_name, name_of, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.promotion import Footprint, members_below
 from tc.polyhedral.schedule import Band, Member, Node, leaves, nodes
@@ -74,7 +74,7 @@ class Draft:
                 return name_of(member, next(named))
         return name_of(member)
 
-    def place(self, inside: Member | None, statements: tuple[str, ...]) -> Place:
+    def place(self, inside: Member | None, statements: tuple[str, ...]) -> TreePlace:
         """The place of some statements inside of a loop."""
         return place_inside(self.tree, self._name_of_place(inside, statements), statements)
 

@@ -52,7 +52,7 @@ class Grip:
 
 
 @dataclass(frozen=True)
-class Operand:
+class TileOperand:
     """A read, as a tile sees it: whether it moves `along` the vector and `across` the rows.
 
     A vector of it takes `loads` instructions, half of `slots` turns and `fetched` bytes of lines,
@@ -74,7 +74,7 @@ class Operand:
     access: Access
 
 
-def operand(access: Access, grip: Grip, *, may_pack: bool, unwritten: bool) -> Operand:
+def operand(access: Access, grip: Grip, *, may_pack: bool, unwritten: bool) -> TileOperand:
     """What a read costs. It `may_pack`ed if it is of use; transposed block by block only where its
     tensor is `unwritten` and has no other accesses."""
     facts, share = grip.facts, grip.share
@@ -92,7 +92,7 @@ def operand(access: Access, grip: Grip, *, may_pack: bool, unwritten: bool) -> O
         loads = 2.0 * abs(step)
         slots = loads * share
     fetched, neighbours, kept = _fetched(access, grip)
-    return Operand(
+    return TileOperand(
         along=step != 0,
         across=facts.uses(access, grip.u),
         loads=loads,
@@ -107,7 +107,7 @@ def operand(access: Access, grip: Grip, *, may_pack: bool, unwritten: bool) -> O
     )
 
 
-def vectors_of(read: Operand, rows: int, vectors: int, registers: int) -> float:
+def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> float:
     """How many vectors of a read a step of a tile loads, if so many registers are free."""
     count = (vectors if read.along else 1) * (rows if read.across else 1)
     if read.along or not read.across or rows + read.window - 1 > registers:

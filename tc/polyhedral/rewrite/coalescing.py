@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from tc.dtypes import INT64
 from tc.kernel.ir import row_major
-from tc.polyhedral.rewrite.base import rewrite, unused_name
+from tc.polyhedral.rewrite.rewriting import rewrite, unused_name
 from tc.semantics import program as p
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Variables(NamedTuple):
     second: str
 
 
-Pair: TypeAlias = Dimensions | Variables
+MergedPair: TypeAlias = Dimensions | Variables
 
 
 def coalesce(shaped: p.ShapedProgram, strides: Strides) -> tuple[p.ShapedProgram, Strides]:
@@ -101,22 +101,22 @@ class _Merges:
 class _Classes:
     """Dimensions and pairs of variables that must be merged together or not at all."""
 
-    parents: dict[Pair, Pair] = field(default_factory=dict)
-    bad: set[Pair] = field(default_factory=set)
+    parents: dict[MergedPair, MergedPair] = field(default_factory=dict)
+    bad: set[MergedPair] = field(default_factory=set)
 
-    def find(self, pair: Pair) -> Pair:
+    def find(self, pair: MergedPair) -> MergedPair:
         self.parents.setdefault(pair, pair)
         while (parent := self.parents[pair]) != pair:
             self.parents[pair] = pair = self.parents[parent]
         return pair
 
-    def join(self, first: Pair, second: Pair) -> None:
+    def join(self, first: MergedPair, second: MergedPair) -> None:
         self.parents[self.find(first)] = self.find(second)
 
-    def good(self) -> Iterator[list[Pair]]:
+    def good(self) -> Iterator[list[MergedPair]]:
         """The classes without a bad member, in the order in which they were met."""
         bad = {self.find(pair) for pair in self.bad}
-        members: dict[Pair, list[Pair]] = {}
+        members: dict[MergedPair, list[MergedPair]] = {}
         for pair in self.parents:
             members.setdefault(self.find(pair), []).append(pair)
         return (pairs for root, pairs in members.items() if root not in bad)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tc.polyhedral.rewrite.base import Rewriting
+from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics.factors import quotient_of
 from tc.semantics.program import Binary, ShapedProgram, ShapedStatement
 

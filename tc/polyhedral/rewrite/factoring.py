@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from string import ascii_lowercase
 
-from tc.polyhedral.rewrite.base import Rewriting
-from tc.polyhedral.rewrite.product_order import Costs, Factor, Sum, best_order
+from tc.polyhedral.rewrite.product_order import Costs, Factor, PartialSum, best_order
+from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.factors import Group, groups_of
 
@@ -81,7 +81,7 @@ def _factor_of(group: Group) -> Factor:
 
 def _find_order(
     shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram, costs: Costs
-) -> tuple[Sum, tuple[Group, ...]] | None:
+) -> tuple[PartialSum, tuple[Group, ...]] | None:
     """A better order for a statement, and the factors that it speaks of."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
     groups = groups_of(shaped_statement)
@@ -139,7 +139,7 @@ class _Factored:
 
     rewriting: Rewriting
     old: p.ShapedStatement
-    order: Sum
+    order: PartialSum
     groups: tuple[Group, ...]
     before: list[p.ShapedStatement] = field(default_factory=list)
 
@@ -148,11 +148,11 @@ class _Factored:
         rhs = self._product(self.order)
         return [*self.before, self.rewriting.remaining(self.old, rhs, self.order.variables)]
 
-    def _product(self, order: Sum) -> p.Expr:
+    def _product(self, order: PartialSum) -> p.Expr:
         """The product of the operands of a sum, in text order, once smaller sums are stored."""
         operands: list[tuple[int, p.Expr]] = []
         for operand in order.operands:
-            if isinstance(operand, Sum):
+            if isinstance(operand, PartialSum):
                 first = min(self.groups[n].exprs[0][0] for n in operand.factors())
                 operands.append((first, self._store(operand)))
             else:
@@ -166,7 +166,7 @@ class _Factored:
             (expr for _, expr in operands),
         )
 
-    def _store(self, order: Sum) -> p.Read:
+    def _store(self, order: PartialSum) -> p.Read:
         """Adds a statement that stores a sum in a new temporary; a read of that."""
         statement, rhs = self.old.statement, self._product(order)
         summed = tuple(v for v in statement.variables if v in order.variables - order.kept)
@@ -182,7 +182,7 @@ class _Factored:
         return read
 
 
-def _dimensions(order: Sum, rhs: p.Expr, old: p.Statement) -> tuple[str, ...]:
+def _dimensions(order: PartialSum, rhs: p.Expr, old: p.Statement) -> tuple[str, ...]:
     """The variables of a temporary, in the order in which its factors are read, so that it can be
     written as they lie; but one along which the target is contiguous comes last, as then all
     statements can run along it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tc.dtypes import compute_dtype
 from tc.polyhedral.footprint import extent
-from tc.polyhedral.rewrite.base import Rewriting
+from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.schedule import (
     Band,
     Expansion,

@@ -48,14 +48,14 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class PartialSum:
     """The product of operands, summed over `variables` that are not in `kept`.
 
     Operands are positions of factors and stored sums, which are functions of their `kept`
     variables. `cost` includes that of stored sums.
     """
 
-    operands: tuple[int | Sum, ...]
+    operands: tuple[int | PartialSum, ...]
     variables: frozenset[str]
     kept: frozenset[str]
     cost: float
@@ -63,12 +63,12 @@ class Sum:
     @property
     def is_plain(self) -> bool:
         """Whether it is computed at once, as written."""
-        return not any(isinstance(operand, Sum) for operand in self.operands)
+        return not any(isinstance(operand, PartialSum) for operand in self.operands)
 
     def factors(self) -> Iterator[int]:
         """The positions of all factors in it."""
         for operand in self.operands:
-            if isinstance(operand, Sum):
+            if isinstance(operand, PartialSum):
                 yield from operand.factors()
             else:
                 yield operand
@@ -82,7 +82,7 @@ def best_order(
     *,
     largest: int,
     costs: Costs,
-) -> Sum:
+) -> PartialSum:
     """The cheapest order, if it is cheaper than the plain one by `costs.gain`, else that.
 
     `kept` are the variables of the result, `storable` those that a stored sum may have, and
@@ -113,16 +113,16 @@ class _Search:
     storable: frozenset[str]
     largest: int
     costs: Costs
-    found: dict[int, Sum] = field(default_factory=dict)
-    stored: dict[int, Sum | None] = field(default_factory=dict)
+    found: dict[int, PartialSum] = field(default_factory=dict)
+    stored: dict[int, PartialSum | None] = field(default_factory=dict)
 
-    def best(self, members: int) -> Sum:
+    def best(self, members: int) -> PartialSum:
         if members not in self.found:
             candidates = (self.summed(o, members) for o in self.operands(members, members))
             self.found[members] = min(candidates, key=lambda candidate: candidate.cost)
         return self.found[members]
 
-    def operands(self, members: int, whole: int) -> Iterator[tuple[int | Sum, ...]]:
+    def operands(self, members: int, whole: int) -> Iterator[tuple[int | PartialSum, ...]]:
         """All ways to make operands of factors: each alone, or within a stored sum."""
         if not members:
             yield ()
@@ -141,7 +141,7 @@ class _Search:
                 return
             more = (more - 1) & others
 
-    def store(self, members: int) -> Sum | None:
+    def store(self, members: int) -> PartialSum | None:
         """The best order of a set whose sum may be stored."""
         if members not in self.stored:
             self.stored[members] = self.best(members) if self.is_storable(members) else None
@@ -153,13 +153,13 @@ class _Search:
             return False
         return may_stand_apart(self.chosen(members), remaining)
 
-    def summed(self, operands: tuple[int | Sum, ...], members: int) -> Sum:
+    def summed(self, operands: tuple[int | PartialSum, ...], members: int) -> PartialSum:
         """The sum of a product of operands, with its cost."""
         kept, variables = self.remaining(members), self.remaining(members)
         operations, charged = float(len(operands) - 1), 0.0
         contiguous: frozenset[str] = frozenset()
         for operand in operands:
-            if isinstance(operand, Sum):
+            if isinstance(operand, PartialSum):
                 variables |= operand.kept
                 charged += operand.cost + self.costs.statement
                 charged += self.costs.moved * self.volume(operand.kept)
@@ -171,7 +171,7 @@ class _Search:
         summed = variables - kept
         if summed:
             operations = (operations + 1) * (1 if summed & contiguous else self.costs.strided)
-        return Sum(operands, variables, kept, charged + operations * self.volume(variables))
+        return PartialSum(operands, variables, kept, charged + operations * self.volume(variables))
 
     def chosen(self, members: int) -> list[Factor]:
         return [factor for n, factor in enumerate(self.factors) if members >> n & 1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tc.polyhedral.rewrite.base import Rewriting
+from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
 FEW = 8

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import Expr, Index, Logical, Read, Select, children, walk
 
-Names = frozenset[str]
-NONE: Names = frozenset()
+VariableNames = frozenset[str]
+NONE: VariableNames = frozenset()
 
 
-def checked_variables(statement: ScopStatement, scop: Scop) -> Names:
+def checked_variables(statement: ScopStatement, scop: Scop) -> VariableNames:
     """The variables on which it depends whether a test is made, and whether it holds: those of
     the subscripts and divisions that may fail, and of the conditions that guard them (Y6).
 
@@ -27,8 +27,8 @@ def checked_variables(statement: ScopStatement, scop: Scop) -> Names:
 
 
 def _tests(
-    expr: Expr, guards: Names, checked: frozenset[int], statement: ScopStatement, scop: Scop
-) -> Iterator[Names]:
+    expr: Expr, guards: VariableNames, checked: frozenset[int], statement: ScopStatement, scop: Scop
+) -> Iterator[VariableNames]:
     """What each test depends on that is made below an expression, which itself is evaluated or
     not by the values of `guards`."""
     if getattr(expr, "site", -1) in checked:
@@ -52,5 +52,5 @@ def _uncertain(expr: Expr, statement: ScopStatement, scop: Scop) -> Iterator[Exp
             yield part
 
 
-def _variables(expr: Expr) -> Names:
+def _variables(expr: Expr) -> VariableNames:
     return frozenset(e.name for e in walk(expr) if isinstance(e, Index))

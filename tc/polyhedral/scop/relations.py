@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from tc import sets
 from tc.polyhedral.schedule import Value
-from tc.polyhedral.scop.scop import Access, Interval, ScopStatement
+from tc.polyhedral.scop.scop import Access, HalfOpen, ScopStatement
 from tc.semantics.affine import LinearForm
 
 SOURCE, SINK = 0, 1
@@ -27,7 +27,7 @@ QUOTA = 2_000_000
 """isl operations that one relation may spend, about half a second; most need some hundreds."""
 
 Key: TypeAlias = tuple[int, str]
-Form: TypeAlias = dict[Key, int]
+Coefficients: TypeAlias = dict[Key, int]
 
 
 class Empty(Exception):
@@ -38,7 +38,7 @@ class Empty(Exception):
 class Constraint:
     """low <= constant + sum of factor * variable < high, over solved variables."""
 
-    form: Form
+    form: Coefficients
     constant: int
     low: int
     high: int
@@ -53,8 +53,8 @@ class Relation:
     them in ways that only isl tells.
     """
 
-    boxes: dict[Key, Interval]
-    ranges: dict[Key, Interval]
+    boxes: dict[Key, HalfOpen]
+    ranges: dict[Key, HalfOpen]
     solved: dict[Key, tuple[Key | None, int]]
     rest: tuple[Constraint, ...]
     _shifts: dict[tuple[Value, Value], int | None] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Relation:
                     reached |= constraint.form.keys()
         return b in reached
 
-    def _bounds(self, key: Key) -> Interval:
+    def _bounds(self, key: Key) -> HalfOpen:
         root, offset = self.solved[key]
         begin, end = (0, 1) if root is None else self.ranges[root]
         return begin + offset, end + offset
@@ -200,14 +200,14 @@ def _constraints(first: Access, second: Access) -> Iterator[Constraint]:
             yield Constraint(_form(b, SINK), b.constant, a_begin, a_end)
 
 
-def _form(linear: LinearForm, side: int, sign: int = 1) -> Form:
+def _form(linear: LinearForm, side: int, sign: int = 1) -> Coefficients:
     return {(side, name): sign * factor for name, factor in linear.terms.items() if factor}
 
 
 class _Solver:
     """Substitutes until nothing moves; raises Empty where nothing is left."""
 
-    def __init__(self, ranges: dict[Key, Interval]) -> None:
+    def __init__(self, ranges: dict[Key, HalfOpen]) -> None:
         self.boxes = ranges
         self.ranges = dict(ranges)
         self.solved: dict[Key, tuple[Key | None, int]] = {}
@@ -279,7 +279,7 @@ class _Solver:
                 self.solved[key] = (by, plus + offset)
 
     def _substituted(self, constraint: Constraint) -> Constraint:
-        form: Form = {}
+        form: Coefficients = {}
         constant = constraint.constant
         for key, factor in constraint.form.items():
             root, offset = self.solved[key]
@@ -289,7 +289,7 @@ class _Solver:
         form = {root: factor for root, factor in form.items() if factor}
         return Constraint(form, constant, constraint.low, constraint.high)
 
-    def _interval(self, constraint: Constraint) -> Interval:
+    def _interval(self, constraint: Constraint) -> HalfOpen:
         """Least and greatest value of the form."""
         low = high = constraint.constant
         for root, factor in constraint.form.items():

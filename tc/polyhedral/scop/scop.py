@@ -19,7 +19,7 @@ from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.ranges.preconditions import IterationSpace, is_exact, iteration_space
 from tc.semantics.size_values import KnownSizes
 
-Interval: TypeAlias = "tuple[int, int]"
+HalfOpen: TypeAlias = "tuple[int, int]"
 """Half-open."""
 
 
@@ -34,7 +34,7 @@ class Access:
 
     tensor: str
     subscripts: tuple[LinearForm | None, ...]
-    bounds: tuple[Interval, ...]
+    bounds: tuple[HalfOpen, ...]
     guarded: bool = False
     site: int = -1  # of the Read in the program; -1 for a target
 
@@ -54,7 +54,7 @@ class ScopStatement:
     op: str
     variables: tuple[str, ...]  # in the program's order
     outer: tuple[str, ...]  # those of the target
-    ranges: Mapping[str, Interval]
+    ranges: Mapping[str, HalfOpen]
     write: Access
     reads: tuple[Access, ...]
     accumulates: bool

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tc.errors import InternalError
 from tc.semantics import program as p
 
-Box: TypeAlias = "tuple[tuple[int, int], ...]"
+ElementBox: TypeAlias = "tuple[tuple[int, int], ...]"
 """A half-open range per dimension."""
 
 
@@ -39,7 +39,7 @@ def writes(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool
     return not shaped_statement.is_empty or starts_fresh(shaped_statement, initial)
 
 
-def subtract(boxes: Iterable[Box], hole: Box) -> Iterator[Box]:
+def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementBox]:
     """Disjoint boxes that cover what the boxes cover, but for the hole.
 
     >>> list(subtract([((0, 4), (0, 2))], ((1, 4), (0, 1))))
@@ -77,7 +77,7 @@ def _first_need(
 ) -> int | None:
     """The first statement that touches the tensor, if that needs zeros in it."""
     shape = shaped.shapes[tensor]
-    unwritten: list[Box] = [] if 0 in shape else [tuple((0, extent) for extent in shape)]
+    unwritten: list[ElementBox] = [] if 0 in shape else [tuple((0, extent) for extent in shape)]
     first = next(iter(touching), 0)
     for position, (is_read, is_written) in touching.items():
         if is_read and unwritten:
@@ -99,7 +99,7 @@ def _read(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> set[s
     return read
 
 
-def _target_box(shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram) -> Box:
+def _target_box(shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram) -> ElementBox:
     ranges = shaped_statement.ranges
     starts = {name: r.begin for name, r in ranges.items()}
     ends = {name: r.end for name, r in ranges.items()}

@@ -18,11 +18,10 @@ def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     `change` gets each node with its operands changed, and returns it where nothing is to be done.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.semantics.program import Index, Literal
     >>> from tc.semantics.ranges.symbolic_text import to_text
     >>> from tc.source import Source, Span
     >>> span = Span(Source(""), 0, 0)
-    >>> i, one = p.Index("i", span=span), Literal(1, INT64, span=span)
+    >>> i, one = p.Index("i", span=span), p.Literal(1, INT64, span=span)
     >>> expr = p.Binary("+", p.Unary("-", i, INT64, span=span), one, INT64, span=span)
     >>> to_text(rewrite(expr, lambda node: one if node == i else node))
     '-1 + 1'
