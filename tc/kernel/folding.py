@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 import numpy as np
 
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits
+from tc.kernel.intervals import Bounds, interval
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -29,12 +29,6 @@ from tc.kernel.ir import (
     Var,
     children,
 )
-
-Interval: TypeAlias = "tuple[int, int]"
-"""The least and the greatest value that an integer expression may have."""
-
-Bounds: TypeAlias = "Mapping[str, Interval]"
-"""The intervals of variables; others count by their type alone."""
 
 TRUE, FALSE = Const(True, BOOL), Const(False, BOOL)
 
@@ -247,70 +241,6 @@ def is_constant(expr: Expr, value: bool) -> bool:
             return found is value
         case _:
             return False
-
-
-def interval(expr: Expr, bounds: Bounds) -> Interval:
-    """Bounds of an integer expression; those of its type where nothing better is known.
-
-    >>> i = Var("i", INT64)
-    >>> interval(binary("-", binary("*", integer(2), i), integer(1)), {"i": (0, 4)})
-    (-1, 7)
-    """
-    whole = _whole(expr.dtype)
-    found = _interval(expr, bounds, whole)
-    return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
-
-
-def _whole(dtype: DType) -> Interval:
-    size = 1 << dtype.bits
-    return (-(size >> 1), (size >> 1) - 1) if dtype.kind == "int" else (0, size - 1)
-
-
-def _interval(expr: Expr, bounds: Bounds, whole: Interval) -> Interval:
-    match expr:
-        case Const(value=value):
-            return int(value), int(value)
-        case Var(name=name):
-            return bounds.get(name, whole)
-        case Cast(operand=operand) if operand.dtype.is_integer:
-            return interval(operand, bounds)
-        case Broadcast(operand=operand):
-            return interval(operand, bounds)
-        case Ramp(base=base, step=step, dtype=dtype):
-            (low, high), last = interval(base, bounds), step * (dtype.lanes - 1)
-            return low + min(0, last), high + max(0, last)
-        case Unary(operand=operand):
-            low, high = interval(operand, bounds)
-            return -high, -low
-        case Select(then=then, otherwise=otherwise):
-            (a, b), (c, d) = interval(then, bounds), interval(otherwise, bounds)
-            return min(a, c), max(b, d)
-        case Binary(op=op, left=left, right=right):
-            return _interval_of(op, interval(left, bounds), interval(right, bounds), whole)
-        case _:
-            return whole
-
-
-def _interval_of(op: str, left: Interval, right: Interval, whole: Interval) -> Interval:
-    (a, b), (c, d) = left, right
-    match op:
-        case "+":
-            return a + c, b + d
-        case "-":
-            return a - d, b - c
-        case "*":
-            products = (a * c, a * d, b * c, b * d)
-            return min(products), max(products)
-        case "/" if c > 0:
-            return min(a // c, a // d), max(b // c, b // d)
-        case "%" if c > 0:
-            return (a, b) if a >= 0 and b < c else (0, d - 1)
-        case "min":
-            return min(a, c), min(b, d)
-        case "max":
-            return max(a, c), max(b, d)
-        case _:
-            return whole
 
 
 def _sum(op: str, left: Expr, right: Expr) -> Expr:

@@ -9,19 +9,17 @@ from typing import TypeAlias
 
 from tc.dtypes import BOOL, FLOAT16, INT64, DType
 from tc.kernel.folding import (
-    Bounds,
-    Interval,
     cast,
     compare,
     constant,
     integer,
-    interval,
     is_constant,
     logical_and,
     logical_not,
     ramp,
     select,
 )
+from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
 from tc.kernel.ir import (
     Buffer,
     Call,
@@ -135,8 +133,8 @@ class Lanes:
     def declare_loop(self, var: str, old: tuple[Expr, Expr], new: tuple[Expr, Expr]) -> None:
         """A loop, with its bounds, that stays one."""
         self.values.pop(var, None)
-        self.firsts[var] = range_of(*old, self.firsts)
-        self.bounds[var] = range_of(*new, self.bounds)
+        self.firsts[var] = loop_interval(*old, self.firsts)
+        self.bounds[var] = loop_interval(*new, self.bounds)
 
     def varies(self, expr: Expr) -> bool:
         """Whether it may have different values in the lanes."""
@@ -338,7 +336,7 @@ def map_bounded(
     def each(stmt: Stmt) -> Iterable[Stmt]:
         match stmt:
             case For(var=var, begin=begin, end=end):
-                return change(stmt, bounds, {**bounds, var: range_of(begin, end, bounds)})
+                return change(stmt, bounds, {**bounds, var: loop_interval(begin, end, bounds)})
             case Let(var=var, value=value):
                 if value.dtype.is_integer and var not in assigned:
                     bounds[var] = interval(value, bounds)
@@ -355,9 +353,3 @@ def power_of_two(extent: int) -> int:
     (1, 16)
     """
     return 1 << (extent - 1).bit_length()
-
-
-def range_of(begin: Expr, end: Expr, bounds: Bounds) -> Interval:
-    """The values of a loop variable."""
-    low, high = interval(begin, bounds)[0], interval(end, bounds)[1] - 1
-    return low, max(low, high)

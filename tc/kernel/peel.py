@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tc.kernel.folding import Interval, compare, integer, interval, is_constant
+from tc.kernel.folding import compare, integer, is_constant
+from tc.kernel.intervals import Interval, interval, loop_interval
 from tc.kernel.ir import Comment, Compare, Const, Expr, For, If, Kernel, Stmt
-from tc.kernel.lanes import conjuncts, range_of
+from tc.kernel.lanes import conjuncts
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, same_or
 from tc.kernel.unroll import unrolled_size
 
@@ -80,7 +81,7 @@ def _block(block: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
     def each(stmt: Stmt) -> Iterable[Stmt]:
         if not isinstance(stmt, For):
             return (map_blocks(stmt, lambda inner: _block(inner, bounds)),)
-        inside = {**bounds, stmt.var: range_of(stmt.begin, stmt.end, bounds)}
+        inside = {**bounds, stmt.var: loop_interval(stmt.begin, stmt.end, bounds)}
         new = changed(stmt, body=_block(stmt.body, inside))
         whole = stmt.parallel or stmt.mark or not _is_peeled(new, bounds, FEWEST)
         return (new,) if whole else _parts(new)
@@ -119,7 +120,7 @@ def _tests(
     for stmt in stmts:
         match stmt:
             case For(var=var, begin=begin, end=end, body=body, mark=mark):
-                low, high = range_of(begin, end, inner)
+                low, high = loop_interval(begin, end, inner)
                 count = high - low + 1 if mark == "vector" else lanes
                 yield from _tests(body, {**inner, var: (low, high)}, count)
             case If(condition=condition, then=then, otherwise=otherwise):

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from tc.dtypes import FLOAT16, DType
 from tc.kernel.folding import (
-    Bounds,
     binary,
     broadcast,
     cast,
@@ -29,6 +28,7 @@ from tc.kernel.folding import (
     select,
     splat,
 )
+from tc.kernel.intervals import Bounds
 from tc.kernel.ir import (
     Binary,
     Bits,

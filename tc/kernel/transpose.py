@@ -7,14 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, FLOAT16, UINT8, DType
-from tc.kernel.folding import (
-    Bounds,
-    cast,
-    constant,
-    integer,
-    is_constant,
-    logical_and,
-)
+from tc.kernel.folding import cast, constant, integer, is_constant, logical_and
+from tc.kernel.intervals import Bounds
 from tc.kernel.ir import (
     Cast,
     Comment,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.kernel.folding import Interval, integer, interval, is_constant
+from tc.kernel.folding import integer, is_constant
+from tc.kernel.intervals import Interval, interval, loop_interval
 from tc.kernel.ir import Const, Expr, For, If, Kernel, Let, Set, Stmt, Store, Var
-from tc.kernel.lanes import range_of
 from tc.kernel.names import LocalNames
 from tc.kernel.rebuild import (
     Stmts,
@@ -148,7 +148,7 @@ class _Copier:
                             stmt.body, scope.having(var, self.integer(i)), is_copy=True
                         )
                     ]
-        limits = range_of(begin, end, scope.bounds)
+        limits = loop_interval(begin, end, scope.bounds)
         body = self.block(stmt.body, scope.inside({var: limits}))
         mark = "" if stmt.mark == "unroll" else stmt.mark
         return [changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []

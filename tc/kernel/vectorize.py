@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from functools import reduce
 
 from tc.builtins import identity
-from tc.kernel.folding import Bounds, is_constant, logical_and, select
+from tc.kernel.folding import is_constant, logical_and, select
+from tc.kernel.intervals import Bounds
 from tc.kernel.ir import (
     Binary,
     Broadcast,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tc.dtypes import INT64
-from tc.kernel.folding import Interval, binary, integer
+from tc.kernel.folding import binary, integer
+from tc.kernel.intervals import Interval
 from tc.kernel.ir import Expr, Var
 from tc.semantics.affine import LinearForm
 

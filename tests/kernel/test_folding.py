@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT64, UINT8, DType
 from tc.kernel import folding
 from tc.kernel.evaluate import evaluate
-from tc.kernel.folding import FALSE, TRUE, binary, cast, compare, constant, integer, interval
+from tc.kernel.folding import FALSE, TRUE, binary, cast, compare, constant, integer
+from tc.kernel.intervals import interval
 from tc.kernel.ir import (
     Binary,
     Buffer,

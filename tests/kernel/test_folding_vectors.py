@@ -16,7 +16,6 @@ from tc.kernel.folding import (
     compare,
     constant,
     integer,
-    interval,
     logical_and,
     logical_not,
     logical_or,
@@ -25,6 +24,7 @@ from tc.kernel.folding import (
     select,
     splat,
 )
+from tc.kernel.intervals import interval
 from tc.kernel.ir import (
     Binary,
     Broadcast,

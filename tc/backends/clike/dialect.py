@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tc.backends.intervals import Interval
 from tc.backends.spellings import Spellings
 from tc.dtypes import DType
+from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, For, Kernel, Let, Prefetch, Stmt, Store
 
 Printed: TypeAlias = tuple[str, int]

@@ -9,8 +9,8 @@ from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.scalars import at_least, sum_text, text_of
 from tc.backends.clike.types import WIDEST, c_type, mask_type, memory_type
 from tc.backends.clike.vector_helpers import COMPARISONS
-from tc.backends.intervals import interval, type_interval
 from tc.dtypes import BOOL, INT64, UINT8, DType
+from tc.kernel.intervals import interval, type_interval
 from tc.kernel.ir import (
     Binary,
     Broadcast,

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from tc.backends.clike.dialect import Context, Dialect
 from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
-from tc.backends.intervals import interval, loop_interval
 from tc.backends.printing import (
     assigned,
     buffer_lines,
@@ -26,6 +25,7 @@ from tc.backends.printing import (
 from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_layout
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
+from tc.kernel.intervals import interval, loop_interval
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -325,7 +325,7 @@ def _for(stmt: For, context: Context) -> Iterator[str]:
     dialect, grid = context.dialect, context.dialect.grid
     var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
     end = compared(stmt.end, context)
-    inner = context.knowing(stmt.var, loop_interval(stmt, context.known))
+    inner = context.knowing(stmt.var, loop_interval(stmt.begin, stmt.end, context.known))
     changes = any(
         isinstance(e, Load) or (isinstance(e, Var) and e.name in context.assigned)
         for e in walk(stmt.end)

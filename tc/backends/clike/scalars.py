@@ -28,11 +28,11 @@ from tc.backends.clike.dialect import (
     Printed,
     VectorPrinter,
 )
-from tc.backends.intervals import combined, interval, type_interval, within
 from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
+from tc.kernel.intervals import combined, interval, type_interval, within
 from tc.kernel.ir import (
     Binary,
     Bits,

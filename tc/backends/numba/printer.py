@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tc.backends.intervals import Interval, interval, loop_interval, never_overflows
 from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
 from tc.backends.numba.traced_printer import is_vector_region, vector_region_lines
 from tc.backends.offsets import offset_text
@@ -21,6 +20,7 @@ from tc.backends.spellings import Spellings
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
+from tc.kernel.intervals import Interval, interval, loop_interval, never_overflows
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -160,7 +160,9 @@ def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
             elif isinstance(begin, Const) and begin.value == 0:
                 bounds = _text(end, context)
             yield f"for {variables[var]} in range({bounds}):"
-            yield from _block(body, context.knowing(var, loop_interval(stmt, context.known)))
+            yield from _block(
+                body, context.knowing(var, loop_interval(stmt.begin, stmt.end, context.known))
+            )
         case If(condition=condition, then=then, otherwise=otherwise):
             yield f"if {_text(condition, context)}:"
             yield from _block(then, context)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType, compute_dtype
 from tc.errors import InternalError
-from tc.kernel.folding import Interval, compare, integer
+from tc.kernel.folding import compare, integer
+from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, Load, Site, row_major
 from tc.polyhedral.codegen.naming import Names
 from tc.polyhedral.footprint import Box, Position

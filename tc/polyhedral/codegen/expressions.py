@@ -17,20 +17,19 @@ from tc.kernel import ir
 from tc.kernel.folding import (
     FALSE,
     TRUE,
-    Interval,
     binary,
     cast,
     compare,
     constant,
     depth,
     integer,
-    interval,
     is_simple,
     logical_and,
     logical_not,
     negation,
     select,
 )
+from tc.kernel.intervals import Interval, interval
 from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
 from tc.polyhedral.codegen.naming import Names
 from tc.semantics.program import (

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.backends.intervals import interval, loop_interval, never_overflows, type_interval
 from tc.dtypes import BOOL, FLOAT32, INT8, INT32, INT64, UINT8, DType
 from tc.kernel.evaluate import evaluate
+from tc.kernel.intervals import interval, loop_interval, never_overflows, type_interval
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -50,6 +50,9 @@ def steps(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     def binary(op: str, left: Expr, right: Expr) -> Expr:
         return Binary(op, left, right, INT64)
 
+    def from_one_to_seven(expr: Expr) -> Expr:
+        return binary("+", binary("%", expr, Const(7, INT64)), Const(1, INT64))
+
     positive = st.sampled_from([1, 2, 7, GREATEST]).map(lambda v: Const(v, INT64))
     few = st.sampled_from([0, 1, 5, 63]).map(lambda v: Const(v, INT64))
     return st.one_of(
@@ -57,6 +60,7 @@ def steps(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(binary, st.sampled_from(["<<", ">>"]), inner, few),
         st.builds(binary, st.sampled_from(["+", "-", "*", "min", "max"]), inner, inner),
         st.builds(binary, st.sampled_from(["/", "%"]), inner, positive),
+        st.builds(binary, st.sampled_from(["/", "%"]), inner, inner.map(from_one_to_seven)),
         inner.map(lambda e: Unary("-", e, INT64)),
         st.builds(
             lambda e, d: Cast(Cast(e, d), INT64), inner, st.sampled_from([INT8, UINT8, INT32, BOOL])
@@ -91,8 +95,8 @@ def test_no_overflow_where_none_is_promised(expr: Expr, x: int) -> None:
 
 def test_what_is_known_of_loops_types_and_floats() -> None:
     loop = For("i", Const(-2, INT64), Binary("+", X, Const(1, INT64), INT64), ())
-    assert loop_interval(loop, {"x": (3, 5)}) == (-2, 5)
-    assert loop_interval(For("i", Const(3, INT64), Const(0, INT64), ()), {}) == (3, 3)
+    assert loop_interval(loop.begin, loop.end, {"x": (3, 5)}) == (-2, 5)
+    assert loop_interval(Const(3, INT64), Const(0, INT64), {}) == (3, 3)
     assert interval(Cast(Const(1.0, FLOAT32), INT8), {}) == (-128, 127)
     assert interval(Cast(Load("b", (), BOOL), INT64), {}) == (0, 1)
     assert interval(Load("u", (), UINT8), {}) == (0, 255)
