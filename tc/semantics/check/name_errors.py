@@ -17,7 +17,7 @@ from tc.semantics.check.foreign_functions import (
     idiom,
     is_foreign,
 )
-from tc.semantics.check.scope import Scope
+from tc.semantics.check.scope import NameScope
 from tc.semantics.check.whole_tensors import (
     is_matrix_product,
     names_of,
@@ -30,7 +30,7 @@ from tc.semantics.suggest import before, closest, counted, element, nearest, one
 from tc.source import Span
 
 
-def no_subscripts(expr: ast.Name, rank: int, scope: Scope) -> NoReturn:
+def no_subscripts(expr: ast.Name, rank: int, scope: NameScope) -> NoReturn:
     name = expr.text
     signature, statement = scope.frame.signature, scope.statement
     edits: tuple[Edit, ...] = ()
@@ -53,7 +53,7 @@ def no_subscripts(expr: ast.Name, rank: int, scope: Scope) -> NoReturn:
     )
 
 
-def unknown_tensor(name: ast.Name, scope: Scope, whole: Span | None = None) -> NoReturn:
+def unknown_tensor(name: ast.Name, scope: NameScope, whole: Span | None = None) -> NoReturn:
     signature = scope.frame.signature
     near = nearest(name.text, signature.tensors())
     edits: tuple[Edit, ...] = ()
@@ -73,7 +73,7 @@ def unknown_tensor(name: ast.Name, scope: Scope, whole: Span | None = None) -> N
     )
 
 
-def unknown_function(expr: ast.Apply, scope: Scope) -> NoReturn:
+def unknown_function(expr: ast.Apply, scope: NameScope) -> NoReturn:
     name = expr.name.text
     signature = scope.frame.signature
     what = "is neither a tensor of this def nor a function"
@@ -124,7 +124,7 @@ def _juxtaposed(name: str, signature: DefSignature) -> str | None:
     return f"{digits} * {rest}" if digits and signature.is_tensor(rest) else None
 
 
-def _foreign(expr: ast.Apply, scope: Scope, what: str) -> CheckError:
+def _foreign(expr: ast.Apply, scope: NameScope, what: str) -> CheckError:
     """The error for a function of another library."""
     name, signature, statement = expr.name.text, scope.frame.signature, scope.statement
     text = formula(expr, names_of(signature))
@@ -160,7 +160,7 @@ def _foreign(expr: ast.Apply, scope: Scope, what: str) -> CheckError:
     )
 
 
-def check_count(expr: ast.Apply, arity: int, scope: Scope) -> None:
+def check_count(expr: ast.Apply, arity: int, scope: NameScope) -> None:
     count = len(expr.args)
     if count == arity:
         return
@@ -198,7 +198,7 @@ def check_count(expr: ast.Apply, arity: int, scope: Scope) -> None:
     )
 
 
-def _reduction(expr: ast.Apply, scope: Scope) -> tuple[tuple[Edit, ...], str | None]:
+def _reduction(expr: ast.Apply, scope: NameScope) -> tuple[tuple[Edit, ...], str | None]:
     """The reduction that a call such as `sum(x(i))` is, or an idiom that shows it."""
     name = expr.name.text
     statement, signature = scope.statement, scope.frame.signature
@@ -210,7 +210,7 @@ def _reduction(expr: ast.Apply, scope: Scope) -> tuple[tuple[Edit, ...], str | N
     return (), inside
 
 
-def call_inside(expr: ast.Apply, scope: Scope) -> CheckError:
+def call_inside(expr: ast.Apply, scope: NameScope) -> CheckError:
     """The error for a call of a def, or of concat, within an expression."""
     name = expr.name.text
     edits = _call_before(expr, name, scope)
@@ -228,7 +228,7 @@ def call_inside(expr: ast.Apply, scope: Scope) -> CheckError:
     )
 
 
-def _ranks_differ(expr: ast.Apply, callee: str, scope: Scope) -> str | None:
+def _ranks_differ(expr: ast.Apply, callee: str, scope: NameScope) -> str | None:
     """What serves where a def of elements is given elements, as `g(x(i))` of `def g(float y)`."""
     if callee == CONCAT:
         return None
@@ -248,7 +248,7 @@ def _ranks_differ(expr: ast.Apply, callee: str, scope: Scope) -> str | None:
     return None
 
 
-def _call_before(expr: ast.Apply, callee: str, scope: Scope) -> tuple[Edit, ...]:
+def _call_before(expr: ast.Apply, callee: str, scope: NameScope) -> tuple[Edit, ...]:
     """The call in a statement of its own, and the statement reading what it gives."""
     statement = scope.statement
     if statement is None or not statement.indices or statement.where:

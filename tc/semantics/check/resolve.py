@@ -16,7 +16,7 @@ from tc.semantics.check.name_errors import (
     unknown_function,
     unknown_tensor,
 )
-from tc.semantics.check.scope import BindingValue, Findings, Scope, Seen
+from tc.semantics.check.scope import BindingValue, Findings, NameScope, Seen
 from tc.semantics.suggest import counted, element, one_line
 from tc.source import Span
 
@@ -25,7 +25,7 @@ _LOGICAL = frozenset(("&&", "||"))
 
 
 def resolve(
-    expr: ast.Expr, scope: Scope, findings: Findings, in_subscript: bool = False
+    expr: ast.Expr, scope: NameScope, findings: Findings, in_subscript: bool = False
 ) -> r.Resolved:
     """The expression with every name resolved.
 
@@ -69,7 +69,7 @@ def resolve(
             )
 
 
-def resolve_read(expr: ast.Apply, scope: Scope, findings: Findings) -> r.Read:
+def resolve_read(expr: ast.Apply, scope: NameScope, findings: Findings) -> r.Read:
     """The read of a tensor after `exists`."""
     name = expr.name.text
     if not scope.frame.signature.is_tensor(name):
@@ -86,7 +86,7 @@ def resolve_read(expr: ast.Apply, scope: Scope, findings: Findings) -> r.Read:
     return read
 
 
-def resolve_binding(expr: ast.Expr, scope: Scope) -> BindingValue:
+def resolve_binding(expr: ast.Expr, scope: NameScope) -> BindingValue:
     """The value of a binding, in the scope of those before it."""
     findings = Findings()
     value = resolve(expr, scope, findings)
@@ -105,7 +105,7 @@ def check_height(value: r.Resolved, span: Span) -> None:
         )
 
 
-def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) -> r.Resolved:
+def _name(expr: ast.Name, scope: NameScope, findings: Findings, in_subscript: bool) -> r.Resolved:
     name = expr.text
     signature = scope.frame.signature
     if name in scope.bindings:
@@ -150,7 +150,7 @@ def _name(expr: ast.Name, scope: Scope, findings: Findings, in_subscript: bool) 
     return r.Index(name, span=expr.span)
 
 
-def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> r.Resolved:
+def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> r.Resolved:
     name = expr.name.text
     if scope.frame.signature.is_tensor(name):
         return _read(expr, scope, findings, in_subscript)
@@ -173,7 +173,7 @@ def _apply(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool
     return r.Function(builtin.name, builtin.rule == "keep", tuple(args), span=expr.span)
 
 
-def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool) -> r.Read:
+def _read(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> r.Read:
     name = expr.name.text
     signature = scope.frame.signature
     rank = signature.ranks.get(name, len(expr.args))
@@ -197,7 +197,7 @@ def _read(expr: ast.Apply, scope: Scope, findings: Findings, in_subscript: bool)
     return r.Read(tensor, tuple(subscripts), span=expr.span)
 
 
-def _dim(expr: ast.Dim, scope: Scope) -> r.Extent:
+def _dim(expr: ast.Dim, scope: NameScope) -> r.Extent:
     name = expr.tensor.text
     signature = scope.frame.signature
     if not signature.is_tensor(name):

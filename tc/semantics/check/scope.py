@@ -56,7 +56,7 @@ class BindingValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class NameScope:
     """Where names are looked up.
 
     `shaped` holds the program's tensors whose extents are known before the statement; `bindings`

@@ -16,7 +16,7 @@ from tc.semantics.check.resolve import (
     resolve,
     resolve_read,
 )
-from tc.semantics.check.scope import CallFrame, Findings, Scope, Seen
+from tc.semantics.check.scope import CallFrame, Findings, NameScope, Seen
 from tc.semantics.check.unbound_names import check_loose, loose_names
 from tc.semantics.check.where_clauses import resolve_bindings, resolve_range
 from tc.semantics.check.whole_tensors import with_subscripts
@@ -56,10 +56,10 @@ def resolve_statement(
         for clause in statement.where
         if isinstance(clause, ast.Binding)
     }
-    scope = Scope(frame, defs, shaped, {}, names)
+    scope = NameScope(frame, defs, shaped, {}, names)
     bindings = resolve_bindings(statement, scope, outer) if names else {}
     right = Findings()
-    inside = Scope(frame, defs, shaped, bindings, {}, statement=statement)
+    inside = NameScope(frame, defs, shaped, bindings, {}, statement=statement)
     rhs = resolve(statement.rhs, inside, right)
     if bindings:
         check_height(rhs, statement.rhs.span)

@@ -13,13 +13,13 @@ from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
 from tc.semantics import resolved as r
 from tc.semantics.check.resolve import check_height, resolve, resolve_binding
-from tc.semantics.check.scope import BindingValue, Findings, Scope
+from tc.semantics.check.scope import BindingValue, Findings, NameScope
 from tc.semantics.suggest import nearest, number_written, one_line, unused
 from tc.source import Span
 
 
 def resolve_bindings(
-    statement: ast.Comprehension, scope: Scope, outer: Mapping[str, Span]
+    statement: ast.Comprehension, scope: NameScope, outer: Mapping[str, Span]
 ) -> dict[str, BindingValue]:
     """The bindings of the where clause; each sees those before it."""
     signature = scope.frame.signature
@@ -48,7 +48,7 @@ def resolve_bindings(
                 repair=None if edits else "give the value a name of its own",
             )
         hidden = {key: span for key, span in scope.hidden.items() if key not in bindings}
-        inner = Scope(scope.frame, scope.defs, scope.shaped, bindings, hidden, name)
+        inner = NameScope(scope.frame, scope.defs, scope.shaped, bindings, hidden, name)
         value = resolve_binding(clause.value, inner)
         check_height(value.value, clause.span)
         bindings = {**bindings, name: value}
@@ -72,7 +72,7 @@ def _renamed(
 
 def resolve_range(
     clause: ast.RangeClause,
-    scope: Scope,
+    scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
     earlier: list[ast.RangeClause],
     indices_used: set[str],
@@ -122,7 +122,7 @@ def _bound(
     expr: ast.Expr,
     test: str,
     variable: str,
-    scope: Scope,
+    scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
     indices_used: set[str],
 ) -> r.Resolved:
@@ -184,7 +184,7 @@ def _check_scalar(read: r.Read, tensor: r.FlatTensor) -> None:
 
 
 def _index_in_bound(
-    name: str, span: Span, variable: str, said: str, scope: Scope, is_used: bool
+    name: str, span: Span, variable: str, said: str, scope: NameScope, is_used: bool
 ) -> NoReturn:
     signature = scope.frame.signature
     known = [*signature.sizes, *(p for p, rank in signature.ranks.items() if rank == 0)]
