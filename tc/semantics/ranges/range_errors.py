@@ -16,24 +16,27 @@ from tc.semantics.affine import (
     linear_form,
     pieces,
 )
-from tc.semantics.program import Expr, Range
+from tc.semantics.program import Range
 from tc.semantics.ranges.accesses import SubscriptAccess
+from tc.semantics.ranges.feasible_ranges import (
+    IndexRanges,
+    box_of,
+    feasible_where,
+    shrunk_where,
+    widest_where,
+)
 from tc.semantics.ranges.rounds import (
     INFEASIBLE,
     NEGATIVE,
-    Bound,
     NoRange,
     NoWhere,
     Rounds,
     Situation,
     resolve,
 )
-from tc.semantics.ranges.symbolic import bounds_inside, to_text
-from tc.semantics.size_values import LARGEST, evaluate, why_unknown
+from tc.semantics.ranges.symbolic import to_text
+from tc.semantics.size_values import evaluate, why_unknown
 from tc.semantics.suggest import listed, number_written, respelled
-
-IndexRanges = Mapping[str, tuple[int, int]]
-
 
 # --- a variable without a range (G5) ----------------------------------------------------------
 
@@ -42,10 +45,10 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     """A variable whose bounds leave it no range that starts at 0."""
     name, ranges = failure.variable, failure.rounds.ranges
     worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
-    access, box = worst.access, _box(worst.access, name, ranges)
+    access, box = worst.access, box_of(worst.access, name, ranges)
     repair: str | None = f"say which values '{name}' takes: "
     idiom = None
-    where = _feasible_where(situation, name, failure.bounds, ranges)
+    where = feasible_where(situation, name, failure.bounds, ranges)
     if worst.problem == INFEASIBLE:
         place = _place_outside(situation, access, {**box, name: (0, 1)})
         cause = f"'{name}' cannot start at 0: {place}"
@@ -56,7 +59,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     elif worst.problem == NEGATIVE:
         place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=True)
         cause = f"the range of '{name}' would have a size below 0: {place}"
-        shrunk = _shrunk_where(situation, access, name, box)
+        shrunk = shrunk_where(situation, access, name, box)
         if shrunk is not None:
             extent = situation.known.extent(access.tensor, access.axis)
             repair = f"make {access.tensor}.{access.axis}, which is {extent}, as large as the "
@@ -260,7 +263,7 @@ def outside(
     known = situation.known
     value = evaluate(access.subscript, known.at(point))
     extent = known.extent(access.tensor, access.axis) or 0
-    where = _widest_where(situation, access, ranges)
+    where = widest_where(situation, access, ranges)
     repair: str | None
     idiom = None
     if extent == 1 and access.is_bare and access.at_zero is not None:
@@ -350,146 +353,3 @@ def _first_outside(
             return sets.point(sets.leaving(space, subscript, extent), space)
     except sets.TooComplex:
         return None
-
-
-# --- ranges that would settle it --------------------------------------------------------------
-
-
-def _feasible_where(
-    situation: Situation,
-    name: str,
-    bounds: tuple[Bound, ...],
-    ranges: Mapping[str, Range],
-) -> str:
-    """The values of a variable for which all its accesses stay in bounds, as a where clause."""
-    begin, end = 0, LARGEST
-    begin_text = end_text = ""
-    for bound in bounds:
-        access = bound.access
-        first, last = _allowed(situation, access, name, _box(access, name, ranges))
-        extent = situation.symbols.extent(access.tensor, access.axis)
-        found = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
-        if first >= begin:
-            begin, begin_text = first, _if_equal(situation, found and found[0], first)
-        if last <= end:
-            end, end_text = last, _if_equal(situation, found and found[1], last)
-    if begin >= end:
-        return f"where {name} in 0:0"
-    if end == LARGEST:  # nothing says how far
-        return f"where {name} in {begin_text}:{begin + 2}"
-    return f"where {name} in {begin_text}:{end_text}"
-
-
-def _if_equal(situation: Situation, expr: Expr | None, value: int) -> str:
-    if expr is not None and evaluate(expr, situation.known) == value:
-        return to_text(expr, compact=True)
-    return str(value)
-
-
-def _shrunk_where(
-    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
-) -> str | None:
-    """A smaller range of another variable with which the first can at least be 0."""
-    for other in access.variables:
-        if other == name:
-            continue
-        begin, end = _allowed(situation, access, other, {**box, name: (0, 1)})
-        begin, end = max(begin, box[other][0]), min(end, box[other][1])
-        if begin < end:
-            return f"where {other} in {begin}:{end}"
-    return None
-
-
-def _widest_where(
-    situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
-) -> str | None:
-    """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
-    clauses: dict[str, str] = {}
-    for other in situation.accesses.all:
-        if other is access or (access.read is not None and other.read is access.read):
-            found = _widest(situation, other, ranges)
-            if found is not None:
-                clauses.setdefault(*found)
-            elif other is access:
-                return None
-    return f"where {', '.join(clauses.values())}"
-
-
-def _widest(
-    situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
-) -> tuple[str, str] | None:
-    """A variable, and the range of it that keeps an access in bounds; None where none does, or
-    where all are.
-
-    Rather one of the left side than of a reduction: a sum over part of its terms is another sum.
-    Then the one that loses the smallest part of its values.
-    """
-    found: list[tuple[bool, float, str, str]] = []
-    for name in access.variables:
-        own = ranges[name]
-        first, last = _allowed(situation, access, name, _box(access, name, ranges))
-        begin, end = max(first, own.begin), min(last, own.end)
-        if begin >= end:
-            continue
-        if (begin, end) == (own.begin, own.end):
-            return None
-        extent = situation.symbols.extent(access.tensor, access.axis)
-        texts = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
-        low = own.symbolic_begin if begin == own.begin else texts and texts[0]
-        high = own.symbolic_end if end == own.end else texts and texts[1]
-        bounds = f"{_if_equal(situation, low, begin)}:{_if_equal(situation, high, end)}"
-        lost = 1 - (end - begin) / own.extent
-        reduced = name not in situation.statement.outer
-        found.append((reduced, lost, name, f"{name} in {bounds}"))
-    return min(found)[2:] if found else None
-
-
-def _allowed(
-    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
-) -> tuple[int, int]:
-    """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
-    the others are; empty where there is none."""
-    known = situation.known
-    extent = known.extent(access.tensor, access.axis)
-    if extent is None or any(begin >= end for begin, end in box.values()):
-        return 0, 0
-    form = linear_form(access.subscript, known)
-    if form is not None:
-        low, high = form.rest(name, box)
-        factor = form.terms[name]
-        if factor == 0:
-            return 0, 0
-        room = extent - 1 - high
-        if factor > 0:
-            return max(0, -(low // factor)), room // factor + 1
-        return max(0, -(room // -factor)), low // -factor + 1
-    if not is_affine(access.subscript, known):
-        return 0, 0
-    try:
-        with sets.bounded():
-            return _allowed_exactly(situation, access, name, box, extent)
-    except sets.TooComplex:
-        return 0, 0
-
-
-def _allowed_exactly(
-    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges, extent: int
-) -> tuple[int, int]:
-    space = sets.Space(access.variables)
-    values = {v: space.variable(v) for v in access.variables}
-    subscript = function_of(access.subscript, situation.known, space, values)
-    points = space.box({**box, name: (0, None)})
-    bad = sets.leaving(space, subscript.intersect_domain(points), extent)
-    for begin in range(64):
-        end = sets.smallest(bad.intersect(space.box({name: (begin, None)})), space, name)
-        if end is None:
-            return begin, LARGEST
-        if end > begin:
-            return begin, end
-    return 0, 0
-
-
-def _box(
-    access: SubscriptAccess, name: str, ranges: Mapping[str, Range]
-) -> dict[str, tuple[int, int]]:
-    return {v: (ranges[v].begin, ranges[v].end) for v in access.variables if v != name}

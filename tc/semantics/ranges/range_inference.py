@@ -6,7 +6,7 @@
 
 The parts: `size_values` evaluates size expressions, `accesses` lists what a statement touches,
 `rounds` infers one statement's ranges, `preconditions` and `inplace` check it, `symbolic` writes
-ranges as expressions, `range_errors` says what is wrong.
+ranges as expressions, `range_errors` says what is wrong, and `feasible_ranges` what would not be.
 """
 
 from __future__ import annotations
