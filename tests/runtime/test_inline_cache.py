@@ -213,7 +213,7 @@ def test_without_memory_for_one_more_call_the_usual_way_is_taken(
         raise MemoryError
 
     function = repeating(ADD, A, B)
-    monkeypatch.setattr("tc.backends.numba.backend._Block", refuse)
+    monkeypatch.setattr("tc.backends.call_memory.CallMemory", refuse)
     np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
     assert served == [False]
 

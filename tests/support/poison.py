@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tc.backends.clike import backend as c
+from tc.backends import call_memory
 from tc.backends.clike.backend import CKernel
-from tc.backends.numba import backend as numba
 from tc.backends.numba.backend import NumbaKernel
 from tc.function import Compiled
 from tc.runtime import specialisation
@@ -30,18 +28,12 @@ def poisoned(byte: int, allocate: Callable[..., Any] = empty) -> Iterator[None]:
         array.reshape(-1).view(np.uint8)[...] = byte
         return array
 
-    class Piece(c._Piece):
-        def __init__(self, size: int) -> None:
-            super().__init__(size)
-            ctypes.memset(self.memory, byte, ctypes.sizeof(self.memory))
-
-    kept = specialisation.empty, numba.empty, c._Piece
-    specialisation.empty = numba.empty = full
-    c._Piece = Piece  # type: ignore[misc]
+    kept = specialisation.empty, call_memory.empty
+    specialisation.empty = call_memory.empty = full
     try:
         yield
     finally:
-        specialisation.empty, numba.empty, c._Piece = kept  # type: ignore[misc]
+        specialisation.empty, call_memory.empty = kept
 
 
 def forget_memory(function: Compiled) -> None:
@@ -49,7 +41,5 @@ def forget_memory(function: Compiled) -> None:
     for special in function._specialiser.made.values():
         special.temporaries.spare.clear()
         match special.runner:
-            case NumbaKernel(blocks=blocks):
-                blocks.clear()
-            case CKernel(workspaces=workspaces):
-                workspaces._idle.clear()
+            case NumbaKernel(memory=memory) | CKernel(memory=memory):
+                memory.idle.clear()

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.backends.clike import backend as c
-from tc.backends.numba import backend as numba
+from tc.backends import call_memory
 from tc.runtime import specialisation
 from tests.support.poison import HUGE, LOW, NAN, forget_memory, poisoned
 
@@ -29,14 +28,13 @@ def test_bytes() -> None:
 
 @pytest.mark.parametrize("byte", [NAN, HUGE, LOW])
 def test_what_is_allocated_is_full_of_a_byte(byte: int) -> None:
-    usual = specialisation.empty, numba.empty, c._Piece
+    usual = specialisation.empty, call_memory.empty
     with poisoned(byte):
-        for empty in (specialisation.empty, numba.empty):
+        for empty in (specialisation.empty, call_memory.empty):
             array = empty((3, 5), np.dtype(np.float32), 64)
             assert array.ctypes.data % 64 == 0
             assert array.tobytes() == bytes([byte] * 60)
-        assert bytes(c._Piece(100).memory) == bytes([byte] * (100 + c.ALIGNMENT))
-    assert usual == (specialisation.empty, numba.empty, c._Piece)
+    assert usual == (specialisation.empty, call_memory.empty)
 
 
 @pytest.mark.parametrize("backend", ["numba", "c"])
@@ -54,4 +52,4 @@ def test_memory_of_earlier_calls_is_forgotten(backend: str) -> None:
 
 def kept(special: Any) -> list[Any]:
     runner = special.runner
-    return [*special.temporaries.spare, *getattr(runner, "blocks", ())]
+    return [*special.temporaries.spare, *runner.memory.idle]

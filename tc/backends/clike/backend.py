@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tc.backends.base import KernelText
+from tc.backends.call_memory import MemoryPool
 from tc.backends.clike.c import C99
-from tc.backends.clike.printer import functions_of, print_kernel, workspace_of
+from tc.backends.clike.printer import KernelFunction, functions_of, print_kernel, workspace_of
 from tc.backends.clike.types import VECTOR_PRAGMA
 from tc.backends.printing import values_of_fails
-from tc.backends.scratch import ALIGNMENT
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
 from tc.process.forks import step
 from tc.process.subprocesses import run_program
+from tc.runtime.arrays import address
 
 COMPILERS = ("cc", "gcc", "clang")
 # without contraction, which some compilers do by default, results do not depend on the compiler;
@@ -69,50 +70,22 @@ class CBackend:
         (printed,) = functions_of(text.kernel, C99)
         function = library[printed.name]
         function.restype = None
-        counts = values_of_fails(*text.kernel.regions)
-        width = 1 + max(counts.values()) if counts else 0
-        memory = Workspaces(workspace_of(text.kernel).size)
+        counts, size = values_of_fails(*text.kernel.regions), workspace_of(text.kernel).size
+        memory = MemoryPool(len(printed.arguments), counts, size, lambda: 1)
         pointers = len(printed.arguments) + printed.fails + printed.scratch
         function.argtypes = [ctypes.c_void_p] * pointers
-        return CKernel(text.kernel, text.source, function, counts, width, memory)
-
-
-class Workspaces:
-    """Memory for the scratch buffers of calls: one piece for each call at a time, kept for later
-    ones, so that in the long run nothing is allocated. `size` is 0 for kernels that need none."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._idle: list[_Piece] = []
-
-    def take(self) -> _Piece:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return _Piece(self.size)
-
-    def give_back(self, piece: _Piece) -> None:
-        self._idle.append(piece)
-
-
-class _Piece:
-    def __init__(self, size: int) -> None:
-        self.memory = (ctypes.c_char * (size + ALIGNMENT))()
-        start = ctypes.addressof(self.memory)
-        self.address = start + -start % ALIGNMENT
+        return CKernel(text.kernel, text.source, function, printed, memory)
 
 
 @dataclass(frozen=True, eq=False)
 class CKernel:
-    """Implements `CompiledKernel`; `values` is how many values a Fail of each site records, and
-    `width` the length of `status`, 0 where nothing can fail."""
+    """Implements `CompiledKernel`; what the function takes behind the arrays is `printed`."""
 
     kernel: Kernel
     source: str
     function: Callable[..., None]
-    values: dict[int, int]
-    width: int
-    workspaces: Workspaces
+    printed: KernelFunction
+    memory: MemoryPool
 
     def run(
         self,
@@ -120,24 +93,16 @@ class CKernel:
         *,
         threads: int | None = None,  # noqa: ARG002
     ) -> Failure | None:
-        if not self.workspaces.size:
-            return self._run(addresses)
-        piece = self.workspaces.take()
-        try:
-            return self._run(addresses, piece.address)
-        finally:
-            self.workspaces.give_back(piece)
-
-    def _run(self, addresses: Sequence[int], *workspace: int) -> Failure | None:
-        if not self.width:
-            self.function(*addresses, *workspace)
+        if not (self.printed.fails or self.printed.scratch):
+            self.function(*addresses)
             return None
-        status = (ctypes.c_int64 * self.width)()
-        self.function(*addresses, ctypes.addressof(status), *workspace)
-        if status[0] == 0:
-            return None
-        site = status[0] - 1
-        return Failure(site, tuple(status[1 : 1 + self.values[site]]))
+        memory = self.memory.take()
+        status = (memory.failures,) if self.printed.fails else ()
+        workspace = (address(memory.scratch),) if self.printed.scratch else ()
+        self.function(*addresses, *status, *workspace)
+        failure = memory.take_failure()
+        self.memory.give_back(memory)
+        return failure
 
 
 def _compiler() -> str | None:

@@ -8,25 +8,23 @@ same operations either way, so the result does not depend on the number of threa
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
+from tc.backends.call_memory import CallMemory, MemoryPool
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.threads import LAUNCHER
 from tc.backends.numba.traced_printer import is_vector_region
 from tc.backends.printing import shared_loop, values_of_fails
-from tc.backends.scratch import ALIGNMENT, scratch_layout
+from tc.backends.scratch import scratch_layout
 from tc.errors import BackendError, InternalError
 from tc.kernel.estimate import estimate
 from tc.kernel.ir import Failure, Kernel
-from tc.runtime.arrays import address, empty
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
 from tc.runtime.thread_count import thread_count
@@ -38,8 +36,6 @@ PARALLEL_WORK = 1 << 16
 PARALLEL_VECTORS = 1 << 19
 """The same where they are done by vectors."""
 
-_WORD = 8
-_BYTE = np.dtype(np.uint8)
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -70,14 +66,12 @@ class NumbaBackend:
             )
             for i, address in enumerate(code.addresses)
         )
-        counts = values_of_fails(*text.kernel.regions)
-        width = 1 + max(counts.values()) if counts else 0
-        private = scratch_layout(text.kernel).size
+        counts, private = values_of_fails(*text.kernel.regions), scratch_layout(text.kernel).size
+        memory = MemoryPool(len(text.kernel.arguments), counts, private, thread_count)
         words = [word for region in functions for word in (region.address, region.parallel)]
         table = (ctypes.c_int64 * len(words))(*words)
         shared = any(region.parallel for region in functions)
-        parts = (functions, table, shared)
-        return NumbaKernel(text.kernel, text.source, *parts, counts, width, private)
+        return NumbaKernel(text.kernel, text.source, functions, table, shared, memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +89,7 @@ class NumbaKernel:
     """Implements `MachineKernel`.
 
     `table` has a pair of words for each region: its address, and whether it is shared among
-    threads; `shared` says whether any is. `values` is how many values a Fail of each site records,
-    and `width` the number of words that the record of any takes, 0 where nothing can fail.
-    `private` is how many bytes of scratch memory each part of a shared loop has. `blocks` are the
-    argument blocks that no call uses now.
+    threads; `shared` says whether any is. `memory` has what calls need beside the arrays.
     """
 
     kernel: Kernel
@@ -106,23 +97,17 @@ class NumbaKernel:
     regions: tuple[_Region, ...]
     table: Any
     shared: bool
-    values: Mapping[int, int]
-    width: int
-    private: int = 0
-    blocks: list[_Block] = field(default_factory=list)
+    memory: MemoryPool
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
-        try:
-            block = self.blocks.pop()
-        except IndexError:
-            block = _Block(len(self.kernel.arguments), self.width, self.private)
-        failure = self._run(block, addresses, threads)
-        self.blocks.append(block)  # one that an exception left is not used again
+        memory = self.memory.take()
+        failure = self._run(memory, addresses, threads)
+        self.memory.give_back(memory)
         return failure
 
     def direct(self, *, threads: int | None = None) -> Direct | None:
-        block = _Block(len(self.kernel.arguments), self.width, self.private)
-        parts = block.parts if threads is None else min(threads, block.parts)
+        memory = self.memory.new()
+        parts = memory.parts if threads is None else min(threads, memory.parts)
         launch = ready = 0
         if parts > 1 and self.shared:
             if LAUNCHER.pool is None:
@@ -132,76 +117,46 @@ class NumbaKernel:
             performer(),
             (
                 *(ctypes.addressof(self.table), len(self.regions)),
-                *(block.arguments, block.failures, self.width * _WORD),
+                *(memory.arguments, memory.failures, self.memory.record),
                 *(parts if launch else 1, launch),
             ),
-            block.arguments,
+            memory.arguments,
             ready,
-            lambda: block.take_failure(self.values),
-            (self, block),
+            memory.take_failure,
+            (self, memory),
         )
 
-    def _run(self, block: _Block, addresses: Sequence[int], threads: int | None) -> Failure | None:
+    def _run(
+        self, memory: CallMemory, addresses: Sequence[int], threads: int | None
+    ) -> Failure | None:
         if isinstance(addresses, ctypes.Array):  # three times as fast as one by one
-            ctypes.memmove(block.arguments, addresses, ctypes.sizeof(addresses))
+            ctypes.memmove(memory.arguments, addresses, ctypes.sizeof(addresses))
         else:
-            block.pack(block.words, 0, *addresses)
-        parts = block.parts if threads is None else min(threads, block.parts)
+            memory.pack(memory.words, 0, *addresses)
+        parts = memory.parts if threads is None else min(threads, memory.parts)
         if parts > 1 and self.shared and LAUNCHER.pool is not None:
             try:
-                return self._run_by_pool(LAUNCHER.pool, block, parts)
+                return self._run_by_pool(LAUNCHER.pool, memory, parts)
             except BackendError:  # a forked child that cannot compile the pool's code
                 parts = 1
         for region in self.regions:
-            if not (parts > 1 and region.parallel and self._launch(region, block, parts)):
-                region.function(block.arguments, block.failures, 0, 1)
-            if self.width and (failure := block.take_failure(self.values)) is not None:
+            if not (parts > 1 and region.parallel and self._launch(region, memory, parts)):
+                region.function(memory.arguments, memory.failures, 0, 1)
+            if self.memory.values and (failure := memory.take_failure()) is not None:
                 return failure
         return None
 
-    def _run_by_pool(self, pool: ThreadPool, block: _Block, parts: int) -> Failure | None:
-        count, record = len(self.regions), self.width * _WORD
+    def _run_by_pool(self, pool: ThreadPool, memory: CallMemory, parts: int) -> Failure | None:
+        count, record = len(self.regions), self.memory.record
         place = ctypes.addressof(self.table)
-        if pool.perform(place, count, block.arguments, block.failures, record, parts):
-            return block.take_failure(self.values)
+        if pool.perform(place, count, memory.arguments, memory.failures, record, parts):
+            return memory.take_failure()
         return None
 
-    def _launch(self, region: _Region, block: _Block, parts: int) -> bool:
+    def _launch(self, region: _Region, memory: CallMemory, parts: int) -> bool:
         """Whether a region has run on several threads."""
-        record = self.width * _WORD
-        return LAUNCHER.launch(region.address, block.arguments, block.failures, record, parts)
-
-
-class _Block:
-    """The arguments of one call at a time: the addresses of the buffers, that of the scratch
-    memory of all parts, then a failure record per part.
-
-    Parts are in the order of the loop that they share, so the first record that is not empty
-    holds the failure that a serial run would meet first.
-    """
-
-    __slots__ = ("arguments", "failures", "pack", "parts", "rows", "scratch", "width", "words")
-
-    def __init__(self, buffers: int, width: int, private: int) -> None:
-        self.parts = thread_count()
-        self.width = width
-        self.scratch = empty((self.parts * private,), _BYTE, ALIGNMENT)
-        self.words = (ctypes.c_int64 * (buffers + 1 + self.parts * width))()
-        self.words[buffers] = address(self.scratch)
-        self.rows = range(buffers + 1, buffers + 1 + self.parts * width, width or 1)
-        self.arguments = ctypes.addressof(self.words)
-        self.failures = self.arguments + (buffers + 1) * _WORD
-        self.pack = struct.Struct(f"={buffers}q").pack_into
-
-    def take_failure(self, counts: Mapping[int, int]) -> Failure | None:
-        """The first failure on record; the records are empty afterwards."""
-        found = next((row for row in self.rows if self.words[row]), None)
-        if found is None:
-            return None
-        site = self.words[found] - 1
-        values = self.words[found + 1 : found + 1 + counts[site]]
-        ctypes.memset(self.failures, 0, len(self.rows) * self.width * _WORD)
-        return Failure(site, tuple(values))
+        record = self.memory.record
+        return LAUNCHER.launch(region.address, memory.arguments, memory.failures, record, parts)
 
 
 def _compile(text: KernelText) -> LoadedCode:

@@ -277,11 +277,13 @@ def test_each_call_has_its_own_scratch() -> None:
     for k, arrays in enumerate(calls):
         expected = np.arange(50, dtype=np.float32) * (k % 4) * 5000
         np.testing.assert_allclose(arrays["o"], expected, rtol=1e-4)
-    pieces = len(compiled.workspaces._idle)
+    pieces = len(compiled.memory.idle)
     assert 1 <= pieces <= 8
     compiled.run(addresses[0])
-    assert len(compiled.workspaces._idle) == pieces
-    assert all(piece.address % 64 == 0 for piece in compiled.workspaces._idle)
+    assert len(compiled.memory.idle) == pieces
+    assert all(
+        piece.words[len(compiled.kernel.arguments)] % 64 == 0 for piece in compiled.memory.idle
+    )
 
 
 @needs_compiler

@@ -99,18 +99,18 @@ def test_concurrent_calls_have_their_own_scratch() -> None:
     for worker in workers:
         worker.join()
     assert not wrong
-    assert 1 <= len(compiled.blocks) <= 4
+    assert 1 <= len(compiled.memory.idle) <= 4
 
 
 def test_scratch_is_aligned_and_kept() -> None:
     compiled = compile_kernel(transposing(3))
     a = np.zeros((3, 64), np.float32)
     run(compiled, {"a": a, "o": np.zeros_like(a)})
-    (block,) = compiled.blocks
+    (block,) = compiled.memory.idle
     assert block.scratch.ctypes.data % 64 == 0
     assert block.scratch.nbytes == int(numba.config.NUMBA_NUM_THREADS) * 4096
     run(compiled, {"a": a, "o": np.zeros_like(a)})
-    assert compiled.blocks == [block]
+    assert compiled.memory.idle == [block]
 
 
 def test_registers_that_are_left_are_memory() -> None:
