@@ -144,6 +144,27 @@ _ROUNDED_UP = {
 _LARGEST = {name: float(np.finfo(name).max) for name in _ROUNDED_UP}
 
 
+def limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and largest value of bool or an integer type.
+
+    >>> limits(INT8), limits(UINT16)
+    ((-128, 127), (0, 65535))
+    """
+    if dtype.kind == "int":
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """An integer converted to an integer type: it wraps around.
+
+    >>> wrap(300, INT8), wrap(-1, UINT16)
+    (44, 65535)
+    """
+    low, high = limits(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
 def fits(value: float, dtype: DType) -> bool:
     """Whether a literal, with its sign, fits a type (Y1): a float, when its nearest one does.
 
@@ -158,8 +179,8 @@ def fits(value: float, dtype: DType) -> bool:
         return abs(value) < _ROUNDED_UP[dtype.name]
     if dtype == BOOL:
         return True
-    info = np.iinfo(dtype.name)
-    return int(info.min) <= value <= int(info.max)
+    low, high = limits(dtype)
+    return low <= value <= high
 
 
 def _promote_weak(weak: Weak, dtype: DType) -> DType:

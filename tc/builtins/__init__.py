@@ -1,4 +1,5 @@
-"""THE table of built-in functions (Y7) and the identities of the operators (R2).
+"""THE table of built-in functions (Y7), and the identities of the operators (R2); these stand in
+`tc.builtins.operators`.
 
 One entry says all there is to know of a function: its meaning in numpy, its names in the emitted
 languages, how exact these are, and how errors pass through it. A new function is one entry here,

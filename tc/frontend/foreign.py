@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tc.builtins import lookup
+from tc.builtins.operators import COMPARISONS
 from tc.dtypes import SPELLINGS
 from tc.frontend import ast
 
 NO_BITS = "there are no operators on bits"
-_COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _LOGICAL = frozenset(("&&", "||"))
 _MAX_TWICE = 40
 """The longest text that a repair writes twice, as in x * x."""
@@ -59,7 +59,7 @@ def kind_of(expr: ast.Expr, names: DeclaredNames) -> str | None:
         case ast.Unary(op=op, operand=operand):
             return "bool" if op == "!" else kind_of(operand, names)
         case ast.Binary(op=op, left=left, right=right):
-            if op in _COMPARISONS or op in _LOGICAL:
+            if op in COMPARISONS or op in _LOGICAL:
                 return "bool"
             return _joined(kind_of(left, names), kind_of(right, names))
         case ast.Conditional(then=then, otherwise=otherwise):

@@ -8,12 +8,11 @@ stay ramps where they are. Floating arithmetic is never touched: it would change
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits
+from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
+from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
 from tc.kernel.intervals import Bounds, interval
 from tc.kernel.ir import (
     Binary,
@@ -32,30 +31,8 @@ from tc.kernel.ir import (
 
 TRUE, FALSE = Const(True, BOOL), Const(False, BOOL)
 
-_EXACT: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.floordiv,
-    "%": operator.mod,
-    "min": min,
-    "max": max,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
+_EXACT = {**ARITHMETIC, **BITWISE}
 _BOUNDED = ("min", "max", "/", "%")
-_RELATION: Mapping[str, Callable[[float, float], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constant(value: float, dtype: DType) -> Const:
@@ -69,9 +46,7 @@ def constant(value: float, dtype: DType) -> Const:
     if dtype.is_float:
         with np.errstate(over="ignore"):
             return Const(float(dtype.numpy.type(value)), dtype)
-    wrapped = int(value) % (1 << dtype.bits)
-    is_negative = dtype.kind == "int" and wrapped >= 1 << (dtype.bits - 1)
-    return Const(wrapped - (1 << dtype.bits) if is_negative else wrapped, dtype)
+    return Const(wrap(int(value), dtype), dtype)
 
 
 def integer(value: int) -> Const:
@@ -177,7 +152,7 @@ def compare(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
     dtype = BOOL.vector(left.dtype.lanes)
     match left, right:
         case Const(value=a), Const(value=b):
-            return Const(_RELATION[op](a, b), dtype)
+            return Const(COMPARISONS[op](a, b), dtype)
     one, other = splat(left), splat(right)
     if dtype.lanes > 1 and one is not None and other is not None:
         return broadcast(compare(op, one, other, bounds), dtype.lanes)
@@ -276,7 +251,7 @@ def _without_offset(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
     """`i + 1 < 3` as `i < 2`, where nothing wraps around; the constant stands on the right."""
     match left, right:
         case Const(), _:
-            return _without_offset(_SWAPPED[op], right, left, bounds)
+            return _without_offset(MIRRORED[op], right, left, bounds)
         case Binary(op="+" | "-" as inner, left=rest, right=Const(value=a)), Const(value=b):
             limit = int(b) - int(a) if inner == "+" else int(b) + int(a)
             low, high = interval(rest, bounds)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import BOOL, INT64, DType, fits
+from tc.builtins.operators import ARITHMETIC, COMPARISONS
+from tc.dtypes import BOOL, INT64, DType, fits, limits, wrap
 from tc.errors import InputError, RangeError, TCError
 from tc.semantics import program as p
 from tc.source import Span
@@ -20,15 +21,6 @@ from tc.source import Span
 AGREE = "T4"  # a size named twice is one
 LARGEST = 2**62
 """Bound of all range bounds and of the bytes of a tensor, so that int64 offsets are safe."""
-
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +44,6 @@ class KnownSizes:
 
 
 # --- values -----------------------------------------------------------------------------------
-
-
-def limits(dtype: DType) -> tuple[int, int]:
-    """The smallest and largest value of bool or an integer type.
-
-    >>> from tc.dtypes import INT8, UINT16
-    >>> limits(INT8), limits(UINT16)
-    ((-128, 127), (0, 65535))
-    """
-    if dtype.kind == "int":
-        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
-    return 0, (1 << dtype.bits) - 1
-
-
-def wrap(value: int, dtype: DType) -> int:
-    """An integer converted to an integer type: it wraps around."""
-    low, high = limits(dtype)
-    return (value - low) % (high - low + 1) + low
 
 
 def evaluate(expr: p.Expr, known: KnownSizes) -> int | None:
@@ -120,23 +94,7 @@ def _in_type(value: int | None, dtype: DType) -> int | None:
 
 
 def _binary(op: str, a: int, b: int) -> int | None:
-    match op:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case "/":
-            return a // b if b else None
-        case "%":
-            return a % b if b else None
-        case "min":
-            return min(a, b)
-        case "max":
-            return max(a, b)
-        case _:
-            return None
+    return None if op in ("/", "%") and not b else ARITHMETIC[op](a, b)
 
 
 def _logical(op: str, operands: tuple[p.Expr, ...], known: KnownSizes) -> int | None:

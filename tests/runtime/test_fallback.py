@@ -162,7 +162,7 @@ def breaking_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None
         def wrong(*_: Any) -> Any:
             raise error
 
-        monkeypatch.setattr(arithmetic, "BINARY", {**arithmetic.BINARY, "*": wrong})
+        monkeypatch.setattr(arithmetic, "UFUNCS", {**arithmetic.UFUNCS, "*": wrong})
 
     monkeypatch.delenv("TC_STRICT", raising=False)
     return inject

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tc.builtins import BUILTINS
+from tc.builtins.operators import UFUNCS
 from tc.dtypes import FLOAT16, FLOAT32, Array, DType
-from tc.semantics.reference.arithmetic import BINARY, PLAIN
+from tc.semantics.reference.arithmetic import PLAIN
 from tc.semantics.reference.element_views import Pick
 
 
@@ -105,8 +106,8 @@ class Variant:
             for position in order:
                 total = (total.astype(np.float64) + products[..., position]).astype(np.float32)
             return op, total
-        shuffled: Any = BINARY[op].accumulate(terms[..., order], axis=-1, dtype=terms.dtype)
-        return op, np.asarray(BINARY[op](shuffled[..., -1], total))
+        shuffled: Any = UFUNCS[op].accumulate(terms[..., order], axis=-1, dtype=terms.dtype)
+        return op, np.asarray(UFUNCS[op](shuffled[..., -1], total))
 
     def redistribute(
         self,

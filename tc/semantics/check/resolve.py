@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tc import builtins
+from tc.builtins.operators import COMPARISONS
 from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
@@ -20,7 +21,6 @@ from tc.semantics.check.scope import BindingValue, Findings, NameScope, Seen
 from tc.semantics.suggest import counted, element, one_line
 from tc.source import Span
 
-_COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _LOGICAL = frozenset(("&&", "||"))
 
 
@@ -43,7 +43,7 @@ def resolve(
         case ast.Binary(op=op):
             left = resolve(expr.left, scope, findings, in_subscript)
             right = resolve(expr.right, scope, findings, in_subscript)
-            if op in _COMPARISONS:
+            if op in COMPARISONS:
                 return r.Compare(op, left, right, span=expr.span)
             if op in _LOGICAL:
                 return r.Logical(op, (left, right), span=expr.span)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tc.dtypes import BOOL, DType
+from tc.dtypes import BOOL, DType, limits
 from tc.semantics import program as p
-from tc.semantics.size_values import KnownSizes, evaluate, limits
+from tc.semantics.size_values import KnownSizes, evaluate
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tc import sets
+from tc.builtins.operators import MIRRORED, NEGATED
+from tc.dtypes import limits
 from tc.semantics.affine import (
     LinearForm,
     function_of,
@@ -25,7 +27,7 @@ from tc.semantics.ranges.accesses import Division, Guard, GuardedRead, Subscript
 from tc.semantics.ranges.index_intervals import IndexInterval, interval_of
 from tc.semantics.ranges.range_errors import outside
 from tc.semantics.ranges.rounds import Rounds, Situation
-from tc.semantics.size_values import KnownSizes, evaluate, limits
+from tc.semantics.size_values import KnownSizes, evaluate
 
 MAX_GUARD_PIECES = 16
 """Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
@@ -232,10 +234,6 @@ def _is_guarded(
     return low >= 0 and high < extent
 
 
-_NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-
-
 def _comparisons(
     expr: Expr, guards: tuple[Guard, ...], known: KnownSizes
 ) -> Iterator[tuple[str, int]]:
@@ -244,8 +242,8 @@ def _comparisons(
     for condition, value in guards:
         match condition:
             case Compare(op=op, left=left, right=right):
-                op = op if value else _NEGATED[op]
-                for name, side, other in ((op, left, right), (_MIRRORED[op], right, left)):
+                op = op if value else NEGATED[op]
+                for name, side, other in ((op, left, right), (MIRRORED[op], right, left)):
                     constant = evaluate(other, known)
                     if constant is not None and _unconverted(side) == same:
                         yield name, constant

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from tc.builtins import BUILTINS, identity
+from tc.builtins.operators import COMPARISONS, UFUNCS
 from tc.dtypes import BOOL, Array, DType
 from tc.semantics.reference.element_views import Pick
 
@@ -65,26 +66,6 @@ class Arithmetic(Protocol[V, A]):
     def finish(self, reduction: A, /) -> V: ...
 
 
-BINARY: Mapping[str, np.ufunc] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "%": np.remainder,  # rounds toward minus infinity, as integer / does (Y4)
-    "min": np.minimum,  # NaN where either operand is (Y5)
-    "max": np.maximum,
-}
-
-COMPARE: Mapping[str, np.ufunc] = {
-    "==": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
-
-
 LOGICAL: Mapping[str, np.ufunc] = {
     "!": np.logical_not,
     "&&": np.logical_and,
@@ -117,10 +98,10 @@ class Plain:
         if op in ("/", "%") and not dtype.is_float:
             divisor = np.where(right == 0, np.ones((), right.dtype), right)
             return (np.floor_divide if op == "/" else np.remainder)(left, divisor)
-        return np.asarray(BINARY[op](left, right))
+        return np.asarray(UFUNCS[op](left, right))
 
     def compare(self, op: str, left: Array, right: Array) -> Array:
-        return np.asarray(COMPARE[op](left, right))
+        return np.asarray(COMPARISONS[op](left, right))
 
     def logical(self, op: str, operands: Sequence[Array]) -> Array:
         return np.asarray(LOGICAL[op](*operands))
@@ -145,7 +126,7 @@ class Plain:
         self, reduction: tuple[str, Array], term: Array, shape: Sequence[int]
     ) -> tuple[str, Array]:
         op, total = reduction
-        return op, BINARY[op](total, reduce_block(op, term, shape, total.ndim))
+        return op, UFUNCS[op](total, reduce_block(op, term, shape, total.ndim))
 
     def redistribute(
         self,
@@ -167,4 +148,4 @@ def reduce_block(op: str, term: Array, shape: Sequence[int], kept: int) -> Array
     """A block's terms reduced over all axes after the first `kept`, in the terms' own type."""
     spread = np.broadcast_to(term, tuple(shape))
     axes = tuple(range(kept, len(shape)))
-    return np.asarray(BINARY[op].reduce(spread, axis=axes, dtype=term.dtype))
+    return np.asarray(UFUNCS[op].reduce(spread, axis=axes, dtype=term.dtype))

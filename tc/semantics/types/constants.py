@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import TypeAlias
 
+from tc.builtins.operators import ARITHMETIC
 from tc.semantics import resolved as r
 
 Constants: TypeAlias = MutableMapping[int, int | float | None]
@@ -73,21 +74,8 @@ def _fold(op: str, left: int | float, right: int | float) -> int | float | None:
         left, right = float(left), float(right)
     if op in ("/", "%") and right == 0:
         return None
-    result: int | float
-    match op:
-        case "+":
-            result = left + right
-        case "-":
-            result = left - right
-        case "*":
-            result = left * right
-        case "/":
-            result = left / right if isinstance(left, float) else left // right
-        case "%":
-            result = left % right
-        case "min":
-            result = min(left, right)
-        case _:
-            result = max(left, right)
+    result: int | float = (
+        left / right if op == "/" and isinstance(left, float) else ARITHMETIC[op](left, right)
+    )
     small = result.bit_length() <= MAX_BITS if isinstance(result, int) else abs(result) < MAX_DOUBLE
     return result if small else None

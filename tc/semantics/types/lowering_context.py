@@ -16,6 +16,7 @@ from tc.dtypes import (
     compute_dtype,
     fits,
     is_lossy_mix,
+    wrap,
 )
 from tc.errors import CheckError
 from tc.semantics import program as p
@@ -109,8 +110,7 @@ def wrapped(value: int, dtype: DType) -> int | float | bool:
         return value != 0
     if dtype.is_float:
         return float(value) if fits(value, FLOAT64) else float("inf") * (1 if value > 0 else -1)
-    low = value % (1 << dtype.bits)
-    return low - (1 << dtype.bits) if dtype.kind == "int" and low >> (dtype.bits - 1) else low
+    return wrap(value, dtype)
 
 
 def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:

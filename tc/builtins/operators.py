@@ -1,0 +1,54 @@
+"""The operators of the language (Y2) and of kernels, on Python's integers and on numpy's arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+}
+"""On integers of any size; `/` and `%` round toward minus infinity (Y4)."""
+
+BITWISE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+"""Of kernels alone."""
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""What a comparison is with its sides swapped."""
+
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""What a comparison of integers is where it does not hold."""
+
+UFUNCS: Mapping[str, np.ufunc] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.remainder,  # rounds toward minus infinity, as integer / does (Y4)
+    "min": np.minimum,  # NaN where either operand is (Y5)
+    "max": np.maximum,
+}
+"""On arrays; integers are divided by `np.floor_divide`."""
