@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
+    from tc import plan
     from tc.api import (
         Definitions,
         compile,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tc.explanation import Explanation
     from tc.function import Compiled, TensorInfo
     from tc.options import PRESETS, MappingOptions, Options, ScheduleOptions
+    from tc.plan import Plan
     from tc.process.threads import get_threads, set_threads
     from tc.runtime import cache
     from tc.source import Source
@@ -63,6 +65,7 @@ __all__ = [
     "MappingOptions",
     "Options",
     "ParseError",
+    "Plan",
     "RangeError",
     "ScheduleOptions",
     "Source",
@@ -78,6 +81,7 @@ __all__ = [
     "explain",
     "get_threads",
     "interpret",
+    "plan",
     "set_threads",
 ]
 
@@ -89,10 +93,12 @@ _HOMES = {
     "tc.device": ("Device",),
     "tc.explanation": ("Explanation",),
     "tc.options": ("PRESETS", "MappingOptions", "Options", "ScheduleOptions"),
+    "tc.plan": ("Plan",),
     "tc.source": ("Source",),
     "tc.process.threads": ("get_threads", "set_threads"),
 }
-_MODULES = {"backends": "tc.backends", "cache": "tc.runtime.cache"}  # the first can be called
+_MODULES = {"backends": "tc.backends", "cache": "tc.runtime.cache", "plan": "tc.plan"}
+"""The first can be called."""
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 

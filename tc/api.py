@@ -278,7 +278,7 @@ def explain(
     >>> explanation.total.operations
     12
     >>> list(explanation.stages)  # doctest: +NORMALIZE_WHITESPACE
-    ['ranges', 'rewrite', 'scop', 'dependences', 'schedule', 'mapping', 'loops', 'passes',
+    ['ranges', 'rewrite', 'scop', 'dependences', 'schedule', 'plan', 'mapping', 'loops', 'passes',
      'kernel', 'estimate', 'source']
     """
     check_stage(stage)

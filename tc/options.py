@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tc.device import Device
 from tc.errors import BackendError
+from tc.plan import Plan
 
 FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
 VECTOR_BITS = (0, 128, 256, 512)
@@ -112,8 +114,11 @@ class Options:
     `threads` is the largest number of threads that a call may use; None leaves it to the backend.
     `match_library`: calls of a program that is one plain contraction of float or double tensors,
     `C(...) +=! A(...) * B(...)` over whole dimensions, are left to numpy's matmul, with the threads
-    that its BLAS chooses; all else is compiled as ever. Raises BackendError for values that make no
-    sense.
+    that its BLAS chooses; all else is compiled as ever. `plan` has the actions on some or all parts
+    of a program, in place of what tc would choose for these (see `tc.plan`); the other options hold
+    as ever, and whether the plan can be done is seen at the sizes of a call. The reference
+    interpreter runs the text and takes no notice of options. Raises BackendError for values that
+    make no sense.
 
     >>> import tc
     >>> tc.Options(threads=2).threads
@@ -127,6 +132,7 @@ class Options:
     mapping: MappingOptions = field(default_factory=MappingOptions)
     threads: int | None = None
     match_library: bool = False
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("schedule", ScheduleOptions), ("mapping", MappingOptions)):
@@ -148,6 +154,7 @@ class Options:
                 f"match_library={match!r}: it is True or False",
                 "Options(match_library=False)",
             )
+        _check_plan(self.plan, self.match_library)
 
     @classmethod
     def preset(cls, name: str) -> Options:
@@ -164,7 +171,12 @@ class Options:
 
     def to_json(self) -> str:
         """The options as a JSON object, to be read by `from_json`."""
-        return json.dumps(dataclasses.asdict(self))
+        return json.dumps(self.to_value())
+
+    def to_value(self) -> dict[str, Any]:
+        """The options as a value of JSON: objects, numbers, names."""
+        plan = None if self.plan is None else json.loads(self.plan.to_json())
+        return {**dataclasses.asdict(dataclasses.replace(self, plan=None)), "plan": plan}
 
     @classmethod
     def from_json(cls, text: str) -> Options:
@@ -178,7 +190,25 @@ class Options:
         for name, kind in (("schedule", ScheduleOptions), ("mapping", MappingOptions)):
             if name in read:
                 read[name] = kind(**_known(kind, read[name], json.dumps(read[name])))
+        if read.get("plan") is not None:
+            read["plan"] = Plan.from_json(json.dumps(read["plan"]))
         return cls(**read)
+
+
+def _check_plan(plan: object, match_library: bool) -> None:
+    if plan is not None and not isinstance(plan, Plan):
+        text = "text" if isinstance(plan, str) else "json.dumps(value)"
+        if isinstance(plan, os.PathLike):
+            text = "path.read_text()"
+        _refuse(
+            f"plan= is a tc.Plan, and not of type {type(plan).__name__}",
+            f"Options(plan=tc.Plan.from_json({text}))",
+        )
+    if isinstance(plan, Plan) and plan.parts and match_library:
+        _refuse(
+            "a call that is left to a library has no loops for a plan",
+            "Options(plan=plan, match_library=False)",
+        )
 
 
 def _known(kind: Any, values: object, text: str) -> Mapping[str, Any]:
@@ -186,7 +216,9 @@ def _known(kind: Any, values: object, text: str) -> Mapping[str, Any]:
     if not isinstance(values, dict) or not set(values) <= set(names):
         raise BackendError(
             f"the options {text!r} are not an object with the keys {', '.join(names)}",
-            repair=json.dumps(dataclasses.asdict(kind())),
+            repair=json.dumps(
+                Options().to_value() if kind is Options else dataclasses.asdict(kind())
+            ),
         )
     return values
 

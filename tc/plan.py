@@ -18,11 +18,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from ast import literal_eval
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 from tc.errors import BackendError
+from tc.plan_fields import as_json, coerced, list_of, names_of, read_field, shortened, shown
 
 VERSION = 1
 """Of the JSON; other versions are refused."""
@@ -34,8 +37,25 @@ REGISTER, SCRATCH, PACKED = "register", "scratch", "temporary"
 """Scopes of a promoted tile: locals; memory of one thread; memory filled before the part begins."""
 
 
+MOST_ACTIONS = 10_000
+"""In all parts of a plan."""
+
+
+class _Checked:
+    """What all actions have in common: lists become tuples, and fields of other types are
+    refused, as are numbers below 1."""
+
+    VERB: ClassVar[str]
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            value = read_field(item, getattr(self, item.name), self.VERB)
+            object.__setattr__(self, item.name, value)
+
+
 @dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(_Checked):
     """Loop over tiles, and loops inside of them, in the place of a loop: for sizes (32, 8) the
     loops `div 32`, `mod 32 div 8` and `mod 8`. Each size divides the one before."""
 
@@ -45,7 +65,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder:
+class Reorder(_Checked):
     """Loops of one nest in another order: they take each other's places."""
 
     VERB: ClassVar[str] = "reorder"
@@ -53,7 +73,7 @@ class Reorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class Sink(_Checked):
     """Loops become the innermost ones of every statement that they run: point loops below
     reductions, so that accumulators stay in registers (Vasilache et al. 2018, section 5.3)."""
 
@@ -62,7 +82,7 @@ class Sink:
 
 
 @dataclass(frozen=True, slots=True)
-class Separate:
+class Separate(_Checked):
     """The innermost loops around some statements become loops of their own for them (loop
     distribution), for those before and for those after them."""
 
@@ -72,7 +92,7 @@ class Separate:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class Fuse(_Checked):
     """The outermost loops of neighbours become one loop; first with first, and so on."""
 
     VERB: ClassVar[str] = "fuse"
@@ -80,7 +100,7 @@ class Fuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(_Checked):
     """The reduction of a statement has an accumulator for each iteration of some loops inside of
     tiles; they are combined once the loops around these, up to `inside`, have run (R5)."""
 
@@ -91,7 +111,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Promote:
+class Promote(_Checked):
     """What is touched of a tensor lies in a buffer, inside of a loop (None: of none, for the whole
     part); where loops of several statements are called so, or to hold only some of those that
     run there, `statements` tells which.
@@ -116,7 +136,7 @@ class Promote:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(_Checked):
     """What becomes of a loop: its role."""
 
     VERB: ClassVar[str] = "bind"
@@ -131,19 +151,49 @@ _VERBS = {kind.VERB: kind for kind in ACTIONS}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The actions on one part of a program, whose statements are named in order."""
+    """The actions on one part of a program, whose statements are named in order.
+
+    >>> import tc
+    >>> part = tc.plan.Part(["S0.init", "S0"], [tc.plan.Bind("i", "parallel")])
+    >>> part.statements
+    ('S0.init', 'S0')
+    """
 
     statements: tuple[str, ...]
     actions: tuple[Action, ...] = ()
 
+    def __post_init__(self) -> None:
+        names = names_of(self.statements, "the statements of a part")
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice or not names:
+            what = f"names the statement {twice[0]} twice" if twice else "names no statement"
+            example = tuple(dict.fromkeys(names)) or ("S0",)
+            raise BackendError(f"a part {what}", repair=f"Part({example!r})")
+        actions = tuple(list_of(self.actions, "the actions of a part"))
+        for action in actions:
+            if not isinstance(action, ACTIONS):
+                raise BackendError(
+                    f"an action is one of {', '.join(kind.__name__ for kind in ACTIONS)} of "
+                    f"tc.plan, and not {shown(action)}",
+                    repair='tc.plan.Tile("i", (32,))',
+                )
+        object.__setattr__(self, "statements", names)
+        object.__setattr__(self, "actions", actions)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """Actions for parts of a program; parts that it leaves out are chosen by tc.
 
+    `tc.Options(plan=...)` takes it; `tc.explain` shows, as its stage "plan", the one that made a
+    kernel. Raises BackendError for what is no part, a statement in two parts, and more actions
+    than 10,000; whether the actions can be done is seen where a program is compiled.
+
     >>> import tc
-    >>> tile = tc.plan.Tile("i", (32,))
-    >>> plan = tc.Plan((tc.plan.Part(("S0",), (tile, tc.plan.Bind("i div 32", "parallel"))),))
+    >>> tile = tc.plan.Tile("i", [32])
+    >>> plan = tc.Plan([tc.plan.Part(["S0"], [tile, tc.plan.Bind("i div 32", "parallel")])])
+    >>> plan
+    <tc plan: S0 by 2 actions>
     >>> print(plan)
     {"version": 1, "parts": [
      {"statements": ["S0"], "actions": [
@@ -157,6 +207,26 @@ class Plan:
 
     parts: tuple[Part, ...] = ()
 
+    def __post_init__(self) -> None:
+        parts = tuple(list_of(self.parts, "the parts of a plan"))
+        for part in parts:
+            if not isinstance(part, Part):
+                raise BackendError(
+                    f"a part of a plan is a tc.plan.Part, and not {shown(part)}",
+                    repair='tc.plan.Part(("S0",), (tc.plan.Tile("i", (32,)),))',
+                )
+        object.__setattr__(self, "parts", parts)
+        met: set[str] = set()
+        for part in parts:
+            twice = met.intersection(part.statements)
+            if twice:
+                raise BackendError(
+                    f"the statement {min(twice)} is in two parts of the plan",
+                    repair=str(Plan(tuple(_apart(parts)))),
+                )
+            met.update(part.statements)
+        _check_number(sum(len(part.actions) for part in parts))
+
     def to_json(self) -> str:
         """The plan as a JSON object, an action a line, to be read by `from_json`."""
         parts = ",\n".join(map(_part_text, self.parts))
@@ -165,15 +235,37 @@ class Plan:
 
     __str__ = to_json
 
+    def __repr__(self) -> str:
+        told = [f"{', '.join(p.statements)} by {_counted(len(p.actions))}" for p in self.parts]
+        return f"<tc plan: {shortened('; '.join(told) or 'all is chosen')}>"
+
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """A plan written by `to_json`, or by hand. Raises BackendError for anything else: no JSON,
-        another version, actions and keys that do not exist, values of the wrong type."""
-        try:
-            value = json.loads(text)
-        except (TypeError, ValueError) as error:
-            raise BackendError(f"the plan is no JSON: {error}", repair=str(Plan())) from error
-        return plan_of(value)
+        another version, actions and keys that do not exist, values of the wrong type; the repair
+        is the plan with what is wrong mended or left out."""
+        return _read_text(text)
+
+
+def _apart(parts: tuple[Part, ...]) -> Iterator[Part]:
+    """Parts without those that name a statement of one before."""
+    met: set[str] = set()
+    for part in parts:
+        if met.isdisjoint(part.statements):
+            yield part
+        met.update(part.statements)
+
+
+def _check_number(actions: int) -> None:
+    if actions > MOST_ACTIONS:
+        raise BackendError(
+            f"the plan has {actions} actions, and a plan can have {MOST_ACTIONS}",
+            repair=str(Plan()),
+        )
+
+
+def _counted(actions: int) -> str:
+    return "1 action" if actions == 1 else f"{actions} actions"
 
 
 def action_text(action: Action) -> str:
@@ -202,146 +294,149 @@ def _part_text(part: Part) -> str:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def plan_of(value: object) -> Plan:
-    """The plan that a value read from JSON says; BackendError."""
-    whole = _object(value, "a plan", ("version", "parts"), ("version",))
-    if whole["version"] != VERSION or type(whole["version"]) is not int:
+def _read_text(text: object) -> Plan:
+    if not isinstance(text, str):
         raise BackendError(
-            f"the plan has version {whole['version']!r}, and this tc reads version {VERSION}",
-            repair=f'"version": {VERSION}',
+            f"a plan is read from text, and not from one of type {type(text).__name__}",
+            repair='tc.Plan.from_json(pathlib.Path("plan.json").read_text())',
         )
-    parts = _list(whole.get("parts", []), '"parts"')
-    return Plan(tuple(_part(part) for part in parts))
+    reader = _Reader([])
+    value = reader.value(text)
+    plan = reader.plan(value)
+    if reader.errors:
+        raise BackendError(reader.errors[0], repair=str(plan))
+    return plan
 
 
-def _part(value: object) -> Part:
-    found = _object(value, "a part", ("statements", "actions"), ("statements",))
-    statements = _names(found["statements"], '"statements"')
-    actions = _list(found.get("actions", []), '"actions"')
-    return Part(statements, tuple(map(_action, actions)))
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads a plan to its end whatever is wrong with it: `errors` says what is, and what is read
+    has it mended, or left out."""
 
+    errors: list[str]
 
-def _action(value: object) -> Action:
-    verbs = ", ".join(_VERBS)
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise BackendError(
-            f"an action is an object whose first key is one of {verbs}, and not {_shown(value)}",
-            repair=action_text(Tile("i", (32,))),
-        )
-    verb = next((key for key in value if key in _VERBS), None)
-    if verb is None:
-        first = next(iter(value), "")
-        nearest = difflib.get_close_matches(first, _VERBS, 1)
-        raise BackendError(
-            f"no action {first!r}; there are {verbs}",
-            repair=_EXAMPLES[nearest[0] if nearest else "tile"],
-        )
-    kind = _VERBS[verb]
-    first, *others = fields(kind)
-    known = {first.name: verb, **{item.name: item.name for item in others}}
-    required = [known[f.name] for f in fields(kind) if f.default is MISSING]
-    found = _object(value, f"the action {verb!r}", tuple(known.values()), tuple(required))
-    read = {
-        name: _READERS[str(item.type)](found[known[name]], f"{known[name]!r} of {verb!r}")
-        for item in fields(kind)
-        if known[name := item.name] in found
-    }
-    return kind(**read)
-
-
-def _object(
-    value: object, what: str, known: tuple[str, ...], required: tuple[str, ...]
-) -> Mapping[str, Any]:
-    keys = ", ".join(map(repr, known))
-    if not isinstance(value, dict):
-        raise BackendError(f"{what} is an object with the keys {keys}, and not {_shown(value)}")
-    for key in value:
-        if key not in known:
-            nearest = difflib.get_close_matches(str(key), known, 1)
-            raise BackendError(
-                f"{what} has no key {key!r}; there are {keys}",
-                repair=json.dumps(nearest[0] if nearest else known[0]),
+    def value(self, text: str) -> object:
+        """What a text says as JSON."""
+        try:
+            return json.loads(
+                text, object_pairs_hook=self._object_of_pairs, parse_constant=self._constant
             )
-    for key in required:
-        if key not in value:
-            raise BackendError(f"{what} lacks the key {key!r}", repair=f"{json.dumps(key)}: ...")
-    return value
+        except (ValueError, RecursionError) as error:
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            self.errors.insert(0, f"the plan is no JSON: {reason}")
+        try:
+            return literal_eval(text)  # as Python writes it, or with a comma too many
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return {"version": VERSION}
 
+    def _object_of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+        if twice:
+            self.errors.append(f"an object has the key {twice[0]!r} twice")
+        return dict(pairs)
 
-def _list(value: object, what: str) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise BackendError(f"{what} is a list, and not {_shown(value)}", repair="[]")
-    return list(value)
+    def _constant(self, name: str) -> str:
+        self.errors.append(f"{name} is no number in JSON")
+        return name
 
-
-def _name(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise BackendError(f"{what} is a name, and not {_shown(value)}")
-    return value
-
-
-def _names(value: object, what: str) -> tuple[str, ...]:
-    return tuple(_name(name, what) for name in _list(value, what))
-
-
-def _count(value: object, what: str) -> int:
-    if type(value) is not int or value < 1:
-        raise BackendError(f"{what}: {_shown(value)} is no integer of at least 1", repair="1")
-    return value
-
-
-def _counts(value: object, what: str) -> tuple[int, ...]:
-    return tuple(_count(number, what) for number in _list(value, what))
-
-
-def _flag(value: object, what: str) -> bool:
-    if type(value) is not bool:
-        raise BackendError(f"{what} is true or false, and not {_shown(value)}", repair="true")
-    return value
-
-
-def _axes(value: object, what: str) -> tuple[tuple[int, int], ...]:
-    axes = []
-    for axis in _list(value, what):
-        pair = _list(axis, f"an axis in {what}")
-        if len(pair) != 2 or type(pair[0]) is not int or pair[0] < 0:
-            raise BackendError(
-                f"an axis in {what} is [dimension, step], and not {_shown(axis)}", repair="[0, 1]"
+    def plan(self, value: object) -> Plan:
+        whole = self._object(value, "a plan", ("version", "parts"), ("version",))
+        version = whole.get("version", VERSION)
+        if version != VERSION or type(version) is not int:
+            self.errors.append(
+                f"the plan has version {shown(version)}, and this tc reads version {VERSION}"
             )
-        axes.append((pair[0], _count(pair[1], f"the step of an axis in {what}")))
-    return tuple(axes)
+        values = self._list(whole.get("parts", []), '"parts"')
+        lists = [v.get("actions") for v in values if isinstance(v, dict)]
+        _check_number(sum(len(found) for found in lists if isinstance(found, list)))
+        parts = [part for value in values if (part := self._part(value)) is not None]
+        try:
+            return Plan(tuple(parts))
+        except BackendError as error:
+            self.errors.append(error.cause)
+            return Plan(tuple(_apart(tuple(parts))))
 
+    def _part(self, value: object) -> Part | None:
+        found = self._object(value, "a part", ("statements", "actions"), ("statements",))
+        given = found.get("statements", [])
+        if isinstance(given, str):
+            self.errors.append(f'"statements" is a list of names, and not {shown(given)}')
+            given = [name.strip() for name in given.split(",")]
+        values = self._list(found.get("actions", []), '"actions"')
+        try:
+            statements = Part(names_of(given, '"statements"')).statements
+        except BackendError as error:
+            if "statements" in found:
+                self.errors.append(error.cause)
+            return None
+        actions = []
+        for number, action in enumerate(values):
+            known = len(self.errors)
+            actions.append(self._action(action))
+            where = f"action {number + 1} of the part {', '.join(statements)}, {as_json(action)}"
+            self.errors[known:] = [f"{where}: {cause}" for cause in self.errors[known:]]
+        return Part(statements, tuple(action for action in actions if action is not None))
 
-def _optional_name(value: object, what: str) -> str | None:
-    return None if value is None else _name(value, what)
+    def _action(self, value: object) -> Action | None:
+        verbs = ", ".join(_VERBS)
+        if not isinstance(value, dict) or not value:
+            self.errors.append(f"an action is an object whose first key is one of {verbs}")
+            return None
+        verb = next((key for key in value if key in _VERBS), None)
+        if verb is None:
+            first = next(iter(value))
+            self.errors.append(f"no action {shown(first)}; there are {verbs}")
+            nearest = difflib.get_close_matches(str(first), _VERBS, 1)
+            if not nearest:
+                return None
+            verb = nearest[0]
+            value = {verb: value[first], **{k: v for k, v in value.items() if k != first}}
+        return self._fields(_VERBS[verb], value)
 
+    def _fields(self, kind: type[Action], value: Mapping[str, Any]) -> Action | None:
+        known = dict(
+            zip([kind.VERB, *(f.name for f in fields(kind)[1:])], fields(kind), strict=True)
+        )
+        needed = tuple(key for key, item in known.items() if item.default is MISSING)
+        found = self._object(value, f"the action {kind.VERB!r}", tuple(known), needed)
+        if not set(needed) <= set(found):
+            return None
+        read = {}
+        for key, given in found.items():
+            item = known[key]
+            try:
+                read[item.name] = read_field(item, given, kind.VERB)
+            except BackendError as error:
+                self.errors.append(error.cause)
+                mended = coerced(given, str(item.type))
+                if mended is not None:
+                    read[item.name] = mended
+                elif key in needed:
+                    return None
+        return kind(**read)
 
-_READERS: Mapping[str, Callable[[object, str], Any]] = {
-    "str": _name,
-    "str | None": _optional_name,
-    "tuple[str, ...]": _names,
-    "int": _count,
-    "tuple[int, ...]": _counts,
-    "tuple[tuple[int, int], ...]": _axes,
-    "bool": _flag,
-}
-"""How the fields of actions are read, by their types."""
+    def _object(
+        self, value: object, what: str, known: tuple[str, ...], required: tuple[str, ...]
+    ) -> Mapping[str, Any]:
+        """The values of the keys that there are, those that are misspelt put right."""
+        keys = ", ".join(map(repr, known))
+        if not isinstance(value, dict):
+            self.errors.append(f"{what} is an object with the keys {keys}, and not {shown(value)}")
+            return {}
+        found = {key: item for key, item in value.items() if key in known}
+        for key in value:
+            if key not in known:
+                self.errors.append(f"{what} has no key {shown(key)}; there are {keys}")
+                nearest = difflib.get_close_matches(str(key), known, 1)
+                if nearest and nearest[0] not in found:
+                    found[nearest[0]] = value[key]
+        for key in required:
+            if key not in found:
+                self.errors.append(f"{what} lacks the key {key!r}")
+        return found
 
-_EXAMPLES = {
-    action.VERB: action_text(action)
-    for action in (
-        Tile("i", (32,)),
-        Reorder(("j", "i")),
-        Sink(("i mod 32",)),
-        Separate(("i",), ("S0",)),
-        Fuse(("S0.i", "S1.i")),
-        Split("S0", ("k mod 8",)),
-        Promote("x", SCRATCH, "i div 32"),
-        Bind("i", PARALLEL),
-    )
-}
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    def _list(self, value: object, what: str) -> list[Any]:
+        if isinstance(value, list | tuple):
+            return list(value)
+        self.errors.append(f"{what} is a list, and not {shown(value)}")
+        return [value] if isinstance(value, dict) else []

@@ -8,6 +8,7 @@ TITLES = {
     "scop": "statements as sets",
     "dependences": "what must stay in order",
     "schedule": "the order of instances",
+    "plan": "what is done to it, as actions",
     "mapping": "tiles, vectors, registers, caches, threads",
     "loops": "the tree as a loop program",
     "passes": "what each pass made of it",

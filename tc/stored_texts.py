@@ -32,7 +32,7 @@ def stored_text(
     """
     if not type(backend).__module__.startswith("tc."):
         return make()
-    how = (backend.name, repr(options), str(check), repr(sorted(initial)))
+    how = (backend.name, options.to_json(), str(check), repr(sorted(initial)))
     where = (repr(sorted(strides.items())), repr(device.host()), _isl())
     try:
         key = disk.digest("text", *how, *where, *canonical(shaped))

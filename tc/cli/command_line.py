@@ -131,6 +131,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--preset", choices=tuple(PRESETS), help="options by name, where tc is not to choose"
     )
     parser.add_argument("--options", metavar="JSON", help="single options, as described below")
+    parser.add_argument("--plan", metavar="FILE", help="a plan, as explain --stage plan prints it")
     parser.add_argument(
         "--threads", type=_threads, metavar="N", help="the most threads that a call may use"
     )

@@ -19,6 +19,7 @@ from tc.cli.values import pairs_of, values_of
 from tc.errors import BackendError, InputError
 from tc.options import PRESETS, Options
 from tc.pipeline import check_module, parse_source
+from tc.plan import Plan
 from tc.semantics.program import Program
 from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source
@@ -78,12 +79,16 @@ def read_call(arguments: argparse.Namespace) -> GivenCall:
 
 
 def read_options(arguments: argparse.Namespace) -> Options | None:
-    """--preset, with what --options says instead, with --threads; None where none is given."""
-    if arguments.preset is arguments.options is arguments.threads is None:
+    """--preset, with what --options says instead, with --plan and --threads; None where none is
+    given."""
+    if arguments.preset is arguments.options is arguments.threads is arguments.plan is None:
         return None
     options = Options() if arguments.preset is None else PRESETS[arguments.preset]
     if arguments.options is not None:
         options = _changed(options, _json(arguments.options))
+    if arguments.plan is not None:
+        plan = Plan.from_json(read_text(arguments.plan).text)
+        options = dataclasses.replace(options, plan=plan)
     if arguments.threads is not None:
         options = dataclasses.replace(options, threads=arguments.threads)
     return options
@@ -132,8 +137,9 @@ def _changed(options: Options, text: str) -> Options:
         raise BackendError(
             f"the options are no JSON: {error}", repair="--options '{\"threads\": 2}'"
         ) from error
-    merged = dataclasses.asdict(options)
+    merged = options.to_value()
     _check_names(given, merged)
     for name, value in given.items():
-        merged[name] = {**merged[name], **value} if isinstance(value, dict) else value
+        part = merged[name]
+        merged[name] = {**part, **value} if isinstance(part, dict) else value
     return Options.from_json(json.dumps(merged))

@@ -5,7 +5,8 @@
         --lower_schedule--> Kernel, with marks --passes--> Kernel
 
 Each tree is checked against the dependences before it is used. Where it would round the sums of
-halves on the way, these get temporaries of floats, and the stages run again.
+halves on the way, these get temporaries of floats, and the stages run again. Which sums do is
+decided without the user's plan, so that a plan names the same statements whatever it does to them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
-from tc.polyhedral.rewrite.half_sums import keep_sums, rounded_early
+from tc.polyhedral.rewrite.half_sums import (
+    accumulates_halves,
+    check_sums,
+    keep_sums,
+    rounded_early,
+)
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
@@ -106,15 +112,17 @@ def trace_lowering(
         return result
 
     shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options))
+    chosen = replace(options, plan=None) if accumulates_halves(shaped) else options
     scop, dependences, tree, mapped = _mapped(
-        shaped, strides, initial, check, options, device, timed
+        shaped, strides, initial, check, chosen, device, timed
     )
     early = rounded_early(mapped.tree, scop)
-    if early:
+    if early or chosen != options:
         shaped = keep_sums(shaped, early)
         scop, dependences, tree, mapped = _mapped(
             shaped, strides, initial, check, options, device, timed
         )
+        check_sums(options.plan, mapped.tree, scop)
     timed("legality of the mapping", lambda: check_schedule(mapped.tree, dependences))
     written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
     marked = _with_sites_of(written, shaped, original)
@@ -139,7 +147,10 @@ def _mapped(
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
     target = cpu_target(device)
-    mapped = timed("map", lambda: map_schedule(tree, facts, dependences, target, options.mapping))
+    mapped = timed(
+        "map",
+        lambda: map_schedule(tree, facts, dependences, target, options.mapping, options.plan),
+    )
     return scop, dependences, tree, mapped
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tc.errors import BackendError
@@ -13,6 +13,7 @@ from tc.polyhedral.actions.loops import sequence_of
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Node, Sequence, leaves
 from tc.polyhedral.scop.dependences import Dependences
+from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, Target
 
 
@@ -34,14 +35,45 @@ def map_schedule(
     options: MappingOptions,
     plan: Plan | None = None,
 ) -> Mapped:
-    """A tree as a plan says; parts that it leaves out are chosen.
+    """A tree as a plan says; parts that it leaves out are chosen. Statements of a part that do not
+    run at these sizes are passed over; where the rest cannot be done without them, it is chosen.
 
     Raises BackendError for a plan that cannot be done, or that no dependence allows.
     """
-    found = list(_parts(tree, facts, target, options, plan or Plan()))
+    parts = () if plan is None else plan.parts
+    running = Plan(tuple(_running(parts, facts.scop)))
+    try:
+        return _mapped(tree, facts, dependences, target, options, running)
+    except BackendError:
+        whole = Plan(tuple(part for part in parts if part in running.parts))
+        if whole == running:
+            raise
+    return _mapped(tree, facts, dependences, target, options, whole)
+
+
+def _running(parts: Iterable[Part], scop: Scop) -> Iterator[Part]:
+    """Parts without the statements that the program has, and that have nothing to do."""
+    program = scop.shaped.program
+    every = {f"{s.name}{end}" for s in program.statements for end in ("", ".init")}
+    idle = {*every, *(f"{t}.zero" for t in program.tensors)} - {s.name for s in scop.statements}
+    for part in parts:
+        names = tuple(name for name in part.statements if name not in idle)
+        if names:
+            yield part if names == part.statements else Part(names, part.actions)
+
+
+def _mapped(
+    tree: Node,
+    facts: Facts,
+    dependences: Dependences,
+    target: Target,
+    options: MappingOptions,
+    plan: Plan,
+) -> Mapped:
+    found = list(_parts(tree, facts, target, options, plan))
     whole = Plan(tuple(chosen.part for chosen in found))
     notes = tuple(note for chosen in found for note in chosen.notes)
-    if plan is not None and plan.parts:
+    if plan.parts:
         return Mapped(apply_plan(tree, whole, facts, dependences, target), whole, notes)
     nodes = tuple(chosen.tree for chosen in found)
     return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)

@@ -176,6 +176,11 @@ def _legend(scop: Scop) -> Iterator[str]:
         yield f"  {statement.name:{width}}  {text}"
 
 
+def _planned(story: Story) -> str:
+    """Nothing but the plan, so that it can be kept in a file and given back."""
+    return str(story.lowering.mapped.plan)
+
+
 def _mapped(story: Story) -> str:
     """The tree after each step of the mapping."""
     before, mapped = story.lowering.tree, story.lowering.mapped
@@ -322,6 +327,7 @@ _TELLERS: Mapping[str, Callable[[Story], str]] = {
     "scop": _scop,
     "dependences": _dependences,
     "schedule": _scheduled,
+    "plan": _planned,
     "mapping": _mapped,
     "loops": _loops,
     "passes": _passes,

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from tc.dtypes import compute_dtype
+from tc.errors import BackendError
+from tc.plan import Plan
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.schedule import (
@@ -33,6 +35,29 @@ def rounded_early(tree: Node, scop: Scop) -> frozenset[str]:
     """The names of the program's statements that would round what they accumulate before the
     reduction has ended."""
     return frozenset(_rounded(tree, scop, _Around()))
+
+
+def accumulates_halves(shaped: ShapedProgram) -> bool:
+    """Whether some statement of a program sums values that are rounded when they are stored."""
+    tensors = shaped.program.tensors
+    kinds = (tensors[s.target].dtype for s in shaped.program.statements if s.op != "=")
+    return any(dtype != compute_dtype(dtype) for dtype in kinds)
+
+
+def check_sums(plan: Plan | None, tree: Node, scop: Scop) -> None:
+    """BackendError where a plan leaves sums of halves to be rounded on the way."""
+    early = rounded_early(tree, scop)
+    if plan is None or not early:
+        return
+    name = min(early)
+    statement = scop.statement(name)
+    left = (part for part in plan.parts if early.isdisjoint(part.statements))
+    raise BackendError(
+        f"the sums of {name} would be rounded to half before they are complete (Y8): a loop along "
+        f"{' or '.join(statement.reduction)} runs outside of what holds {statement.write.tensor}; "
+        "promote it further outside, or split the reduction there",
+        repair=str(Plan(tuple(left))),
+    )
 
 
 def keep_sums(shaped: ShapedProgram, names: Collection[str]) -> ShapedProgram:

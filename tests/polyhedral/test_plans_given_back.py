@@ -1,0 +1,49 @@
+"""The plan that was chosen, printed, read back and given, makes the same kernel text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from bench.cpu_kernels.kernel import Kernel
+from bench.cpu_kernels.table import BY_NAME
+from tests.support.programs import CASES, Case
+
+DEVICES = (
+    tc.Device(vector_bits=512, vector_registers=32, exponents=True, l2=1 << 20, threads=8),
+    tc.Device(vector_bits=128, fma=False, threads=1),
+)
+
+
+def assert_given_back(
+    text: str, entry: str | None, inputs: Mapping[str, Any], device: tc.Device, options: tc.Options
+) -> None:
+    chosen = tc.explain(text, inputs, entry=entry, device=device, options=options)
+    plan = chosen.stages["plan"]
+    asked = replace(options, plan=tc.Plan.from_json(plan))
+    given = tc.explain(text, inputs, entry=entry, device=device, options=asked)
+    assert given.stages["plan"] == plan
+    assert given.trace is not None
+    assert chosen.trace is not None
+    assert given.trace.kernel == chosen.trace.kernel  # from which each backend makes its text
+    assert str(given.trace.text) == str(chosen.trace.text)
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("device", DEVICES, ids=("avx512", "sse2"))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_table(case: Case, device: tc.Device) -> None:
+    inputs = case.inputs(np.random.default_rng(len(case.name)))
+    for options in (tc.Options(), *tc.PRESETS.values()):
+        assert_given_back(case.text, case.def_name, inputs, device, options)
+
+
+@pytest.mark.parametrize("kernel", BY_NAME.values(), ids=lambda kernel: kernel.name)
+def test_kernels_of_the_benchmark(kernel: Kernel) -> None:
+    shapes = {name: kernel.scalars.get(name, shape) for name, shape in kernel.shapes.items()}
+    assert_given_back(kernel.text, None, shapes, DEVICES[0], tc.Options())
