@@ -77,10 +77,7 @@ ALIKE = {
 }
 """Modules of one name, and why."""
 
-PENDING = {
-    *("Block", "Interval", "Names", "Node", "Number", "Operand", "Place", "Touch"),
-    *("Value", "World", "threads"),
-}
+PENDING = {"Node", "Number", "Operand", "Place", "Touch", "Value", "threads"}
 """Names of two things that are not yet told apart."""
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT64
-from tc.polyhedral.codegen.naming import Names
+from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.scop.zero_fills import subtract, zero_fills
 from tests.polyhedral.builders import literal, offset, read, shaped, statement
 
@@ -15,7 +15,7 @@ from tests.polyhedral.builders import literal, offset, read, shaped, statement
 
 
 def test_names_are_free_again_in_the_next_region() -> None:
-    names = Names(["A"], ["i"])
+    names = NameSupply(["A"], ["i"])
     names.start_region(["i"])
     assert [names.fresh("t0", FLOAT32) for _ in range(3)] == ["t0", "t1", "t2"]
     names.start_region(["i"])
@@ -23,7 +23,7 @@ def test_names_are_free_again_in_the_next_region() -> None:
 
 
 def test_names_have_one_type() -> None:
-    names = Names([], ["acc"])
+    names = NameSupply([], ["acc"])
     names.start_region(["i"])
     assert names.fresh("t0", FLOAT32) == "t0"
     assert names.fresh("acc", FLOAT32) == "acc1"  # another region has an index 'acc'
@@ -33,7 +33,7 @@ def test_names_have_one_type() -> None:
 
 
 def test_names_are_no_buffers() -> None:
-    names = Names(["t0", "i", "i1"], ["i"])
+    names = NameSupply(["t0", "i", "i1"], ["i"])
     assert names.start_region(["i", "i2"]) == {"i": "i3", "i2": "i2"}
     assert names.fresh("t0", FLOAT32) == "t1"
 

@@ -10,7 +10,7 @@ from tc.errors import InternalError
 from tc.kernel.folding import compare, integer
 from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, Load, Site, row_major
-from tc.polyhedral.codegen.naming import Names
+from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Position
 from tc.polyhedral.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.schedule import ArrayTile, Member
@@ -36,12 +36,12 @@ class Expanded:
 
 
 @dataclass
-class World:
+class KernelContext:
     """What is the same throughout a kernel; `buffers` and `sites` grow."""
 
     scop: Scop
     strides: Mapping[str, tuple[int, ...]]
-    names: Names
+    names: NameSupply
     checks: bool
     buffers: dict[str, Buffer] = field(default_factory=dict)
     sites: dict[tuple[int, int], Site] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class State:
     innermost last, by tensor. `expanded`: reductions with several accumulators. `pins`: under
     which conditions a statement runs at all, as it has one value in a loop that runs several."""
 
-    world: World
+    world: KernelContext
     positions: Mapping[str, Position]
     loops: Mapping[tuple[str, int], LinearForm] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)

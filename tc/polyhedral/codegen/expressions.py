@@ -31,7 +31,7 @@ from tc.kernel.folding import (
 )
 from tc.kernel.intervals import Interval, interval
 from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
-from tc.polyhedral.codegen.naming import Names
+from tc.polyhedral.codegen.naming import NameSupply
 from tc.semantics.program import (
     Binary,
     Call,
@@ -71,16 +71,16 @@ class Scope:
     position: int
     variables: Mapping[str, ir.Expr]
     checked: frozenset[int]
-    names: Names
+    names: NameSupply
     scalars: Mapping[str, Var] = field(default_factory=dict)
     bounds: dict[str, Interval] = field(default_factory=dict)
     sites: dict[tuple[int, int], Site] = field(default_factory=dict)
-    override: Callable[[Expr, Block], ir.Expr | None] | None = None
+    override: Callable[[Expr, StatementBuilder], ir.Expr | None] | None = None
     mask: Callable[[Read], ir.Expr | None] | None = None
 
 
 @dataclass
-class Block:
+class StatementBuilder:
     """Statements in the making. With a `guard`, each runs only if that local holds."""
 
     scope: Scope
@@ -110,11 +110,11 @@ class Block:
         return result
 
 
-Branch: TypeAlias = Callable[[Block], ir.Expr]
+Branch: TypeAlias = Callable[[StatementBuilder], ir.Expr]
 """Lowers one branch into the block given, and gives its value."""
 
 
-def lower_expression(expr: Expr, block: Block) -> ir.Expr:
+def lower_expression(expr: Expr, block: StatementBuilder) -> ir.Expr:
     """The kernel expression of the same value; half comes as float32 (Y8).
 
     What must run before it is added to the block.
@@ -129,7 +129,7 @@ def load(scope: Scope, tensor: str, indices: tuple[ir.Expr, ...]) -> ir.Expr:
     return cast(ir.Load(tensor, indices, dtype), compute_dtype(dtype))
 
 
-def _lower(expr: Expr, block: Block) -> ir.Expr:
+def _lower(expr: Expr, block: StatementBuilder) -> ir.Expr:
     scope = block.scope
     if scope.override is not None and isinstance(expr, Read | Select):
         own = scope.override(expr, block)
@@ -177,7 +177,7 @@ def _branch(expr: Expr) -> Branch:
     return lambda block: lower_expression(expr, block)
 
 
-def _logical(expr: Logical, block: Block) -> ir.Expr:
+def _logical(expr: Logical, block: StatementBuilder) -> ir.Expr:
     match expr:
         case Logical(op="&&", operands=(left, right)):
             return _choose(lower_expression(left, block), _branch(right), lambda _: FALSE, block)
@@ -187,7 +187,7 @@ def _logical(expr: Logical, block: Block) -> ir.Expr:
             return logical_not(lower_expression(expr.operands[0], block))
 
 
-def _read(read: Read, block: Block) -> ir.Expr:
+def _read(read: Read, block: StatementBuilder) -> ir.Expr:
     scope = block.scope
     if read.tensor in scope.shaped.scalars:
         return constant(scope.shaped.scalars[read.tensor], read.dtype)
@@ -216,7 +216,7 @@ def _read(read: Read, block: Block) -> ir.Expr:
         return _choose(is_inside, lambda _: _masked_load(scope, read, places), fail, block)
     # what a call that fails computes does not matter: any element will do, without a branch
     is_inside = is_inside if is_simple(is_inside) else block.let(is_inside)
-    failing = Block(scope, block.level + 1)
+    failing = StatementBuilder(scope, block.level + 1)
     fail(failing)
     block.add(If(logical_not(is_inside), tuple(failing.stmts)))
     safe = (select(is_inside, p, integer(0)) if a in tests else p for a, p in enumerate(places))
@@ -239,7 +239,7 @@ def _masked_load(scope: Scope, read: Read, indices: tuple[ir.Expr, ...]) -> ir.E
 
 
 def _checked_division(
-    op: str, dividend: ir.Expr, divisor: ir.Expr, site: int, block: Block
+    op: str, dividend: ir.Expr, divisor: ir.Expr, site: int, block: StatementBuilder
 ) -> ir.Expr:
     place = divisor if is_simple(divisor) else block.let(divisor)
     return _choose(
@@ -253,7 +253,7 @@ def _checked_division(
 def _failure(kind: str, expression: int, places: tuple[ir.Expr, ...], dtype: DType) -> Branch:
     """The branch that records a failed check; its value is 0."""
 
-    def fail(block: Block) -> ir.Expr:
+    def fail(block: StatementBuilder) -> ir.Expr:
         scope = block.scope
         variables = tuple(scope.variables)
         site = Site(kind, scope.position, expression, variables)
@@ -265,13 +265,15 @@ def _failure(kind: str, expression: int, places: tuple[ir.Expr, ...], dtype: DTy
     return fail
 
 
-def _choose(condition: ir.Expr, then: Branch, otherwise: Branch, block: Block) -> ir.Expr:
+def _choose(
+    condition: ir.Expr, then: Branch, otherwise: Branch, block: StatementBuilder
+) -> ir.Expr:
     """`condition ? then : otherwise`: as one expression where neither needs statements."""
     if isinstance(condition, Const):
         return then(block) if condition.value else otherwise(block)
     if block.level == MAX_LEVEL:
         return _choose_flat(condition, then, otherwise, block)
-    yes, no = (Block(block.scope, block.level + 1) for _ in range(2))
+    yes, no = (StatementBuilder(block.scope, block.level + 1) for _ in range(2))
     first, second = then(yes), otherwise(no)
     if not yes.stmts and not no.stmts:
         return select(condition, first, second)
@@ -281,18 +283,20 @@ def _choose(condition: ir.Expr, then: Branch, otherwise: Branch, block: Block) -
     return result
 
 
-def _ending(block: Block, result: Var, value: ir.Expr, known: Const) -> tuple[Stmt, ...]:
+def _ending(block: StatementBuilder, result: Var, value: ir.Expr, known: Const) -> tuple[Stmt, ...]:
     """The statements of a branch and the setting of its result, unless it is what it starts as
     (by `repr`, as -0.0 is not 0.0)."""
     is_set = repr(value) == repr(known)
     return (*block.stmts, *(() if is_set else (Set(result.name, value),)))
 
 
-def _choose_flat(condition: ir.Expr, then: Branch, otherwise: Branch, block: Block) -> ir.Expr:
+def _choose_flat(
+    condition: ir.Expr, then: Branch, otherwise: Branch, block: StatementBuilder
+) -> ir.Expr:
     """The same without nesting: each statement of a branch is guarded by a local of its own."""
     names, own = block.scope.names, block.guard
     is_yes, is_no = (Var(names.fresh("g0", BOOL), BOOL) for _ in range(2))
-    yes, no = (Block(block.scope, block.level, guard) for guard in (is_yes, is_no))
+    yes, no = (StatementBuilder(block.scope, block.level, guard) for guard in (is_yes, is_no))
     first, second = then(yes), otherwise(no)
     if not yes.stmts and not no.stmts:
         return select(condition, first, second)

@@ -35,11 +35,11 @@ from tc.kernel.ir import (
 )
 from tc.kernel.verify import verify
 from tc.plan import PACKED, PARALLEL, SCRATCH, SERIAL, UNROLL, VECTOR
-from tc.polyhedral.codegen.context import Expanded, Placed, State, World
+from tc.polyhedral.codegen.context import Expanded, KernelContext, Placed, State
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
-from tc.polyhedral.codegen.naming import Names
+from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Digits, box, enter, start, values_of
 from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.schedule import (
@@ -75,8 +75,8 @@ def lower_schedule(
     """
     program = scop.shaped.program
     indices = (name for statement in program.statements for name in statement.variables)
-    names = Names(program.tensors, indices)
-    world = World(scop, strides, names, check)
+    names = NameSupply(program.tensors, indices)
+    world = KernelContext(scop, strides, names, check)
     world.buffers.update((b.name, b) for b in _arguments(scop, strides))
     positions = {s.name: start(s) for s in scop.statements}
     regions: list[tuple[Stmt, ...]] = []

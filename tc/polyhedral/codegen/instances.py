@@ -18,7 +18,7 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, If, Load, Stmt, Store
 from tc.polyhedral.codegen.context import Placed, State
-from tc.polyhedral.codegen.expressions import Block, Scope, lower_expression
+from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.footprint import Digits
 from tc.polyhedral.linear_forms import add, expression, range_of, substitute
@@ -125,7 +125,7 @@ def _instance(
     shaped = state.world.scop.shaped
     source = shaped.statements[statement.position]
     reader = _Reader(statement, tails, state)
-    block = Block(reader.scope(source.checked if state.world.checks else frozenset()))
+    block = StatementBuilder(reader.scope(source.checked if state.world.checks else frozenset()))
     term = lower_expression(source.statement.rhs, block)
     if statement.accumulates:
         tests = [t for v in statement.reduction if v in tails for t in _tests(v, statement, state)]
@@ -202,7 +202,7 @@ class _Reader:
         tests = [t for v in lanes for t in _tests(v, self.statement, self.state)]
         return reduce(logical_and, tests) if tests else None
 
-    def override(self, expr: p.Expr, block: Block) -> Expr | None:
+    def override(self, expr: p.Expr, block: StatementBuilder) -> Expr | None:
         """The value of a read (or of a pad of one) that this class lowers itself."""
         match expr:
             case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
@@ -228,7 +228,7 @@ class _Reader:
             return None
         return self.state.innermost(read.tensor)
 
-    def _from_memory(self, read: p.Read, block: Block) -> Expr | None:
+    def _from_memory(self, read: p.Read, block: StatementBuilder) -> Expr | None:
         """The element in memory, if its subscripts are linear and not checked."""
         access, tensor = self.accesses[read.site], read.tensor
         placed = self.state.innermost(tensor)
@@ -255,7 +255,9 @@ class _Reader:
         value = (state or self.state).load(tensor, element)
         return cast(value, compute_dtype(value.dtype))
 
-    def _local(self, variable: str, block: Block, state: State) -> tuple[LinearForm, State]:
+    def _local(
+        self, variable: str, block: StatementBuilder, state: State
+    ) -> tuple[LinearForm, State]:
         """A clamped variable, held by a local."""
         clamped = self.clamped[variable]
         if isinstance(clamped, ir.Const):

@@ -8,13 +8,13 @@ from itertools import chain, count
 from tc.dtypes import INT64, DType
 
 
-class Names:
+class NameSupply:
     """The names given so far. Regions may use the same names, as their variables end with them.
 
     Index variables keep their names where no buffer has it; a local that would clash with
     anything gets a number, or the next one.
 
-    >>> names = Names(buffers=["A"], indices=["i", "A", "acc"])
+    >>> names = NameSupply(buffers=["A"], indices=["i", "A", "acc"])
     >>> names.start_region(["i", "A"])
     {'i': 'i', 'A': 'A1'}
     >>> names.fresh("acc", DType("float32", "float", 32)), names.fresh("t0", INT64)

@@ -32,7 +32,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Block:
+class ParallelNest:
     """`members` are parallel and shared by all items, which run in order."""
 
     members: tuple[Member, ...]
@@ -52,12 +52,12 @@ class Block:
         return max(extent(member, item.statement) for item in self.items)
 
 
-def block_of(members: tuple[Member, ...], child: Node, scop: Scop) -> Block | None:
+def block_of(members: tuple[Member, ...], child: Node, scop: Scop) -> ParallelNest | None:
     """The block that a band is, None if it is a nest of blocks."""
     parts = child.children if isinstance(child, Sequence) else (child,)
     items = [_item(part, scop) for part in parts]
     found = [item for item in items if item is not None]
-    return Block(members, tuple(found)) if len(found) == len(items) else None
+    return ParallelNest(members, tuple(found)) if len(found) == len(items) else None
 
 
 def _item(node: Node, scop: Scop) -> Item | None:
@@ -103,7 +103,7 @@ def groups(node: Node, facts: Facts) -> list[Node]:
     return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
 
 
-def is_tested(member: Member, block: Block, facts: Facts) -> bool:
+def is_tested(member: Member, block: ParallelNest, facts: Facts) -> bool:
     """Whether tests at run time of an item of a block depend on what a member is there."""
     return any(
         member.values[item.statement.name].variable in facts.tested(item.statement)
@@ -112,7 +112,7 @@ def is_tested(member: Member, block: Block, facts: Facts) -> bool:
     )
 
 
-def iterations(members: Iterable[Member], block: Block) -> int:
+def iterations(members: Iterable[Member], block: ParallelNest) -> int:
     """How many iterations the loops of some members have together."""
     return prod(count(m, block.extent(whole_of(m))) for m in members)
 

@@ -11,7 +11,7 @@ from heapq import heapreplace
 from math import prod
 
 from tc.device import Device
-from tc.polyhedral.cpu.analysis import Block, iterations
+from tc.polyhedral.cpu.analysis import ParallelNest, iterations
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, touches, transfer
@@ -44,7 +44,7 @@ class NestBuffers:
 
     facts: Facts
     device: Device
-    block: Block
+    block: ParallelNest
     tile: RegisterTile
     written: frozenset[str]
     around: tuple[Member, ...]

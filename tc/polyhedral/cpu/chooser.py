@@ -15,7 +15,7 @@ from tc.device import Device
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
-from tc.polyhedral.cpu.analysis import Block, block_of, groups, opened
+from tc.polyhedral.cpu.analysis import ParallelNest, block_of, groups, opened
 from tc.polyhedral.cpu.buffers import MIN_PARTS
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.nest_plan import NestPlanner
@@ -66,7 +66,7 @@ class _Chooser:
         else:
             self._nest(block, outermost=True)
 
-    def _nest(self, block: Block, *, outermost: bool = False) -> None:
+    def _nest(self, block: ParallelNest, *, outermost: bool = False) -> None:
         scop, inside = self.facts.scop, self.draft.statements
         written = frozenset(scop.statement(n).write.tensor for n in inside)
         others = set(inside) - {item.statement.name for item in block.items}

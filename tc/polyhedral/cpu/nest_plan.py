@@ -26,7 +26,7 @@ from tc.plan import (
     Split,
     Tile,
 )
-from tc.polyhedral.cpu.analysis import Block, Item, iterations
+from tc.polyhedral.cpu.analysis import Item, ParallelNest, iterations
 from tc.polyhedral.cpu.buffers import NestBuffers
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
@@ -49,7 +49,7 @@ class NestPlanner:
 
     draft: Draft
     options: MappingOptions
-    block: Block
+    block: ParallelNest
     chosen: RegisterTile | None
     written: frozenset[str]
     around: tuple[Member, ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tc.plan import PACKED, REGISTER, SCRATCH
-from tc.polyhedral.cpu.analysis import Block, Item
+from tc.polyhedral.cpu.analysis import Item, ParallelNest
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.register_tiles import RegisterTile
@@ -51,7 +51,7 @@ class NestPromoter:
     """
 
     draft: Draft
-    block: Block
+    block: ParallelNest
     chosen: RegisterTile | None
     buffers: NestBuffers | None
     around: tuple[Member, ...]

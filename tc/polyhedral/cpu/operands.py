@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tc.device import LINE
-from tc.polyhedral.cpu.analysis import Block
+from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
@@ -32,7 +32,7 @@ class Grip:
     as units that are narrower take it in passes. A vector of the tile needs `share` of a turn.
     """
 
-    block: Block
+    block: ParallelNest
     facts: Facts
     v: str | None
     u: str | None
@@ -115,7 +115,7 @@ def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> fl
     return (rows + read.window - 1) / read.window
 
 
-def extent_of(member: Member, block: Block) -> int:
+def extent_of(member: Member, block: ParallelNest) -> int:
     """How many values a member of a block, or of its main reduction, has."""
     if member in block.members:
         return block.extent(member)
@@ -125,7 +125,7 @@ def extent_of(member: Member, block: Block) -> int:
     return end - begin
 
 
-def is_alone(access: Access, block: Block) -> bool:
+def is_alone(access: Access, block: ParallelNest) -> bool:
     """Whether no other access of the block touches the tensor, and this one is linear."""
     others = [
         a

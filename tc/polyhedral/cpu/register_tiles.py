@@ -19,7 +19,7 @@ from math import prod
 from tc.device import Device
 from tc.kernel.narrow import SHORTEST
 from tc.options import MappingOptions
-from tc.polyhedral.cpu.analysis import Block, is_tested
+from tc.polyhedral.cpu.analysis import ParallelNest, is_tested
 from tc.polyhedral.cpu.operands import Grip, extent_of, is_alone, operand, vectors_of
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
@@ -76,7 +76,7 @@ class RegisterTile:
 
 
 def choose_tile(
-    block: Block,
+    block: ParallelNest,
     facts: Facts,
     device: Device,
     options: MappingOptions,
@@ -109,7 +109,7 @@ ROWS = range(1, 17)
 
 
 def _candidates(
-    block: Block,
+    block: ParallelNest,
     facts: Facts,
     device: Device,
     options: MappingOptions,
@@ -138,7 +138,7 @@ def _candidates(
                 yield from _tiles(*known, vector, lanes, row)
 
 
-def _needed(block: Block, vector: Member) -> bool:
+def _needed(block: ParallelNest, vector: Member) -> bool:
     """Whether some item does not move with the vector's member."""
     if vector not in block.members:
         return False
@@ -155,7 +155,7 @@ def _lane_counts(extent: int, widest: int) -> Iterator[int]:
 
 
 def _tiles(
-    block: Block,
+    block: ParallelNest,
     facts: Facts,
     device: Device,
     options: MappingOptions,
@@ -238,7 +238,7 @@ def _tiles(
 
 
 def _cycles_to_reread(
-    block: Block,
+    block: ParallelNest,
     v: str | None,
     facts: Facts,
     device: Device,
@@ -259,7 +259,7 @@ def _cycles_to_reread(
 
 
 def _store_cost(
-    block: Block, v: str | None, u: str | None, lanes: int, facts: Facts, share: float
+    block: ParallelNest, v: str | None, u: str | None, lanes: int, facts: Facts, share: float
 ) -> float:
     """Cycles of storing a vector of each target, whose rows are staged where that is of use."""
     total = 0.0
@@ -292,7 +292,7 @@ def _choices(wanted: int | None, most: Sequence[int]) -> Sequence[int]:
     return most if wanted is None else (wanted,)
 
 
-def block_variable(name: str, variable: str | None, block: Block) -> str | None:
+def block_variable(name: str, variable: str | None, block: ParallelNest) -> str | None:
     """What a statement calls the variable of the main statement."""
     for member in block.members:
         if block.variable(member) == variable:

@@ -15,7 +15,7 @@ from math import prod
 from tc.device import LINE, Device
 from tc.dtypes import BOOL, compute_dtype
 from tc.kernel.stream import CACHES, SMALLEST
-from tc.polyhedral.cpu.analysis import Block
+from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
@@ -40,7 +40,12 @@ class Strips:
 
 
 def strips(
-    block: Block, chosen: RegisterTile, facts: Facts, device: Device, row: Member, vector: Member
+    block: ParallelNest,
+    chosen: RegisterTile,
+    facts: Facts,
+    device: Device,
+    row: Member,
+    vector: Member,
 ) -> Strips:
     """The loops over blocks: `row` along what is read, `vector` along the target."""
     if row.span is None and vector.span is None and _is_large(block, facts, device):
@@ -51,7 +56,7 @@ def strips(
     return Strips(None if blocks < 2 or row.span is not None else blocks, None, False)
 
 
-def _is_large(block: Block, facts: Facts, device: Device) -> bool:
+def _is_large(block: ParallelNest, facts: Facts, device: Device) -> bool:
     """Whether an output is written past the caches, if in whole lines (see `stream`)."""
     program, shapes = facts.scop.shaped.program, facts.scop.shaped.shapes
     target = program.tensors[block.main.statement.write.tensor]
@@ -64,7 +69,7 @@ def _is_large(block: Block, facts: Facts, device: Device) -> bool:
     return fills_lines and is_alone and own and 0 < CACHES * device.shared_cache < total
 
 
-def _is_whole(block: Block, facts: Facts) -> bool:
+def _is_whole(block: ParallelNest, facts: Facts) -> bool:
     """Whether all elements of the target are written, each dimension along one variable."""
     statement = block.main.statement
     shape = facts.scop.shaped.shapes[statement.write.tensor]
@@ -78,7 +83,7 @@ def _is_whole(block: Block, facts: Facts) -> bool:
 
 
 def _buffered(
-    block: Block,
+    block: ParallelNest,
     chosen: RegisterTile,
     facts: Facts,
     device: Device,
