@@ -18,7 +18,6 @@ import numpy as np
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL
 from tc.errors import InternalError
-from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -51,16 +50,17 @@ from tc.kernel.ir import (
     accumulates,
     unknown_node,
 )
-from tc.kernel.memory import Memory, Place, element_text
+from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
+from tc.kernel.memory import ElementIndex, Memory, element_text
 from tc.kernel.printer import PrintedNode, node_text
 
-Value: TypeAlias = Any
+Evaluated: TypeAlias = Any
 """A numpy scalar of the type of the node that gave it, or an array of its lanes; numpy's stubs
 know no better union."""
 
-Names: TypeAlias = "Mapping[str, list[Value]]"
+Environment: TypeAlias = "Mapping[str, list[Evaluated]]"
 
-_BINARY: Mapping[str, Callable[[Value, Value], Value]] = {
+_BINARY: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -73,7 +73,7 @@ _BINARY: Mapping[str, Callable[[Value, Value], Value]] = {
     "<<": operator.lshift,
     ">>": operator.rshift,
 }
-_COMPARE: Mapping[str, Callable[[Value, Value], Value]] = {
+_COMPARE: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -152,7 +152,7 @@ class _Machine:
 
     # --- statements -------------------------------------------------------------------------
 
-    def run(self, stmts: tuple[Stmt, ...], outer: Names) -> None:
+    def run(self, stmts: tuple[Stmt, ...], outer: Environment) -> None:
         """Runs a block. A variable is a cell, so that inner blocks can set it; a new block has
         a new mapping, so that its own variables end with it."""
         scope = dict(outer)
@@ -179,7 +179,7 @@ class _Machine:
                 case _:
                     raise unknown_node(stmt)
 
-    def run_for(self, loop: For, scope: Names) -> None:
+    def run_for(self, loop: For, scope: Environment) -> None:
         begin, end = int(self.value(loop.begin, scope)), int(self.value(loop.end, scope))
         kinds = [kind for kind in ("parallel", "vector") if _is(loop, kind)]
         for kind in kinds:
@@ -193,7 +193,7 @@ class _Machine:
         for kind in kinds:
             self.memory.leave(kind)
 
-    def store(self, stmt: Store, scope: Names) -> None:
+    def store(self, stmt: Store, scope: Environment) -> None:
         lanes = stmt.value.dtype.lanes
         active, place = self.place(stmt, lanes, scope)
         value = self.value(stmt.value, scope)
@@ -212,7 +212,7 @@ class _Machine:
 
     # --- expressions ------------------------------------------------------------------------
 
-    def value(self, expr: Expr, scope: Names) -> Value:
+    def value(self, expr: Expr, scope: Environment) -> Evaluated:
         match expr:
             case Const(value=constant, dtype=dtype):
                 number = dtype.numpy.type(constant)
@@ -252,7 +252,7 @@ class _Machine:
             case _:
                 raise unknown_node(expr)
 
-    def choice(self, expr: Logical | Select, scope: Names) -> Value:
+    def choice(self, expr: Logical | Select, scope: Environment) -> Evaluated:
         """What is lazy, but not in vectors."""
         is_vector = expr.dtype.lanes > 1
         match expr:
@@ -274,7 +274,7 @@ class _Machine:
             case _:
                 raise unknown_node(expr)
 
-    def binary(self, op: str, left: Value, right: Value, expr: Binary) -> Value:
+    def binary(self, op: str, left: Evaluated, right: Evaluated, expr: Binary) -> Evaluated:
         if left.dtype != right.dtype or left.dtype != expr.dtype.numpy:
             raise self.broken(expr, f"operands {left.dtype} and {right.dtype}")
         if left.shape != right.shape:
@@ -288,7 +288,7 @@ class _Machine:
             return left // right if expr.dtype.is_integer else left / right
         return _BINARY[op](left, right)
 
-    def load(self, expr: Load, scope: Names) -> Value:
+    def load(self, expr: Load, scope: Environment) -> Evaluated:
         active, place = self.place(expr, expr.dtype.lanes, scope)
         reason = self.memory.read(expr.buffer, place)
         if reason:
@@ -300,18 +300,20 @@ class _Machine:
         lanes[active] = found
         return lanes
 
-    def place(self, access: Load | Store, lanes: int, scope: Names) -> tuple[Value, Place]:
+    def place(
+        self, access: Load | Store, lanes: int, scope: Environment
+    ) -> tuple[Evaluated, ElementIndex]:
         """Which lanes take part, and the elements of these."""
         name, shape = access.buffer, self.buffers[access.buffer].shape
         place = tuple(self.value(index, scope) for index in access.indices)
-        active: Value
+        active: Evaluated
         if lanes == 1:
             active, place = True, tuple(map(int, place))
         else:
             every = np.full(lanes, True)
             active = every if access.mask is None else self.value(access.mask, scope)
             place = tuple(np.broadcast_to(axis, lanes)[active] for axis in place)
-        outside: Value = len(place) != len(shape)
+        outside: Evaluated = len(place) != len(shape)
         for axis, extent in zip(place, shape, strict=False):
             outside = outside | (axis < 0) | (axis >= extent)
         if outside is not False and np.any(outside):

@@ -13,7 +13,7 @@ import numpy as np
 
 from tc.kernel.ir import Buffer
 
-Place: TypeAlias = "tuple[Any, ...]"
+ElementIndex: TypeAlias = "tuple[Any, ...]"
 """Index arrays of one length, or integers."""
 
 _NEVER = -1
@@ -31,7 +31,7 @@ class Loop:
     writers: dict[str, np.ndarray[Any, Any]]
     readers: dict[str, np.ndarray[Any, Any]]
 
-    def others(self, table: np.ndarray[Any, Any], place: Place) -> Any:
+    def others(self, table: np.ndarray[Any, Any], place: ElementIndex) -> Any:
         """At which elements another iteration of this loop is in the table."""
         found = table[place]
         return (found != self.now) & (found >= self.first)
@@ -89,7 +89,7 @@ class Memory:
 
     # --- accesses ---------------------------------------------------------------------------
 
-    def read(self, name: str, place: Place) -> str | None:
+    def read(self, name: str, place: ElementIndex) -> str | None:
         """Notes a read; returns why it may not be, if so."""
         unwritten = ~self.written[name][place]
         if name not in self.undefined and any_of(unwritten):
@@ -104,7 +104,7 @@ class Memory:
                 readers[place] = np.where(unread, loop.now, readers[place])
         return None
 
-    def write(self, name: str, place: Place, value: Any) -> str | None:
+    def write(self, name: str, place: ElementIndex, value: Any) -> str | None:
         """Writes; returns why that may not be, if so."""
         for loop in self._checked(name):
             writers = self._table(loop.writers, name)
@@ -150,7 +150,7 @@ def any_of(which: Any) -> bool:
     return bool(which) if which.ndim == 0 else bool(which.any())
 
 
-def element_text(name: str, place: Place, which: Any) -> str:
+def element_text(name: str, place: ElementIndex, which: Any) -> str:
     """The first element of a place where `which` is true.
 
     >>> element_text("o", (np.array([1, 2]), np.array([3, 4])), np.array([False, True]))

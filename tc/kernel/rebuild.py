@@ -61,14 +61,14 @@ from tc.kernel.ir import (
 )
 
 Stmts: TypeAlias = tuple[Stmt, ...]
-Node = TypeVar("Node", bound=Stmt | Kernel)
+N = TypeVar("N", bound=Stmt | Kernel)
 T = TypeVar("T")
 
 
 # --- statements -------------------------------------------------------------------------------
 
 
-def changed(node: Node, **fields: Any) -> Node:
+def changed(node: N, **fields: Any) -> N:
     """The node with other fields; the very same where it has them already.
 
     >>> from tc.dtypes import INT64
@@ -282,7 +282,7 @@ def widened(expr: Expr, lanes: int) -> Expr:
     return expr if expr.dtype.lanes == lanes else broadcast(expr, lanes)
 
 
-def narrow(expr: Expr) -> Expr:
+def uniform(expr: Expr) -> Expr:
     """The scalar in all lanes of a vector, if its form shows one; else the expression."""
     scalar = None if expr.dtype.lanes == 1 else splat(expr)
     return expr if scalar is None else scalar
@@ -309,7 +309,7 @@ def masked_load(buffer: str, indices: tuple[Expr, ...], dtype: DType, mask: Expr
     Load(buffer='a', indices=(), dtype=DType(name='bool', kind='bool', bits=1), mask=None)
     """
     if mask is None or is_constant(mask, True):
-        places = tuple(map(narrow, indices))
+        places = tuple(map(uniform, indices))
         if dtype.lanes == 1 or any(place.dtype.lanes > 1 for place in places):
             return Load(buffer, indices, dtype)
         return broadcast(Load(buffer, places, dtype.scalar), dtype.lanes)

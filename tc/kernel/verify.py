@@ -15,7 +15,6 @@ import numpy as np
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
-from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -49,6 +48,7 @@ from tc.kernel.ir import (
     row_major,
     unknown_node,
 )
+from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.walk import own_expressions
 

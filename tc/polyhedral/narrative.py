@@ -8,12 +8,12 @@ from math import prod
 from textwrap import fill
 
 from tc.device import Device
-from tc.kernel.estimate import estimate
+from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Kernel
+from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
+from tc.kernel.passes.prefetch.gathered_rows import has_prefetches
 from tc.kernel.passes.report import passes_text
-from tc.kernel.prefetch import prefetches
 from tc.kernel.printer import to_text as kernel_text
-from tc.kernel.stream import streams
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import Node, members
@@ -269,12 +269,12 @@ def _kernel(story: Story) -> str:
         "Vector loops became vectors, unrolled ones straight-line code, registers variables; this"
         " is printed by the backend."
     )
-    if streams(kernel):
+    if has_non_temporal_stores(kernel):
         words += (
             f" Stores with `stream` go past the caches: {_memory(story.device.shared_cache)} are"
             " too few to keep what is read and written until it is used again."
         )
-    if prefetches(kernel):
+    if has_prefetches(kernel):
         words += (
             " `prefetch` names elements that are read or written later: they are in tensors larger"
             f" than {_memory(story.device.l2)}, and the processor does not foresee them, as they"

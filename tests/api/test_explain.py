@@ -15,7 +15,7 @@ import tc
 from tc import device as devices
 from tc import pipeline
 from tc.explanation import STAGES, SUMMARY, Explanation
-from tc.kernel.estimate import estimate
+from tc.kernel.analysis.estimate import estimate
 from tc.kernel.passes.pass_list import PASSES, PassContext
 from tc.kernel.printer import to_text
 from tc.polyhedral import lowering

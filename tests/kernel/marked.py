@@ -27,8 +27,8 @@ from tc.kernel.ir import (
     row_major,
 )
 from tc.kernel.passes.pass_list import PASSES, PassContext, run_passes
+from tc.kernel.passes.unroll import LIMIT
 from tc.kernel.printer import statement_lines
-from tc.kernel.unroll import LIMIT
 from tc.kernel.verify import verify
 from tc.kernel.walk import every_statement
 

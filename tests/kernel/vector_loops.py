@@ -5,7 +5,7 @@ from __future__ import annotations
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64
 from tc.kernel.folding import integer
 from tc.kernel.ir import Buffer, Expr, For, Kernel, Load, Site, Stmt, Store
-from tc.kernel.vectorize import vectorize
+from tc.kernel.passes.vectorize import vectorize
 from tests.kernel.marked import assert_same, dense, lines, var
 
 F32 = FLOAT32

@@ -10,7 +10,7 @@ import pytest
 from tc.device import Device
 from tc.dtypes import DTYPES
 from tc.kernel.evaluate import evaluate
-from tc.kernel.stream import streams
+from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.semantics.ranges.range_inference import infer_ranges
@@ -85,7 +85,7 @@ def test_when_parts_of_the_target_have_a_buffer(shape: tuple[int, ...], wanted: 
     """Where its rows are not whole lines, and there are enough of them."""
     lowering = trace("O(b,a) = I(a,b)", shape)
     assert is_buffered(lowering) is wanted
-    assert streams(lowering.kernel) is (wanted or shape[0] % 16 == 0)
+    assert has_non_temporal_stores(lowering.kernel) is (wanted or shape[0] % 16 == 0)
 
 
 def test_of_what_the_caches_hold_there_is_none() -> None:
@@ -102,7 +102,7 @@ def test_narrow_vectors_are_not_streamed_so_there_is_none(bits: int) -> None:
         trace("O(b,a) = I(a,b)", (301, 257), device=replace(SMALL, vector_bits=bits)),
         trace("O(b,a) = I(a,b)", (301, 257), options=options),
     ):
-        assert is_buffered(lowering) is streams(lowering.kernel) is (bits > 128)
+        assert is_buffered(lowering) is has_non_temporal_stores(lowering.kernel) is (bits > 128)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tc.builtins import BUILTINS
 from tc.dtypes import DTYPES, INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Buffer, Call, Const, Kernel, Load, Ramp, Store
-from tc.kernel.vector_math import expand_calls
+from tc.kernel.passes.vector_functions import expand_vector_functions
 from tc.kernel.verify import verify
 from tests.support.kernels import Array
 
@@ -28,7 +28,7 @@ def apply(function: str, *args: Array, exponents: bool = False) -> Array:
     buffers = [Buffer(name, dtype, (lanes,), (1,), "input") for name in names]
     buffers.append(Buffer("o", dtype, (lanes,), (1,), "output"))
     kernel = Kernel(function, tuple(buffers), ((Store("o", (every,), call),),))
-    kernel = expand_calls(kernel, exponents=exponents)
+    kernel = expand_vector_functions(kernel, exponents=exponents)
     verify(kernel)
     out = np.zeros_like(args[0])
     assert evaluate(kernel, {**dict(zip(names, args, strict=True)), "o": out}) is None

@@ -9,7 +9,7 @@ import sys
 import tests.conftest
 from hypothesis import given, strategies as st
 if sys.argv[1:]:
-    import tc.api, tc.backends.numba.math, tc.kernel.functions.forms
+    import tc.api, tc.backends.numba.math, tc.kernel.math.forms
 seen = []
 @given(st.integers(), st.floats(allow_nan=False), st.lists(st.integers(0, 10**6)))
 def draw(a, b, c):

@@ -10,6 +10,7 @@ from tc.backends.clike.scalars import at_least, sum_text, text_of
 from tc.backends.clike.types import WIDEST, c_type, mask_type, memory_type
 from tc.backends.clike.vector_helpers import COMPARISONS
 from tc.dtypes import BOOL, INT64, UINT8, DType
+from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
 from tc.kernel.intervals import interval, type_interval
 from tc.kernel.ir import (
     Binary,
@@ -32,7 +33,6 @@ from tc.kernel.ir import (
     unknown_node,
     walk,
 )
-from tc.kernel.places import Place, place_of
 
 _NAMES = {op: name for name, op in COMPARISONS.items()}
 
@@ -199,20 +199,20 @@ def _compare_masks(op: str, left: Expr, right: Expr, bits: int, context: Context
             return f"~{texts[0]} | {texts[1]}", BITS
 
 
-def _distance(expr: Compare, context: Context) -> Place | None:
+def _distance(expr: Compare, context: Context) -> LaneOffsets | None:
     """The left index minus the right one where that is a number and a step from lane to lane;
     None where it is not, or where something in it might wrap around."""
     sides, lanes = (expr.left, expr.right), expr.dtype.lanes
     if expr.left.dtype.scalar != INT64:
         return None
-    places = [place_of((side,), (1,), lanes, context.lets) for side in sides]
+    places = [lane_offsets((side,), (1,), lanes, context.lets) for side in sides]
     reach = sum(_reach(place, context) for place in places)
     if any(place.vectors for place in places) or reach > type_interval(INT64)[1]:
         return None
-    return place_of(sides, (1, -1), lanes, context.lets)
+    return lane_offsets(sides, (1, -1), lanes, context.lets)
 
 
-def _reach(place: Place, context: Context) -> int:
+def _reach(place: LaneOffsets, context: Context) -> int:
     """No sum of terms of a place is farther from 0."""
     terms = (
         abs(factor) * max(map(abs, interval(term, context.known)))
@@ -221,7 +221,7 @@ def _reach(place: Place, context: Context) -> int:
     return abs(place.constant) + max(map(abs, place.distances)) + sum(terms)
 
 
-def _compare_lanes(op: str, place: Place, mask: DType, context: Context) -> Printed:
+def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -> Printed:
     """The distance of each lane from lane 0 against minus that of lane 0: in the bits of the mask
     if those suffice, for a number out of their range is as good as the nearest in it."""
     step = place.distances[1]

@@ -25,6 +25,7 @@ from tc.backends.printing import (
 from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_layout
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
+from tc.kernel.analysis.lane_offsets import remembered
 from tc.kernel.intervals import interval, loop_interval
 from tc.kernel.ir import (
     Binary,
@@ -46,7 +47,6 @@ from tc.kernel.ir import (
     unknown_node,
     walk,
 )
-from tc.kernel.places import remembered
 
 _MOST_UNROLLED = 64
 _PREFIX = "v_"

@@ -17,7 +17,7 @@ from tc.backends.clike.templates import INLINE, instance
 from tc.backends.clike.types import C_TYPES, WIDEST, mask_type, vector_type
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, FLOAT64, DType
-from tc.kernel.exponents import EXPONENT_FUNCTIONS
+from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
 COMPARISONS: Mapping[str, str] = {
     "lt": "<",

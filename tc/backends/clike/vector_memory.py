@@ -10,9 +10,9 @@ from tc.backends.clike.memory_helpers import near_name
 from tc.backends.clike.scalars import element_text, text_of
 from tc.backends.clike.types import c_type, memory_type
 from tc.dtypes import INT64, UINT64
+from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
 from tc.kernel.folding import binary, cast
 from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
-from tc.kernel.places import Place, place_of
 
 
 def load_printed(load: Load, context: Context) -> Printed:
@@ -61,7 +61,7 @@ def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:
     """Calls with addresses that are computed unsigned, as they may be anywhere; nothing for
     places without a pattern."""
     buffer = context.buffers[stmt.buffer]
-    place = place_of(stmt.indices, buffer.strides, stmt.lanes, context.lets)
+    place = lane_offsets(stmt.indices, buffer.strides, stmt.lanes, context.lets)
     size = memory_type(buffer.dtype).bytes
     if place.vectors:
         return
@@ -86,26 +86,26 @@ def _unsigned(value: int) -> Const:
     return Const(value % (1 << 64), UINT64)
 
 
-def _place(access: Load | Store, lanes: int, context: Context) -> Place:
+def _place(access: Load | Store, lanes: int, context: Context) -> LaneOffsets:
     strides = context.buffers[access.buffer].strides
-    return place_of(access.indices, strides, lanes, context.lets)
+    return lane_offsets(access.indices, strides, lanes, context.lets)
 
 
-def _first(access: Load | Store, place: Place, context: Context) -> str:
+def _first(access: Load | Store, place: LaneOffsets, context: Context) -> str:
     """The element from which the distances count."""
     terms, one = place.scalars, Const(1, INT64)
     indices, factors = (*terms, one), (*terms.values(), place.constant)
     return element_text(access.buffer, indices, factors, context)
 
 
-def _step(place: Place) -> int | None:
+def _step(place: LaneOffsets) -> int | None:
     """The elements from each lane to the next, None where they differ."""
     step = place.distances[1]
     is_even = place.distances == [step * lane for lane in range(len(place.distances))]
     return step if is_even and not place.vectors else None
 
 
-def _distances(place: Place, context: Context) -> str:
+def _distances(place: LaneOffsets, context: Context) -> str:
     """Of all lanes, from the first element, as a vector."""
     vector, total = INT64.vector(len(place.distances)), None
     for index, factor in place.vectors.items():

@@ -12,7 +12,6 @@ from tc.backends.clike.scalars import at_least, bare, function_name, text_of
 from tc.backends.clike.types import c_type, mask_type, memory_type
 from tc.backends.clike.vector_memory import load_printed, store_text
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
-from tc.kernel.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -32,6 +31,7 @@ from tc.kernel.ir import (
     Var,
     unknown_node,
 )
+from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
 _REDUCTIONS = {"+": "sum", "*": "product", "min": "least", "max": "greatest"}
 

@@ -23,7 +23,7 @@ from tc.backends.numba.traced_printer import is_vector_region
 from tc.backends.printing import shared_loop, values_of_fails
 from tc.backends.scratch import scratch_layout
 from tc.errors import BackendError, InternalError
-from tc.kernel.estimate import estimate
+from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode

@@ -16,6 +16,7 @@ from tc.backends.spellings import Spellings
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
+from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -49,7 +50,6 @@ from tc.kernel.ir import (
     unknown_node,
     walk,
 )
-from tc.kernel.places import Lets, Place, place_of, remembered
 
 # precedence of Python's operators, loosest first
 _RELATION, _OR, _XOR, _AND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
@@ -345,7 +345,7 @@ def _sequence(numbers: Sequence[int]) -> str:
 
 def _load(expr: Load, context: _Context) -> str:
     name, lanes = context.names.buffers[expr.buffer], expr.dtype.lanes
-    place = place_of(expr.indices, context.buffers[expr.buffer].strides, lanes, context.lets)
+    place = lane_offsets(expr.indices, context.buffers[expr.buffer].strides, lanes, context.lets)
     base = _base(place, context)
     if lanes == 1:
         return f"{name}[{base}]"
@@ -360,7 +360,7 @@ def _load(expr: Load, context: _Context) -> str:
 
 def _store(stmt: Store, context: _Context) -> str:
     name, lanes = context.names.buffers[stmt.buffer], stmt.value.dtype.lanes
-    place = place_of(stmt.indices, context.buffers[stmt.buffer].strides, lanes, context.lets)
+    place = lane_offsets(stmt.indices, context.buffers[stmt.buffer].strides, lanes, context.lets)
     base = _base(place, context)
     if lanes == 1:
         return f"{name}[{base}] = {_number_or_text(stmt.value, context)}"
@@ -378,26 +378,26 @@ def _store(stmt: Store, context: _Context) -> str:
 
 def _prefetch(stmt: Prefetch, context: _Context) -> str:
     name, strides = context.names.buffers[stmt.buffer], context.buffers[stmt.buffer].strides
-    place = place_of(stmt.indices, strides, stmt.lanes, context.lets)
+    place = lane_offsets(stmt.indices, strides, stmt.lanes, context.lets)
     if place.vectors:
         return "pass  # nothing for places without a pattern"
     return f"m.prefetch({name}, {_base(place, context)}, {_sequence(place.distances)})"
 
 
-def _aligned(buffer: str, place: Place, context: _Context) -> str:
+def _aligned(buffer: str, place: LaneOffsets, context: _Context) -> str:
     """What says that an access to scratch memory is aligned, where it is sure to be."""
     known = is_private(context.buffers[buffer]) and _is_multiple(buffer, place, context)
     return ", aligned=True" if known else ""
 
 
-def _is_multiple(buffer: str, place: Place, context: _Context) -> bool:
+def _is_multiple(buffer: str, place: LaneOffsets, context: _Context) -> bool:
     """Whether the offset of a vector is sure to be a multiple of its bytes, or of `ALIGNMENT`."""
     element = context.buffers[buffer].dtype.bytes
     size = min(ALIGNMENT, len(place.distances) * element)
     return place.divisor(context.lets) * element % size == 0
 
 
-def _base(place: Place, context: _Context) -> str:
+def _base(place: LaneOffsets, context: _Context) -> str:
     terms = [
         (_factored(term, abs(factor), context), factor < 0)
         for term, factor in place.scalars.items()
@@ -406,7 +406,7 @@ def _base(place: Place, context: _Context) -> str:
     return _sum(terms, place.constant)
 
 
-def _distances(place: Place, context: _Context) -> str:
+def _distances(place: LaneOffsets, context: _Context) -> str:
     terms = [
         (_factored(term, abs(factor), context), factor < 0)
         for term, factor in place.vectors.items()

@@ -11,28 +11,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tc.kernel.clean import clean, once
-from tc.kernel.contract import contract
-from tc.kernel.invariant import hoist_calls
 from tc.kernel.ir import Call, Kernel
-from tc.kernel.lines import lines
-from tc.kernel.merge import merge
-from tc.kernel.narrow import narrow
-from tc.kernel.neutral import start_with_terms
-from tc.kernel.peel import peel
-from tc.kernel.prefetch import prefetch
-from tc.kernel.prefetch_blocks import prefetch_blocks
-from tc.kernel.prefetch_copies import prefetch_copies
-from tc.kernel.prefetch_outputs import prefetch_outputs
-from tc.kernel.prefetch_sweeps import prefetch_sweeps
-from tc.kernel.quotients import multiply_instead
-from tc.kernel.registers import registers
-from tc.kernel.share import share
-from tc.kernel.stream import stream
-from tc.kernel.transpose import transpose
-from tc.kernel.unroll import LIMIT, unroll
-from tc.kernel.vector_math import expand_calls, has_vector_form
-from tc.kernel.vectorize import vectorize
+from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
+from tc.kernel.passes.contraction import contract
+from tc.kernel.passes.dead_code import eliminate_dead_code, eliminate_repeated_checks
+from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
+from tc.kernel.passes.first_terms import start_with_first_terms
+from tc.kernel.passes.loop_invariants import hoist_invariant_calls
+from tc.kernel.passes.loop_partition import partition_loops
+from tc.kernel.passes.non_temporal_stores import store_past_caches
+from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
+from tc.kernel.passes.prefetch.input_blocks import prefetch_blocks
+from tc.kernel.passes.prefetch.packed_blocks import prefetch_copies
+from tc.kernel.passes.prefetch.stored_rows import prefetch_outputs
+from tc.kernel.passes.prefetch.swept_rows import prefetch_sweeps
+from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
+from tc.kernel.passes.scalar_replacement import replace_by_scalars
+from tc.kernel.passes.transpose import transpose
+from tc.kernel.passes.unroll import LIMIT, unroll
+from tc.kernel.passes.value_numbering import number_values
+from tc.kernel.passes.vector_functions import expand_vector_functions, has_vector_form
+from tc.kernel.passes.vectorize import vectorize
+from tc.kernel.passes.write_combining import combine_writes
 from tc.kernel.verify import Sound, verify
 
 
@@ -86,7 +86,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "write combining",
         "copies of rows next to each other are stored in whole cache lines",
-        lambda kernel, context: lines(kernel, lanes_bits=context.lanes_bits),
+        lambda kernel, context: combine_writes(kernel, lanes_bits=context.lanes_bits),
     ),
     Pass(
         "transposes",
@@ -96,7 +96,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "loop partition",
         "the last iteration of a loop is apart, where it alone has masks",
-        lambda kernel, _: peel(kernel),
+        lambda kernel, _: partition_loops(kernel),
         _with_vectors,
     ),
     Pass(
@@ -113,42 +113,42 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "scalar replacement",
         "elements of private arrays become locals",
-        lambda kernel, _: registers(kernel),
+        lambda kernel, _: replace_by_scalars(kernel),
     ),
     Pass(
         "dead code elimination",
         "what no store needs is gone; branches on the same condition are one",
-        lambda kernel, _: clean(kernel),
+        lambda kernel, _: eliminate_dead_code(kernel),
     ),
     Pass(
         "first terms",
         "minima and maxima start with their first term instead of an infinity",
-        lambda kernel, _: start_with_terms(kernel),
+        lambda kernel, _: start_with_first_terms(kernel),
     ),
     Pass(
         "demanded lanes",
         "vectors of which only the first lanes are of use are shorter",
-        lambda kernel, _: narrow(kernel),
+        lambda kernel, _: narrow_to_demanded_lanes(kernel),
     ),
     Pass(
         "value numbering",
         "locals with one value are one local",
-        lambda kernel, _: merge(kernel),
+        lambda kernel, _: number_values(kernel),
     ),
     Pass(
         "loop-invariant code motion",
         "calls that are the same in every iteration are made before the loop",
-        lambda kernel, _: hoist_calls(kernel),
+        lambda kernel, _: hoist_invariant_calls(kernel),
     ),
     Pass(
         "common subexpressions",
         "what is loaded or computed several times in a block is a local",
-        lambda kernel, _: share(kernel),
+        lambda kernel, _: eliminate_common_subexpressions(kernel),
     ),
     Pass(
         "repeated checks",
         "checks that repeat an earlier one of the same block are gone",
-        lambda kernel, _: once(kernel),
+        lambda kernel, _: eliminate_repeated_checks(kernel),
     ),
     Pass(
         "contraction",
@@ -159,12 +159,12 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "vector functions",
         "functions on vectors become arithmetic",
-        lambda kernel, context: expand_calls(kernel, exponents=context.exponents),
+        lambda kernel, context: expand_vector_functions(kernel, exponents=context.exponents),
     ),
     Pass(
         "non-temporal stores",
         "stores of large outputs go past the caches",
-        lambda kernel, context: stream(kernel, context.shared_cache),
+        lambda kernel, context: store_past_caches(kernel, context.shared_cache),
     ),
     Pass(
         "prefetch of blocks",
@@ -179,7 +179,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "prefetch of gathers",
         "rows whose numbers are read from memory are asked for ahead",
-        lambda kernel, context: prefetch(kernel, context.l2),
+        lambda kernel, context: prefetch_gathers(kernel, context.l2),
     ),
     Pass(
         "prefetch of outputs",
@@ -194,7 +194,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "reciprocal division",
         "vectors divided by one scalar are products, corrected to the very quotients",
-        lambda kernel, _: multiply_instead(kernel),
+        lambda kernel, _: divide_by_reciprocals(kernel),
         _with_fma,
     ),
 )

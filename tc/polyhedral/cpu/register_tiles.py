@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tc.device import Device
-from tc.kernel.narrow import SHORTEST
+from tc.kernel.passes.demanded_lanes import SHORTEST
 from tc.options import MappingOptions
 from tc.polyhedral.cpu.analysis import ParallelNest, is_tested
 from tc.polyhedral.cpu.operands import Grip, extent_of, is_alone, operand, vectors_of
@@ -275,8 +275,8 @@ def _store_cost(
 
 def _computed(extent: int, vectors: int, lanes: int, size: int, device: Device) -> float:
     """The part of a tile's work on vectors that is done where the last vector of a tile as long as
-    the row has a half that goes nowhere (see `tc.kernel.narrow`), and takes fewer passes so. Rows
-    of few vectors are as well off with all of them half as wide."""
+    the row has a half that goes nowhere (see `tc.kernel.passes.demanded_lanes`), and takes fewer
+    passes so. Rows of few vectors are as well off with all of them half as wide."""
     bits, last = lanes * size * 8, extent - (vectors - 1) * lanes
     if vectors < MANY or not 0 < last <= lanes // 2 or bits // 2 < SHORTEST:
         return 1.0

@@ -14,7 +14,7 @@ from math import prod
 
 from tc.device import LINE, Device
 from tc.dtypes import BOOL, compute_dtype
-from tc.kernel.stream import CACHES, SMALLEST
+from tc.kernel.passes.non_temporal_stores import CACHES, SMALLEST
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.facts import Facts

@@ -15,7 +15,7 @@ from tc.backends import registry
 from tc.backends.numba import backend
 from tc.backends.numba.backend import NumbaBackend
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64
-from tc.kernel.estimate import estimate
+from tc.kernel.analysis.estimate import estimate
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import (
     Binary,

@@ -15,7 +15,7 @@ from tc import device, pipeline
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT8, DType
 from tc.kernel.ir import Kernel, Load, Store
-from tc.kernel.stream import streams
+from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
 from tc.polyhedral import lowering
 from tests.support.guarded import at_edge
 from tests.support.kernels import Array, I, address, dense, loop
@@ -140,7 +140,7 @@ def test_programs_stream(beyond: int) -> None:
         function = tc.compile(text)
         inputs = np.random.default_rng(0).random(shape, np.float32)
         expected = 2 * inputs if text is TWICE else inputs.transpose(0, 2, 1, 3)
-        assert streams(kernel_of(function, inputs))
+        assert has_non_temporal_stores(kernel_of(function, inputs))
         memory = np.zeros(inputs.size + 32, np.float32)
         begin = -address(memory) % 64 // 4 + beyond
         o = memory[begin : begin + inputs.size].reshape(expected.shape)
@@ -169,7 +169,7 @@ def test_streaming_changes_no_result(name: str, request: pytest.FixtureRequest) 
     function = tc.compile(case.text, entry=case.def_name)
     trace = function.explain(**inputs).trace
     assert trace is not None
-    assert streams(trace.lowering.kernel)
+    assert has_non_temporal_stores(trace.lowering.kernel)
     memory = np.full(usual.size + 16, np.nan, np.float32)
     begin = -address(memory) % 64 // 4
     o = memory[begin : begin + usual.size].reshape(usual.shape)
@@ -189,5 +189,5 @@ def test_explain_says_why() -> None:
 
 def test_small_programs_do_not_stream() -> None:
     inputs = np.zeros((24, 64), np.float32)
-    assert not streams(kernel_of(tc.compile(TWICE), inputs))
+    assert not has_non_temporal_stores(kernel_of(tc.compile(TWICE), inputs))
     assert "stream" not in tc.compile(TWICE).explain(inputs).stages["kernel"]

@@ -19,7 +19,7 @@ from tc.backends.clike.backend import CBackend
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import FLOAT32, INT64, DType
 from tc.kernel.ir import Binary, Kernel, Load, Prefetch, Store
-from tc.kernel.prefetch import prefetches
+from tc.kernel.passes.prefetch.gathered_rows import has_prefetches
 from tc.polyhedral import lowering
 from tests.support.guarded import at_edge
 from tests.support.kernels import Array, I, dense, integer, loop
@@ -80,7 +80,7 @@ def test_hints_change_no_result(
     request.getfixturevalue("tiny")
     function = tc.compile(TEXTS[name], backend=backend)
     scalar = name == "rows" and columns % 16  # loops over the elements of a row, which are near
-    assert prefetches(kernel_of(function, *inputs)) is not bool(scalar)
+    assert has_prefetches(kernel_of(function, *inputs)) is not bool(scalar)
     np.testing.assert_array_equal(function(*inputs), usual)
 
 
@@ -141,7 +141,7 @@ def at_edges(backend: str) -> None:
     for name, text in TEXTS.items():
         inputs = inputs_of(name)
         function = tc.compile(text, backend=backend)
-        assert prefetches(kernel_of(function, *inputs))
+        assert has_prefetches(kernel_of(function, *inputs))
         expected = function(*inputs)
         for edge in EDGES:
             guarded = [at_the_end(array, before=edge == "before") for array in inputs]

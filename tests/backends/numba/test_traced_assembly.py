@@ -10,7 +10,6 @@ from tc.backends.numba.objects import _target
 from tc.backends.numba.tracing import VectorRegion
 from tc.device import has_exponents, vector_bits
 from tc.dtypes import FLOAT32, INT64
-from tc.kernel.contract import contract
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -25,8 +24,9 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.quotients import multiply_instead
-from tc.kernel.vector_math import expand_calls
+from tc.kernel.passes.contraction import contract
+from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
+from tc.kernel.passes.vector_functions import expand_vector_functions
 from tc.runtime.object_files import parse_module
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import compile_kernel, ramp, run
@@ -135,7 +135,7 @@ def test_exponents_are_instructions(function: str, wanted: set[str]) -> None:
     lanes = ramp(integer(0), 16)
     store = Store("o", (lanes,), Call(function, (Load("a", (lanes,), F16),), F16))
     buffers = (dense("a", FLOAT32, (16,), "input"), dense("o", FLOAT32, (16,), "output"))
-    kernel = expand_calls(Kernel("k", buffers, ((store,),)), exponents=True)
+    kernel = expand_vector_functions(Kernel("k", buffers, ((store,),)), exponents=True)
     words = [line.split()[0] for line in assembly(kernel) if line]
     assert wanted <= set(words)
     assert sum(word.startswith("v") for word in words) < 40  # constants, too
@@ -154,7 +154,7 @@ def test_what_is_rare_is_not_computed_beforehand() -> None:
         dense("y", FLOAT32, (1,), "input"),
         dense("o", FLOAT32, (64,), "output"),
     )
-    kernel = multiply_instead(Kernel("k", buffers, ((divisor, *stores),)))
+    kernel = divide_by_reciprocals(Kernel("k", buffers, ((divisor, *stores),)))
     words = [line.split()[0] for line in assembly(kernel) if line]
     assert words.count("vdivps") == 4
     assert words.index("vdivps") > words.index("vmulps")

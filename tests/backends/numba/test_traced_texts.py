@@ -10,7 +10,6 @@ import pytest
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT32, INT64
 from tc.errors import InternalError
-from tc.kernel.contract import contract
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -35,6 +34,7 @@ from tc.kernel.ir import (
     Unary,
     Var,
 )
+from tc.kernel.passes.contraction import contract
 from tc.kernel.verify import verify
 from tests.support.kernels import I, dense, integer, load, loop
 from tests.support.vectors import BACKEND, plus, ramp, times

@@ -11,7 +11,7 @@ import pytest
 import tc
 from tc import cache, device, pipeline
 from tc.backends import registry
-from tc.kernel.stream import streams
+from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
 from tc.polyhedral import lowering
 from tests.support.guarded import at_edge
 
@@ -53,7 +53,7 @@ def test_nothing_beyond_the_arrays(shape: tuple[int, int, int], ctype: str, back
     kernel = trace.lowering.kernel
     if ctype != "double" or device.vector_bits() == 512:  # elsewhere not in lines
         assert any(buffer.name == "O_lines" for buffer in kernel.buffers)
-        assert streams(kernel)
+        assert has_non_temporal_stores(kernel)
     for before, alignment in product((False, True), (1, 64)):
         x = at_edge(shape, dtype, before=before)
         x[...] = values

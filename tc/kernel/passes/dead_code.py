@@ -1,0 +1,113 @@
+"""Dead code elimination: what no store needs, taken away; and checks that repeat earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tc.kernel.analysis.value_keys import ValueKey, value_key
+from tc.kernel.ir import Comment, Fail, For, If, Kernel, Let, Set, Stmt
+from tc.kernel.rebuild import (
+    Stmts,
+    changed,
+    map_blocks,
+    map_regions,
+    map_statements,
+    same_or,
+)
+from tc.kernel.walk import assigned, every_statement, is_steady, names_in, own_expressions
+
+
+def eliminate_dead_code(kernel: Kernel) -> Kernel:
+    """The kernel without locals that nothing reads, and without loops and branches that do
+    nothing; branches on the same condition, one after the other, become one.
+
+    >>> from tc.dtypes import INT64
+    >>> from tc.kernel.ir import Const, Var
+    >>> unused = (Let("x", Const(1, INT64)), Let("y", Var("x", INT64)))
+    >>> eliminate_dead_code(Kernel("k", (), (unused,))).regions
+    ((),)
+    """
+    needed: set[str] = set()
+    reads: dict[str, set[str]] = {}
+    for stmt in every_statement(kernel):
+        found = reads.setdefault(stmt.var, set()) if isinstance(stmt, Let | Set) else needed
+        for expr in own_expressions(stmt):
+            found |= names_in(expr)
+    waiting = list(needed)
+    while waiting:
+        for name in reads.get(waiting.pop(), ()):
+            if name not in needed:
+                needed.add(name)
+                waiting.append(name)
+    changing = assigned(kernel)
+    return map_regions(kernel, lambda region: _block(region, needed, changing))
+
+
+def _block(block: Stmts, needed: set[str], changing: frozenset[str]) -> Stmts:
+    def kept(stmt: Stmt) -> Iterable[Stmt]:
+        if isinstance(stmt, Let | Set) and stmt.var not in needed:
+            return ()
+        new = map_blocks(stmt, lambda inner: _block(inner, needed, changing))
+        return (new,) if _acts(new) else ()
+
+    out: list[Stmt] = []
+    for stmt in map_statements(block, kept):
+        if out and isinstance(stmt, If) and (joined := _joined(out[-1], stmt, changing)):
+            out[-1] = joined
+        else:
+            out.append(stmt)
+    return same_or(block, out)
+
+
+def _joined(before: Stmt, stmt: If, changing: frozenset[str]) -> If | None:
+    """Both in one, where the first does not change the condition, and none has locals, as these
+    may have the same names."""
+    if not isinstance(before, If) or value_key(before.condition) != value_key(stmt.condition):
+        return None
+    blocks = before.then, stmt.then, before.otherwise, stmt.otherwise
+    has_locals = any(isinstance(each, Let) for block in blocks for each in block)
+    if has_locals or not is_steady(stmt.condition, changing.__contains__):
+        return None
+    return changed(
+        before, then=before.then + stmt.then, otherwise=before.otherwise + stmt.otherwise
+    )
+
+
+def _acts(stmt: Stmt) -> bool:
+    """Whether a statement is no loop or branch that does nothing."""
+    match stmt:
+        case For(body=inner):
+            pass
+        case If(then=then, otherwise=otherwise):
+            inner = then + otherwise
+        case _:
+            return True
+    return any(not isinstance(each, Comment) for each in inner)
+
+
+def eliminate_repeated_checks(kernel: Kernel) -> Kernel:
+    """The kernel without checks that repeat an earlier one of the same block: the first failure
+    is recorded, and a later one on the same condition is not."""
+    changing = assigned(kernel)
+    return map_regions(kernel, lambda region: _once(region, changing))
+
+
+def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
+    seen: set[ValueKey] = set()
+
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        match stmt:
+            case If(condition=condition, then=then, otherwise=()) if _fails(then):
+                key = value_key(condition)
+                if key in seen:
+                    return ()
+                if is_steady(condition, changing.__contains__):
+                    seen.add(key)
+        return (map_blocks(stmt, lambda inner: _once(inner, changing)),)
+
+    return map_statements(block, each)
+
+
+def _fails(stmts: tuple[Stmt, ...]) -> bool:
+    """Whether a block records a failure, and does nothing else."""
+    return bool(stmts) and all(isinstance(stmt, Fail) for stmt in stmts)

@@ -1,0 +1,361 @@
+"""Expressions of one iteration as expressions of all lanes: the inner part of `vectorize`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tc.dtypes import BOOL, FLOAT16, INT64, DType
+from tc.kernel.folding import (
+    cast,
+    compare,
+    constant,
+    integer,
+    is_constant,
+    logical_and,
+    logical_not,
+    ramp,
+    select,
+)
+from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
+from tc.kernel.ir import (
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Reduce,
+    Select,
+    Stmt,
+    Var,
+    children,
+    walk,
+)
+from tc.kernel.local_names import LocalNames
+from tc.kernel.rebuild import (
+    Stmts,
+    map_blocks,
+    map_statements,
+    masked_load,
+    rebuild,
+    unchanged,
+    uniform,
+    widened,
+)
+from tc.kernel.walk import assigned
+
+Supports: TypeAlias = "Callable[[Call], bool]"
+"""Whether a function has a form for vectors; the call is one on vectors."""
+
+_MAX_REPEATED = 12
+"""Conditions of more nodes get a local before they become masks."""
+
+
+class StaysLoop(Exception):
+    """The loop cannot become vectors."""
+
+
+@dataclass(frozen=True)
+class VectorContext:
+    """What holds for the whole kernel; `assigned` are the locals that a Set changes."""
+
+    supports: Supports
+    names: LocalNames
+    buffers: Mapping[str, Buffer]
+    assigned: frozenset[str]
+
+    @classmethod
+    def of(cls, kernel: Kernel, supports: Supports = lambda _: True) -> VectorContext:
+        buffers = {buffer.name: buffer for buffer in kernel.buffers}
+        return cls(supports, LocalNames(kernel), buffers, assigned(kernel))
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveLanes:
+    """Which lanes take part: those of `mask` (None: all) if the scalar `guard` (None: true)
+    holds. `full` is both, and the mask of the tail, in one. `first`: the first lane is certainly
+    in the mask, so what all lanes have in common is done by some iteration."""
+
+    mask: Expr | None
+    guard: Expr | None
+    full: Expr | None
+    first: bool = True
+
+
+class Lanes:
+    """The lanes of one loop.
+
+    `values` gives what loop variable and locals have become. `bounds` knows the new names, and
+    `firsts` the old ones, with the values that they have in the first lane. Statements that must
+    run before an expression are added to the list `out` that comes with it.
+    """
+
+    def __init__(
+        self,
+        context: VectorContext,
+        var: str,
+        begin: int,
+        extent: int,
+        bounds: Bounds,
+        count: int | None = None,
+    ) -> None:
+        self.context = context
+        self.count = power_of_two(extent) if count is None else count
+        self.values: dict[str, Expr] = {var: ramp(integer(begin), 1, self.count)}
+        self.bounds: dict[str, Interval] = dict(bounds)
+        self.firsts: dict[str, Interval] = {**bounds, var: (begin, begin)}
+        self.assigned = set(context.assigned)
+        self.tail: Expr | None = None
+        if extent < self.count:
+            last = constant(extent, INT64.vector(self.count))
+            self.tail = compare("<", ramp(integer(0), 1, self.count), last, {})
+
+    def declare(self, var: str, old: Expr, new: Expr) -> Let:
+        """The declaration of a local whose first value was `old` and is now `new`."""
+        is_vector = new.dtype.lanes > 1
+        name = self.context.names.fresh(f"{var}x{self.count}" if is_vector else var)
+        self.values[var] = Var(name, new.dtype)
+        if var in self.context.assigned:
+            self.assigned.add(name)
+        elif new.dtype.is_integer:
+            self.bounds[name] = interval(new, self.bounds)
+            self.firsts[var] = interval(old, self.firsts)
+        return Let(name, new)
+
+    def declare_loop(self, var: str, old: tuple[Expr, Expr], new: tuple[Expr, Expr]) -> None:
+        """A loop, with its bounds, that stays one."""
+        self.values.pop(var, None)
+        self.firsts[var] = loop_interval(*old, self.firsts)
+        self.bounds[var] = loop_interval(*new, self.bounds)
+
+    def varies(self, expr: Expr) -> bool:
+        """Whether it may have different values in the lanes."""
+        if isinstance(expr, Var):
+            value = self.values.get(expr.name)
+            return value is not None and value.dtype.lanes > 1
+        return any(map(self.varies, children(expr)))
+
+    def expr(self, expr: Expr, active: ActiveLanes, out: list[Stmt]) -> Expr:
+        """The expression of all lanes: a scalar where it is the same in all, else a vector."""
+        if expr.dtype.lanes > 1:
+            raise StaysLoop
+        match expr:
+            case Const():
+                return expr
+            case Var(name=name):
+                return self.values.get(name, expr)
+            case Load():
+                return self.load(expr, active, out)
+            case Cast(operand=Load(dtype=dtype) as half, dtype=wide) if dtype == FLOAT16:
+                return self.load(half, active, out, cast_to=wide)
+            case Logical(op="&&" | "||" as op, operands=(left, right)) if self.varies(expr):
+                first = self.expr(left, active, out)
+                if reads(right):
+                    first = self.bound(first, out)
+                    active = self.narrowed(active, left, first, op == "&&")
+                new = [first, self.expr(right, active, out)]
+            case Select(condition=condition, then=then, otherwise=otherwise) if self.varies(expr):
+                return self.select(condition, then, otherwise, active, out)
+            case _:
+                new = [self.expr(operand, active, out) for operand in children(expr)]
+        if unchanged(children(expr), new):
+            return expr
+        result = rebuild(expr, new, self.bounds)
+        if (
+            isinstance(result, Call)
+            and result.dtype.lanes > 1
+            and not self.context.supports(result)
+        ):
+            raise StaysLoop
+        return result
+
+    def select(
+        self, condition: Expr, then: Expr, otherwise: Expr, active: ActiveLanes, out: list[Stmt]
+    ) -> Expr:
+        test = self.expr(condition, active, out)
+        if reads(then) or reads(otherwise):
+            test = self.bound(test, out)
+        branches = []
+        for operand, other, is_then in ((then, otherwise, True), (otherwise, then, False)):
+            inside = self.narrowed(active, condition, test, is_then) if reads(operand) else active
+            branch = self.expr(operand, inside, out)
+            if is_zero(other) and _is_masked_by(branch, inside.full):
+                return branch
+            branches.append(branch)
+        lanes = max(part.dtype.lanes for part in (test, *branches))
+        return select(test, *(widened(branch, lanes) for branch in branches))
+
+    def load(
+        self, expr: Load, active: ActiveLanes, out: list[Stmt], cast_to: DType | None = None
+    ) -> Expr:
+        """A load, or the cast of one: loads of half have no constant 0."""
+        new = (self.expr(index, active, out) for index in expr.indices)
+        indices = tuple(map(uniform, new))
+        lanes = max((index.dtype.lanes for index in indices), default=1)
+        dtype = expr.dtype.vector(lanes)
+        if lanes > 1:
+            mask = active.full
+            found = masked_load(expr.buffer, indices, dtype, mask)
+            return found if cast_to is None else cast(found, cast_to.vector(lanes))
+        load: Expr = expr if unchanged(expr.indices, indices) else Load(expr.buffer, indices, dtype)
+        if cast_to is not None:
+            load = Cast(load, cast_to)
+        certain = self.certain(active)
+        if certain is None or self.is_safe(expr.buffer, indices):
+            return load
+        return select(certain, load, constant(0, load.dtype))
+
+    def certain(self, active: ActiveLanes) -> Expr | None:
+        """The scalar condition that some lane takes part; None where that is certain."""
+        if active.mask is None or active.first:
+            return active.guard
+        assert active.full is not None
+        return Reduce("max", active.full, BOOL)
+
+    def is_safe(self, buffer: str, indices: tuple[Expr, ...]) -> bool:
+        """Whether an element may be read even if no iteration reads it."""
+        array = self.context.buffers[buffer]
+        if array.role != "input":
+            return False
+        found = (interval(index, self.bounds) for index in indices)
+        return all(low >= 0 and high < n for (low, high), n in zip(found, array.shape, strict=True))
+
+    # --- masks ------------------------------------------------------------------------------
+
+    def narrowed(
+        self, active: ActiveLanes, condition: Expr, test: Expr, is_then: bool
+    ) -> ActiveLanes:
+        """The lanes left where `test`, made of `condition`, holds (or does not)."""
+        test = test if is_then else logical_not(test)
+        if is_constant(test, True):
+            return active
+        full = _both(active.full, widened(test, self.count)) if self.count > 1 else None
+        if test.dtype.lanes == 1:
+            return replace(active, guard=_both(active.guard, test), full=full)
+        first = active.first and decided(condition, self.firsts) is is_then
+        return ActiveLanes(_both(active.mask, test), active.guard, full, first)
+
+    def bound(self, test: Expr, out: list[Stmt]) -> Expr:
+        """A condition that may stand several times, also after memory has changed."""
+        for count, node in enumerate(walk(test)):
+            is_settable = isinstance(node, Var) and node.name in self.assigned
+            if count >= _MAX_REPEATED or is_settable or isinstance(node, Load | Call):
+                name = self.context.names.fresh(f"m{test.dtype.lanes}")
+                out.append(Let(name, test))
+                return Var(name, test.dtype)
+        return test
+
+
+def _both(one: Expr | None, other: Expr) -> Expr:
+    return other if one is None or one == other else logical_and(one, other)
+
+
+def _is_masked_by(expr: Expr, mask: Expr | None) -> bool:
+    """Whether it is 0 in the lanes where the mask (None: none) is false."""
+    match expr:
+        case Load(mask=own):
+            while own is not mask and isinstance(own, Logical) and own.op == "&&":
+                own = own.operands[0]
+            return own is not None and own is mask
+        case Cast(operand=Load() as load):
+            return _is_masked_by(load, mask)
+        case _:
+            return False
+
+
+def is_zero(expr: Expr) -> bool:
+    """Whether it is the constant of all bits zero.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> is_zero(Const(0.0, FLOAT32)), is_zero(Const(-0.0, FLOAT32))
+    (True, False)
+    """
+    match expr:
+        case Const(value=value):
+            return value == 0 and math.copysign(1.0, value) > 0
+        case _:
+            return False
+
+
+def reads(expr: Expr) -> bool:
+    """Whether it reads memory."""
+    return isinstance(expr, Load) or any(map(reads, children(expr)))
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The operands of nested `&&`, in order.
+
+    >>> a, b, c = (Var(name, BOOL) for name in "abc")
+    >>> conjuncts(logical_and(a, logical_and(b, c))) == [a, b, c]
+    True
+    """
+    match condition:
+        case Logical(op="&&", operands=operands):
+            return [part for operand in operands for part in conjuncts(operand)]
+        case _:
+            return [condition]
+
+
+def decided(condition: Expr, bounds: Bounds) -> bool | None:
+    """What a scalar condition is for all values within the bounds, None if that is not known.
+
+    >>> decided(Compare("<", Var("i", INT64), Const(4, INT64)), {"i": (0, 3)})
+    True
+    """
+    match condition:
+        case Const(value=value):
+            return bool(value)
+        case Compare(op=op, left=left, right=right) if left.dtype.is_integer:
+            folded = compare(op, left, right, bounds)
+            return bool(folded.value) if isinstance(folded, Const) else None
+        case Logical(op="!", operands=(operand,)):
+            known = decided(operand, bounds)
+            return None if known is None else not known
+        case Logical(op=op, operands=operands):
+            found = [decided(operand, bounds) for operand in operands]
+            absorbing = op == "||"
+            if absorbing in found:
+                return absorbing
+            return None if None in found else not absorbing
+        case _:
+            return None
+
+
+def map_bounded(
+    block: Stmts,
+    bounds: Bounds,
+    assigned: frozenset[str],
+    change: Callable[[For, Bounds, Bounds], Iterable[Stmt]],
+) -> Stmts:
+    """The block with its loops changed, also those in branches, by a function that knows the bounds
+    of variables before the loop, and in it; what is in a loop is left to that."""
+    bounds = dict(bounds)
+
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        match stmt:
+            case For(var=var, begin=begin, end=end):
+                return change(stmt, bounds, {**bounds, var: loop_interval(begin, end, bounds)})
+            case Let(var=var, value=value):
+                if value.dtype.is_integer and var not in assigned:
+                    bounds[var] = interval(value, bounds)
+                return (stmt,)
+        return (map_blocks(stmt, lambda b: map_bounded(b, bounds, assigned, change)),)
+
+    return map_statements(block, each)
+
+
+def power_of_two(extent: int) -> int:
+    """The least that is not less than a positive number.
+
+    >>> power_of_two(1), power_of_two(13)
+    (1, 16)
+    """
+    return 1 << (extent - 1).bit_length()

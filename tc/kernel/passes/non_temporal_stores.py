@@ -1,0 +1,217 @@
+"""Non-temporal stores: those of large outputs that need no place in the caches.
+
+A usual store first reads the line that it changes, and what it writes displaces something from
+the caches. Both are in vain where whole lines are written and the caches cannot hold them until
+they are read again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from math import gcd
+
+from tc.device import LINE
+from tc.dtypes import INT64
+from tc.kernel.analysis.lane_offsets import Lets, divisor, lane_offsets, remembered
+from tc.kernel.ir import (
+    Buffer,
+    Expr,
+    For,
+    Kernel,
+    Let,
+    Stmt,
+    Store,
+    Var,
+    walk,
+)
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
+from tc.kernel.walk import every_statement, loads_in, stored_in
+
+SMALLEST = 32
+"""Bytes of a vector: so few of them fill a line that they do it in short succession."""
+
+CACHES = 7 / 8
+"""What a region touches is more than this part of what the caches hold, which also keep other
+memory, and other programs'. Measured, the region takes less time from about 3/4 on, and with a
+kernel that reads the output next, which then comes from memory, from about 7/8 on."""
+
+SHARE = 8
+"""The output is no less than this part of it: a smaller one is little work for the memory."""
+
+
+def store_past_caches(kernel: Kernel, cache: int) -> Kernel:
+    """The kernel with hints at the stores that need no place in caches of so many bytes (0: it is
+    not known how many, and there are no hints).
+
+    These store whole vectors to an output that the kernel never reads, no element twice as far
+    as the loops around show it, and fill lines in short succession if the output starts with one;
+    and the memory that their region touches nearly fills the caches or is larger.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.ir import Const, Load, Ramp
+    >>> from tc.kernel.printer import statement_lines
+    >>> row, two = Var("i", INT64), Const(2, INT64)
+    >>> place = row, Ramp(Const(0, INT64), 1, INT64.vector(16))
+    >>> copy = Store("o", place, Load("a", place, FLOAT32.vector(16)))
+    >>> buffers = tuple(
+    ...     Buffer(name, FLOAT32, (2, 16), (16, 1), role)
+    ...     for name, role in (("a", "input"), ("o", "output"))
+    ... )
+    >>> kernel = Kernel("f", buffers, ((For("i", Const(0, INT64), two, (copy,)),),))
+    >>> for cache in (293, 292):
+    ...     print(*list(statement_lines(store_past_caches(kernel, cache).regions[0][0]))[1:])
+      o[i, 0:16] = a[i, 0:16]
+      stream o[i, 0:16] = a[i, 0:16]
+    """
+    if not cache or sum(b.bytes for b in kernel.arguments) <= CACHES * cache:
+        return kernel
+    return map_regions(kernel, lambda region: _with_streams(region, kernel, cache))
+
+
+def has_non_temporal_stores(kernel: Kernel) -> bool:
+    """Whether some store of a kernel is streamed."""
+    return any(isinstance(stmt, Store) and stmt.streamed for stmt in every_statement(kernel))
+
+
+def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
+    used = _loaded(region) | stored_in(region)
+    touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
+    if touched <= CACHES * cache:
+        return region
+    outputs = {name: kernel.buffer(name) for name in _unread(region, kernel)}
+    large = {name: b for name, b in outputs.items() if b.bytes * SHARE >= touched}
+    return _marked(region, _Around(large))
+
+
+# --- buffers ----------------------------------------------------------------------------------
+
+
+def _unread(region: tuple[Stmt, ...], kernel: Kernel) -> frozenset[str]:
+    """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
+    read = {name for other in kernel.regions for name in _loaded(other)}
+    others = (other for other in kernel.regions if other is not region and _has_loops(other))
+    elsewhere = {name for other in others for name in stored_in(other)}
+    outputs = {b.name for b in kernel.buffers if b.role == "output"}
+    return frozenset((outputs & stored_in(region)) - read - elsewhere)
+
+
+def _has_loops(region: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(stmt, For) for stmt in region)
+
+
+def _loaded(region: tuple[Stmt, ...]) -> set[str]:
+    return {load.buffer for load in loads_in(region)}
+
+
+# --- stores -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What a block stands in: the outputs to mark stores of, by their names, the variables of the
+    loops around, outermost first, those that each variable depends on, and locals for which their
+    values may stand."""
+
+    outputs: Mapping[str, Buffer]
+    loops: tuple[str, ...] = ()
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    lets: Lets = field(default_factory=dict)
+
+    def inside(self, loop: For) -> _Around:
+        sources = {**self.sources, loop.var: frozenset((loop.var,))}
+        return replace(self, loops=(*self.loops, loop.var), sources=sources)
+
+    def after(self, let: Let) -> _Around:
+        sources = {**self.sources, let.var: self.sources_of((let.value,))}
+        known = {let.var: let.value} if remembered(let.value, frozenset()) else {}
+        return replace(self, sources=sources, lets={**self.lets, **known})
+
+    def sources_of(self, exprs: Iterable[Expr]) -> frozenset[str]:
+        """The variables of loops that expressions depend on."""
+        names = {e.name for expr in exprs for e in walk(expr) if isinstance(e, Var)}
+        return frozenset(loop for name in names for loop in self.sources.get(name, ()))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Where stores of a block lie that differ in a constant only: `terms` are pairs of a variable
+    part of the offset and its factor. `step` is by how many bytes the innermost loop moves them,
+    and `start` divides the bytes from the start of the output to where this loop starts."""
+
+    buffer: str
+    terms: frozenset[tuple[Expr, int]]
+    step: int
+    start: int
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Bytes of a row that the store at a position of its block writes."""
+
+    first: int
+    end: int
+    position: int
+
+
+def _marked(stmts: Stmts, around: _Around) -> Stmts:
+    made: list[Stmt] = []
+    rows: dict[_Row, list[_Stretch]] = defaultdict(list)
+    for position, stmt in enumerate(stmts):
+        within = around.inside(stmt) if isinstance(stmt, For) else around
+        made.append(map_blocks(stmt, partial(_marked, around=within)))
+        match stmt:
+            case Let():
+                around = around.after(stmt)
+            case Store():
+                if (placed := _placed(stmt, position, around)) is not None:
+                    rows[placed[0]].append(placed[1])
+    for row, stretches in rows.items():
+        for position in _filling(row, stretches):
+            store = made[position]
+            assert isinstance(store, Store)
+            made[position] = changed(store, streamed=True)
+    return same_or(stmts, made)
+
+
+def _placed(store: Store, position: int, around: _Around) -> tuple[_Row, _Stretch] | None:
+    """What a store writes, if that is a contiguous vector, and another one in each iteration of
+    the loops around."""
+    lanes, element = store.value.dtype.lanes, store.value.dtype.bytes
+    size = lanes * element
+    if store.buffer not in around.outputs or store.mask is not None:
+        return None
+    if size < SMALLEST or size & (size - 1):
+        return None
+    if not around.sources_of(store.indices).issuperset(around.loops):
+        return None
+    place = lane_offsets(store.indices, around.outputs[store.buffer].strides, lanes, around.lets)
+    if place.vectors or place.distances != list(range(lanes)):
+        return None
+    terms = {term: factor * element for term, factor in place.scalars.items()}
+    step = terms.get(Var(around.loops[-1], INT64), 0) if around.loops else 0
+    others = (t for t in terms if not (isinstance(t, Var) and t.name in around.loops[-1:]))
+    start = gcd(*(terms[term] * divisor(term, around.lets) for term in others))
+    row = _Row(store.buffer, frozenset(terms.items()), step, start)
+    first = place.constant * element
+    return row, _Stretch(first, first + size, position)
+
+
+def _filling(row: _Row, stretches: list[_Stretch]) -> Iterator[int]:
+    """The positions of the stores that fill lines together, or together with the next iteration
+    of the innermost loop; none if two write the same element."""
+    stretches = sorted(stretches, key=lambda stretch: stretch.first)
+    if any(following.first < before.end for before, following in pairwise(stretches)):
+        return
+    while stretches:
+        count = 1
+        while count < len(stretches) and stretches[count].first == stretches[count - 1].end:
+            count += 1
+        run, stretches = stretches[:count], stretches[count:]
+        size, first = run[-1].end - run[0].first, gcd(row.start, run[0].first)
+        alone = size % LINE == 0 and gcd(first, row.step) % LINE == 0
+        if alone or (size == row.step and first % LINE == 0):
+            yield from (stretch.position for stretch in run)

@@ -1,0 +1,1 @@
+"""Software prefetch: hints for lines that the hardware prefetcher does not foresee."""

@@ -1,0 +1,308 @@
+"""Software prefetch of gathers: rows of large tables whose numbers are read from memory.
+
+A processor foresees accesses that go on in steps, and it starts loads of the next iterations as
+far as its window of instructions reaches. Rows of a table that are named by another tensor are
+anywhere, and few of them fit into this window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tc.device import LINE
+from tc.dtypes import INT64
+from tc.kernel.analysis.cache_lines import Indices, firsts_of_lines, lanes_of, together
+from tc.kernel.analysis.lane_offsets import lane_offsets
+from tc.kernel.folding import binary, select
+from tc.kernel.ir import (
+    Buffer,
+    Compare,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Logical,
+    Prefetch,
+    Select,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    children,
+    statements,
+    walk,
+)
+from tc.kernel.rebuild import (
+    Stmts,
+    changed,
+    map_blocks,
+    map_regions,
+    map_statements,
+    substitute,
+)
+from tc.kernel.walk import assigned_in, every_statement, names_in, own_expressions, stored_in
+
+AHEAD = 8
+"""Iterations from the hint to the access: measured, 4 or 16 help less."""
+
+FEWEST = 2 * AHEAD
+"""Iterations of a loop that has hints for its own ones only: the first ones, of whose rows nobody
+was told, are half of these at most."""
+
+MOST = 8
+"""Lines that an iteration asks for: processors wait for few at a time, and drop others."""
+
+LONGEST = 80
+"""Nodes of an index that is computed a second time."""
+
+
+def prefetch_gathers(kernel: Kernel, cache: int) -> Kernel:
+    """The kernel with hints at elements of buffers larger than a cache of so many bytes (0: it is
+    not known how many, and there are no hints).
+
+    These are read in loops around no others, at indices that each iteration loads from another
+    place: it computes those of a later iteration too, at the end of the loop those of the next
+    iteration of the loop around. That is one that runs, so what is loaded to compute them is in
+    bounds. Whether they are themselves, does not matter.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.ir import Ramp
+    >>> from tc.kernel.printer import statement_lines
+    >>> k, row = Var("k", INT64), Var("row", INT64)
+    >>> lanes = Ramp(Const(0, INT64), 1, INT64.vector(16))
+    >>> body = (
+    ...     Let("row", Load("i", (k,), INT64)),
+    ...     Store("o", (k, lanes), Load("t", (row, lanes), FLOAT32.vector(16))),
+    ... )
+    >>> buffers = (
+    ...     Buffer("t", FLOAT32, (1000, 16), (16, 1), "input"),
+    ...     Buffer("i", INT64, (50,), (1,), "input"),
+    ...     Buffer("o", FLOAT32, (50, 16), (16, 1), "output"),
+    ... )
+    >>> loop = For("k", Const(0, INT64), Const(50, INT64), body)
+    >>> kernel = Kernel("gather", buffers, ((loop,),))
+    >>> print(*statement_lines(prefetch_gathers(kernel, 63999).regions[0][0]), sep="\\n")
+    for k in 0:50
+      prefetch t[i[min(k + 8, 49)], 0:30:15]
+      let row: int64 = i[k]
+      o[k, 0:16] = t[row, 0:16]
+    >>> prefetch_gathers(kernel, 64000) == kernel
+    True
+    """
+    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
+    if not cache or not large:
+        return kernel
+    return map_regions(kernel, lambda region: _block(region, large, None))
+
+
+def has_prefetches(kernel: Kernel) -> bool:
+    """Whether a kernel has such hints."""
+    return any(isinstance(stmt, Prefetch) for stmt in every_statement(kernel))
+
+
+def _block(block: Stmts, large: Mapping[str, Buffer], outer: For | None) -> Stmts:
+    """The statements of the body of a loop, if any, with hints."""
+
+    def each(stmt: Stmt) -> Iterable[Stmt]:
+        match stmt:
+            case For(body=body) if not any(isinstance(inner, For) for inner in statements(body)):
+                hints = tuple(_hints(stmt, outer, large))
+                return (changed(stmt, body=(*hints, *body)) if hints else stmt,)
+        around = stmt if isinstance(stmt, For) else None
+        return (map_blocks(stmt, lambda inner: _block(inner, large, around)),)
+
+    return map_statements(block, each)
+
+
+def _hints(loop: For, outer: For | None, large: Mapping[str, Buffer]) -> Iterator[Prefetch]:
+    budget = MOST
+    for buffer, places in _rows(loop, outer, large):
+        lines = _first_of_lines(places, large[buffer])
+        if len(lines) <= budget:
+            budget -= len(lines)
+            if places[-1] != lines[-1]:  # it is in one more line where rows start inside of one
+                lines.append(places[-1])
+            yield from (Prefetch(buffer, indices) for indices in together(lines))
+
+
+# --- what is read at indices that are loaded --------------------------------------------------
+
+
+def _rows(
+    loop: For, outer: For | None, large: Mapping[str, Buffer]
+) -> Iterator[tuple[str, list[Indices]]]:
+    """Buffers, and the elements of them that a later iteration reads at distances from each other
+    that are known, in order."""
+    bounds, around = _bounds(loop), None if outer is None else _bounds(outer)
+    if bounds is None:
+        return
+    count = bounds[1] - bounds[0]
+    if outer is not None and around is not None and count >= AHEAD:
+        found = _gathered(loop, _Later.in_next(loop, bounds, outer, around), large)
+        if found or count < FEWEST:
+            yield from found
+            return
+    if count >= FEWEST:
+        yield from _gathered(loop, _Later.in_loop(loop, bounds), large)
+
+
+def _bounds(loop: For) -> tuple[int, int] | None:
+    match loop:
+        case For(begin=Const(value=begin), end=Const(value=end)):
+            return int(begin), int(end)
+        case _:
+            return None
+
+
+@dataclass
+class _Later:
+    """Expressions of a body, as they will be some iterations later: of variables outside of the
+    body, but for those that are `unknown`, as they are `changing` before. Memory that is `stored`
+    to changes too. `checked` are conditions without which the call fails; `moving` locals differ
+    between iterations, and `gathered` ones are loaded for each."""
+
+    values: dict[str, Expr]
+    changing: frozenset[str]
+    stored: frozenset[str]
+    unknown: set[str]
+    moving: set[str]
+    gathered: set[str] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
+
+    @classmethod
+    def in_loop(cls, loop: For, bounds: tuple[int, int]) -> _Later:
+        """In the same run of the loop, at last in its last iteration."""
+        later = binary("min", _plus(loop, AHEAD), Const(bounds[1] - 1, INT64), {})
+        return cls._of(loop, {loop.var: later}, loop.body)
+
+    @classmethod
+    def in_next(
+        cls, loop: For, bounds: tuple[int, int], outer: For, around: tuple[int, int]
+    ) -> _Later:
+        """At the end of the loop, in the next iteration of the one around, if there is any."""
+        begin, end = bounds
+        variable, other = Var(loop.var, INT64), Var(outer.var, INT64)
+        wraps = Compare(">=", variable, Const(end - AHEAD, INT64))
+        following = binary("min", _plus(outer, 1), Const(around[1] - 1, INT64), {})
+        later = select(wraps, _plus(loop, begin + AHEAD - end), _plus(loop, AHEAD))
+        values = {loop.var: later, outer.var: select(wraps, following, other)}
+        return cls._of(loop, values, outer.body)
+
+    @classmethod
+    def _of(cls, loop: For, values: dict[str, Expr], body: tuple[Stmt, ...]) -> _Later:
+        """`body` is what runs until then."""
+        inside = tuple(statements(body))
+        changing = assigned_in(body)
+        stored = stored_in(body)
+        unknown = {s.var for s in inside if isinstance(s, Let)} | changing
+        return cls(values, changing, stored, unknown, {loop.var})
+
+    def learn(self, stmt: Stmt) -> None:
+        """What a statement says about those behind it."""
+        match stmt:
+            case Let(var=var, value=value) if var not in self.changing and value.dtype.lanes == 1:
+                later = self.of_expression(value)
+                if later is not None:
+                    self.values[var] = later
+                    self.unknown.discard(var)
+                    self.gathered |= {var} if self.is_gathered(value) else set()
+                    self.moving |= {var} if names_in(value) & self.moving else set()
+            case If(condition=Logical(op="!", operands=(Var(name=name),)), then=then):
+                if any(isinstance(inner, Fail) for inner in then):
+                    self.checked.add(name)
+
+    def of_index(self, index: Expr) -> Expr | None:
+        """An index, without a check whether it is in bounds."""
+        match index:
+            case Select(condition=Var(name=name), then=Var() as then) if name in self.checked:
+                return self.of_expression(then)
+            case _:
+                return self.of_expression(index)
+
+    def of_expression(self, expr: Expr) -> Expr | None:
+        for node in walk(expr):
+            if isinstance(node, Var) and node.name in self.unknown:
+                return None
+            if isinstance(node, Load) and node.buffer in self.stored:
+                return None
+        later = substitute(expr, self.values, {})
+        return later if len(list(islice(walk(later), LONGEST + 1))) <= LONGEST else None
+
+    def is_gathered(self, expr: Expr) -> bool:
+        """Whether it depends on what each iteration loads from another place."""
+        loads = (node for node in walk(expr) if isinstance(node, Load))
+        places = (name for load in loads for index in load.indices for name in names_in(index))
+        return not self.gathered.isdisjoint(names_in(expr)) or not self.moving.isdisjoint(places)
+
+
+def _plus(loop: For, distance: int) -> Expr:
+    return binary("+", Var(loop.var, INT64), Const(distance, INT64), {})
+
+
+def _gathered(
+    loop: For, later: _Later, large: Mapping[str, Buffer]
+) -> list[tuple[str, list[Indices]]]:
+    found: dict[tuple[str, frozenset[tuple[Expr, int]]], dict[int, Indices]] = defaultdict(dict)
+    for stmt in loop.body:
+        for load in _loads(stmt):
+            if load.buffer in large:
+                strides = large[load.buffer].strides
+                for place in _elements(load, later):
+                    offset = lane_offsets(place, strides, 1, {})
+                    terms = frozenset(offset.scalars.items())
+                    found[load.buffer, terms].setdefault(offset.constant, place)
+        later.learn(stmt)
+    return [
+        (buffer, [places[at] for at in sorted(places)]) for (buffer, _), places in found.items()
+    ]
+
+
+def _loads(stmt: Stmt) -> Iterator[Load]:
+    """The loads that a statement itself makes, whatever the values of its operands."""
+    if isinstance(stmt, If | Let | Set | Store):
+        for expr in own_expressions(stmt):
+            yield from _evaluated(expr)
+
+
+def _evaluated(expr: Expr) -> Iterator[Load]:
+    if isinstance(expr, Load):
+        yield expr
+    match expr:
+        case Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
+            operands: Sequence[Expr] = (condition,)
+        case Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
+            operands = (first,)
+        case _:
+            operands = children(expr)
+    for operand in operands:
+        yield from _evaluated(operand)
+
+
+def _elements(load: Load, later: _Later) -> Iterator[Indices]:
+    """Those of a later iteration, if their rows are gathered."""
+    lanes = list(map(lanes_of, load.indices))
+    moved = [None if lane is None else later.of_index(lane) for lane, _ in lanes]
+    found = [index for index in moved if index is not None]
+    if len(found) < len(moved) or not any(map(later.is_gathered, load.indices)):
+        return
+    for lane in range(load.dtype.lanes):
+        shifts = (Const(step * lane, INT64) for _, step in lanes)
+        yield tuple(
+            binary("+", index, shift, {}) for index, shift in zip(found, shifts, strict=True)
+        )
+
+
+# --- lines ------------------------------------------------------------------------------------
+
+
+def _first_of_lines(places: Sequence[Indices], buffer: Buffer) -> list[Indices]:
+    """Of sorted elements the first of each line, if one starts with the first of all."""
+    found = {lane_offsets(place, buffer.strides, 1, {}).constant: place for place in places}
+    return [found[first] for first in firsts_of_lines(sorted(found), LINE // buffer.dtype.bytes)]

@@ -1,0 +1,206 @@
+"""Unrolling: loops marked "unroll" as straight-line code, a copy of the body for each iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.kernel.folding import integer, is_constant
+from tc.kernel.intervals import Interval, interval, loop_interval
+from tc.kernel.ir import Const, Expr, For, If, Kernel, Let, Set, Stmt, Store, Var
+from tc.kernel.local_names import LocalNames
+from tc.kernel.rebuild import (
+    Stmts,
+    Substitution,
+    changed,
+    map_expressions,
+    map_regions,
+    same_or,
+)
+from tc.kernel.walk import assigned, is_steady
+
+LIMIT = 4096
+
+
+def unroll(kernel: Kernel, *, limit: int = LIMIT) -> Kernel:
+    """The kernel without loops marked "unroll", the arithmetic of their variables folded.
+
+    A nest of such loops becomes `limit` statements at most; where it would be more, inner loops
+    are unrolled and outer ones stay: what is reused most lies innermost.
+
+    >>> from tc.dtypes import INT64
+    >>> from tc.kernel.ir import Binary, Buffer
+    >>> from tc.kernel.printer import to_text
+    >>> i = Var("i", INT64)
+    >>> body = Store("o", (i,), Binary("*", i, i, INT64))
+    >>> print(to_text(unroll(Kernel(
+    ...     "squares",
+    ...     (Buffer("o", INT64, (3,), (1,), "output"),),
+    ...     ((For("i", Const(0, INT64), Const(3, INT64), (body,), mark="unroll"),),),
+    ... ))))
+    kernel squares
+      output o: int64[3]
+    region
+      o[0] = 0
+      o[1] = 1
+      o[2] = 4
+    """
+    copier = _Copier(LocalNames(kernel), set(assigned(kernel)), limit)
+    substitution = Substitution()
+    return map_regions(
+        kernel, lambda region: copier.block(region, _Scope({}, {}, substitution.afresh()))
+    )
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What the copies of a block see: values for variables, the bounds of others, and the locals
+    that they have in common, by id of the value."""
+
+    values: Mapping[str, Expr]
+    bounds: dict[str, Interval]
+    substitution: Substitution
+    common: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
+
+    def __call__(self, expr: Expr) -> Expr:
+        return self.substitution.apply(expr, self.values, self.bounds)
+
+    def having(self, var: str, value: Expr) -> _Scope:
+        values = {**self.values, var: value}
+        return _Scope(values, self.bounds, self.substitution, self.common)
+
+    def inside(self, limits: Mapping[str, Interval]) -> _Scope:
+        """The scope of a block in this one, with the limits of its loop variable."""
+        return _Scope(self.values, {**self.bounds, **limits}, self.substitution.afresh())
+
+
+@dataclass(frozen=True)
+class _Copier:
+    names: LocalNames
+    assigned: set[str]  # the locals that a Set changes, by old and new names
+    limit: int
+    sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
+    integers: dict[int, Const] = field(default_factory=dict)
+
+    def block(self, block: Stmts, scope: _Scope) -> Stmts:
+        return same_or(block, self.statements(block, scope, is_copy=False))
+
+    def statements(self, stmts: Stmts, scope: _Scope, *, is_copy: bool) -> list[Stmt]:
+        """The statements with variables replaced, also locals that are constant; in a copy of a
+        body, which shares a block with others, locals get new names."""
+        out: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case Store(mask=mask) if mask is not None:
+                    out += _masked_store(stmt, scope(mask), scope)
+                case Let(var=var, value=value):
+                    new = scope(value)
+                    known = self.known(new, scope) if var not in self.assigned else None
+                    if known is not None:
+                        scope = scope.having(var, known)
+                        continue
+                    name = self.names.fresh(var) if is_copy else var
+                    if new.dtype.is_integer and var not in self.assigned:
+                        scope.bounds[name] = interval(new, scope.bounds)
+                    if name != var:
+                        scope = scope.having(var, Var(name, new.dtype))
+                    if var in self.assigned:
+                        self.assigned.add(name)
+                    elif self.is_steady(new):
+                        scope.common[id(new)] = new, Var(name, new.dtype)
+                    out.append(changed(stmt, var=name, value=new))
+                case Set(var=var, value=value):
+                    own = scope.values.get(var)
+                    name = own.name if isinstance(own, Var) else var
+                    out.append(changed(stmt, var=name, value=scope(value)))
+                case For():
+                    out += self.loop(stmt, scope)
+                case If():
+                    out += self.branch(stmt, scope)
+                case _:
+                    out.append(map_expressions(stmt, scope))
+        return out
+
+    def known(self, value: Expr, scope: _Scope) -> Expr | None:
+        """What may stand for a local with this value: the constant, or the local of another copy
+        of the same body."""
+        if isinstance(value, Const):
+            return value
+        found = scope.common.get(id(value))
+        return None if found is None else found[1]
+
+    def is_steady(self, value: Expr) -> bool:
+        """Whether the value would be the same later."""
+        return is_steady(value, self.assigned.__contains__)
+
+    def loop(self, stmt: For, scope: _Scope) -> list[Stmt]:
+        var = stmt.var
+        begin, end = scope(stmt.begin), scope(stmt.end)
+        match begin, end:
+            case Const(value=first), Const(value=last) if last <= first:
+                return []
+            case Const(value=first), Const(value=last) if stmt.mark == "unroll":
+                if unrolled_size(stmt, self.sizes) <= self.limit:
+                    return [
+                        copied
+                        for i in range(int(first), int(last))
+                        for copied in self.statements(
+                            stmt.body, scope.having(var, self.integer(i)), is_copy=True
+                        )
+                    ]
+        limits = loop_interval(begin, end, scope.bounds)
+        body = self.block(stmt.body, scope.inside({var: limits}))
+        mark = "" if stmt.mark == "unroll" else stmt.mark
+        return [changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
+
+    def integer(self, value: int) -> Const:
+        """Always the same object, as `Substitution` needs."""
+        return self.integers.setdefault(value, integer(value))
+
+    def branch(self, stmt: If, scope: _Scope) -> list[Stmt]:
+        condition = scope(stmt.condition)
+        if isinstance(condition, Const):
+            taken = stmt.then if condition.value else stmt.otherwise
+            return self.statements(taken, scope, is_copy=True)
+        then, otherwise = (self.block(b, scope.inside({})) for b in (stmt.then, stmt.otherwise))
+        new = changed(stmt, condition=condition, then=then, otherwise=otherwise)
+        return [new] if new.then or new.otherwise else []
+
+
+def unrolled_size(stmt: Stmt, known: dict[int, int]) -> int:
+    """The statements that one becomes when all marked loops in it are unrolled; `known` keeps that
+    by the identity of the statement.
+
+    >>> from tc.dtypes import BOOL, INT64
+    >>> from tc.kernel.ir import Comment
+    >>> stmt = Comment("two")
+    >>> loop = For("i", Const(0, INT64), Const(3, INT64), (stmt, stmt), mark="unroll")
+    >>> unrolled_size(loop, {}), unrolled_size(If(Const(True, BOOL), (loop,)), {})
+    (6, 7)
+    """
+    size = known.get(id(stmt))
+    if size is None:
+        size = known[id(stmt)] = _size(stmt, known)
+    return size
+
+
+def _size(stmt: Stmt, known: dict[int, int]) -> int:
+    def total(stmts: tuple[Stmt, ...]) -> int:
+        return sum(unrolled_size(each, known) for each in stmts)
+
+    match stmt:
+        case For(begin=Const(value=first), end=Const(value=last), body=body, mark="unroll"):
+            return total(body) * max(0, int(last) - int(first))
+        case For(body=body):
+            return 1 + total(body)
+        case If(then=then, otherwise=otherwise):
+            return 1 + total(then) + total(otherwise)
+        case _:
+            return 1
+
+
+def _masked_store(stmt: Store, mask: Expr, scope: _Scope) -> list[Stmt]:
+    if is_constant(mask, False):
+        return []
+    new = map_expressions(stmt, scope)
+    return [changed(new, mask=None) if is_constant(mask, True) else new]

@@ -1,0 +1,209 @@
+"""Vector functions: built-in functions on vectors as arithmetic, so that no backend needs them.
+
+`expand_calls` replaces each call on a vector, but for those in `NATIVE`, by the operations of its
+formula; a few (`PLAIN`) on scalars too. `tc.kernel.math.forms` is the table of formulas, and
+says how exact they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tc.dtypes import BOOL, INT64, DType
+from tc.kernel.ir import (
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Ramp,
+    Reduce,
+    Select,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    children,
+    row_major,
+)
+from tc.kernel.local_names import LocalNames
+from tc.kernel.math.forms import FORMS
+from tc.kernel.math.vector import FORMATS, Rare, Vector
+from tc.kernel.rebuild import (
+    Stmts,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_operands,
+    map_regions,
+    map_statements,
+    rebuild,
+    same_or,
+    unchanged,
+)
+
+NATIVE = frozenset(
+    ("abs", "ceil", "copysign", "fabs", "floor", "fma", "fmax", "fmin", "sqrt", "trunc")
+)
+"""The functions that backends print on vectors as they are."""
+
+PLAIN = frozenset(("fdivide", "rsqrt"))
+"""The functions whose formula stands for them on scalars too, to spare a call: it rounds as they
+do, and has each argument once."""
+
+
+def has_vector_form(function: str, dtype: DType) -> bool:
+    """Whether a call of the function on vectors of such elements becomes vector code.
+
+    >>> from tc.dtypes import FLOAT32, INT32
+    >>> has_vector_form("exp", FLOAT32), has_vector_form("lgamma", FLOAT32)
+    (True, False)
+    >>> has_vector_form("abs", INT32)
+    True
+    """
+    if function == "abs":
+        return True
+    return dtype.scalar in FORMATS and (function in NATIVE or function in FORMS)
+
+
+def expand_vector_functions(kernel: Kernel, *, exponents: bool = False) -> Kernel:
+    """The kernel with each call on vectors replaced by its formula, and those in `PLAIN` on scalars
+    too. What is used more than once becomes a local before the statement. With `exponents`, vectors
+    have the functions of `tc.kernel.math.exponents`.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.printer import to_text
+    >>> f4, i4 = FLOAT32.vector(4), INT64.vector(4)
+    >>> lanes = Ramp(Const(0, INT64), 1, i4)
+    >>> store = Store("o", (lanes,), Call("rsqrt", (Load("a", (lanes,), f4),), f4))
+    >>> buffers = (Buffer("a", FLOAT32, (4,), (1,), "input"),)
+    >>> buffers = (*buffers, Buffer("o", FLOAT32, (4,), (1,), "output"))
+    >>> print(to_text(expand_vector_functions(Kernel("f", buffers, ((store,),)))))
+    kernel f
+      input a: float32[4]
+      output o: float32[4]
+    region
+      o[0:4] = float32x4(1.0) / sqrt(a[0:4])
+    """
+    expander = _Expander(LocalNames(kernel), exponents)
+    new = map_regions(kernel, expander.block)
+    scratch = (*kernel.buffers, *expander.scratch.values())
+    return changed(new, buffers=same_or(kernel.buffers, scratch))
+
+
+class _Expander:
+    """What a kernel's expansion has used so far: names, and scratch for lanes one by one."""
+
+    def __init__(self, names: LocalNames, exponents: bool) -> None:
+        self.names = names
+        self.exponents = exponents
+        self.scratch: dict[tuple[DType, int], Buffer] = {}
+
+    # --- statements -------------------------------------------------------------------------
+
+    def block(self, block: Stmts) -> Stmts:
+        return map_statements(block, self.statement)
+
+    def statement(self, stmt: Stmt) -> list[Stmt]:
+        """The statement without such calls, behind what has to stand before it."""
+        before: list[Stmt] = []
+        new = map_expressions(stmt, lambda expr: self.expression(expr, before))
+        return [*before, map_blocks(new, self.block)]
+
+    # --- expressions ------------------------------------------------------------------------
+
+    def expression(self, expr: Expr, before: list[Stmt]) -> Expr:
+        if isinstance(expr, Const | Var):
+            return expr
+        expr = map_operands(expr, lambda operand: self.expression(operand, before))
+        if not isinstance(expr, Call) or expr.function not in FORMS:
+            return expr
+        if expr.dtype.lanes > 1:
+            return self.call(expr, before)
+        if expr.function in PLAIN and expr.dtype in FORMATS:
+            found = FORMS[expr.function].formula(*map(Vector, expr.args))
+            return expr if isinstance(found, Rare) else found.expr
+        return expr
+
+    def call(self, call: Call, before: list[Stmt]) -> Expr:
+        formula = FORMS[call.function].chosen(self.exponents)
+        found = formula(*map(Vector, call.args))
+        if isinstance(found, Rare):
+            return self.with_rare_lanes(call, found, before)
+        return self.shared(call, (found.expr,), before)[0]
+
+    def shared(self, call: Call, parts: Sequence[Expr], before: list[Stmt]) -> list[Expr]:
+        """The parts of a formula, with locals for what stands in them more than once (as the
+        same object); the arguments of the call are not looked into."""
+        leaves = {id(arg) for arg in call.args}
+        uses = Counter[int]()
+        for part in parts:
+            _count_uses(part, leaves, uses)
+        done: dict[int, Expr] = {}
+
+        def visit(node: Expr) -> Expr:
+            if id(node) not in done:
+                old = () if id(node) in leaves else children(node)
+                new = [visit(child) for child in old]
+                made = node if unchanged(old, new) else rebuild(node, new, {})
+                is_shared = uses[id(node)] > 1
+                done[id(node)] = self.local(call.function, made, before) if is_shared else made
+            return done[id(node)]
+
+        return [visit(part) for part in parts]
+
+    def local(self, name: str, expr: Expr, before: list[Stmt]) -> Expr:
+        """The expression as a local, where it is more than a name."""
+        if isinstance(expr, Const | Var):
+            return expr
+        var = self.names.fresh(f"{name}_v")
+        before.append(Let(var, expr))
+        return Var(var, expr.dtype)
+
+    def with_rare_lanes(self, call: Call, found: Rare, before: list[Stmt]) -> Expr:
+        """The common formula, and where some lanes need it the function itself, one by one."""
+        dtype, lanes = call.dtype, call.dtype.lanes
+        parts = (found.is_rare.expr, found.value.expr, *call.args)
+        test, common, *args = self.shared(call, parts, before)
+        rare = self.local(call.function, test, before)
+        value, lane = self.names.fresh(f"{call.function}_v"), self.names.fresh("lane")
+        memory, every = self.memory(dtype), Ramp(_ZERO, 1, INT64.vector(lanes))
+        rows, index = [Const(row, INT64) for row in range(len(args))], Var(lane, INT64)
+        one = Call(
+            call.function,
+            tuple(Load(memory, (row, index), dtype.scalar) for row in rows),
+            dtype.scalar,
+        )
+        exact = Load(memory, (_ZERO, every), dtype)
+        slow: tuple[Stmt, ...] = (
+            *(Store(memory, (row, every), arg) for row, arg in zip(rows, args, strict=True)),
+            For(lane, _ZERO, Const(lanes, INT64), (Store(memory, (_ZERO, index), one),)),
+            Set(value, Select(rare, exact, Var(value, dtype), dtype)),
+        )
+        before += [Let(value, common), If(Reduce("max", rare, BOOL), slow, rare=True)]
+        return Var(value, dtype)
+
+    def memory(self, dtype: DType) -> str:
+        """A scratch buffer for two vectors."""
+        key = dtype.scalar, dtype.lanes
+        if key not in self.scratch:
+            shape = (2, dtype.lanes)
+            name = self.names.fresh("lanes")
+            self.scratch[key] = Buffer(name, dtype.scalar, shape, row_major(shape), "scratch")
+        return self.scratch[key].name
+
+
+_ZERO = Const(0, INT64)
+
+
+def _count_uses(expr: Expr, leaves: set[int], uses: Counter[int]) -> None:
+    """How often each object stands in an expression; those in leaves are not looked into."""
+    uses[id(expr)] += 1
+    if uses[id(expr)] == 1 and id(expr) not in leaves:
+        for child in children(expr):
+            _count_uses(child, leaves, uses)

@@ -1,0 +1,249 @@
+"""Vectorization: loops marked "vector" as straight-line code, one lane for each iteration.
+
+What depends on the loop variable becomes vectors, the rest stays scalar. Affine subscripts stay
+ramps. Conditions that differ between lanes become masks; as vectors are not lazy, so do those of
+`?:`, `&&` and `||` around loads. A loop that cannot be treated so becomes an ordinary one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from tc.builtins import identity
+from tc.kernel.folding import is_constant, logical_and, select
+from tc.kernel.intervals import Bounds
+from tc.kernel.ir import (
+    Binary,
+    Broadcast,
+    Comment,
+    Const,
+    Expr,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Let,
+    Prefetch,
+    Ramp,
+    Reduce,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    accumulates,
+    unknown_node,
+)
+from tc.kernel.passes.lanes import (
+    ActiveLanes,
+    Lanes,
+    StaysLoop,
+    Supports,
+    VectorContext,
+    conjuncts,
+    map_bounded,
+    reads,
+)
+from tc.kernel.rebuild import (
+    Stmts,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_regions,
+    widened,
+)
+
+MAX_LANES = 128
+"""Longer loops stay loops: vectors are cut into registers, so they would be straight-line code."""
+
+
+def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
+    """The kernel without loops marked "vector"; `supports` says which calls vectors may make.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.ir import Buffer, Load
+    >>> from tc.kernel.printer import to_text
+    >>> i = Var("i", INT64)
+    >>> body = Store("o", (i,), Binary("*", Const(2.0, FLOAT32), Load("a", (i,), FLOAT32), FLOAT32))
+    >>> print(to_text(vectorize(Kernel(
+    ...     "double",
+    ...     (Buffer("a", FLOAT32, (4,), (1,), "input"), Buffer("o", FLOAT32, (4,), (1,), "output")),
+    ...     ((For("i", Const(0, INT64), Const(4, INT64), (body,), mark="vector"),),),
+    ... ))))
+    kernel double
+      input a: float32[4]
+      output o: float32[4]
+    region
+      o[0:4] = float32x4(2.0) * a[0:4]
+    """
+    context = VectorContext.of(kernel, supports)
+
+    def inside_out(block: Stmts, bounds: Bounds) -> Stmts:
+        return map_bounded(block, bounds, context.assigned, loop)
+
+    def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:
+        """Of two marked loops the inner one becomes vectors."""
+        new = changed(stmt, body=inside_out(stmt.body, inner))
+        if stmt.mark != "vector":
+            return (new,)
+        return _straight_line(changed(new, mark=""), accumulates(stmt), bounds, context)
+
+    return map_regions(kernel, lambda region: inside_out(region, {}))
+
+
+def _straight_line(
+    loop: For, is_accumulation: bool, bounds: Bounds, context: VectorContext
+) -> list[Stmt]:
+    """The loop as vectors, or else as it is."""
+    if not (isinstance(loop.begin, Const) and isinstance(loop.end, Const)):
+        return [loop]
+    begin, extent = int(loop.begin.value), int(loop.end.value - loop.begin.value)
+    if extent <= 0 or extent > MAX_LANES:
+        return [loop] if extent > 0 else []
+    varying: frozenset[str] = frozenset()
+    while True:
+        lanes = Lanes(context, loop.var, begin, extent, bounds)
+        try:
+            return _Statements(lanes, varying, is_accumulation).block(
+                loop.body, ActiveLanes(None, None, lanes.tail)
+            )
+        except StaysLoop:
+            return [loop]
+        except _Varies as found:
+            varying |= {found.name}
+
+
+def _first(value: Expr) -> Expr:
+    """The first lane of a value of a Fail: where all iterations fail, the first is recorded."""
+    match value:
+        case Ramp(base=base):
+            return base
+        case Broadcast(operand=operand):
+            return operand
+        case _ if value.dtype.lanes > 1:
+            raise StaysLoop
+        case _:
+            return value
+
+
+class _Varies(Exception):
+    """A local of the loop, declared as a scalar, gets different values in the lanes."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class _Statements:
+    """The statements of one loop; the locals in `varying` are vectors whatever they start at."""
+
+    def __init__(self, lanes: Lanes, varying: frozenset[str], is_accumulation: bool) -> None:
+        self.lanes = lanes
+        self.varying = varying
+        self.is_accumulation = is_accumulation
+
+    def block(self, stmts: tuple[Stmt, ...], active: ActiveLanes) -> list[Stmt]:
+        out: list[Stmt] = []
+        for stmt in stmts:
+            self.add(stmt, active, out)
+        return out
+
+    def add(self, stmt: Stmt, active: ActiveLanes, out: list[Stmt]) -> None:
+        match stmt:
+            case Let(var=var, value=value):
+                new = self.lanes.expr(value, active, out)
+                if var in self.varying:
+                    new = widened(new, self.lanes.count)
+                out.append(self.lanes.declare(var, value, new))
+            case Set():
+                out.append(self.set(stmt, active, out))
+            case Store():
+                self.store(stmt, active, out)
+            case If():
+                self.branch(stmt, active, out)
+            case For():
+                out.append(self.serial_loop(stmt, active, out))
+            case Prefetch():
+                out.append(map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
+            case Fail():
+                if active.mask is not None:
+                    raise StaysLoop
+                out.append(map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out))))
+            case Comment():
+                out.append(stmt)
+            case _:
+                raise unknown_node(stmt)
+
+    def set(self, stmt: Set, active: ActiveLanes, out: list[Stmt]) -> Set:
+        own = self.lanes.values.get(stmt.var)
+        if own is None and self.lanes.count > 1:
+            return Set(stmt.var, self.accumulated(stmt.value, active, out))
+        value = self.lanes.expr(stmt.value, active, out)
+        if not isinstance(own, Var):
+            return Set(stmt.var, value)
+        if own.dtype.lanes == 1:
+            if active.mask is not None or value.dtype.lanes > 1:
+                raise _Varies(stmt.var)
+            return Set(own.name, value)
+        value = widened(value, own.dtype.lanes)
+        return Set(own.name, value if active.mask is None else select(active.mask, value, own))
+
+    def store(self, stmt: Store, active: ActiveLanes, out: list[Stmt]) -> None:
+        count = self.lanes.count
+        indices = tuple(self.lanes.expr(index, active, out) for index in stmt.indices)
+        if count > 1 and all(index.dtype.lanes == 1 for index in indices):
+            total = self.accumulated(stmt.value, active, out)
+            out.append(changed(stmt, indices=indices, value=total))
+            return
+        value = widened(self.lanes.expr(stmt.value, active, out), count)
+        mask = active.full
+        if mask is None or not is_constant(mask, False):
+            is_whole = mask is None or is_constant(mask, True)
+            whole = None if is_whole else mask
+            out.append(changed(stmt, indices=indices, value=value, mask=whole))
+
+    def accumulated(self, value: Expr, active: ActiveLanes, out: list[Stmt]) -> Expr:
+        """What all iterations together make of a value `old op term`."""
+        if not (self.is_accumulation and isinstance(value, Binary)):
+            raise StaysLoop
+        op, dtype, tail = value.op, value.dtype, self.lanes.tail
+        terms = widened(self.lanes.expr(value.right, active, out), self.lanes.count)
+        if tail is not None:
+            terms = select(tail, terms, Const(identity(op, dtype), terms.dtype))
+        old = self.lanes.expr(value.left, active, out)
+        return Binary(op, old, Reduce(op, terms, dtype), dtype)
+
+    def serial_loop(self, loop: For, active: ActiveLanes, out: list[Stmt]) -> For:
+        old = loop.begin, loop.end
+        if any(map(self.lanes.varies, old)):
+            raise StaysLoop
+        begin, end = (self.lanes.expr(bound, active, out) for bound in old)
+        self.lanes.declare_loop(loop.var, old, (begin, end))
+        body = tuple(self.block(loop.body, active))
+        return changed(loop, begin=begin, end=end, body=body)
+
+    def branch(self, stmt: If, active: ActiveLanes, out: list[Stmt]) -> None:
+        lanes, condition = self.lanes, stmt.condition
+        parts = conjuncts(condition)
+        varying = [part for part in parts if lanes.varies(part)]
+        if varying and len(varying) < len(parts) and not (stmt.otherwise or reads(condition)):
+            same = reduce(logical_and, (part for part in parts if not lanes.varies(part)))
+            inner: list[Stmt] = []
+            self.branch(changed(stmt, condition=reduce(logical_and, varying)), active, inner)
+            test = lanes.expr(same, active, out)
+            out.append(changed(stmt, condition=test, then=tuple(inner)))
+            return
+        test = lanes.expr(condition, active, out)
+        if is_constant(test, True) or is_constant(test, False):
+            out += self.block(stmt.then if is_constant(test, True) else stmt.otherwise, active)
+            return
+        if test.dtype.lanes == 1:  # whatever the condition reads, it is the same in all lanes
+            new = map_blocks(stmt, lambda block: tuple(self.block(block, active)))
+            out.append(changed(new, condition=test))
+            return
+        test = lanes.bound(test, out)
+        for stmts, is_then in ((stmt.then, True), (stmt.otherwise, False)):
+            if stmts:
+                inside = lanes.narrowed(active, condition, test, is_then)
+                for each in stmts:
+                    self.add(each, inside, out)

@@ -1,0 +1,112 @@
+"""Counts of operations and compulsory bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
+from tc.kernel.analysis.estimate import Estimate, estimate
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Call,
+    Compare,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Ramp,
+    Reduce,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    row_major,
+)
+
+I, J, K = (Var(name, INT64) for name in "ijk")  # noqa: E741 - as in the kernels
+
+
+def integer(value: int) -> Const:
+    return Const(value, INT64)
+
+
+def loop(name: str, end: Expr, *body: Stmt) -> For:
+    return For(name, integer(0), end, body)
+
+
+def buffer(name: str, shape: tuple[int, ...], role: str) -> Buffer:
+    return Buffer(name, FLOAT32, shape, row_major(shape), role)
+
+
+def test_matmul() -> None:
+    m, n, k = 3, 5, 7
+    product = Binary("*", Load("A", (I, K), FLOAT32), Load("B", (K, J), FLOAT32), FLOAT32)
+    acc = Var("acc", FLOAT32)
+    step = Set("acc", Binary("+", acc, product, FLOAT32))
+    inner = (Let("acc", Const(0.0, FLOAT32)), loop("k", integer(k), step), Store("C", (I, J), acc))
+    kernel = Kernel(
+        "mm",
+        (buffer("A", (m, k), "input"), buffer("B", (k, n), "input"), buffer("C", (m, n), "output")),
+        ((loop("i", integer(m), loop("j", integer(n), *inner)),),),
+    )
+    counted = estimate(kernel)
+    assert counted == Estimate(2 * m * n * k, 4 * (m * k + k * n), 4 * m * n)
+    assert counted.intensity == pytest.approx(2 * m * n * k / (4 * (m * k + k * n + m * n)))
+
+
+def test_own_results_are_not_loaded() -> None:
+    zero = loop("i", integer(4), Store("o", (I,), Const(0.0, FLOAT32)))
+    exp = loop("i", integer(4), Store("o", (I,), Call("exp", (Load("o", (I,), FLOAT32),), FLOAT32)))
+    kernel = Kernel("k", (buffer("o", (4,), "output"),), ((zero,), (exp,)))
+    assert estimate(kernel) == Estimate(4, 0, 16)
+
+
+def test_elements_touched_once() -> None:
+    """A gather of 2 rows does not load the whole table, nor a broadcast more than it has."""
+    index = Binary("+", Load("I", (I,), INT64), integer(1), INT64)
+    value = Binary("+", Load("x", (index,), FLOAT32), Load("b", (I,), FLOAT32), FLOAT32)
+    kernel = Kernel(
+        "k",
+        (
+            buffer("x", (1000,), "input"),
+            Buffer("I", INT64, (2,), (1,), "input"),
+            Buffer("b", FLOAT32, (2,), (0,), "input"),
+            buffer("o", (2,), "output"),
+        ),
+        ((loop("i", integer(2), Store("o", (I,), value)),),),
+    )
+    assert estimate(kernel) == Estimate(2, 2 * 4 + 2 * 8 + 4, 8)
+
+
+def test_vectors_count_as_their_lanes() -> None:
+    f4, i4, b4 = FLOAT32.vector(4), INT64.vector(4), BOOL.vector(4)
+    lanes = Ramp(Binary("*", I, integer(4), INT64), 1, i4)
+    mask = Compare("<", lanes, Const(6, i4), b4)
+    loaded = Load("x", (lanes,), f4, mask)
+    value = Call("fma", (loaded, loaded, Call("exp", (loaded,), f4)), f4)
+    body = (
+        Store("s", (lanes,), value, mask),
+        Store("o", (I,), Reduce("+", Load("s", (lanes,), f4), FLOAT32)),
+    )
+    kernel = Kernel(
+        "k",
+        (buffer("x", (100,), "input"), buffer("o", (2,), "output"), buffer("s", (8,), "scratch")),
+        ((loop("i", integer(2), *body),),),
+    )
+    assert estimate(kernel) == Estimate(2 * (4 * 3 + 3), 2 * 3 * 4 * 4, 8)
+
+
+def test_tests_of_indices_are_free_and_loops_may_be_empty() -> None:
+    inside = Compare("<", Binary("+", I, J, INT64), integer(3))
+    half = Binary("/", Const(1.0, FLOAT64), Const(2.0, FLOAT64), FLOAT64)
+    body = If(inside, (Let("x", half),), (Let("y", half),))
+    tile = Binary("+", Binary("*", I, integer(2), INT64), integer(2), INT64)
+    kernel = Kernel("k", (), ((loop("i", integer(3), loop("j", tile, body)),),))
+    assert estimate(kernel) == Estimate(3 * 2 * 2, 0, 0)
+    empty = Kernel("k", (), ((loop("i", integer(-1), body),),))
+    assert estimate(empty).flops == 0
+    assert estimate(empty).intensity == 0
