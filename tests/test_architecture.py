@@ -77,7 +77,7 @@ ALIKE = {
 }
 """Modules of one name, and why."""
 
-PENDING = {"Value", "threads"}
+PENDING = {"Value"}
 """Names of two things that are not yet told apart."""
 
 

@@ -7,6 +7,7 @@ their time (cgroups).
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -71,8 +72,9 @@ def _told(text: str) -> Mapping[str, bool]:
 
 
 def available() -> set[int]:
-    """The numbers of the processors that may run this process."""
-    if hasattr(os, "sched_getaffinity"):
+    """The numbers of the processors that may run this process; of all that there are, where the
+    system does not tell."""
+    with contextlib.suppress(AttributeError, OSError):  # another system, or a filter
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
 

@@ -1,58 +1,84 @@
-"""The guard of a specialisation: the test that a call's arrays fit compiled code.
+"""The guard of a specialisation: the test that the arrays of a call fit compiled code.
 
-Looking at arrays one attribute at a time takes longer than a small kernel runs, and so do calls
-through `ctypes`. `guard_of` puts down as numbers what arrays look like. The function of a `Frame`,
-which Python calls as one written in C, compares them with numpy's own records
-(`tc.runtime.arrays.numpy_records`) of its arguments and runs the kernel.
+A `CallGuard` says what arrays have to look like. A `GuardFrame` is the memory of one call at a
+time, and tests and runs a call in plain Python: this defines what `guards_llvm` does in machine
+code, and is used where that cannot be.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tc.dtypes import Array
-from tc.kernel.ir import row_major
-from tc.process.uninterrupted import Once
 from tc.runtime.arrays import address
-from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, WORD, WRITABLE
-from tc.runtime.guards_llvm import CODE, PYTHON
 from tc.runtime.loaded import Direct
-from tc.runtime.object_files import new_engine, parse_module
 
 Shape: TypeAlias = tuple[int, ...]
 
-_WORDS = 15
-"""Words of a frame (see `CODE`)."""
+OTHER, ADMITTED, DONE, FAILED = range(4)
+"""What a call returns: the arrays do not fit, or the kernel may not be run now, and nothing has
+run; they fit, and nothing is there to run; the kernel has run; it has recorded a failed check."""
 
-_READY = 6
-"""Where among them `Direct.ready` stands; behind it are the function and its arguments."""
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one array has to be: numpy's own, and aligned. An output has no `strides`: it is
+    row-major and writable. The array has `below` bytes before its address, and `above` behind."""
+
+    dtype: np.dtype[Any]
+    shape: Shape
+    strides: Shape | None
+    below: int
+    above: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallGuard:
-    """What the arrays of a call look like, of which the first so many are inputs. `records` refer
-    to `dtypes`."""
+    """What the arrays of a call have to be, of which the first so many are inputs; no output may
+    overlap another array."""
 
     inputs: int
-    width: int
-    records: Any
-    dtypes: tuple[np.dtype[Any], ...]
+    wanted: tuple[Wanted, ...]
+
+    def admits(self, arrays: Sequence[Any], addresses: Any) -> bool:
+        """Whether arrays, as many as are wanted, fit; then their addresses stand where they shall.
+        What is there otherwise may be changed, too."""
+        for place, (array, wanted) in enumerate(zip(arrays, self.wanted, strict=True)):
+            if not _fits(array, wanted):
+                return False
+            addresses[place] = start = address(array)
+            low, high = start - wanted.below, start + wanted.above
+            for other in range(place) if wanted.strides is None else ():
+                its = self.wanted[other]
+                if addresses[other] - its.below < high and low < addresses[other] + its.above:
+                    return False
+        return True
 
 
-class Frame:
-    """The memory of one call at a time, and the function that uses it.
+def _fits(array: Any, wanted: Wanted) -> bool:
+    if type(array) is not np.ndarray or array.dtype is not wanted.dtype:
+        return False
+    flags = array.flags
+    if wanted.strides is None:
+        ordered = flags.c_contiguous and flags.writeable
+    else:
+        ordered = array.strides == wanted.strides
+    return ordered and flags.aligned and array.shape == wanted.shape
 
-    `serve(*arrays)` returns one of the numbers of `guards_llvm`. `addresses` are those of all
-    buffers, of which the last are those of the `temporaries`; they stand where `direct` wants
-    them.
-    """
 
-    __slots__ = ("addresses", "direct", "guard", "serve", "temporaries", "words")
+class FrameMemory:
+    """The addresses of all buffers of one call, of which the last are those of the `temporaries`;
+    they stand where `direct` wants them."""
+
+    __slots__ = ("addresses", "direct", "guard", "temporaries")
 
     def __init__(
         self, guard: CallGuard, buffers: int, temporaries: list[Array], direct: Direct | None
@@ -63,69 +89,42 @@ class Frame:
         kind = ctypes.c_int64 * buffers
         self.addresses: Any = kind.from_address(direct.addresses) if direct else kind()
         self.addresses[buffers - len(temporaries) :] = [address(array) for array in temporaries]
-        self.words = (ctypes.c_int64 * _WORDS)(
-            *(ctypes.addressof(guard.records), guard.width, id(np.ndarray)),
-            *(guard.inputs, len(guard.dtypes), ctypes.addressof(self.addresses)),
-        )
-        place = ctypes.addressof(self.words)
-        always = place + WORD  # the address of a word that is not 0
-        self.words[_READY] = direct.ready if direct and direct.ready else always
-        if direct:
-            self.words[_READY + 1 :] = [direct.function, *direct.arguments]
-        self.serve = _python_function(place)
+
+
+class GuardFrame(FrameMemory):
+    """A frame in Python."""
+
+    __slots__ = ()
+
+    def serve(self, *arrays: Any) -> int:
+        """Tests the arrays and, where they fit, runs what there is to run: a number from above."""
+        direct = self.direct
+        if len(arrays) != len(self.guard.wanted):
+            return OTHER
+        if direct and direct.ready and not ctypes.c_int64.from_address(direct.ready).value:
+            return OTHER
+        if not self.guard.admits(arrays, self.addresses):
+            return OTHER
+        if not direct:
+            return ADMITTED
+        return FAILED if _KERNEL(direct.function)(*direct.arguments) else DONE
 
 
 def guard_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[Any]]]) -> CallGuard:
-    """The guard of arrays like these; only where `numpy_records` is known to be true. Outputs are
-    row-major."""
-    written = ALIGNED | CONTIGUOUS | WRITABLE
-    records = [
-        *(_record(a.dtype, a.shape, a.strides, ALIGNED, compared=a.ndim) for a in inputs),
-        *(_record(d, s, _row_major(s, d), written, compared=0) for s, d in outputs),
+    """The guard of arrays like these."""
+    wanted = [
+        *(_wanted(array.dtype, array.shape, array.strides) for array in inputs),
+        *(_wanted(dtype, shape, None) for shape, dtype in outputs),
     ]
-    width = max(map(len, records))
-    words = [word for record in records for word in (*record, *[0] * (width - len(record)))]
-    held = (ctypes.c_int64 * len(words))(*words)
-    dtypes = (*(array.dtype for array in inputs), *(dtype for _, dtype in outputs))
-    return CallGuard(len(inputs), width, held, dtypes)
+    return CallGuard(len(inputs), tuple(wanted))
 
 
-def _record(
-    dtype: np.dtype[Any], shape: Shape, strides: Shape, flags: int, *, compared: int
-) -> tuple[int, ...]:
+def _wanted(dtype: np.dtype[Any], shape: Shape, strides: Shape | None) -> Wanted:
+    if 0 in shape:
+        return Wanted(dtype, shape, strides, 0, 0)
+    if strides is None:
+        return Wanted(dtype, shape, None, 0, math.prod(shape) * dtype.itemsize)
     steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     below = -sum(step for step in steps if step < 0)
     above = sum(step for step in steps if step > 0) + dtype.itemsize
-    if 0 in shape:
-        below = above = 0
-    start = (id(dtype), len(shape), flags, below, above, compared)
-    return (*start, *shape, *strides[:compared])
-
-
-def _row_major(shape: Shape, dtype: np.dtype[Any]) -> Shape:
-    return tuple(step * dtype.itemsize for step in row_major(shape))
-
-
-def _python_function(place: int) -> Callable[..., int]:
-    """The function of the frame at an address."""
-    method, make = _serving()
-    function: Callable[..., int] = make(method, place, None)
-    return function
-
-
-@Once
-def _serving() -> tuple[int, Any]:
-    """The address of what Python's functions refer to, and how they are made. They may outlive
-    this module, so that is in the memory of the code, which is never freed."""
-    text = CODE
-    for name in PYTHON:
-        place = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        text = text.replace(f"ADDRESS_OF_{name} ", f"{place} ")
-    engine = new_engine(parse_module(text))
-    engine.finalize_object()
-    method = engine.get_global_value_address("method")
-    engine.detach()
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-    )
-    return int(method), prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+    return Wanted(dtype, shape, strides, below, above)

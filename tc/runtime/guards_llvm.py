@@ -1,21 +1,126 @@
-"""The machine code of `guards`, in LLVM's language: a function as C gives them to Python.
+"""The machine code of `guards`: a frame that Python calls as a function written in C.
 
-ADDRESS_OF_... are the addresses of functions of Python's C interface.
+Looking at arrays one attribute at a time takes longer than a small kernel runs, and so do calls
+through `ctypes`. So the function of a `NativeGuardFrame` compares words with numpy's own records
+(`numpy_records`) of its arguments, and runs the kernel. It does what `GuardFrame` does.
 """
 
 from __future__ import annotations
 
-from tc.runtime.arrays.numpy_records import DATA, DTYPE, FLAGS, KIND, RANK, SHAPE, STRIDES
+import ctypes
+from collections.abc import Callable
+from typing import Any
 
-OTHER, ADMITTED, DONE, FAILED = range(4)
-"""What a call returns: the arrays look different, or the kernel may not be run now, and nothing has
-run; they look the same, and nothing is there to run; the kernel has run; it has recorded a failed
-check."""
+import numpy as np
+
+from tc.dtypes import Array
+from tc.process.uninterrupted import Once
+from tc.runtime import native
+from tc.runtime.arrays import numpy_records
+from tc.runtime.arrays.numpy_records import (
+    ALIGNED,
+    CONTIGUOUS,
+    DATA,
+    DTYPE,
+    FLAGS,
+    KIND,
+    RANK,
+    SHAPE,
+    STRIDES,
+    WORD,
+    WRITABLE,
+)
+from tc.runtime.guards import (
+    ADMITTED,
+    DONE,
+    FAILED,
+    OTHER,
+    CallGuard,
+    FrameMemory,
+    GuardFrame,
+    Wanted,
+)
+from tc.runtime.loaded import Direct
+from tc.runtime.object_files import new_engine, parse_module
+
+MACHINES = ("x86_64", "aarch64")
+
+_WORDS = 15
+"""Words of a frame (see `CODE`)."""
+
+_READY = 6
+"""Where among them `Direct.ready` stands; behind it are the function and its arguments."""
+
+
+def frame_kind() -> type[GuardFrame] | type[NativeGuardFrame]:
+    """Frames in machine code, where what that assumes is known to hold, else those in Python."""
+    known = native.is_allowed(MACHINES) and numpy_records.is_known()
+    return NativeGuardFrame if known else GuardFrame
+
+
+class NativeGuardFrame(FrameMemory):
+    """A frame whose `serve` is machine code."""
+
+    __slots__ = ("records", "serve", "words")
+
+    def __init__(
+        self, guard: CallGuard, buffers: int, temporaries: list[Array], direct: Direct | None
+    ) -> None:
+        super().__init__(guard, buffers, temporaries, direct)
+        records = [_record(wanted) for wanted in guard.wanted]
+        width = max(map(len, records))
+        padded = [word for record in records for word in (*record, *[0] * (width - len(record)))]
+        self.records = (ctypes.c_int64 * len(padded))(*padded)
+        self.words = (ctypes.c_int64 * _WORDS)(
+            *(ctypes.addressof(self.records), width, id(np.ndarray)),
+            *(guard.inputs, len(guard.wanted), ctypes.addressof(self.addresses)),
+        )
+        place = ctypes.addressof(self.words)
+        always = place + WORD  # the address of a word that is not 0
+        self.words[_READY] = direct.ready if direct and direct.ready else always
+        if direct:
+            self.words[_READY + 1 :] = [direct.function, *direct.arguments]
+        self.serve = _python_function(place)
+
+
+def _record(wanted: Wanted) -> tuple[int, ...]:
+    """See `CODE`."""
+    strides = wanted.strides or ()
+    flags = ALIGNED if wanted.strides is not None else ALIGNED | CONTIGUOUS | WRITABLE
+    start = (id(wanted.dtype), len(wanted.shape), flags, wanted.below, wanted.above, len(strides))
+    return (*start, *wanted.shape, *strides)
+
+
+def _python_function(place: int) -> Callable[..., int]:
+    """The function of the frame at an address."""
+    method, make = _serving()
+    function: Callable[..., int] = make(method, place, None)
+    return function
+
+
+@Once
+def _serving() -> tuple[int, Any]:
+    """The address of what Python's functions refer to, and how they are made. They may outlive
+    this module, so that is in the memory of the code, which is never freed."""
+    text = CODE
+    for name in PYTHON:
+        place = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        text = text.replace(f"ADDRESS_OF_{name} ", f"{place} ")
+    engine = new_engine(parse_module(text))
+    engine.finalize_object()
+    method = engine.get_global_value_address("method")
+    engine.detach()
+    prototype = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+    )
+    return int(method), prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+
 
 FAST_CALL = 0x80
 """METH_FASTCALL: the arguments come as the address of objects, and their number."""
 
 PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
+"""Functions of Python's C interface; ADDRESS_OF_... in the text."""
 
 CODE = f"""
 ; records, words per record, type, inputs, arrays | where addresses go, a word that is 0 while

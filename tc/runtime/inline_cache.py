@@ -7,7 +7,6 @@ the usual way, with its messages.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +17,8 @@ from tc.dtypes import Array
 from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
-from tc.runtime.arrays import numpy_records
-from tc.runtime.guards import CallGuard, Frame, guard_of
-from tc.runtime.guards_llvm import ADMITTED, DONE, FAILED, OTHER
+from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, guard_of
+from tc.runtime.guards_llvm import NativeGuardFrame, frame_kind
 from tc.runtime.loaded import CompiledKernel, MachineKernel
 from tc.runtime.specialisation import Specialisation, access_error, new_output
 
@@ -34,7 +32,7 @@ class CacheEntry:
     numbers in place of arrays of rank 0.
 
     `given` says that outputs were passed, `result` is the type of several results. `scalars` are
-    the inputs of rank 0 with their places.
+    the inputs of rank 0 with their places, `kind` is how calls are tested and run.
     """
 
     special: Specialisation
@@ -45,7 +43,8 @@ class CacheEntry:
     result: Any
     threads: int | None
     guard: CallGuard
-    frames: list[Frame] = field(default_factory=list)
+    kind: type[GuardFrame] | type[NativeGuardFrame]
+    frames: list[GuardFrame | NativeGuardFrame] = field(default_factory=list)
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where the arrays look different or memory is short: then nothing
@@ -72,7 +71,7 @@ class CacheEntry:
         else:
             return None
         try:
-            frame: Frame | None = self.frames.pop()
+            frame: GuardFrame | NativeGuardFrame | None = self.frames.pop()
         except IndexError:
             frame = self._frame()
         if frame is None:
@@ -103,16 +102,16 @@ class CacheEntry:
         """Whether it is what `new_entry` would make of these."""
         if special is not self.special or bool(outputs) != self.given:
             return False
-        dtypes = self.guard.dtypes if self.given else self.guard.dtypes[: len(inputs)]
-        return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
+        wanted = self.guard.wanted  # those of the inputs come first
+        return all(w.dtype is a.dtype for w, a in zip(wanted, (*inputs, *outputs), strict=False))
 
-    def _finish(self, frame: Frame, status: int) -> Failure | None:
+    def _finish(self, frame: GuardFrame | NativeGuardFrame, status: int) -> Failure | None:
         """Does what machine code has left to do."""
         if status == ADMITTED:
             return self.runner.run(frame.addresses, threads=self.threads)
         return frame.direct.take_failure() if status == FAILED and frame.direct else None
 
-    def _frame(self) -> Frame | None:
+    def _frame(self) -> GuardFrame | NativeGuardFrame | None:
         """Memory for one more call at the same time; None as in `_fresh`, and in a forked child
         that cannot compile (`tc.process.forks`)."""
         special, runner, direct = self.special, self.runner, None
@@ -121,7 +120,7 @@ class CacheEntry:
             if isinstance(runner, MachineKernel):
                 direct = runner.direct(threads=self.threads)
             buffers = self.guard.inputs + len(special.outputs) + len(temporaries)
-            return Frame(self.guard, buffers, temporaries, direct)
+            return self.kind(self.guard, buffers, temporaries, direct)
         except (MemoryError, BackendError):
             return None
 
@@ -143,15 +142,23 @@ def new_entry(
     threads: int | None,
 ) -> CacheEntry | None:
     """What serves calls with arrays like these, which have been checked; None where it cannot:
-    where inputs are of a class derived from numpy's, or copied for the kernel, or nothing is known
-    of how numpy keeps them. `outputs` are all that there are, or none."""
+    where inputs are of a class derived from numpy's, or copied for the kernel. `outputs` are
+    all that there are, or none."""
     if special.runner is None or special.copies or not (inputs or outputs):
         return None
-    if any(type(array) is not np.ndarray for array in inputs) or not numpy_records.is_known():
+    if any(type(array) is not np.ndarray for array in inputs):
         return None
     written = [(a.shape, a.dtype) for a in outputs] or [space[1:] for space in special.outputs]
     guard = guard_of(inputs, written)
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
     return CacheEntry(
-        special, signature, scalars, special.runner, bool(outputs), result, threads, guard
+        special,
+        signature,
+        scalars,
+        special.runner,
+        bool(outputs),
+        result,
+        threads,
+        guard,
+        frame_kind(),
     )

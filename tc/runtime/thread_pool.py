@@ -1,219 +1,235 @@
-"""A pool of threads that shares the parts of a region within a microsecond or two.
+"""The thread pool: shares the parts of a region among threads.
 
-The layers of numba let their threads sleep soon after a region, and waking one takes as long as a
-small kernel. Here a worker spins for some 50 to 100 us after its last part before it sleeps. The
-pool is written in LLVM's language, for Linux on x86-64.
+A region is a C function `region(arguments, record, number, parts)` that does part `number` of so
+many, and has a record for its own failure. A pool runs each part of a launch once, on whatever
+thread is free, and a launch ends when all parts have: also where a signal handler raises
+meanwhile, as the caller frees the memory that they write. A fork leaves no thread in the child:
+there the pool starts anew.
 
-A launch takes one of a few slots, puts there what is to run and counts `left` down with the
-workers, one part after another; whoever meets a slot with parts left helps. So the launching
-thread runs all parts that no worker takes, and a launch never waits for a worker that sleeps, is
-not scheduled or, after a fork, not there. A thread reads what is to run only after it has taken a
-part: the slot can then not change before that part is done. Where all slots are in use, nothing
-runs.
+`ThreadPool` does that in plain Python, and defines what `thread_pool_llvm` does in machine code. It
+is used where that cannot be (`native_pool`).
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import os
-import platform
 import signal
-import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
-from tc.process.processors import available
-from tc.process.uninterrupted import Once, uninterrupted
-from tc.runtime.object_files import new_engine, parse_module
+from tc.process.uninterrupted import uninterrupted
 from tc.runtime.thread_count import thread_count
-from tc.runtime.thread_pool_llvm import CODE, PERFORM
 
-PATIENCE = 200_000
-"""Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
-
-SLOTS = 4
-PROCESSORS = 1024
-"""How many the pool knows by number."""
-
-_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
-_PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
-_FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach")
+_WORD = 8
+_REGION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 _FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
 
-
-class _Slot(ctypes.Structure):
-    """A slot as in `CODE`."""
-
-    _fields_ = (
-        ("left", ctypes.c_int64),
-        ("what", ctypes.c_int64 * 5),
-        ("modes", ctypes.c_int32),
-        ("processor", ctypes.c_int32),
-        ("_", ctypes.c_int8 * 72),
-        ("done", ctypes.c_int32),
-        ("waiting", ctypes.c_int32),
-        ("taken", ctypes.c_int32),
-        ("__", ctypes.c_int8 * 116),
-    )
+Launch: TypeAlias = Callable[[int, int, int, int, int], object]
+"""Takes a region, its arguments, the first record, the bytes from one to the next, and the number
+of parts; runs all parts, or none: then it gives what is false."""
 
 
-class _Memory(ctypes.Structure):
-    """The pool as in `CODE`."""
+class Regions:
+    """Regions to be run in their order, by their addresses, and whether each has parts to share. At
+    `address` the same stands as pairs of words."""
 
-    _fields_ = (
-        ("slots", _Slot * SLOTS),
-        ("asleep", ctypes.c_int32),
-        ("signal", ctypes.c_int32),
-        ("_", ctypes.c_int8 * 120),
-        ("patience", ctypes.c_int64),
-        ("workers", ctypes.c_int64),
-        ("started", ctypes.c_int64),
-        ("process", ctypes.c_int64),
-        ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
-    )
+    __slots__ = ("_words", "address", "steps")
+
+    def __init__(self, regions: Sequence[tuple[int, bool]]) -> None:
+        self.steps = tuple((_REGION(place), place, shared) for place, shared in regions)
+        words = [word for place, shared in regions for word in (place, shared)]
+        self._words = (ctypes.c_int64 * len(words))(*words)
+        self.address = ctypes.addressof(self._words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
-    launch: Any
-    launch_address: int
-    perform: Any
-    work: int
-    memory: _Memory
-
-
-@dataclass
-class ThreadPool:
-    """As many threads as can run at the same time, counting the one that launches; they start with
-    the first launch, and stay on the processors that the process is confined to (the first thread
-    of it: nothing else is asked for by `taskset -a` and `os.sched_setaffinity` alike). `ready` is
-    the code while they run."""
-
-    code: _Code | None = None
-    ready: _Code | None = None
-    starting: Any = field(default_factory=threading.RLock)
-    compiled: Once[_Code] = field(default_factory=lambda: Once(_compile))
-
-    def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
-        """Runs all parts, at least one, of the region at address `region`, part p with its record
-        of a failure at `failures` + p * `width`; False where too many launches are under way: then
-        nothing has run."""
-        code = self.ready or self._start()
-        return bool(code.launch(region, arguments, failures, width, parts))
+class Pool(Protocol):
+    """What runs the regions of a kernel on several threads; any number of threads may call it."""
 
     def perform(
-        self, regions: int, count: int, arguments: int, failures: int, width: int, parts: int
+        self, regions: Regions, arguments: int, failures: int, width: int, parts: int
     ) -> bool:
-        """Runs regions in their order, until one has recorded a failure, and says whether one has.
+        """`perform`, with the launches of this pool."""
+        ...
 
-        At address `regions` are pairs of words: a region's address, and whether it has parts to
-        share; where too many launches are under way, it runs as a single part.
-        """
-        code = self.ready or self._start()
-        launch = code.launch_address
-        return bool(code.perform(regions, count, arguments, failures, width, parts, launch))
-
-    def launcher(self) -> tuple[int, int]:
-        """Addresses, for machine code: of what `launch` calls, and of a word that is 0 while there
-        are no threads to call it with. They stay the same, also in forks."""
-        code = self._compiled()
-        return code.launch_address, ctypes.addressof(code.memory) + _Memory.started.offset
-
-    def _compiled(self) -> _Code:
-        self.code = self.compiled()
-        return self.code
-
-    def _start(self) -> _Code:
-        return uninterrupted(self._start_once)
-
-    def _start_once(self) -> _Code:
-        code = self._compiled()
-        with self.starting:
-            if self.ready is None:
-                threads = thread_count()
-                code.memory.patience = PATIENCE if len(available()) >= threads else 0
-                code.memory.process = os.getpid()
-                for number in os.sched_getaffinity(os.getpid()):
-                    if number < PROCESSORS:
-                        code.memory.allowed[number // 8] |= 1 << number % 8
-                code.memory.workers = _start_threads(code.work, threads - 1)
-                code.memory.started = 1
-                self.ready = code
-            return self.ready
+    def launcher(self) -> tuple[int, int] | None:
+        """Addresses, for machine code: of a C function that is a `Launch`, and of a word that is 0
+        while there are no threads to call it with. They stay the same, also in forks. None where
+        only Python can launch."""
+        ...
 
     def after_fork_in_child(self) -> None:
         """No thread of the pool is here, nor one that was launching."""
-        if self.code is not None:
-            ctypes.memset(ctypes.addressof(self.code.memory), 0, ctypes.sizeof(_Memory))
-        self.ready = None
-        self.starting = threading.RLock()
+        ...
 
 
-def new_pool() -> ThreadPool | None:
-    """A pool, or None where there can be none."""
-    here = sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32
-    return ThreadPool() if here and all(hasattr(_library(), name) for name in _FUNCTIONS) else None
+def perform(
+    regions: Regions,
+    arguments: int,
+    failures: int,
+    width: int,
+    parts: int,
+    launch: Launch | None,
+) -> bool:
+    """Runs regions in their order until one has recorded a failure, and says whether one has.
 
-
-def _compile() -> _Code:
-    """The pool's code and memory, which stay for ever: its threads use them to the very end."""
-    numbers = {
-        "SLOTS": SLOTS,
-        "BYTES": PROCESSORS // 8,
-        "WORDS": PROCESSORS // 64,
-        "BITS": PROCESSORS,
-        "PATIENCE": PATIENCE,
-    }
-    text = CODE
-    for name, number in numbers.items():
-        text = text.replace(name, str(number))
-    for name in ("syscall", "sched_getcpu"):
-        address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
-        text = text.replace(name.upper(), str(address))
-    engine = new_engine(parse_module(text))
-    engine.finalize_object()
-    launch, work = map(engine.get_function_address, ("launch", "work"))
-    memory = _Memory.from_address(engine.get_global_value_address("pool"))
-    engine.detach()
-    return _Code(_LAUNCH(launch), launch, _PERFORM(performer()), work, memory)
-
-
-@Once
-def performer() -> int:
-    """The address of what runs regions, with threads or without (see `PERFORM`)."""
-    engine = new_engine(parse_module(PERFORM))
-    engine.finalize_object()
-    address = engine.get_function_address("perform")
-    engine.detach()
-    return int(address)
-
-
-def _library() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
-def _start_threads(function: int, number: int) -> int:
-    """Starts as many threads as can be had up to a number, and says how many.
-
-    They are not Python's, so that neither `threading` nor the end of the process knows of them.
+    Those with parts are shared by `launch`, part p with its record at `failures` + p * `width`; the
+    others, and all where there is no `launch`, or it runs nothing, run as a single part. A record
+    is empty where its first word is 0; a `width` of 0 says that nothing can fail.
     """
-    library = _library()
-    thread = ctypes.c_size_t()
-    with _without_signals():
-        for i in range(number):
-            if library.pthread_create(ctypes.byref(thread), None, ctypes.c_void_p(function), None):
-                return i
-            library.pthread_detach(thread)
-    return number
+    for region, place, shared in regions.steps:
+        if not (shared and launch and launch(place, arguments, failures, width, parts)):
+            region(arguments, failures, 0, 1)
+        if width and any(_words_at(failures, parts * width)[:: width // _WORD]):
+            return True
+    return False
+
+
+def _words_at(address: int, size: int) -> Any:
+    return (ctypes.c_int64 * (size // _WORD)).from_address(address)
+
+
+class ThreadPool:
+    """As many threads as can run at the same time, counting the one that launches. They start when
+    they are first wanted, and wait without using time. Where others keep them busy, a launching
+    thread runs what is left itself.
+
+    They take the floating-point modes of the launching thread, so that results do not depend on
+    the number of threads.
+    """
+
+    def __init__(self) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._process = os.getpid()
+        self._starting = threading.RLock()
+        self._started = 0
+        self._idle: list[_Worker] = []  # taken and given back without a lock: handlers launch, too
+
+    def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
+        """A `Launch`, which always runs."""
+        run = _REGION(region)
+        calls = [
+            partial(run, arguments, failures + number * width, number, parts)
+            for number in range(parts)
+        ]
+        workers = self._take(parts - 1)
+        try:
+            threads = len(workers) + 1
+            modes = _modes()
+            for number, worker in enumerate(workers, 1):
+                worker.calls = (*modes, *calls[number::threads])
+            steps = [*(w.begin for w in workers), *calls[::threads], *(w.wait for w in workers)]
+            _run_all(steps)
+        finally:  # a handler may raise before they have begun, or after they have ended
+            self._idle.extend(workers)
+        return True
+
+    def perform(
+        self, regions: Regions, arguments: int, failures: int, width: int, parts: int
+    ) -> bool:
+        launch = self.launch if parts > 1 else None
+        return perform(regions, arguments, failures, width, parts, launch)
+
+    def launcher(self) -> None:
+        return None
+
+    def after_fork_in_child(self) -> None:
+        self._begin_anew()
+
+    def _take(self, most: int) -> list[_Worker]:
+        """Idle workers, up to so many."""
+        if self._process != os.getpid():  # a fork that nobody told of
+            self._begin_anew()
+        if self._started < min(most, thread_count() - 1):
+            uninterrupted(self._start)
+        workers: list[_Worker] = []
+        with contextlib.suppress(IndexError):
+            while len(workers) < most:
+                workers.append(self._idle.pop())
+        return workers
+
+    def _start(self) -> None:
+        with self._starting, without_signals(), contextlib.suppress(RuntimeError):
+            while self._started < thread_count() - 1:
+                worker = _Worker()
+                _thread.start_new_thread(worker.work, ())
+                self._started += 1
+                self._idle.append(worker)
+
+
+class _Worker:
+    """A thread of the pool, and what it shall call next; `begin` and `wait` are C functions."""
+
+    def __init__(self) -> None:
+        ready, over = _new_lock(), _new_lock()
+        self.calls: Sequence[Callable[[], object]] = ()
+        self.begin, self._wait_to_begin = partial(_release, ready), partial(_acquire, ready, 1)
+        self._end, self.wait = partial(_release, over), partial(_acquire, over, 1)
+
+    def work(self) -> None:
+        while True:
+            self._wait_to_begin()
+            for call in self.calls:
+                call()
+            self.calls = ()
+            self._end()
+
+
+def _run_all(steps: Sequence[partial[Any]]) -> None:
+    """Calls C functions one after the other, without coming by any place where Python runs signal
+    handlers: nothing can break in between them."""
+    deque(map(partial.__call__, steps), maxlen=0)
+
+
+def _python_function(name: str, result: Any, *kinds: Any) -> Any:
+    """A function of Python's C interface that is called without Python's lock."""
+    return ctypes.CFUNCTYPE(result, *kinds)((name, ctypes.pythonapi))
+
+
+# locks without owners, which signals do not break off
+_allocate = _python_function("PyThread_allocate_lock", ctypes.c_void_p)
+_acquire = _python_function("PyThread_acquire_lock", None, ctypes.c_void_p, ctypes.c_int)
+_release = _python_function("PyThread_release_lock", None, ctypes.c_void_p)
+
+
+def _new_lock() -> ctypes.c_void_p:
+    """A lock that is taken."""
+    place = _allocate()
+    if place is None:
+        raise MemoryError
+    lock = ctypes.c_void_p(place)
+    _acquire(lock, 1)
+    return lock
+
+
+_MODES = 512
+"""Bytes that hold the floating-point modes, on any system."""
+
+
+def _modes() -> list[Callable[[], object]]:
+    """What gives another thread the floating-point modes of this one."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    if not hasattr(library, "fegetenv"):
+        return []
+    modes = ctypes.create_string_buffer(_MODES)
+    library.fegetenv(modes)  # type: ignore[union-attr]
+    return [partial(library.fesetenv, modes)]  # type: ignore[union-attr]
 
 
 @contextlib.contextmanager
-def _without_signals() -> Iterator[None]:
+def without_signals() -> Iterator[None]:
     """Threads started here get no signals but those of their own faults: the others are for
     Python's threads, which they interrupt."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     faults = {number for number in signal.valid_signals() if _name(number) in _FAULTS}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
     try:

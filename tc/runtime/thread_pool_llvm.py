@@ -1,5 +1,6 @@
-"""The code of `thread_pool` in LLVM's language. SLOTS, BYTES, WORDS, BITS and PATIENCE are numbers,
-SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM` needs no pool."""
+"""The machine code of `thread_pool`, in LLVM's language. SLOTS, BYTES, WORDS, BITS and PATIENCE are
+numbers, SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM`
+needs no pool."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
@@ -339,6 +340,23 @@ rise:
   br label %end
 end:
   ret void
+}
+
+; makes the system calls of this text, and returns 0 where all are allowed
+define i32 @attempt(ptr %unused) {
+start:
+  %word = alloca i32
+  %processors = alloca [WORDS x i64]
+  store i32 0, ptr %word
+  %function = inttoptr i64 SYSCALL to ptr
+  %woken = call i64 (i64, ...) %function(i64 202, ptr %word, i64 129, i64 1, ptr null)
+  %wakes = icmp eq i64 %woken, 0
+  %known = call i1 @allowed(i64 0, ptr %processors)
+  %confined = call i1 @confine(ptr %processors)
+  %moves = and i1 %known, %confined
+  %all = and i1 %wakes, %moves
+  %status = select i1 %all, i32 0, i32 1
+  ret i32 %status
 }
 
 define i64 @launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts) {

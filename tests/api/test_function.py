@@ -313,7 +313,6 @@ def test_threads_compile_once(evaluating: Counting, monkeypatch: pytest.MonkeyPa
     assert len(evaluating.loaded) == 1
 
 
-@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # numba without a safe threading layer
 @pytest.mark.parametrize("backend", ["interpret", "numba"])
 def test_many_threads_many_shapes(backend: str) -> None:
     mm = tc.compile(MM, backend=backend)

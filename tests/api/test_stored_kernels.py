@@ -86,7 +86,6 @@ FORK = (
 import os, sys, warnings
 import numpy as np
 import tc
-warnings.simplefilter("ignore", tc.TCWarning)  # OpenMP's threads cannot run in a child
 from tc.backends.numba import objects
 def forbidden(*_, **__):
     raise AssertionError("this process compiles")

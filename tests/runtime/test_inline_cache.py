@@ -18,7 +18,7 @@ import tc
 from tc import function as functions
 from tc.function import Compiled
 from tc.runtime import inline_cache
-from tc.runtime.arrays import numpy_records
+from tests.runtime.array_strategies import BASE, arrays
 from tests.support.processes import ended_well, run_python, told
 
 ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
@@ -30,6 +30,12 @@ CHAIN = """def chain(float(N,M) A, float(M,K) B, float(K,N) C) -> (D) {
 TAKE = "def take(float(N) X, int32(M) I) -> (Y) { Y(i) = X(I(i)) }"
 
 BACKENDS = ["numba", "c"]
+
+
+@pytest.fixture(autouse=True, params=["1", "0"], ids=["native", "python"])
+def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it by guards in machine code, and by those in Python."""
+    monkeypatch.setenv("TC_NATIVE_CALLS", request.param)
 
 
 def floats(*shape: int) -> Any:
@@ -324,7 +330,8 @@ shared = any(region.parallel for s in mm._specialiser.made.values() for region i
 if not child:
     try:
         assert add._entry.serve((row,), None) is not None
-        assert (mm._entry.serve((a, a), None) is None) == shared
+        native = os.environ["TC_NATIVE_CALLS"] == "1"
+        assert (mm._entry.serve((a, a), None) is None) == (shared and native)
         for _ in range(3):
             assert (mm(a, a) == a).all()
         assert mm._entry.serve((a, a), None) is not None
@@ -464,26 +471,6 @@ sys.last = Last(), tc
 """
 
 
-@st.composite
-def arrays(draw: st.DrawFn) -> Any:
-    """A small array in some order, of some type, from a base that others may share."""
-    shape = draw(st.sampled_from([(2, 3), (2, 3), (3, 2), (1, 3), (0, 2), (2, 3, 1), (6,)]))
-    base = BASE[draw(st.integers(0, 8)) :]
-    size = int(np.prod(shape))
-    array = base[:size].reshape(shape)
-    if draw(st.booleans()):
-        array = array.view(draw(st.sampled_from([np.int32, np.float32])))
-    if draw(st.booleans()):
-        array = array.transpose(draw(st.permutations(range(array.ndim))))
-    for axis in range(array.ndim):
-        if draw(st.integers(0, 3)) == 0:
-            array = np.flip(array, axis)
-    return array.copy() if draw(st.booleans()) else array
-
-
-BASE = np.arange(64, dtype=np.float32)
-
-
 @given(st.lists(st.tuples(arrays(), arrays(), arrays() | st.none()), min_size=1, max_size=4))
 def test_any_arrays_in_any_order(calls: list[tuple[Any, Any, Any]]) -> None:
     """Each call, made three times in a row, ends as with a function that is new to it."""
@@ -497,16 +484,3 @@ def test_any_arrays_in_any_order(calls: list[tuple[Any, Any, Any]]) -> None:
         shared = outcome(function, (a, b), out)
         assert shared == expected or "[R4]" in shared
         BASE[...] = saved
-
-
-def test_without_knowledge_of_numpys_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_records, "is_known", lambda: False)
-    function = tc.compile(ADD)
-    for _ in range(3):
-        np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
-    assert function._entry is None
-
-
-def test_numpys_records_are_known_here() -> None:
-    assert numpy_records.is_known()
-    assert not numpy_records.is_laid_out(np.float32(1.5))  # type: ignore[arg-type]  # no array

@@ -23,7 +23,7 @@ from tc.runtime.object_files import (
     outside,
     parse_module,
 )
-from tests.support.kernels import address, load, matmul, run
+from tests.support.kernels import load, matmul, run
 from tests.support.processes import ended_well, run_python, told
 
 ADD = "define i64 @add(i64 %x) { %y = add i64 %x, 7 ret i64 %y }"
@@ -111,15 +111,6 @@ def test_an_engine_compiles_a_module() -> None:
     engine = new_engine(parse_module(ADD))
     engine.finalize_object()
     assert FUNCTION(engine.get_function_address("add"))(1) == 8
-
-
-def test_a_function_outlives_its_kernel() -> None:
-    function = load(NumbaBackend(), matmul(2, 3, 4)).regions[0].function  # type: ignore[attr-defined]
-    gc.collect()
-    a, b, c = (np.ones(shape, np.float32) for shape in ((2, 4), (4, 3), (2, 3)))
-    blocks = np.array([address(a), address(b), address(c), 0])
-    function(address(blocks), 0, 0, 1)
-    assert c.tolist() == [[4.0] * 3] * 2
 
 
 def test_kernels_of_one_text_are_apart() -> None:

@@ -8,7 +8,7 @@ same operations either way, so the result does not depend on the number of threa
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from tc.backends.base import KernelText
 from tc.backends.call_memory import CallMemory, MemoryPool
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
-from tc.backends.numba.threads import LAUNCHER
 from tc.backends.numba.traced_printer import is_vector_region
 from tc.backends.printing import shared_loop, values_of_fails
 from tc.backends.scratch import scratch_layout
@@ -26,17 +25,16 @@ from tc.errors import BackendError, InternalError
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel
 from tc.runtime.loaded import Direct
+from tc.runtime.native_pool import performer, pool
 from tc.runtime.object_files import LoadedCode
 from tc.runtime.thread_count import thread_count
-from tc.runtime.thread_pool import ThreadPool, performer
+from tc.runtime.thread_pool import Regions, perform
 
 PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
 
 PARALLEL_VECTORS = 1 << 19
 """The same where they are done by vectors."""
-
-_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +56,12 @@ class NumbaBackend:
     def load(self, text: KernelText) -> NumbaKernel:
         code = _compile(text)
         functions = tuple(
-            _Region(
-                _function(address, code),
-                address,
-                _pays(text.kernel, i),
-                code.owner,
-            )
+            _Region(address, _pays(text.kernel, i), code.owner)
             for i, address in enumerate(code.addresses)
         )
         counts, private = values_of_fails(*text.kernel.regions), scratch_layout(text.kernel).size
         memory = MemoryPool(len(text.kernel.arguments), counts, private, thread_count)
-        words = [word for region in functions for word in (region.address, region.parallel)]
-        table = (ctypes.c_int64 * len(words))(*words)
+        table = Regions([(region.address, region.parallel) for region in functions])
         shared = any(region.parallel for region in functions)
         return NumbaKernel(text.kernel, text.source, functions, table, shared, memory)
 
@@ -78,7 +70,6 @@ class NumbaBackend:
 class _Region:
     """`parallel`: threads pay off. `owner` keeps the machine code alive."""
 
-    function: Callable[[int, int, int, int], None]
     address: int
     parallel: bool
     owner: Any
@@ -88,14 +79,14 @@ class _Region:
 class NumbaKernel:
     """Implements `MachineKernel`.
 
-    `table` has a pair of words for each region: its address, and whether it is shared among
-    threads; `shared` says whether any is. `memory` has what calls need beside the arrays.
+    `table` has the regions to run, with whether they are shared among threads; `shared` says
+    whether any is. `memory` has what calls need beside the arrays.
     """
 
     kernel: Kernel
     source: str
     regions: tuple[_Region, ...]
-    table: Any
+    table: Regions
     shared: bool
     memory: MemoryPool
 
@@ -110,13 +101,14 @@ class NumbaKernel:
         parts = memory.parts if threads is None else min(threads, memory.parts)
         launch = ready = 0
         if parts > 1 and self.shared:
-            if LAUNCHER.pool is None:
+            found = pool().launcher()
+            if found is None:
                 return None
-            launch, ready = LAUNCHER.pool.launcher()
+            launch, ready = found
         return Direct(
             performer(),
             (
-                *(ctypes.addressof(self.table), len(self.regions)),
+                *(self.table.address, len(self.regions)),
                 *(memory.arguments, memory.failures, self.memory.record),
                 *(parts if launch else 1, launch),
             ),
@@ -134,29 +126,15 @@ class NumbaKernel:
         else:
             memory.pack(memory.words, 0, *addresses)
         parts = memory.parts if threads is None else min(threads, memory.parts)
-        if parts > 1 and self.shared and LAUNCHER.pool is not None:
+        call = (self.table, memory.arguments, memory.failures, self.memory.record)
+        if not (parts > 1 and self.shared):
+            failed = perform(*call, 1, None)
+        else:
             try:
-                return self._run_by_pool(LAUNCHER.pool, memory, parts)
+                failed = pool().perform(*call, parts)
             except BackendError:  # a forked child that cannot compile the pool's code
-                parts = 1
-        for region in self.regions:
-            if not (parts > 1 and region.parallel and self._launch(region, memory, parts)):
-                region.function(memory.arguments, memory.failures, 0, 1)
-            if self.memory.values and (failure := memory.take_failure()) is not None:
-                return failure
-        return None
-
-    def _run_by_pool(self, pool: ThreadPool, memory: CallMemory, parts: int) -> Failure | None:
-        count, record = len(self.regions), self.memory.record
-        place = ctypes.addressof(self.table)
-        if pool.perform(place, count, memory.arguments, memory.failures, record, parts):
-            return memory.take_failure()
-        return None
-
-    def _launch(self, region: _Region, memory: CallMemory, parts: int) -> bool:
-        """Whether a region has run on several threads."""
-        record = self.memory.record
-        return LAUNCHER.launch(region.address, memory.arguments, memory.failures, record, parts)
+                failed = perform(*call, 1, None)
+        return memory.take_failure() if failed else None
 
 
 def _compile(text: KernelText) -> LoadedCode:
@@ -177,13 +155,6 @@ def _functions(text: KernelText) -> Sequence[Any]:
     exec(compile(text.source, name, "exec"), module)
     regions: Sequence[Any] = module["REGIONS"]
     return regions
-
-
-def _function(address: int, code: LoadedCode) -> Any:
-    """A region as a C function, which keeps its code alive."""
-    function = _SIGNATURE(address)
-    function.owner = code.owner  # type: ignore[attr-defined]  # any attribute can be set
-    return function
 
 
 def _too_deep(kernel: Kernel, error: Exception) -> BackendError:

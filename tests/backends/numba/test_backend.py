@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 
+import tc
 from tc.backends import registry
 from tc.backends.numba import backend
 from tc.backends.numba.backend import NumbaBackend
@@ -38,6 +39,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
+from tc.runtime.thread_pool import ThreadPool
 from tests.support.exact import check
 from tests.support.kernels import (
     I,
@@ -219,31 +221,41 @@ def test_same_bits_whatever_the_threads() -> None:
     np.testing.assert_allclose(results[0], a @ b, atol=1e-4)
 
 
-class Recorder:
-    """Stands for numba's threads; notes the number of parts, and says that nothing has run."""
-
-    pool = None
+class Recorder(ThreadPool):
+    """Notes the numbers of parts."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.parts: list[int] = []
 
-    def launch(self, *args: int, **_: bool) -> bool:
+    def launch(self, *args: int) -> bool:
         self.parts.append(args[-1])
-        return False
+        return super().launch(*args)
 
 
 def test_threads_only_where_they_pay_and_never_more(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
-    monkeypatch.setattr(backend, "LAUNCHER", recorder)
+    monkeypatch.setattr(backend, "pool", lambda: recorder)
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 6)
     given = {"A": np.ones((96, 96), np.float32), "B": np.ones((96, 96), np.float32)}
     large = load(BACKEND, matmul(96, 96, 96))
     for threads in (None, 1, 2, 100):
-        _, arrays = run(large, given, threads)  # what is declined runs serially
+        _, arrays = run(large, given, threads)
         assert (arrays["C"] == 96).all()
     assert recorder.parts == [6, 2, 6]
     run(load(BACKEND, matmul(4, 4, 4)), {n: a[:4, :4].copy() for n, a in given.items()})
     assert len(recorder.parts) == 3
+
+
+def test_where_no_pool_can_be_made_kernels_run_serially(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a forked child that cannot compile."""
+
+    def refuse() -> ThreadPool:
+        raise tc.BackendError("stranded")
+
+    monkeypatch.setattr(backend, "pool", refuse)
+    given = {"A": np.ones((96, 96), np.float32), "B": np.ones((96, 96), np.float32)}
+    assert (run(load(BACKEND, matmul(96, 96, 96)), given)[1]["C"] == 96).all()
 
 
 def test_parts_cover_a_loop_once() -> None:
@@ -252,7 +264,8 @@ def test_parts_cover_a_loop_once() -> None:
         o = dense("o", INT64, (extent,), "output")
         once = Store("o", (I,), Binary("+", Load("o", (I,), INT64), integer(1), INT64))
         kernel = Kernel("k", (o,), ((loop("i", extent, once, parallel=True),),))
-        function = BACKEND.load(BACKEND.emit(kernel)).regions[0].function
+        compiled = BACKEND.load(BACKEND.emit(kernel))
+        ((function, _, _),) = compiled.table.steps
         for parts in range(1, 10):
             counts = np.zeros(extent, np.int64)
             arguments = np.array([address(counts)])

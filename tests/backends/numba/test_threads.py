@@ -1,8 +1,5 @@
-"""Threads and processes, each case in a process of its own: results right, never an abort.
-
-The threads are those of the pool, or of one of numba's layers, of which a process has one; what
-this machine lacks is skipped.
-"""
+"""Threads and processes, each case in a process of its own: results right, never an abort, with the
+thread pool in machine code and with that in Python."""
 
 from __future__ import annotations
 
@@ -10,23 +7,16 @@ import os
 
 import pytest
 
-from tc.runtime.thread_pool import new_pool
 from tests.support.processes import run_python, told
 
 SETUP = """
 import os, sys, threading, warnings
-import numba
 import numpy as np
 from tc.backends.numba.backend import NumbaBackend
-from tc.backends.numba.threads import LAUNCHER
+from tc.runtime.native_pool import pool
+from tc.runtime.thread_pool import ThreadPool
 from tc.errors import TCWarning
 from tests.support.kernels import load, matmul, run
-
-if sys.argv[1] == "pool":
-    assert LAUNCHER.pool is not None
-else:
-    LAUNCHER.pool = None
-    numba.config.THREADING_LAYER = sys.argv[1]
 
 rng = np.random.default_rng(0)
 a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
@@ -70,7 +60,7 @@ with warnings.catch_warnings(record=True) as caught:
     for t in threads: t.join()
 say(caught)
 assert len(rights) == 240 and all(rights)
-assert sys.argv[1] == "pool" or numba.threading_layer() == sys.argv[1]
+assert os.environ["TC_NATIVE_CALLS"] == "1" or isinstance(pool(), ThreadPool)
 """
 
 FORK = """
@@ -107,8 +97,7 @@ print("quiet")
 """
 
 OTHERS_THREADS = """
-from tc.backends.numba.threads import _preload_tbb
-_preload_tbb()
+import numba
 
 @numba.njit(parallel=True)
 def increment(x):
@@ -116,6 +105,7 @@ def increment(x):
         x[i] += 1
 
 increment(np.zeros(100))
+product()
 forked()
 """
 
@@ -133,84 +123,43 @@ assert rights == [True] * 4
 print("quiet")
 """
 
-GNU = "this call runs serially: GNU OpenMP cannot run in a forked child; install tbb, or spawn"
-TBB = (
-    "this call runs serially: TBB cannot run in this forked child; "
-    "fork from the main thread, or spawn"
-)
-
-
 END = """
 sys.stdout.flush()
-os._exit(0)  # with one processor, TBB's own end waits for ever after a fork
+os._exit(0)  # with one processor, the end of numba's own threads may wait for ever after a fork
 """
 
+POOLS = pytest.mark.parametrize("native", ["1", "0"], ids=["native", "python"])
 
-def run_script(script: str, layer: str) -> str:
+
+def run_script(script: str, native: str) -> str:
     """What it prints on two threads, however many processors there are."""
-    if layer == "pool" and new_pool() is None:
-        pytest.skip("no pool on this platform")
     done = run_python(
         SETUP + script + END,
-        layer,
         flags=["-W", "error"],
-        environment={"NUMBA_NUM_THREADS": "2"},
+        environment={"NUMBA_NUM_THREADS": "2", "TC_NATIVE_CALLS": native},
     )
-    if layer != "nonsense" and "numba has no threads here" in done.stdout + done.stderr:
-        pytest.skip(f"numba has no {layer} here")
     assert done.returncode == 0, told(done)
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("layer", ["pool", "tbb", "omp"])
+@POOLS
 @pytest.mark.parametrize("script", [HAMMER, SEVERAL_FIRST_CALLS], ids=["hammer", "first"])
-def test_several_python_threads(layer: str, script: str) -> None:
-    assert run_script(script, layer) == "quiet"
+def test_several_python_threads(native: str, script: str) -> None:
+    assert run_script(script, native) == "quiet"
 
 
-def test_several_python_threads_on_the_workqueue() -> None:
-    """numba would end the process."""
-    assert run_script(HAMMER, "workqueue") in (
-        "this call runs serially: numba's workqueue serves one Python thread at a time; "
-        "install tbb",
-        "quiet",  # where no two calls met
-    )
+FORKS = {
+    "fork": FORK,
+    "pool": POOL,
+    "in a thread": FORK_IN_THREAD,
+    "amid launches": FORK_AMID_LAUNCHES,
+    "numba's threads": OTHERS_THREADS,
+    "first": FORK_FIRST,
+}
 
 
-fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-
-
-@fork
-@pytest.mark.parametrize(
-    ("layer", "script", "said"),
-    [
-        ("pool", FORK, "quiet"),
-        ("pool", POOL, "quiet"),
-        ("pool", FORK_IN_THREAD, "quiet"),
-        ("pool", FORK_AMID_LAUNCHES, "\n".join(["quiet"] * 10)),
-        ("pool", OTHERS_THREADS, "quiet"),
-        ("pool", FORK_FIRST, "quiet"),
-        ("tbb", FORK, "quiet"),
-        ("tbb", POOL, "quiet"),
-        ("tbb", FORK_IN_THREAD, TBB),
-        ("tbb", OTHERS_THREADS, TBB),
-        ("omp", FORK, GNU),
-        ("omp", OTHERS_THREADS, GNU),
-        ("omp", FORK_FIRST, "quiet"),
-        ("workqueue", FORK, "quiet"),
-        ("workqueue", FORK_IN_THREAD, "quiet"),
-    ],
-)
-def test_forked_children(layer: str, script: str, said: str) -> None:
-    """numba would end a child after OpenMP, and TBB's might wait for threads that are gone."""
-    assert run_script(script, layer) == said
-
-
-def test_no_layer_at_all_runs_serially() -> None:
-    script = """
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    assert (product() == expected).all()
-say(caught)
-"""
-    assert run_script(script, "nonsense").startswith("this call runs serially: numba has no")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@POOLS
+@pytest.mark.parametrize("case", FORKS)
+def test_forked_children(native: str, case: str) -> None:
+    assert set(run_script(FORKS[case], native).split("\n")) == {"quiet"}

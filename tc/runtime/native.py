@@ -1,0 +1,37 @@
+"""Whether the path of a call uses machine code of its own, or the plain Python that defines it.
+
+Two things on that path are written in LLVM's language: the guard (`guards_llvm`, whose twin is
+`guards`) and the thread pool (`thread_pool_llvm`, whose twin is `thread_pool`). What they assume of
+Python, of numpy and of the system is the page `spec/native_calls.md`. What both assume is asked
+here; the rest is asked beside each text. Where it is not known to hold, the twins run.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+import sys
+from collections.abc import Container
+
+VARIABLE = "TC_NATIVE_CALLS"
+"""The environment variable: "0" for the twins."""
+
+
+def is_allowed(machines: Container[str]) -> bool:
+    """Whether machine code for these processors may be used here: on Linux, with a CPython of 64
+    bits that has its lock (no free-threaded one), unless the user has switched it off."""
+    return (
+        os.environ.get(VARIABLE, "").strip() != "0"
+        and sys.platform == "linux"
+        and platform.machine() in machines
+        and sys.implementation.name == "cpython"
+        and struct.calcsize("P") == 8
+        and has_lock()
+    )
+
+
+def has_lock() -> bool:
+    """Whether one thread at a time runs Python here, whatever is imported later."""
+    free_threaded = "t" in getattr(sys, "abiflags", "")
+    return not free_threaded and bool(getattr(sys, "_is_gil_enabled", lambda: True)())

@@ -1,0 +1,243 @@
+"""The thread pool in machine code: when its threads sleep, and on which processors they are.
+
+Each case runs in a process of its own; see also `test_thread_pool`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tc.runtime import native, native_pool
+from tests.runtime.pools import run_script
+from tests.support.processes import ended_well, run_python, told
+
+pytestmark = pytest.mark.skipif(
+    not native.is_allowed(native_pool.MACHINES), reason="no machine code for pools here"
+)
+
+
+def test_one_processor_for_all_threads() -> None:
+    run_script(
+        """
+check_launches(3000)
+check_launches(20, 3, 10_000_000)
+assert pool.code.memory.patience == 0
+""",
+        "native",
+        threads=4,
+        cpus=1,
+    )
+
+
+def test_launches_at_all_distances() -> None:
+    """Around the time when the workers go to sleep, where a call might be missed."""
+    run_script(
+        """
+pool.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
+pool.code.memory.patience = 2000
+random.seed(0)
+work = Work(3)
+for _ in range(20_000):
+    end = time.perf_counter() + random.random() * 4e-6
+    while time.perf_counter() < end: pass
+    assert work.launch()
+work.check(20_000)
+""",
+        "native",
+    )
+
+
+def test_the_work_is_shared() -> None:
+    """Two parts of some 10 ms, from sleep: the worker takes one, if it gets to run by then."""
+    run_script(
+        """
+check_launches(1)
+memory = pool.code.memory
+
+def shared(ticks):
+    until_all_sleep()
+    work = Work(2, ticks)
+    work.launch()
+    work.check(1)
+    return work.on_two_stacks()
+
+assert any(shared(30_000_000) for _ in range(100))
+for _ in range(300): shared(300_000)
+""",
+        "native",
+    )
+
+
+def test_no_slot_is_left() -> None:
+    run_script(
+        """
+check_launches(1)
+for slot in pool.code.memory.slots: slot.taken = 1
+work = Work(2)
+assert not work.launch()
+assert (work.counts == 0).all()
+pool.code.memory.slots[SLOTS - 1].taken = 0
+assert work.launch()
+work.check(1)
+""",
+        "native",
+    )
+
+
+def test_no_time_is_spent_at_rest() -> None:
+    spent = run_script(
+        """
+check_launches(100)
+until_all_sleep()
+
+def spent():
+    before = time.process_time()
+    time.sleep(0.5)
+    return time.process_time() - before
+
+print(min(spent() for _ in range(3)))  # they say that they sleep just before they do
+""",
+        "native",
+        threads=2,
+    )
+    assert float(spent) < 0.02
+
+
+def test_the_workers_sleep_only_after_a_while() -> None:
+    """As long as launches follow each other, no worker has to be woken."""
+    run_script(
+        """
+pool.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
+memory = pool.code.memory
+assert memory.patience == (PATIENCE if len(os.sched_getaffinity(0)) >= 2 else 0)
+assert memory.workers == 1
+until_all_sleep()
+if memory.patience:
+    memory.patience = 1 << 40
+
+    def stays_awake():
+        check_launches(1, 2, 1000)
+        time.sleep(0.01)
+        return memory.asleep == 0
+
+    until(stays_awake)  # once it has been scheduled in time to help
+    time.sleep(0.05)
+    assert memory.asleep == 0
+    memory.patience = PATIENCE
+    until_all_sleep()
+""",
+        "native",
+    )
+
+
+CONFINED = """
+def confined():
+    '''Which processors the threads of the pool, and that which launches, may use.'''
+    return {thread: os.sched_getaffinity(thread) for thread in workers() | {os.getpid()}}
+
+everywhere = os.sched_getaffinity(0)
+if len(everywhere) < 2:
+    print("one processor")
+    sys.exit()
+check_launches(100, 3, 1000)
+one = {min(everywhere)}
+"""
+
+
+def test_a_process_that_is_confined_while_it_runs_stays_so() -> None:
+    """All its threads, as `taskset -a -p` does it; a worker that shares the processor of the
+    launching thread would like another."""
+    run_script(
+        CONFINED
+        + """
+for thread in confined(): os.sched_setaffinity(thread, one)
+for _ in range(300): check_launches(1, 3, 100_000)
+assert set(map(frozenset, confined().values())) == {frozenset(one)}, confined()
+""",
+        "native",
+        threads=4,
+    )
+
+
+def test_workers_follow_the_first_thread() -> None:
+    """`os.sched_setaffinity(0, ...)` confines that alone."""
+    run_script(
+        CONFINED
+        + """
+def follow(processors):
+    os.sched_setaffinity(0, processors)
+
+    def all_follow():
+        check_launches(20, 4, 100_000)
+        return all(allowed == processors for allowed in confined().values())
+
+    until(all_follow, confined)
+
+follow(one)
+assert pool.code.memory.patience == 0
+follow(everywhere)
+assert pool.code.memory.patience == (PATIENCE if len(everywhere) >= 4 else 0)
+""",
+        "native",
+        threads=4,
+    )
+
+
+# --- filters of system calls ------------------------------------------------------------------
+
+FILTERED = """
+import ctypes, os, struct, sys
+import numpy as np
+import tc
+from tc.runtime.native_pool import NativePool, pool
+from tc.runtime.thread_pool import ThreadPool
+
+SETAFFINITY, GETAFFINITY, GETPRIORITY = 203, 204, 140
+ERRNO, TRAP, KILL_THREAD, KILL_PROCESS = 0x50001, 0x30000, 0, 0x80000000
+
+def refuse(action, *calls):
+    '''From now on, for this thread and those that it starts.'''
+    checks = [(0x15, 0, 1, number, 0x6, 0, 0, action) for number in calls]
+    words = [0x20, 0, 0, 0, *(word for check in checks for word in check), 0x6, 0, 0, 0x7FFF0000]
+    program = struct.pack("<" + "HBBI" * (len(words) // 4), *words)
+    body = ctypes.create_string_buffer(program, len(program))
+    place = ctypes.addressof(body)
+    head = ctypes.create_string_buffer(struct.pack("<H6xQ", len(words) // 4, place))
+    control = ctypes.CDLL(None, use_errno=True).prctl
+    if control(38, 1, 0, 0, 0) or control(22, 2, head, 0, 0):
+        print("no filters here")
+        sys.exit()
+
+def product():
+    mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
+    a = np.eye(300, dtype=np.float32)
+    assert all((mm(a, a) == a).all() for _ in range(4))
+    assert any(r.parallel for s in mm._specialiser.made.values() for r in s.runner.regions)
+"""
+
+
+@pytest.mark.parametrize(
+    ("filtered", "kind"),
+    [
+        ("ERRNO, SETAFFINITY", "ThreadPool"),
+        ("ERRNO, SETAFFINITY, GETAFFINITY", "ThreadPool"),
+        ("TRAP, SETAFFINITY", "ThreadPool"),
+        ("KILL_THREAD, SETAFFINITY", "ThreadPool"),
+        ("KILL_PROCESS, SETAFFINITY", "ThreadPool"),
+        ("KILL_PROCESS, GETPRIORITY", "NativePool"),
+    ],
+)
+def test_filters_that_refuse_system_calls(filtered: str, kind: str) -> None:
+    """They are tried once, by another process, of whose end no handler is told."""
+    script = f"""
+import signal
+signal.signal(signal.SIGCHLD, lambda *_: print("a child has ended"))
+refuse({filtered})
+product()
+print(type(pool()).__name__)
+"""
+    done = run_python(FILTERED + script, environment={"NUMBA_NUM_THREADS": "2"})
+    assert ended_well(done), told(done)
+    if done.stdout.strip() == "no filters here":
+        pytest.skip(done.stdout.strip())
+    assert done.stdout.split() == [kind]
