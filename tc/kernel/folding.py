@@ -13,7 +13,7 @@ import numpy as np
 
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
-from tc.kernel.intervals import Bounds, interval
+from tc.kernel.intervals import Bounds, decided_comparison, interval
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -158,15 +158,9 @@ def compare(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
         return broadcast(compare(op, one, other, bounds), dtype.lanes)
     if not left.dtype.is_integer:
         return Compare(op, left, right, dtype)
-    (least, most), (low, high) = interval(left, bounds), interval(right, bounds)
-    if most < low:
-        return Const(op in ("<", "<=", "!="), dtype)
-    if least > high:
-        return Const(op in (">", ">=", "!="), dtype)
-    if most <= low and op in ("<=", ">"):
-        return Const(op == "<=", dtype)
-    if least >= high and op in (">=", "<"):
-        return Const(op == ">=", dtype)
+    found = decided_comparison(op, interval(left, bounds), interval(right, bounds))
+    if found is not None:
+        return Const(found, dtype)
     return _without_offset(op, left, right, bounds)
 
 

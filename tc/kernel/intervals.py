@@ -92,6 +92,24 @@ def combined(op: str, left: Interval, right: Interval) -> Interval | None:
             return None
 
 
+def decided_comparison(op: str, left: Interval, right: Interval) -> bool | None:
+    """What a comparison of numbers in these intervals is, None where it may be either.
+
+    >>> decided_comparison("<", (0, 4), (5, 9)), decided_comparison("<", (0, 5), (5, 9))
+    (True, None)
+    """
+    (least, most), (low, high) = left, right
+    if most < low:
+        return op in ("<", "<=", "!=")
+    if least > high:
+        return op in (">", ">=", "!=")
+    if most <= low and op in ("<=", ">"):
+        return op == "<="
+    if least >= high and op in (">=", "<"):
+        return op == ">="
+    return None
+
+
 def _unwrapped(expr: Expr, bounds: Bounds) -> Interval | None:
     if not (isinstance(expr, Binary) and expr.op in ("+", "-", "*")):
         return interval(expr, bounds)

@@ -12,8 +12,14 @@ import re
 from collections.abc import Mapping
 
 from tc.backends.clike.dialect import Dialect
+from tc.backends.clike.templates import returning
 from tc.backends.clike.types import C_TYPES
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
+
+
+def _inline(head: str, value: str, comment: str = "") -> str:
+    return returning(f"static inline {head}", value, comment)
+
 
 # T is the type, U the unsigned one of its width, @ the suffix of float functions; # makes a
 # constant one of the type, where a language does not do so by itself
@@ -35,52 +41,26 @@ static inline T tc_mod_N(T a, T b)
         return 0;
     return a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b;
 }""",
-    "abs": """
-static inline T tc_abs_N(T a)
-{
-    return a < 0 ? (T)(0 - (U)a) : a;
-}""",
+    "abs": _inline("T tc_abs_N(T a)", "a < 0 ? (T)(0 - (U)a) : a"),
 }
 
 _UNSIGNED = {
-    "div": """
-static inline T tc_div_N(T a, T b)
-{
-    return b == 0 ? 0 : a / b;
-}""",
-    "mod": """
-static inline T tc_mod_N(T a, T b)
-{
-    return b == 0 ? 0 : a % b;
-}""",
+    "div": _inline("T tc_div_N(T a, T b)", "b == 0 ? 0 : a / b"),
+    "mod": _inline("T tc_mod_N(T a, T b)", "b == 0 ? 0 : a % b"),
 }
 
 _INTEGER = {
-    "min": """
-static inline T tc_min_N(T a, T b)
-{
-    return a < b ? a : b;
-}""",
-    "max": """
-static inline T tc_max_N(T a, T b)
-{
-    return a > b ? a : b;
-}""",
+    "min": _inline("T tc_min_N(T a, T b)", "a < b ? a : b"),
+    "max": _inline("T tc_max_N(T a, T b)", "a > b ? a : b"),
 }
 
 _FLOAT = {
-    "min": """
-// the lesser, NaN where either is
-static inline T tc_min_N(T a, T b)
-{
-    return a < b || a != a ? a : b;
-}""",
-    "max": """
-// the greater, NaN where either is
-static inline T tc_max_N(T a, T b)
-{
-    return a > b || a != a ? a : b;
-}""",
+    "min": _inline(
+        "T tc_min_N(T a, T b)", "a < b || a != a ? a : b", "// the lesser, NaN where either is"
+    ),
+    "max": _inline(
+        "T tc_max_N(T a, T b)", "a > b || a != a ? a : b", "// the greater, NaN where either is"
+    ),
     "mod": """
 static inline T tc_mod_N(T a, T b)
 {
@@ -155,21 +135,9 @@ static inline uint16_t tc_half_of_double(double x)
 }
 
 _BUILTINS = {
-    "tc_fdivide": """
-static inline T tc_fdivide@(T x, T y)
-{
-    return x / y;
-}""",
-    "tc_rsqrt": """
-static inline T tc_rsqrt@(T x)
-{
-    return 1 / sqrt@(x);
-}""",
-    "tc_exp10": """
-static inline T tc_exp10@(T x)
-{
-    return pow@(10#, x);
-}""",
+    "tc_fdivide": _inline("T tc_fdivide@(T x, T y)", "x / y"),
+    "tc_rsqrt": _inline("T tc_rsqrt@(T x)", "1 / sqrt@(x)"),
+    "tc_exp10": _inline("T tc_exp10@(T x)", "pow@(10#, x)"),
     "tc_scaleb": """
 static inline T tc_scaleb@(T x, T n)
 {
@@ -192,36 +160,20 @@ static inline T tc_significand@(T x)
 
 # float uses these too, and rounds
 _BUILTINS_IN_DOUBLE = {
-    "tc_rcbrt": """
-static inline double tc_rcbrt(double x)
-{
-    return 1 / cbrt(x);
-}""",
-    "tc_rhypot": """
-static inline double tc_rhypot(double x, double y)
-{
-    return 1 / hypot(x, y);
-}""",
-    "tc_norm3d": """
-static inline double tc_norm3d(double x, double y, double z)
-{
-    return hypot(hypot(x, y), z);
-}""",
-    "tc_norm4d": """
-static inline double tc_norm4d(double x, double y, double z, double w)
-{
-    return hypot(hypot(hypot(x, y), z), w);
-}""",
-    "tc_rnorm3d": """
-static inline double tc_rnorm3d(double x, double y, double z)
-{
-    return 1 / hypot(hypot(x, y), z);
-}""",
-    "tc_rnorm4d": """
-static inline double tc_rnorm4d(double x, double y, double z, double w)
-{
-    return 1 / hypot(hypot(hypot(x, y), z), w);
-}""",
+    "tc_rcbrt": _inline("double tc_rcbrt(double x)", "1 / cbrt(x)"),
+    "tc_rhypot": _inline("double tc_rhypot(double x, double y)", "1 / hypot(x, y)"),
+    "tc_norm3d": _inline("double tc_norm3d(double x, double y, double z)", "hypot(hypot(x, y), z)"),
+    "tc_norm4d": _inline(
+        "double tc_norm4d(double x, double y, double z, double w)",
+        "hypot(hypot(hypot(x, y), z), w)",
+    ),
+    "tc_rnorm3d": _inline(
+        "double tc_rnorm3d(double x, double y, double z)", "1 / hypot(hypot(x, y), z)"
+    ),
+    "tc_rnorm4d": _inline(
+        "double tc_rnorm4d(double x, double y, double z, double w)",
+        "1 / hypot(hypot(hypot(x, y), z), w)",
+    ),
     "tc_sinpi": """
 static inline double tc_sinpi(double x)
 {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import shuffle_name
-from tc.backends.clike.templates import INLINE, instance
+from tc.backends.clike.templates import INLINE, instance, returning
 from tc.backends.clike.types import C_TYPES, mask_type
 from tc.dtypes import DType
 
@@ -30,22 +30,16 @@ void tc_store_T(E* p, T x)
     typedef T anywhere __attribute__((aligned(BYTES), may_alias));
     *(anywhere*)p = x;
 }""",
-    "load_strided": """
-T tc_load_strided_T(const E* p, int64_t step)
-{
-    return (T){EACH[p[$ * step]]};
-}""",
+    "load_strided": returning(
+        "T tc_load_strided_T(const E* p, int64_t step)", "(T){EACH[p[$ * step]]}"
+    ),
     "store_strided": """
 void tc_store_strided_T(E* p, int64_t step, T x)
 {
     for (int l = 0; l < N; l++)
         p[l * step] = x[l];
 }""",
-    "gather": """
-T tc_gather_T(const E* p, INDEX at)
-{
-    return (T){EACH[p[at[$]]]};
-}""",
+    "gather": returning("T tc_gather_T(const E* p, INDEX at)", "(T){EACH[p[at[$]]]}"),
     "gather_masked": """
 T tc_gather_masked_T(const E* p, INDEX at, M mask)
 {

@@ -32,7 +32,7 @@ from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
-from tc.kernel.intervals import combined, interval, type_interval, within
+from tc.kernel.intervals import combined, decided_comparison, interval, type_interval, within
 from tc.kernel.ir import (
     Binary,
     Bits,
@@ -230,22 +230,12 @@ def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
 def _compare(expr: Compare, context: Context) -> Printed:
     """A comparison; compilers warn of those whose result the types alone decide."""
     op, left, right = expr.op, expr.left, expr.right
-    if not left.dtype.is_float and (decided := _decided(op, left, right)) is not None:
-        return str(decided).lower(), ATOM
+    if not left.dtype.is_float:
+        if left == right:
+            return str(op in ("==", "<=", ">=")).lower(), ATOM
+        if (known := decided_comparison(op, interval(left, {}), interval(right, {}))) is not None:
+            return str(known).lower(), ATOM
     return _infix(op, left, right, context)
-
-
-def _decided(op: str, left: Expr, right: Expr) -> bool | None:
-    if left == right:
-        return op in ("==", "<=", ">=")
-    (a, b), (c, d) = interval(left, {}), interval(right, {})
-    if b < c:
-        return op in ("!=", "<", "<=")
-    if d < a:
-        return op in ("!=", ">", ">=")
-    if (b == c and op in ("<=", ">")) or (a == d and op in (">=", "<")):
-        return op in ("<=", ">=")
-    return None
 
 
 def _call(expr: Call, context: Context) -> Printed:

@@ -47,5 +47,19 @@ def instance(template: str, dtype: DType, inline: str = INLINE) -> str:
     return re.sub(r"^(?=\w+ tc_)", f"{inline} ", text, count=1, flags=re.MULTILINE)
 
 
+def returning(head: str, value: str, comment: str = "") -> str:
+    """The function that only returns a value.
+
+    >>> print(returning("int f(int x)", "x + 1", "// one more"))
+    // one more
+    int f(int x)
+    {
+        return x + 1;
+    }
+    """
+    lines = [comment] if comment else []
+    return "\n".join((*lines, head, "{", f"    return {value};", "}"))
+
+
 def each(text: str, lanes: Iterable[int]) -> str:
     return ", ".join(text.replace("$", str(lane)) for lane in lanes)

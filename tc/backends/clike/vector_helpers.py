@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import REDUCTIONS, lanes_of, reduction, shuffle
 from tc.backends.clike.memory_helpers import memory_text
-from tc.backends.clike.templates import INLINE, instance
+from tc.backends.clike.templates import INLINE, instance, returning
 from tc.backends.clike.types import C_TYPES, WIDEST, mask_type, vector_type
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, FLOAT64, DType
@@ -39,16 +39,8 @@ _INSTRUCTIONS = frozenset(
 )
 
 _TEMPLATES: Mapping[str, str] = {
-    "broadcast": """
-T tc_broadcast_T(E x)
-{
-    return (T){EACH[x]};
-}""",
-    "select": """
-T tc_select_T(M mask, T x, T y)
-{
-    return (T)((mask & (M)x) | (~mask & (M)y));
-}""",
+    "broadcast": returning("T tc_broadcast_T(E x)", "(T){EACH[x]}"),
+    "select": returning("T tc_select_T(M mask, T x, T y)", "(T)((mask & (M)x) | (~mask & (M)y))"),
 }
 
 _OF_INTEGERS: Mapping[str, str] = {
@@ -58,22 +50,13 @@ T tc_ramp_T(E base, E step)
     U lanes = {EACH[$]};
     return (T)(tc_broadcast_U((A)base) + tc_broadcast_U((A)step) * lanes);
 }""",
-    "nearest": """
-// in all lanes the number nearest to x
-T tc_nearest_T(int64_t x)
-{
-    return tc_broadcast_T(x < MIN ? MIN : x > MAX ? MAX : (E)x);
-}""",
-    "min": """
-T tc_min_T(T x, T y)
-{
-    return tc_select_T((M)(x < y), x, y);
-}""",
-    "max": """
-T tc_max_T(T x, T y)
-{
-    return tc_select_T((M)(x > y), x, y);
-}""",
+    "nearest": returning(
+        "T tc_nearest_T(int64_t x)",
+        "tc_broadcast_T(x < MIN ? MIN : x > MAX ? MAX : (E)x)",
+        "// in all lanes the number nearest to x",
+    ),
+    "min": returning("T tc_min_T(T x, T y)", "tc_select_T((M)(x < y), x, y)"),
+    "max": returning("T tc_max_T(T x, T y)", "tc_select_T((M)(x > y), x, y)"),
     "abs": """
 T tc_abs_T(T x)
 {
@@ -83,18 +66,16 @@ T tc_abs_T(T x)
 }
 
 _OF_FLOATS: Mapping[str, str] = {
-    "min": """
-// the lesser, NaN where either is
-T tc_min_T(T x, T y)
-{
-    return tc_select_T((M)((x < y) | (x != x)), x, y);
-}""",
-    "max": """
-// the greater, NaN where either is
-T tc_max_T(T x, T y)
-{
-    return tc_select_T((M)((x > y) | (x != x)), x, y);
-}""",
+    "min": returning(
+        "T tc_min_T(T x, T y)",
+        "tc_select_T((M)((x < y) | (x != x)), x, y)",
+        "// the lesser, NaN where either is",
+    ),
+    "max": returning(
+        "T tc_max_T(T x, T y)",
+        "tc_select_T((M)((x > y) | (x != x)), x, y)",
+        "// the greater, NaN where either is",
+    ),
 }
 
 # as tc_float_of_half and tc_half_of_float do it
@@ -121,11 +102,7 @@ HALF tc_to_half_T(T x)
 }
 
 _OF_FLOAT64: Mapping[str, str] = {
-    "to_half": """
-HALF tc_to_half_T(T x)
-{
-    return (HALF){EACH[tc_half_of_double(x[$])]};
-}""",
+    "to_half": returning("HALF tc_to_half_T(T x)", "(HALF){EACH[tc_half_of_double(x[$])]}"),
 }
 
 

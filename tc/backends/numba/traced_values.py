@@ -8,7 +8,7 @@ wrap around and never trap, floats are IEEE, minima and maxima propagate NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,6 +20,20 @@ _ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=":
 _ORDERS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _INTEGER = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl"}
+
+
+Operation: TypeAlias = "Callable[[Value, Operand], Value]"
+
+
+def _operators(op: str) -> tuple[Operation, Operation]:
+    """The methods of an operator of Python, with a value on the left and on the right."""
+    return (lambda self, other: binary(op, self, other)), lambda self, other: binary(
+        op, other, self
+    )
+
+
+def _relation(op: str) -> Operation:
+    return lambda self, other: compare(op, self, other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,71 +72,17 @@ class Value:
     def __bool__(self) -> bool:
         raise InternalError("a value that is known only when the region runs decides its code")
 
-    def __add__(self, other: Operand) -> Value:
-        return binary("+", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return binary("+", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return binary("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return binary("-", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return binary("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return binary("*", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return binary("/", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return binary("/", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return binary("//", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Value:
-        return binary("//", other, self)
-
-    def __mod__(self, other: Operand) -> Value:
-        return binary("%", self, other)
-
-    def __rmod__(self, other: Operand) -> Value:
-        return binary("%", other, self)
-
-    def __and__(self, other: Operand) -> Value:
-        return binary("&", self, other)
-
-    def __rand__(self, other: Operand) -> Value:
-        return binary("&", other, self)
-
-    def __or__(self, other: Operand) -> Value:
-        return binary("|", self, other)
-
-    def __ror__(self, other: Operand) -> Value:
-        return binary("|", other, self)
-
-    def __xor__(self, other: Operand) -> Value:
-        return binary("^", self, other)
-
-    def __rxor__(self, other: Operand) -> Value:
-        return binary("^", other, self)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return binary("<<", self, other)
-
-    def __rlshift__(self, other: Operand) -> Value:
-        return binary("<<", other, self)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return binary(">>", self, other)
-
-    def __rrshift__(self, other: Operand) -> Value:
-        return binary(">>", other, self)
+    __add__, __radd__ = _operators("+")
+    __sub__, __rsub__ = _operators("-")
+    __mul__, __rmul__ = _operators("*")
+    __truediv__, __rtruediv__ = _operators("/")
+    __floordiv__, __rfloordiv__ = _operators("//")
+    __mod__, __rmod__ = _operators("%")
+    __and__, __rand__ = _operators("&")
+    __or__, __ror__ = _operators("|")
+    __xor__, __rxor__ = _operators("^")
+    __lshift__, __rlshift__ = _operators("<<")
+    __rshift__, __rrshift__ = _operators(">>")
 
     def __neg__(self) -> Value:
         if self.dtype.is_float:
@@ -133,23 +93,12 @@ class Value:
     def __invert__(self) -> Value:
         return binary("^", self, True if self.dtype.kind == "bool" else -1)
 
-    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]  # a value, as in numpy
-        return compare("==", self, other)
-
-    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
-        return compare("!=", self, other)
-
-    def __lt__(self, other: Operand) -> Value:
-        return compare("<", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return compare("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return compare(">", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return compare(">=", self, other)
+    __eq__ = _relation("==")  # type: ignore[assignment]  # a value, as in numpy
+    __ne__ = _relation("!=")  # type: ignore[assignment]
+    __lt__ = _relation("<")
+    __le__ = _relation("<=")
+    __gt__ = _relation(">")
+    __ge__ = _relation(">=")
 
     __hash__ = None  # type: ignore[assignment]  # as == gives no truth
 
