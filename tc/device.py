@@ -24,11 +24,15 @@ _PROCESSOR_INFO = Path("/proc/cpuinfo")
 UNIT_BITS = {"znver1": 128, "znver4": 256}
 """Processors, by LLVM's names, whose units are half as wide as their widest vectors."""
 
-LINE = 64
-"""Bytes that caches and memory exchange at a time."""
+L2_BYTES = 48.0
+"""Bytes that a core is assumed to read in a cycle from its second cache; half as many where units
+are half as wide."""
 
-FLOPS_PER_LANE = 4
-"""Of a cycle: two units for fused multiply-add are assumed."""
+LINE = 64
+"""Bytes that caches and memory exchange at a time, where nothing else is known."""
+
+FMA_PER_CYCLE = 2
+"""Multiply-adds that a core is assumed to begin in a cycle."""
 
 GBYTES_PER_CORE = 10.0
 """What one core is assumed to get from memory, in GB/s."""
@@ -36,15 +40,23 @@ GBYTES_PER_CORE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A processor. `vector_bits` is 0 where there are no vectors. The units that compute, load and
-    store are `unit_bits` wide, and take wider vectors in several passes (0: they are as wide as
-    vectors). `fma` says whether vectors have a fused multiply-add, `exponents` whether they have
-    instructions for the exponents of floats (as AVX-512's scalef, getexp and getmant). Caches are
-    in bytes, `l1` and `l2` of one core, `l3` of all cores that share one (0: there is none, or
-    nothing is known of it), and there are `l3_caches` of these; `threads` is how many run at the
-    same time. `gflops` (float32, all threads) and `gbytes` (per second, from memory) are for
-    estimates only, and decide nothing, so devices that differ only there are equal; 0 where nothing
-    is known.
+    """A processor.
+
+    `vector_bits` is 0 where there are no vectors. The units that compute, load and store are
+    `unit_bits` wide, and take wider vectors in several passes (0: they are as wide as vectors).
+    `fma` says whether vectors have a fused multiply-add, `exponents` whether they have instructions
+    for the exponents of floats (as AVX-512's scalef, getexp and getmant). In a cycle a core begins
+    `fma_per_cycle` multiply-adds of a unit's width, and has the result of one `fma_latency` cycles
+    later.
+
+    Caches are in bytes, `l1` and `l2` of one core, `l3` of all cores that share one (0: there is
+    none, or nothing is known of it), and there are `l3_caches` of these. They exchange `line` bytes
+    at a time, and hardware prefetches within `page` bytes; a core reads `l2_bytes_per_cycle` from
+    the second, `l3_bytes_per_cycle` from the third, and `memory_bytes_per_cycle` from memory.
+    `threads` is how many run at the same time.
+
+    `gflops` (float32, all threads) and `gbytes` (per second, from memory) are for estimates only,
+    and decide nothing, so devices that differ only there are equal; 0 where nothing is known.
 
     >>> import tc
     >>> tc.Device(vector_bits=512).lanes(32), tc.Device(vector_bits=0).lanes(32)
@@ -60,6 +72,13 @@ class Device:
     l2: int = 512 << 10
     l3: int = 8 << 20
     l3_caches: int = 1
+    line: int = LINE
+    page: int = 4096
+    l2_bytes_per_cycle: float = L2_BYTES
+    l3_bytes_per_cycle: float = 24.0
+    memory_bytes_per_cycle: float = 6.0
+    fma_per_cycle: int = FMA_PER_CYCLE
+    fma_latency: int = 4
     threads: int = 1
     gflops: float = field(default=0.0, repr=False, compare=False)
     gbytes: float = field(default=0.0, repr=False, compare=False)
@@ -101,8 +120,9 @@ def host() -> Device:
         l2=_cache_bytes(2, 512 << 10),
         l3=_cache_bytes(3, 0),
         l3_caches=_shared_caches(),
+        l2_bytes_per_cycle=L2_BYTES / 2 if units else L2_BYTES,
         threads=default_threads(len(_available())),
-        gflops=_clock() / 1e9 * max(1, (units or bits) // 32) * FLOPS_PER_LANE * cores,
+        gflops=_clock() / 1e9 * max(1, (units or bits) // 32) * 2 * FMA_PER_CYCLE * cores,
         gbytes=GBYTES_PER_CORE * cores,
     )
 

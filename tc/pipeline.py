@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tc.backends.base import Backend, KernelText
-from tc.device import Device, host
+from tc.device import Device
 from tc.frontend.ast import Module
 from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
 from tc.options import Options
+from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.lowering import Lowering, lower, trace_lowering
+from tc.polyhedral.target import Target
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
 from tc.semantics.check.checker import check, check_all
@@ -88,10 +90,16 @@ def lower_program(
     options: Options | None = None,
     initial: frozenset[str] = frozenset(),
     check: bool,
+    device: Device,
 ) -> Kernel:
     """The loops for inputs with the strides of `sizes` and outputs `initial` from the caller."""
-    strides = element_strides(shaped, sizes)
-    return lower(shaped, strides, initial=initial, check=check, options=options)
+    strides, target = element_strides(shaped, sizes), target_of(device)
+    return lower(shaped, strides, target, initial=initial, check=check, options=options)
+
+
+def target_of(device: Device) -> Target:
+    """What code for a device can use: the one place that knows which kinds there are."""
+    return cpu_target(device)
 
 
 def emit_kernel(kernel: Kernel, backend: Backend, options: Options) -> KernelText:
@@ -110,8 +118,8 @@ def trace(
     device: Device | None = None,
 ) -> Trace:
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
-    device, by default this machine."""
-    device = device or host()
+    device, by default the backend's."""
+    device = device or backend.device()
     seconds: dict[str, float] = {}
 
     def timed(stage: str, run: Callable[[], T]) -> T:
@@ -132,10 +140,10 @@ def trace(
             lambda: trace_lowering(
                 shaped,
                 element_strides(shaped, sizes),
+                target_of(device),
                 initial=initial,
                 check=check,
                 options=options,
-                device=device,
             ),
         )
         text = timed("emit", lambda: emit_kernel(lowering.kernel, backend, options))

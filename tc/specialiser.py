@@ -149,12 +149,21 @@ class Specialiser:
         given: frozenset[str],
     ) -> KernelText:
         def make() -> KernelText:
-            kernel = lower_program(shaped, sizes, options=options, initial=given, check=self.check)
+            kernel = lower_program(
+                shaped, sizes, options=options, initial=given, check=self.check, device=device
+            )
             return emit_kernel(kernel, backend, options)
 
-        strides = element_strides(shaped, sizes)
+        strides, device = element_strides(shaped, sizes), backend.device()
         return stored_text(
-            shaped, strides, backend, options, initial=given, check=self.check, make=make
+            shaped,
+            strides,
+            backend,
+            options,
+            initial=given,
+            check=self.check,
+            device=device,
+            make=make,
         )
 
     def _find(self, kernel: Kernel) -> CompiledKernel | None:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from tc import device
 from tc.backends.base import Backend, KernelText
+from tc.device import Device
 from tc.options import Options
 from tc.runtime import cache as disk
 from tc.semantics.program import ShapedProgram
@@ -24,6 +24,7 @@ def stored_text(
     *,
     initial: frozenset[str],
     check: bool,
+    device: Device,
     make: Callable[[], KernelText],
 ) -> KernelText:
     """What `make` gives, or gave when it was called for the same.
@@ -33,7 +34,7 @@ def stored_text(
     if not type(backend).__module__.startswith("tc."):
         return make()
     how = (backend.name, options.to_json(), str(check), repr(sorted(initial)))
-    where = (repr(sorted(strides.items())), repr(device.host()), _isl())
+    where = (repr(sorted(strides.items())), repr(device), _isl())
     try:
         key = disk.digest("text", *how, *where, *canonical(shaped))
     except RecursionError:  # nested too deeply to be written down

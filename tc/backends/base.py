@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from tc.device import Device
 from tc.kernel.ir import Kernel
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 
@@ -47,6 +48,10 @@ class Backend(Protocol):
 
     def usable(self) -> str | None:
         """None where `load` can work on this machine, or the reason why it cannot."""
+        ...
+
+    def device(self) -> Device:
+        """For what it compiles where nobody says."""
         ...
 
     def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:

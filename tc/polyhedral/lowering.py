@@ -16,12 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from tc.device import Device, host
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.pass_list import PassContext, PassResult, trace_passes
+from tc.kernel.passes.pass_list import PassResult, trace_passes
 from tc.options import Options, check_options
 from tc.polyhedral.codegen.generate import lower_schedule
-from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import Mapped, map_schedule
@@ -40,6 +38,7 @@ from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
 from tc.polyhedral.strategies.fusion import worthwhile
 from tc.polyhedral.strategies.scheduler import schedule
+from tc.polyhedral.target import Target
 from tc.semantics.program import ShapedProgram
 
 T = TypeVar("T")
@@ -73,36 +72,36 @@ class Lowering:
 def lower(
     shaped: ShapedProgram,
     strides: Strides,
+    target: Target,
     *,
     initial: frozenset[str],
     check: bool,
     options: Options | None = None,
-    device: Device | None = None,
 ) -> Kernel:
     """The kernel of a program for the sizes of one call.
 
     `strides` gives the strides, in elements, of inputs that are not row-major; `initial` names
     the outputs whose contents the caller passes (R3, R4); with `check`, reads and divisions that
-    are not proven safe are tested (G7). The code is for `device`, by default this machine.
-    Raises BackendError for options that it cannot have.
+    are not proven safe are tested (G7). Raises BackendError for options that the target cannot
+    have.
     """
     return trace_lowering(
-        shaped, strides, initial=initial, check=check, options=options, device=device
+        shaped, strides, target, initial=initial, check=check, options=options
     ).kernel
 
 
 def trace_lowering(
     shaped: ShapedProgram,
     strides: Strides,
+    target: Target,
     *,
     initial: frozenset[str],
     check: bool,
     options: Options | None = None,
-    device: Device | None = None,
 ) -> Lowering:
     """As `lower`, with the result of every stage."""
-    options, device, original = options or Options(), device or host(), shaped
-    check_options(options, device)
+    options, original = options or Options(), shaped
+    check_options(options, target.device)
     seconds: dict[str, float] = {}
 
     def timed(stage: str, run: Callable[[], T]) -> T:
@@ -111,22 +110,23 @@ def trace_lowering(
         seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
         return result
 
-    shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options))
+    shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
     chosen = replace(options, plan=None) if accumulates_halves(shaped) else options
     scop, dependences, tree, mapped = _mapped(
-        shaped, strides, initial, check, chosen, device, timed
+        shaped, strides, initial, check, chosen, target, timed
     )
     early = rounded_early(mapped.tree, scop)
     if early or chosen != options:
         shaped = keep_sums(shaped, early)
         scop, dependences, tree, mapped = _mapped(
-            shaped, strides, initial, check, options, device, timed
+            shaped, strides, initial, check, options, target, timed
         )
         check_sums(options.plan, mapped.tree, scop)
     timed("legality of the mapping", lambda: check_schedule(mapped.tree, dependences))
     written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
     marked = _with_sites_of(written, shaped, original)
-    passes = timed("passes", lambda: finished(marked, options, device))
+    context = target.context(options.mapping)
+    passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
     kernel = passes[-1].kernel
     return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, seconds)
 
@@ -137,16 +137,15 @@ def _mapped(
     initial: frozenset[str],
     check: bool,
     options: Options,
-    device: Device,
+    target: Target,
     timed: Timed,
 ) -> tuple[Scop, Dependences, Node, Mapped]:
     """The stages from a shaped program, rewritten, to a mapped tree."""
     scop = timed("scop", lambda: build_scop(shaped, initial))
     dependences = timed("dependences", lambda: compute_dependences(scop))
-    tree = timed("schedule", lambda: _schedule(scop, dependences, options, device))
+    tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
-    target = cpu_target(device)
     mapped = timed(
         "map",
         lambda: map_schedule(tree, facts, dependences, target, options.mapping, options.plan),
@@ -155,13 +154,14 @@ def _mapped(
 
 
 def _rewrite(
-    shaped: ShapedProgram, strides: Strides, options: Options
+    shaped: ShapedProgram, strides: Strides, options: Options, target: Target
 ) -> tuple[ShapedProgram, Strides]:
     """The program factored, long reductions split, and adjacent dimensions joined."""
     if not options.schedule.rewrite:
         return shaped, strides
-    shaped = divide_last(factor(shaped))
-    return coalesce(split(shaped) if options.mapping.parallel else shaped, strides)
+    limits = target.rewriting
+    shaped = divide_last(factor(shaped, limits.order), limits)
+    return coalesce(split(shaped, limits) if options.mapping.parallel else shaped, strides)
 
 
 def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:
@@ -176,27 +176,9 @@ def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgra
     return replace(kernel, sites=sites)
 
 
-def finished(marked: Kernel, options: Options, device: Device) -> tuple[PassResult, ...]:
-    """What each pass made of the kernel, the last one without marks."""
-    return tuple(trace_passes(marked, pass_context(options, device)))
-
-
-def pass_context(options: Options, device: Device) -> PassContext:
-    """What passes know of a device, for the vectors that the options ask for."""
-    bits = options.mapping.vector_bits
-    return PassContext(
-        lanes_bits=device.vector_bits if bits is None else bits,
-        unroll_limit=options.mapping.unroll,
-        fma=device.fma,
-        exponents=device.exponents,
-        l2=device.l2,
-        shared_cache=device.shared_cache,
-    )
-
-
-def _schedule(scop: Scop, dependences: Dependences, options: Options, device: Device) -> Node:
+def _schedule(scop: Scop, dependences: Dependences, options: Options, target: Target) -> Node:
     wanted = options.schedule
     if wanted.fusion == "auto":
-        accept = worthwhile(scop, device)
+        accept = worthwhile(scop, target.fusion_bytes)
         return schedule(scop, dependences, "max", accept=accept, share_reductions=False)
     return schedule(scop, dependences, wanted.fusion, seconds=wanted.seconds)

@@ -94,13 +94,13 @@ def _parts(
         if not own or tuple(n for c in own for n in leaves(c)) != part.statements:
             raise _no_such_part(part, tree)
         if between:
-            yield from target.choose(sequence_of(between), facts, target, options)
+            yield from target.choose(sequence_of(between), facts, options)
             between = []
         note = f"{', '.join(part.statements)}: as the plan says."
         yield Chosen(part, (note,), sequence_of(own))
     between += left
     if between or not plan.parts:
-        yield from target.choose(sequence_of(between), facts, target, options)
+        yield from target.choose(sequence_of(between), facts, options)
 
 
 def _no_such_part(part: Part, tree: Node) -> BackendError:

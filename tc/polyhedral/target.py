@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tc.device import Device
+from tc.kernel.passes.pass_list import Pass, PassContext
 from tc.options import MappingOptions
 from tc.plan import Part
 from tc.polyhedral.facts import Facts
+from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 
 
@@ -30,21 +32,32 @@ class Chosen:
     tree: Node
 
 
-Choose: TypeAlias = "Callable[[Node, Facts, Target, MappingOptions], Iterable[Chosen]]"
-"""Plans for the parts of a tree, one after the other, for a target."""
+@dataclass(frozen=True, kw_only=True)
+class Target(ABC):
+    """A device with what its kind of code has.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A device with what its kind of code has: `roles` that loops can take, memory `scopes`, the
-    most `lanes` that a loop of role "vector" may have, and what chooses plans."""
+    `roles` are those that loops can take, `scopes` the memories of tiles, and `lanes` the most that
+    a loop of role "vector" may have. Programs are rewritten by the thresholds `rewriting`, and
+    statements fused where what they read again has at most `fusion_bytes`. `passes` make of a
+    kernel what is printed.
+    """
 
     device: Device
     roles: tuple[str, ...]
     scopes: tuple[MemoryScope, ...]
     lanes: int
-    choose: Choose = field(repr=False)
+    rewriting: Thresholds
+    fusion_bytes: int
+    passes: tuple[Pass, ...]
 
     def room(self, scope: str) -> int | None:
         """The bytes that a tile in a scope may have; None where there is no such scope."""
         return next((s.bytes for s in self.scopes if s.name == scope), None)
+
+    @abstractmethod
+    def context(self, options: MappingOptions) -> PassContext:
+        """What the passes know."""
+
+    @abstractmethod
+    def choose(self, tree: Node, facts: Facts, options: MappingOptions) -> Iterator[Chosen]:
+        """Plans for the parts of a tree, one after the other."""

@@ -12,6 +12,7 @@ import pytest
 
 import tc
 from tc.backends.base import KernelText
+from tc.device import Device, host
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Buffer, Failure, Kernel
 
@@ -42,6 +43,9 @@ class EvaluateBackend:
 
     def usable(self) -> str | None:
         return None
+
+    def device(self) -> Device:
+        return host()
 
     def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:
         return KernelText(kernel, self.name, f"evaluated with {options}")

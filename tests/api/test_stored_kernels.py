@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, device, specialiser, stored_texts
+from tc import cache, specialiser, stored_texts
 from tc.backends.numba import objects
 from tc.polyhedral.strategies import scheduler as strategies
 from tc.runtime import object_files
 from tests.api.evaluating import EvaluateBackend
+from tests.support.lowering import compile_for
 from tests.support.processes import run_python, told
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -196,7 +197,7 @@ def test_so_are_the_machine_and_the_version(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(Forbidden):
             tc.compile(MM)(A, B)
     with monkeypatch.context() as patch:
-        patch.setattr(device, "host", lambda: device.Device(l1=1))
+        compile_for(tc.Device(l1=1), patch)
         with pytest.raises(Forbidden):
             tc.compile(MM)(A, B)
     with monkeypatch.context() as patch:  # the text is found, its machine code is not

@@ -270,7 +270,7 @@ def evaluated(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any
     from tc.device import Device
     from tc.kernel.evaluate import evaluate
     from tc.options import check_options
-    from tc.polyhedral.lowering import lower
+    from tests.support.lowering import lower
     from tests.support.pipeline import as_arrays, as_buffers, checked, shaped
 
     program = checked(run.text, ENTRY)

@@ -13,7 +13,6 @@ from tc.dtypes import FLOAT32, INT64, DType
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Failure, Kernel
 from tc.options import PRESETS
-from tc.polyhedral import lowering
 from tc.semantics.program import (
     Binary,
     Expr,
@@ -29,6 +28,7 @@ from tc.semantics.program import (
     children,
 )
 from tc.source import Source, Span
+from tests.support import lowering
 
 
 def lower(program: ShapedProgram, strides: Mapping[str, Any], **how: Any) -> Kernel:

@@ -13,7 +13,7 @@ from tc.dtypes import FLOAT32
 from tc.errors import TCError
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.polyhedral.rewrite.factoring import factor
-from tc.polyhedral.rewrite.product_order import Costs
+from tc.polyhedral.rewrite.product_order import OrderCosts
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
@@ -24,7 +24,7 @@ from tests.support.pipeline import checked, shaped
 from tests.support.programs import CASES
 from tests.support.rewrites import assert_consistent, assert_same_results
 
-EAGER = Costs(gain=1.0, moved=0.0, statement=0.0)
+EAGER = OrderCosts(gain=1.0, moved=0.0, statement=0.0)
 MTTKRP = (
     "def f(float(I,J,K) X, float(J,R) B, float(K,R) C) -> (O)"
     " { O(i,r) +=! X(i,j,k) * B(j,r) * C(k,r) }"
@@ -217,8 +217,8 @@ PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("costs", [Costs(), EAGER])
-def test_left_as_written(name: str, costs: Costs) -> None:
+@pytest.mark.parametrize("costs", [OrderCosts(), EAGER])
+def test_left_as_written(name: str, costs: OrderCosts) -> None:
     text, inputs = PLAIN[name]
     program = shape(text, **inputs)
     assert factor(program, costs) is program

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tc.device import Device
 from tc.polyhedral.schedule import Value, to_text
 from tc.polyhedral.scop.dependences import compute_dependences
 from tc.polyhedral.strategies.clusters import Cluster, Column
@@ -34,7 +33,7 @@ def accepts(
         return tuple(Column(dict.fromkeys((first, second), Value(v)), 0, 9) for v in variables)
 
     one, other = (Cluster((name,), columns(shared), columns(outer)) for name in (first, second))
-    return worthwhile(scop, Device(l2=cache))(one, other, columns(shared))
+    return worthwhile(scop, cache // 2)(one, other, columns(shared))
 
 
 def assert_reread(expected: int, text: str, shared: str, *, outer: str = "", **sizes: Any) -> None:
@@ -114,7 +113,7 @@ def test_loops_that_are_shared_along_other_variables() -> None:
     column = Column({"S0": Value("b"), "S1": Value("c")}, 0, 10)
     one, other = (Cluster((name,), (column,)) for name in ("S0", "S1"))
     for cache, is_accepted in ((240, True), (239, False)):
-        found = worthwhile(scop, Device(l2=cache))(one, other, (column,))
+        found = worthwhile(scop, cache // 2)(one, other, (column,))
         assert found == is_accepted
 
 
@@ -122,7 +121,7 @@ def test_layers_share_the_batch_where_the_weights_stay() -> None:
     scop = scop_of(LAYERS, **SIZES)
     dependences = compute_dependences(scop)
     trees = [
-        to_text(schedule(scop, dependences, "max", accept=worthwhile(scop, Device(l2=cache))))
+        to_text(schedule(scop, dependences, "max", accept=worthwhile(scop, cache // 2)))
         for cache in (2 * WEIGHTS, 2 * WEIGHTS - 1)
     ]
     assert trees[0].startswith("band [b *]")

@@ -10,12 +10,13 @@ import pytest
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Failure
 from tc.options import FUSIONS, MappingOptions, Options, ScheduleOptions
-from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.rewrite.half_sums import keep_sums
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
+from tests.support.lowering import trace_lowering
 from tests.support.rewrites import assert_consistent, assert_same_results
 
 RNG = np.random.default_rng(0)

@@ -13,10 +13,11 @@ import tc
 from tc.device import Device
 from tc.kernel.ir import Load, Store, expressions, statements
 from tc.options import MappingOptions, Options
-from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import Node, to_text
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.support.bounds import assert_within
+from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked, evaluate_kernel
 
 DEVICE = Device(vector_bits=512, vector_registers=32, l2=1 << 20, threads=2)
@@ -192,7 +193,7 @@ def test_panels_that_each_iteration_needs_for_itself_are_packed_inside() -> None
     assert shared < loop < own
 
 
-NARROW = replace(DEVICE, unit_bits=256)
+NARROW = replace(DEVICE, unit_bits=256, l2_bytes_per_cycle=24.0)
 GROUPED = """
 def grouped(float(N,G,C,H,V) x, float(G,F,C,K,L) w) -> (y) {
   y(n,g,f,i,j) +=! x(n,g,c,i+k,j+l) * w(g,f,c,k,l)

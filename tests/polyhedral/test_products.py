@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.polyhedral.rewrite.product_order import Costs, Factor, PartialSum, best_order
+from tc.polyhedral.rewrite.product_order import Factor, OrderCosts, PartialSum, best_order
 
-COUNTED = Costs(gain=1.0, moved=0.0, statement=0.0, strided=1.0)
+COUNTED = OrderCosts(gain=1.0, moved=0.0, statement=0.0, strided=1.0)
 
 
 def factor(variables: str, operations: float = 0.0, *, is_product: bool = False) -> Factor:
     return Factor(frozenset(variables), operations, frozenset(variables[-1:]), is_product)
 
 
-def order(*factors: Factor, kept: str = "", costs: Costs = COUNTED, **extents: int) -> PartialSum:
+def order(
+    *factors: Factor, kept: str = "", costs: OrderCosts = COUNTED, **extents: int
+) -> PartialSum:
     return best_order(factors, kept, extents, tuple(extents), largest=10**9, costs=costs)
 
 
@@ -54,7 +56,7 @@ def test_plain_costs_are_counted() -> None:
 
 
 def test_stored_sums_are_charged() -> None:
-    costs = Costs(gain=1.0, moved=7.0, statement=1000.0, strided=1.0)
+    costs = OrderCosts(gain=1.0, moved=7.0, statement=1000.0, strided=1.0)
     found = order(factor("i"), factor("ik"), kept="i", costs=costs, i=100, k=1000)
     assert shown(found) == "(0 (1 -> i) -> i)"
     assert found.cost == 100 * 1000 + 7 * 100 + 1000 + 100
@@ -62,7 +64,7 @@ def test_stored_sums_are_charged() -> None:
 
 @pytest.mark.parametrize(("gain", "is_plain"), [(1.9, False), (2.1, True)])
 def test_gain(gain: float, is_plain: bool) -> None:
-    costs = Costs(gain=gain, moved=0.0, statement=0.0)
+    costs = OrderCosts(gain=gain, moved=0.0, statement=0.0)
     assert order(factor("i"), factor("ik"), kept="i", costs=costs, i=1, k=1000).is_plain == is_plain
 
 
@@ -97,7 +99,7 @@ def test_products_of_like_factors_are_stored() -> None:
 
 def test_strided_sums_cost_more() -> None:
     """Of two orders with equal counts, that whose sums run along last subscripts."""
-    costs = Costs(gain=1.0, moved=0.0, statement=0.0, strided=1.1)
+    costs = OrderCosts(gain=1.0, moved=0.0, statement=0.0, strided=1.1)
     small = factor("jr"), factor("kr")
     extents = {"i": 9, "j": 9, "k": 9, "r": 9}
     assert shown(order(factor("ijk"), *small, kept="ir", costs=costs, **extents)) == (

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tc.device import Device
-from tc.polyhedral.lowering import trace_lowering
 from tc.polyhedral.schedule import to_text
+from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked, shaped
 
 DEVICE = Device(vector_bits=256, vector_registers=16)

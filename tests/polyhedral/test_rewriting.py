@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import numpy as np
 import pytest
 
 from tc.dtypes import FLOAT16, FLOAT32
-from tc.polyhedral.rewrite import splitting
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
-from tc.polyhedral.rewrite.product_order import Costs
+from tc.polyhedral.rewrite.product_order import OrderCosts
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.rewrite.splitting import split
+from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Binary, Convert, Read, ShapedProgram, ShapedStatement, walk
 from tc.semantics.reference.interpreter import interpret
 from tests.polyhedral import builders
@@ -103,8 +101,8 @@ def subscripted() -> ShapedProgram:
 )
 def test_subscripts_with_an_offset(name: str, expected: list[str]) -> None:
     program = subscripted()
-    with mock.patch.multiple(splitting, PARTS=1, LEFT=1, LONG=1):
-        found = split(program) if name == "split" else divide_last(program)
+    limits = Thresholds(parts=1, left=1, long=1)
+    found = split(program, limits) if name == "split" else divide_last(program)
     assert [s.text for s in found.program.statements] == expected
     rng = np.random.default_rng(1)
     arrays = {n: rng.uniform(1, 2, s).astype(np.float32) for n, s in program.shapes.items()}
@@ -117,7 +115,7 @@ def test_one_rewrite_after_the_other() -> None:
     """As in lowering: the sum that was divided is split, and names stay apart."""
     text = "def f(float(N,I,J) x, float(N) y) -> (o) { o(n) +=! x(n,i,j) * y(n) / 7.0 }"
     program = shape(text, N=2, I=200, J=200)
-    found = split(factor(divide_last(program), Costs(gain=1, moved=0, statement=0)))
+    found = split(factor(divide_last(program), OrderCosts(gain=1, moved=0, statement=0)))
     assert [f"{s.name}: {s.text}" for s in found.program.statements] == [
         "S0.sum.a.part: o.q0.t0.p0(n, i) +=! x(n, i, j)",
         "S0.sum.a: o.q0.t0(n) +=! o.q0.t0.p0(n, i)",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,8 +10,8 @@ from hypothesis import HealthCheck, event, given, settings
 
 from tc.dtypes import FLOAT32
 from tc.errors import TCError
-from tc.polyhedral.rewrite import splitting
 from tc.polyhedral.rewrite.splitting import split
+from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
@@ -31,16 +28,12 @@ LONG = 200
 """Values of each of two variables, more than enough steps to be split."""
 
 
-@contextmanager
-def eager() -> Iterator[None]:
-    """Splits whatever may be split."""
-    with mock.patch.multiple(splitting, FEW=1 << 40, PARTS=1, LEFT=1, LONG=1):
-        yield
+EAGER = Thresholds(few=1 << 40, parts=1, left=1, long=1)
+"""Whatever may be split is."""
 
 
 def split_eagerly(program: ShapedProgram) -> ShapedProgram:
-    with eager():
-        return split(program)
+    return split(program, EAGER)
 
 
 def texts(program: ShapedProgram) -> list[str]:
@@ -213,8 +206,7 @@ def test_integers_stay_the_same_bits(op: str, dtype: type[Any]) -> None:
     assert found is not program
     expected = interpret(program, arrays, {})["s"]
     assert interpret(found, arrays, {})["s"] == expected
-    with eager():
-        assert run_kernel(program, arrays, {})["s"] == expected
+    assert run_kernel(program, arrays, {}, EAGER)["s"] == expected
 
 
 @pytest.mark.parametrize("op", ["min", "max"])
@@ -228,8 +220,7 @@ def test_bools_and_nan(op: str) -> None:
         found = split_eagerly(program)
         expected, got = (interpret(p, arrays, {})["s"] for p in (program, found))
         assert got.tobytes() == expected.tobytes()
-        with eager():
-            assert run_kernel(program, arrays, {})["s"].tobytes() == expected.tobytes()
+        assert run_kernel(program, arrays, {}, EAGER)["s"].tobytes() == expected.tobytes()
 
 
 def test_the_parts_do_not_depend_on_threads() -> None:

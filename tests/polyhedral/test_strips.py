@@ -12,8 +12,9 @@ from tc.dtypes import DTYPES
 from tc.kernel.evaluate import evaluate
 from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
 from tc.options import MappingOptions, Options
-from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.lowering import Lowering
 from tc.semantics.ranges.range_inference import infer_ranges
+from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked
 
 SMALL = Device(vector_bits=512, vector_registers=32, l1=4 << 10, l2=64 << 10, l3=1 << 10, threads=2)

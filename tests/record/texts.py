@@ -16,13 +16,13 @@ from bench.cpu_kernels.table import BY_NAME
 from tc import pipeline
 from tc.backends import registry
 from tc.options import PRESETS
-from tc.polyhedral.lowering import trace_lowering
 from tc.polyhedral.schedule import to_text
 from tc.runtime.sizes import resolve_sizes
 from tc.source import Source
 from tests.fuzz import files
 from tests.fuzz.execute import Arrays, options_of
 from tests.fuzz.model import ENTRY
+from tests.support.lowering import trace_lowering
 from tests.support.programs import CASES, TEXTS, Case
 
 BACKENDS = ("c", "numba")
@@ -33,6 +33,7 @@ DEVICES: Mapping[str, tc.Device] = {
     ),
     "zen4": tc.Device(
         vector_bits=512, unit_bits=256, l1=32 << 10, l2=1 << 20, l3=32 << 20, l3_caches=2,
+        l2_bytes_per_cycle=24.0,
         threads=2, **_WIDE,
     ),
     "avx2": tc.Device(

@@ -11,11 +11,11 @@ import numpy as np
 from tc.frontend.parser import parse
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Kernel
-from tc.polyhedral.lowering import lower
 from tc.semantics.check.checker import check
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
+from tests.support.lowering import lower
 
 
 def checked(text: str, entry: str | None = None) -> Program:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from tc.kernel.evaluate import evaluate
-from tc.polyhedral.lowering import lower
+from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Binary, Read, ShapedProgram, walk
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
 from tests.support.bounds import assert_within
+from tests.support.lowering import lower
 
 Arrays = Mapping[str, Any]
 NOTHING: Arrays = {}
@@ -43,9 +44,11 @@ def reshaped(shaped: ShapedProgram, arrays: Arrays) -> dict[str, Any]:
     return {name: np.reshape(array, shaped.shapes[name]) for name, array in arrays.items()}
 
 
-def run_kernel(shaped: ShapedProgram, arrays: Arrays, initial: Arrays) -> dict[str, Any]:
+def run_kernel(
+    shaped: ShapedProgram, arrays: Arrays, initial: Arrays, rewriting: Thresholds | None = None
+) -> dict[str, Any]:
     """The outputs of the lowered program; lowering may merge more dimensions."""
-    kernel = lower(shaped, {}, initial=frozenset(initial), check=True)
+    kernel = lower(shaped, {}, initial=frozenset(initial), check=True, rewriting=rewriting)
     buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers}
     for name, array in (*arrays.items(), *initial.items()):
         buffers[name][...] = np.reshape(array, buffers[name].shape)

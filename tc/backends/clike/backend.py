@@ -18,6 +18,7 @@ from tc.backends.clike.c import C99
 from tc.backends.clike.printer import KernelFunction, functions_of, print_kernel, workspace_of
 from tc.backends.clike.types import VECTOR_PRAGMA
 from tc.backends.printing import values_of_fails
+from tc.device import Device, host
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
 from tc.process.forks import step
@@ -49,6 +50,9 @@ class CBackend:
         if _compiler() is None:
             return f"there is no C compiler (none of {', '.join(COMPILERS)} is on the PATH)"
         return None
+
+    def device(self) -> Device:
+        return host()
 
     def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
         try:

@@ -21,6 +21,7 @@ from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.traced_printer import is_vector_region
 from tc.backends.printing import shared_loop, values_of_fails
 from tc.backends.scratch import scratch_layout
+from tc.device import Device, host
 from tc.errors import BackendError, InternalError
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel
@@ -46,6 +47,9 @@ class NumbaBackend:
 
     def usable(self) -> str | None:
         return None
+
+    def device(self) -> Device:
+        return host()
 
     def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
         try:

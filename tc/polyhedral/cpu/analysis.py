@@ -1,6 +1,6 @@
 """Recognising what a cluster of a schedule is, before it is mapped.
 
-A *block* is a band whose statements have, beyond its members, reductions of their own only: a
+A *nest* is a band whose statements have, beyond its members, reductions of their own only: a
 contraction with what follows it, a pointwise operation, a pooling. A cluster whose statements
 have further parallel variables is a *nest* of blocks: softmax, or the layers of a perceptron.
 """
@@ -20,8 +20,8 @@ from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 
 @dataclass(frozen=True)
-class Item:
-    """A statement of a block with the members of its reduction, outermost first."""
+class NestItem:
+    """A statement of a nest with the members of its reduction, outermost first."""
 
     statement: ScopStatement
     reduction: tuple[Member, ...]
@@ -36,10 +36,10 @@ class ParallelNest:
     """`members` are parallel and shared by all items, which run in order."""
 
     members: tuple[Member, ...]
-    items: tuple[Item, ...]
+    items: tuple[NestItem, ...]
 
     @cached_property
-    def main(self) -> Item:
+    def main(self) -> NestItem:
         """The item with the most instances, an update if any."""
         return max(self.items, key=lambda i: (i.instances, i.statement.kind == "update"))
 
@@ -52,28 +52,28 @@ class ParallelNest:
         return max(extent(member, item.statement) for item in self.items)
 
 
-def block_of(members: tuple[Member, ...], child: Node, scop: Scop) -> ParallelNest | None:
-    """The block that a band is, None if it is a nest of blocks."""
+def nest_of(members: tuple[Member, ...], child: Node, scop: Scop) -> ParallelNest | None:
+    """The nest that a band is, None if it is a nest of blocks."""
     parts = child.children if isinstance(child, Sequence) else (child,)
     items = [_item(part, scop) for part in parts]
     found = [item for item in items if item is not None]
     return ParallelNest(members, tuple(found)) if len(found) == len(items) else None
 
 
-def _item(node: Node, scop: Scop) -> Item | None:
+def _item(node: Node, scop: Scop) -> NestItem | None:
     match node:
         case Leaf(statement=name):
-            return Item(scop.statement(name), ())
+            return NestItem(scop.statement(name), ())
         case Band(members=members, child=Leaf(statement=name)):
             statement = scop.statement(name)
             own = {m.values[name].variable for m in members}
-            return Item(statement, members) if own <= set(statement.reduction) else None
+            return NestItem(statement, members) if own <= set(statement.reduction) else None
         case Band(members=members, child=Band() as inner):
             item = _item(inner, scop)
             if item is None:
                 return None
             whole = _item(Band(members, True, Leaf(item.statement.name)), scop)
-            return None if whole is None else Item(item.statement, (*members, *item.reduction))
+            return None if whole is None else NestItem(item.statement, (*members, *item.reduction))
         case _:
             return None
 
@@ -95,7 +95,7 @@ def groups(node: Node, facts: Facts) -> list[Node]:
     for part in node.children if isinstance(node, Sequence) else (node,):
         own = {facts.scop.statement(n).write.tensor for n in leaves(part)}
         joined = found and own == targets[-1] and len(own) == 1
-        if joined and block_of((), Sequence((*found[-1], part)), facts.scop):
+        if joined and nest_of((), Sequence((*found[-1], part)), facts.scop):
             found[-1].append(part)
         else:
             found.append([part])
@@ -103,18 +103,18 @@ def groups(node: Node, facts: Facts) -> list[Node]:
     return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
 
 
-def is_tested(member: Member, block: ParallelNest, facts: Facts) -> bool:
-    """Whether tests at run time of an item of a block depend on what a member is there."""
+def is_tested(member: Member, nest: ParallelNest, facts: Facts) -> bool:
+    """Whether tests at run time of an item of a nest depend on what a member is there."""
     return any(
         member.values[item.statement.name].variable in facts.tested(item.statement)
-        for item in block.items
+        for item in nest.items
         if item.statement.name in member.values
     )
 
 
-def iterations(members: Iterable[Member], block: ParallelNest) -> int:
+def iterations(members: Iterable[Member], nest: ParallelNest) -> int:
     """How many iterations the loops of some members have together."""
-    return prod(count(m, block.extent(whole_of(m))) for m in members)
+    return prod(count(m, nest.extent(whole_of(m))) for m in members)
 
 
 def whole_of(member: Member) -> Member:

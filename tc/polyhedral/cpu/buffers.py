@@ -18,9 +18,6 @@ from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between
 from tc.polyhedral.schedule import Member, tile
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
-COPY = 8.0
-"""Time to copy an element to a padded copy, in that of a multiply-add of the whole reduction."""
-
 PARTS = 4
 """Windows for each thread, at least: threads do not begin together."""
 
@@ -38,13 +35,15 @@ MIN_PARTS = 8
 class NestBuffers:
     """What a nest with a register tile has in buffers, and when.
 
-    `written` are the tensors that the cluster writes, `around` the members of the loops around the
+    Copying an element costs `copying` multiply-adds of the whole reduction. `written` are the
+    tensors that the cluster writes, `around` the members of the loops around the
     nest, `points` those within its tile.
     """
 
     facts: Facts
     device: Device
-    block: ParallelNest
+    copying: float
+    nest: ParallelNest
     tile: RegisterTile
     written: frozenset[str]
     around: tuple[Member, ...]
@@ -53,12 +52,11 @@ class NestBuffers:
     def below(self, outer: Iterable[Member], inner: Iterable[Member]) -> Footprint:
         """What the main statement, and those beside it, touch inside of the loops `outer`, where
         the loops `inner` and those within the tile run."""
-        names = tuple(item.statement.name for item in self.block.items)
+        names = tuple(item.statement.name for item in self.nest.items)
         around = tuple(EnclosingLoop(m, tuple(m.values)) for m in self.around)
         own = tuple(EnclosingLoop(m, names) for m in outer)
         inside = {
-            item.statement.name: (*inner, *self.points, *item.reduction)
-            for item in self.block.items
+            item.statement.name: (*inner, *self.points, *item.reduction) for item in self.nest.items
         }
         return Footprint(self.facts.scop, (*around, *own), inside)
 
@@ -71,7 +69,7 @@ class NestBuffers:
         for access in self.tile.packed:
             alike = all(
                 a.subscripts == access.subscripts
-                for item in self.block.items
+                for item in self.nest.items
                 for a in item.statement.reads
                 if a.tensor == access.tensor
             )
@@ -82,9 +80,9 @@ class NestBuffers:
     def panels(self, access: Access) -> tuple[tuple[int, int], ...]:
         """The axes of a packed read: panels of the vector's width, in the order of the reduction's
         loops, so that a panel is read from one end to the other."""
-        block, width = self.block, self.tile.lanes * self.tile.vectors
-        v = block.variable(self.tile.vector)
-        reduction = [m.values[block.main.statement.name].variable for m in block.main.reduction]
+        nest, width = self.nest, self.tile.lanes * self.tile.vectors
+        v = nest.variable(self.tile.vector)
+        reduction = [m.values[nest.main.statement.name].variable for m in nest.main.reduction]
         terms = [set() if s is None else set(s.terms) for s in access.subscripts]
         panel = next(d for d, own in enumerate(terms) if v in own)
         reduced = [d for d, own in enumerate(terms) if d != panel and own & set(reduction)]
@@ -102,7 +100,7 @@ class NestBuffers:
         outermost, enough of them for all threads, and a panel stays in the cache."""
         if not self._own_panels(used):
             return False
-        parts = iterations((*used, v_outer), self.block)
+        parts = iterations((*used, v_outer), self.nest)
         even = parts >= MIN_PARTS or parts % self.device.threads == 0
         return even and self.panel_bytes <= self.device.l2 * 3 // 4
 
@@ -121,13 +119,13 @@ class NestBuffers:
         return sum(map(self._panel_elements, self.packs)) * self._element
 
     def _panel_elements(self, access: Access) -> int:
-        statement, row = self.block.main.statement, self.tile.row
+        statement, row = self.nest.main.statement, self.tile.row
         width = self.tile.lanes * self.tile.vectors
         reach = {v: end - begin for v, (begin, end) in statement.ranges.items()}
         reach = {v: n if v in statement.reduction else 1 for v, n in reach.items()}
-        reach[str(self.block.variable(self.tile.vector))] = width
+        reach[str(self.nest.variable(self.tile.vector))] = width
         if row is not None:
-            reach[str(self.block.variable(row))] = self.tile.rows
+            reach[str(self.nest.variable(row))] = self.tile.rows
         elements = 1
         for s in access.subscripts:
             terms = {} if s is None else s.terms
@@ -135,7 +133,7 @@ class NestBuffers:
         return elements
 
     def _moves(self, access: Access, member: Member) -> bool:
-        return self.facts.uses(access, self.block.variable(member))
+        return self.facts.uses(access, self.nest.variable(member))
 
     # --- padded reads and staged writes -----------------------------------------------------------
 
@@ -143,7 +141,7 @@ class NestBuffers:
     def pads(self) -> list[tuple[Access, int | float | bool]]:
         """The padded reads of the main statement that are not packed, if all others of the tensor
         are alike."""
-        statement = self.block.main.statement
+        statement = self.nest.main.statement
         packed = {access.tensor for access in self.packs}
         return [
             (access, fill)
@@ -152,8 +150,8 @@ class NestBuffers:
             and all(a == access for a in statement.reads if a.tensor == access.tensor)
             and not any(
                 a.tensor == access.tensor
-                for item in self.block.items
-                if item is not self.block.main
+                for item in self.nest.items
+                if item is not self.nest.main
                 for a in item.statement.reads
             )
         ]
@@ -164,10 +162,10 @@ class NestBuffers:
         """The member of `outer`, loops around a padded copy for the `inner` ones, that runs in
         tiles there, and their size: where windows overlap, the next ones use most of a copy again.
         The loops are `shared` among threads, or run in each of them."""
-        reduced = set(self.block.main.statement.reduction)
+        reduced = set(self.nest.main.statement.reduction)
         subscripts = [x for access, _ in self.pads for x in access.subscripts if x is not None]
         for m in reversed(outer):
-            v = self.block.variable(m)
+            v = self.nest.variable(m)
             if m.span is None and any(v in x.terms and reduced & set(x.terms) for x in subscripts):
                 size = self._window(m, outer, inner, self.device.threads if shared else 1)
                 if size > 1:
@@ -179,16 +177,16 @@ class NestBuffers:
     ) -> int:
         """How many iterations of a member share a copy: so many that the thread with the most to
         do has the least, of what there is room for in the cache."""
-        extent = self.block.extent(member)
-        others = iterations([x for x in outer if x is not member], self.block)
-        work = self.block.main.instances / (extent * others)
+        extent = self.nest.extent(member)
+        others = iterations([x for x in outer if x is not member], self.nest)
+        work = self.nest.main.instances / (extent * others)
         one, two = (self._copied(member, size, outer, inner) for size in (1, 2))
         room = self.device.l2 // 4 // self._element
         most = min(extent, 1 + (room - one) // max(1, two - one))
         enough = 1 if threads == 1 else PARTS * threads
 
         def time(size: int) -> float:
-            copying = (one + (two - one) * (size - 1)) * COPY
+            copying = (one + (two - one) * (size - 1)) * self.copying
             whole, last = divmod(extent, size)
             parts = [(size * work + copying, whole), (last * work + copying, int(last > 0))]
             return _longest(parts, others, threads)
@@ -221,7 +219,7 @@ class NestBuffers:
     @property
     def lanes(self) -> int:
         """The lanes of vectors that copy."""
-        return self.device.lanes(self.facts.bits(self.block.main.statement))
+        return self.device.lanes(self.facts.bits(self.nest.main.statement))
 
     @property
     def room(self) -> int:
@@ -230,19 +228,19 @@ class NestBuffers:
 
     @property
     def _element(self) -> int:
-        return self.facts.bits(self.block.main.statement) // 8
+        return self.facts.bits(self.nest.main.statement) // 8
 
     def stages(self, outer: Iterable[Member], u_outer: Member | None) -> bool:
         """Whether the target, strided along the vector, has a tile inside of the loops `outer`: all
         rows, in which it is contiguous, of one panel."""
-        main, row = self.block.main.statement, self.tile.row
-        v = self.block.variable(self.tile.vector)
+        main, row = self.nest.main.statement, self.tile.row
+        v = self.nest.variable(self.tile.vector)
         if self.facts.stride(main.write, v) == 1 or not main.accumulates or row is None:
             return False
-        if self.facts.stride(main.write, self.block.variable(row)) != 1:
+        if self.facts.stride(main.write, self.nest.variable(row)) != 1:
             return False
         tensor = main.write.tensor
-        users = [i.statement for i in self.block.items if touches(i.statement, tensor)]
+        users = [i.statement for i in self.nest.items if touches(i.statement, tensor)]
         if is_rounded_between(tensor, users, self.facts.scop):
             return False
         below = self.below(outer, () if u_outer is None else (u_outer,))

@@ -15,8 +15,9 @@ from tc.device import Device
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
-from tc.polyhedral.cpu.analysis import ParallelNest, block_of, groups, opened
+from tc.polyhedral.cpu.analysis import ParallelNest, groups, nest_of, opened
 from tc.polyhedral.cpu.buffers import MIN_PARTS
+from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.nest_plan import NestPlanner
 from tc.polyhedral.cpu.register_tiles import choose_tile
@@ -31,12 +32,14 @@ NEST_ROWS, NEST_WIDTH = 16, 64
 that they reuse, or, where other loops are shared too, the width of what they compute."""
 
 
-def choose(tree: Node, facts: Facts, target: Target, options: MappingOptions) -> Iterator[Chosen]:
+def choose(
+    tree: Node, facts: Facts, target: Target, options: MappingOptions, costs: TileCosts
+) -> Iterator[Chosen]:
     """Plans for the parts of a tree, neighbours that start, update and finish one tensor being
     one part."""
     for node in groups(tree, facts):
         draft = Draft(node, facts, target)
-        chooser = _Chooser(draft, options)
+        chooser = _Chooser(draft, options, costs)
         chooser.cluster(node)
         yield Chosen(draft.part(), tuple(chooser.notes), draft.tree)
 
@@ -47,6 +50,7 @@ class _Chooser:
 
     draft: Draft
     options: MappingOptions
+    costs: TileCosts
     notes: list[str] = field(default_factory=list)
     around: tuple[Member, ...] = ()
 
@@ -60,20 +64,22 @@ class _Chooser:
 
     def cluster(self, node: Node) -> None:
         members, child = opened(node)
-        block = block_of(members, child, self.facts.scop)
-        if block is None:
+        nest = nest_of(members, child, self.facts.scop)
+        if nest is None:
             self._shared(members, child)
         else:
-            self._nest(block, outermost=True)
+            self._nest(nest, outermost=True)
 
-    def _nest(self, block: ParallelNest, *, outermost: bool = False) -> None:
+    def _nest(self, nest: ParallelNest, *, outermost: bool = False) -> None:
         scop, inside = self.facts.scop, self.draft.statements
         written = frozenset(scop.statement(n).write.tensor for n in inside)
-        others = set(inside) - {item.statement.name for item in block.items}
+        others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
-        chosen = choose_tile(block, self.facts, self.device, self.options, written, elsewhere)
+        chosen = choose_tile(
+            nest, self.facts, self.device, self.options, self.costs, written, elsewhere
+        )
         planner = NestPlanner(
-            self.draft, self.options, block, chosen, written, self.around, outermost
+            self.draft, self.options, self.costs, nest, chosen, written, self.around, outermost
         )
         planner.plan()
         self.notes.append(planner.note())
@@ -129,9 +135,9 @@ class _Chooser:
         if mixed:  # statements that run along these, and others that run once
             self._parts(mixed, node, own)
             return
-        block = block_of((*own, *members), child, self.facts.scop)
-        if block is not None:
-            self._nest(block)
+        nest = nest_of((*own, *members), child, self.facts.scop)
+        if nest is not None:
+            self._nest(nest)
         elif not members and isinstance(node, Band):  # iterations that depend on each other
             self._parts(node.members, node.child, own)
         else:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
 from tc.device import Device
+from tc.kernel.passes.pass_list import PASSES, PassContext
+from tc.options import MappingOptions
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.cpu.chooser import choose
-from tc.polyhedral.target import MemoryScope, Target
+from tc.polyhedral.cpu.costs import TileCosts
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.schedule import Node
+from tc.polyhedral.target import Chosen, MemoryScope, Target
 
 REGISTER_BYTES = 16 << 10
 """Locals that one tile may become: far more than there are registers, but no flood of code."""
@@ -17,7 +26,28 @@ PACKED_BYTES = 4 << 30
 """Memory for a tensor that is packed before a part begins."""
 
 
-def cpu_target(device: Device) -> Target:
+@dataclass(frozen=True, kw_only=True)
+class CpuTarget(Target):
+    """A processor; `costs` are those of its chooser."""
+
+    costs: TileCosts = field(default_factory=TileCosts)
+
+    def context(self, options: MappingOptions) -> PassContext:
+        device, bits = self.device, options.vector_bits
+        return PassContext(
+            lanes_bits=device.vector_bits if bits is None else bits,
+            unroll_limit=options.unroll,
+            fma=device.fma,
+            exponents=device.exponents,
+            l2=device.l2,
+            shared_cache=device.shared_cache,
+        )
+
+    def choose(self, tree: Node, facts: Facts, options: MappingOptions) -> Iterator[Chosen]:
+        return choose(tree, facts, self, options, self.costs)
+
+
+def cpu_target(device: Device) -> CpuTarget:
     """What code for a processor can use.
 
     >>> from tc.device import Device
@@ -25,7 +55,7 @@ def cpu_target(device: Device) -> Target:
     ('serial', 'parallel', 'unroll')
     """
     vectors = (VECTOR,) if device.vector_bits else ()
-    return Target(
+    return CpuTarget(
         device=device,
         roles=(SERIAL, PARALLEL, UNROLL, *vectors),
         scopes=(
@@ -34,5 +64,7 @@ def cpu_target(device: Device) -> Target:
             MemoryScope(PACKED, PACKED_BYTES),
         ),
         lanes=device.lanes(8),
-        choose=choose,
+        rewriting=Thresholds(),
+        fusion_bytes=device.l2 // 2,
+        passes=PASSES,
     )

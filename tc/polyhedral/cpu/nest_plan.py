@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
-from tc.device import LINE, Device
+from tc.device import Device
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
@@ -26,8 +26,9 @@ from tc.plan import (
     Split,
     Tile,
 )
-from tc.polyhedral.cpu.analysis import Item, ParallelNest, iterations
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations
 from tc.polyhedral.cpu.buffers import NestBuffers
+from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.register_tiles import RegisterTile
@@ -49,7 +50,8 @@ class NestPlanner:
 
     draft: Draft
     options: MappingOptions
-    block: ParallelNest
+    costs: TileCosts
+    nest: ParallelNest
     chosen: RegisterTile | None
     written: frozenset[str]
     around: tuple[Member, ...]
@@ -69,13 +71,13 @@ class NestPlanner:
         self.draft.order((*loops.all, *self.points), self.names)
         if self.points:
             self.draft.do(Sink(self.draft.names(self.points, self.names)))
-        for item in self.block.items:
+        for item in self.nest.items:
             self._reduce(item)
         if self.steps is not None:
             self._cut(loops.rows)
         NestPromoter(
             self.draft,
-            self.block,
+            self.nest,
             self.chosen,
             None if self.chosen is None else self.buffers,
             self.around,
@@ -87,7 +89,7 @@ class NestPlanner:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(item.statement.name for item in self.block.items)
+        return tuple(item.statement.name for item in self.nest.items)
 
     @property
     def facts(self) -> Facts:
@@ -105,7 +107,8 @@ class NestPlanner:
         return NestBuffers(
             self.facts,
             self.device,
-            self.block,
+            self.costs.copying,
+            self.nest,
             self.chosen,
             self.written,
             self.around,
@@ -155,11 +158,11 @@ class NestPlanner:
 
     # --- reductions -----------------------------------------------------------------------------
 
-    def _reduce(self, item: Item) -> None:
+    def _reduce(self, item: NestItem) -> None:
         """The loops of an item's reduction: vectors along it, or straight-line code."""
         name, own = item.statement.name, (item.statement.name,)
         members = list(item.reduction)
-        if self.steps is not None and item is self.block.main:
+        if self.steps is not None and item is self.nest.main:
             member, size = self.steps
             members = [tile(m, size)[1] if m == member else m for m in members]
         vector = self._reduced_vector(item)
@@ -175,18 +178,18 @@ class NestPlanner:
             inside = self.draft.scope(self._innermost, own)["inside"]
             loops = self.draft.names(digits, own)
             self.draft.do(Split(name, loops, inside))  # type: ignore[arg-type]
-        if item is self.block.main and members:
+        if item is self.nest.main and members:
             self._reduction = members[-1]
         if members and self._is_short(members, item):
             for loop in self.draft.names(members, own):
                 self.draft.do(Bind(loop, UNROLL))
 
-    def _reduced_vector(self, item: Item) -> Member | None:
+    def _reduced_vector(self, item: NestItem) -> Member | None:
         """The reduction member of an item that is its vector, where vectors are along
         reductions: that along which most reads are contiguous, and none is irregular."""
         if self.chosen is None or not self.chosen.reduced or not item.reduction:
             return None
-        if item is self.block.main:
+        if item is self.nest.main:
             return self.chosen.vector
         best, most = None, 0
         for member in item.reduction:
@@ -199,7 +202,7 @@ class NestPlanner:
                     best, most = member, contiguous
         return best
 
-    def _is_short(self, members: Several[Member], item: Item) -> bool:
+    def _is_short(self, members: Several[Member], item: NestItem) -> bool:
         """Whether a reduction is unrolled: it is short, and the tile is small."""
         if self.chosen is None:
             return False
@@ -212,7 +215,7 @@ class NestPlanner:
     def _reduction_tile(self) -> tuple[Member, int] | None:
         """The reduction member to tile, and its steps between loads and stores of accumulators:
         where asked for, and where a panel would not stay in the cache."""
-        chosen, main = self.chosen, self.block.main
+        chosen, main = self.chosen, self.nest.main
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
         dtype = self.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
@@ -229,7 +232,7 @@ class NestPlanner:
 
     def _members(self) -> list[Member]:
         """The loops of the nest that are left around its tile."""
-        return [self.outer.get(m.name, m) for m in self.block.members]
+        return [self.outer.get(m.name, m) for m in self.nest.members]
 
     def _row_and_others(self) -> tuple[Member | None, Member, list[Member]]:
         """The loops over rows, over vectors, and all others."""
@@ -246,7 +249,7 @@ class NestPlanner:
     def _loops(self) -> Loops:
         """The loops around the tile, outermost first, and between which of them buffers lie."""
         chosen, members = self.chosen, self._members()
-        if chosen is None or chosen.reduced or not self.block.main.reduction:
+        if chosen is None or chosen.reduced or not self.nest.main.reduction:
             if chosen is not None and chosen.blocked and not chosen.reduced:
                 return self._strips(members)
             order = self._as_read(members)
@@ -257,7 +260,7 @@ class NestPlanner:
         inner = [] if u_outer is None else [u_outer]
         if self.steps is not None:
             member, size = self.steps
-            self.draft.do(Tile(self.draft.name(member, (self.block.main.statement.name,)), (size,)))
+            self.draft.do(Tile(self.draft.name(member, (self.nest.main.statement.name,)), (size,)))
             used = [m for m in members if m != v_outer and buffers.moves_packs(m)]
             rows = [m for m in members if m != v_outer and m not in used]
             return Loops([*used, v_outer, *rows], [*used, v_outer], rows=rows)
@@ -310,7 +313,7 @@ class NestPlanner:
         device, bits = self.device, self.options.vector_bits
         if bits is not None:
             device = replace(device, vector_bits=bits)
-        found = strips(self.block, chosen, self.facts, device, row, vector)
+        found = strips(self.nest, chosen, self.facts, device, row, vector)
         around, inside = [row], [vector]
         if found.row is not None:
             self.draft.do(Tile(self._name(row), (found.row,)))
@@ -330,16 +333,16 @@ class NestPlanner:
         """The members of a copy in the order of what it reads, if it reads and writes whole
         lines: these may be written in any order, but those that follow each other are prefetched
         by hardware."""
-        statement, chosen = self.block.main.statement, self.chosen
+        statement, chosen = self.nest.main.statement, self.chosen
         reads = [a for a in statement.reads if a.site >= 0]
-        if chosen is None or chosen.reduced or len(self.block.items) > 1 or len(reads) != 1:
+        if chosen is None or chosen.reduced or len(self.nest.items) > 1 or len(reads) != 1:
             return members
-        v = self.block.variable(chosen.vector)
+        v = self.nest.variable(chosen.vector)
         contiguous = all(self.facts.stride(a, v) == 1 for a in (reads[0], statement.write))
-        row = self.block.extent(chosen.vector) * self.facts.bits(statement) // 8
-        steps = [self.facts.stride(reads[0], self.block.variable(m)) for m in members]
+        row = self.nest.extent(chosen.vector) * self.facts.bits(statement) // 8
+        steps = [self.facts.stride(reads[0], self.nest.variable(m)) for m in members]
         known = [abs(step) for step in steps if step is not None]
-        if not contiguous or row < LINE or len(known) < len(steps):
+        if not contiguous or row < self.device.line or len(known) < len(steps):
             return members
         order = sorted(range(len(members)), key=lambda place: -known[place])
         return [members[place] for place in order]
@@ -348,11 +351,11 @@ class NestPlanner:
         """Part of a reduction outside of the loops over rows: what starts the targets, the parts
         one after the other, and what follows."""
         assert self.steps is not None
-        main = (self.block.main.statement.name,)
+        main = (self.nest.main.statement.name,)
         if rows and len(self.names) > 1:
             self.draft.do(Separate(self.draft.names(rows, self.names), main))
         outer, inner = tile(*self.steps)
-        reduction = [inner if m == self.steps[0] else m for m in self.block.main.reduction]
+        reduction = [inner if m == self.steps[0] else m for m in self.nest.main.reduction]
         self.draft.order((outer, *rows, *reduction), main)
 
     def _bind(self, members: list[Member]) -> None:
@@ -361,7 +364,7 @@ class NestPlanner:
             return
         parallel: list[Member] = []
         for m in members:
-            if not m.coincident or iterations(parallel, self.block) >= 64 * self.device.threads:
+            if not m.coincident or iterations(parallel, self.nest) >= 64 * self.device.threads:
                 break
             parallel.append(m)
             self.draft.do(Bind(self._name(m), PARALLEL))

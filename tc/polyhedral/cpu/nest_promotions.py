@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tc.plan import PACKED, REGISTER, SCRATCH
-from tc.polyhedral.cpu.analysis import Item, ParallelNest
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.register_tiles import RegisterTile
@@ -51,7 +51,7 @@ class NestPromoter:
     """
 
     draft: Draft
-    block: ParallelNest
+    nest: ParallelNest
     chosen: RegisterTile | None
     buffers: NestBuffers | None
     around: tuple[Member, ...]
@@ -62,14 +62,14 @@ class NestPromoter:
     def promote(self) -> None:
         """Promotes what the nest has in buffers; where several lie at one place, the last one
         promoted is copied first."""
-        items, loops, number = self.block.items, self.loops, len(self.loops.all)
+        items, loops, number = self.nest.items, self.loops, len(self.loops.all)
         if self.steps is None:
             self._hold_items(items, self._last(number))
         else:
-            place = items.index(self.block.main)
+            place = items.index(self.nest.main)
             after = self._last(number)
             outer = tile(*self.steps)[0]
-            main = Item(self.block.main.statement, (self.steps[0],))
+            main = NestItem(self.nest.main.statement, (self.steps[0],))
             self._hold_item(main, set(), loops.rows[-1] if loops.rows else outer)
             for group in (items[:place], items[place + 1 :]):
                 self._hold_items(group, after)
@@ -77,7 +77,7 @@ class NestPromoter:
         if loops.staged is not None:
             self._stage(self._last(loops.staged))
         if loops.lines is not None:
-            tensor = self.block.main.statement.write.tensor
+            tensor = self.nest.main.statement.write.tensor
             inside = self._last(loops.lines)
             self.draft.promote(tensor, SCRATCH, inside, self.names, lines=True)
         if loops.padded is not None:
@@ -89,7 +89,7 @@ class NestPromoter:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(item.statement.name for item in self.block.items)
+        return tuple(item.statement.name for item in self.nest.items)
 
     def _last(self, number: int) -> Member | None:
         return self.loops.last(self.around, number)
@@ -127,28 +127,28 @@ class NestPromoter:
     def _stage(self, inside: Member | None) -> None:
         """The target's panel lies with the vectors' dimension innermost, and is transposed on the
         way out."""
-        chosen, write = self.chosen, self.block.main.statement.write
+        chosen, write = self.chosen, self.nest.main.statement.write
         assert chosen is not None
-        users = [i.statement for i in self.block.items if touches(i.statement, write.tensor)]
+        users = [i.statement for i in self.nest.items if touches(i.statement, write.tensor)]
         axes = dimension_order(len(write.subscripts), vector_dimension(chosen, write.tensor, users))
         self.draft.promote(write.tensor, SCRATCH, inside, self.names, axes=axes, lanes=chosen.lanes)
 
-    def _hold_items(self, items: Several[Item], inside: Member | None) -> None:
+    def _hold_items(self, items: Several[NestItem], inside: Member | None) -> None:
         """The targets of items in registers: for all of them, or else for each reduction."""
         held = self._hold_together(items, inside)
         for item in items:
             self._hold_item(item, held, inside)
-            if item is self.block.main:
+            if item is self.nest.main:
                 self._transpose(item, inside)
 
-    def _hold_item(self, item: Item, held: set[str], inside: Member | None) -> None:
+    def _hold_item(self, item: NestItem, held: set[str], inside: Member | None) -> None:
         """The accumulators of an item, where they are not held for several."""
         statement = item.statement
         tensor = statement.write.tensor
         if tensor not in held and item.reduction and self._moves_as_one(tensor, [statement]):
             self._accumulate(tensor, [statement], inside, (statement.name,))
 
-    def _hold_together(self, items: Several[Item], inside: Member | None) -> set[str]:
+    def _hold_together(self, items: Several[NestItem], inside: Member | None) -> set[str]:
         """Promotes the targets of items to registers for all of them; those that could be."""
         held: set[str] = set()
         if len(items) == 1 and not items[0].statement.accumulates:
@@ -163,7 +163,7 @@ class NestPromoter:
                 held.add(tensor)
         return held
 
-    def _is_whole(self, item: Item) -> bool:
+    def _is_whole(self, item: NestItem) -> bool:
         """Whether a reduction runs inside of the nest, all of it: none of its members, and no
         loop in which the statement has but one value, is outside."""
         own = {m.values[item.statement.name].variable for m in item.reduction}
@@ -186,11 +186,11 @@ class NestPromoter:
         lanes = 1 if last is None or chosen is None else chosen.lanes
         return self.draft.promote(tensor, REGISTER, inside, names, axes=axes, lanes=lanes)
 
-    def _transpose(self, item: Item, inside: Member | None) -> None:
+    def _transpose(self, item: NestItem, inside: Member | None) -> None:
         """Reads that are transposed block by block: the vectors' dimension becomes innermost."""
         if self.chosen is None:
             return
-        v = self.block.variable(self.chosen.vector)
+        v = self.nest.variable(self.chosen.vector)
         for access in reversed(self.chosen.blocked):
             last = next(
                 d for d, s in enumerate(access.subscripts) if s is not None and v in s.terms
@@ -207,7 +207,7 @@ class NestPromoter:
 
     @property
     def _all_around(self) -> tuple[Member, ...]:
-        return (*self.around, *self.block.members)
+        return (*self.around, *self.nest.members)
 
     def _moves_as_one(self, tensor: str, users: Iterable[ScopStatement]) -> bool:
         """Whether all accesses of a tensor touch the same element in the same iteration."""

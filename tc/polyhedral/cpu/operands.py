@@ -1,12 +1,13 @@
-"""What the reads of a block cost a register tile: loads, lines, packing."""
+"""What the reads of a nest cost a register tile: loads, packing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
 
-from tc.device import LINE
+from tc.device import Device
 from tc.polyhedral.cpu.analysis import ParallelNest
+from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
@@ -14,26 +15,15 @@ from tc.polyhedral.scop.scop import Access
 SHORT = 9
 """Reductions of so few steps are unrolled."""
 
-PAGE = 4096
-"""Bytes within which processors foresee what is read next."""
-
-UNFORESEEN = 4.0
-"""What lines cost that are not foreseen, as a factor."""
-
-FAR = 128 << 10
-"""Bytes over which the vectors of one panel may be spread before it is packed."""
-
 
 @dataclass(frozen=True)
-class Grip:
-    """How a tile takes hold of a block: vectors of `lanes` along variable `v`, rows along `u`.
+class TileShape:
+    """Vectors of `lanes` along variable `v`, rows along `u`. A slot takes `cycles`, as units that
+    are narrower than vectors take them in several; a vector of the tile needs `share` of one."""
 
-    A *turn* is the time in which two units take a vector of the full width each: `cycles` cycles,
-    as units that are narrower take it in passes. A vector of the tile needs `share` of a turn.
-    """
-
-    block: ParallelNest
+    nest: ParallelNest
     facts: Facts
+    device: Device
     v: str | None
     u: str | None
     lanes: int
@@ -43,7 +33,7 @@ class Grip:
     @property
     def element(self) -> int:
         """The bytes of an element."""
-        return self.facts.bits(self.block.main.statement) // 8
+        return self.facts.bits(self.nest.main.statement) // 8
 
     @property
     def vector(self) -> int:
@@ -55,16 +45,16 @@ class Grip:
 class TileOperand:
     """A read, as a tile sees it: whether it moves `along` the vector and `across` the rows.
 
-    A vector of it takes `loads` instructions, half of `slots` turns and `fetched` bytes of lines,
-    for so many `neighbours` together; `kept` bytes are fetched before the same lines are needed
-    again. The next `window` steps shift
-    it by a row each. `packing` is what that costs a vector, in turns.
+    A vector of it takes `loads` instructions, which keep one unit busy for `loading` slots, and
+    `fetched` bytes of lines, for so many `neighbours` together; `kept` bytes are fetched before the
+    same lines are needed again. The next `window` steps shift it by a row each. `packing` is what
+    that costs a vector, in slots.
     """
 
     along: bool
     across: bool
     loads: float
-    slots: float
+    loading: float
     fetched: float
     neighbours: int
     kept: float
@@ -74,33 +64,35 @@ class TileOperand:
     access: Access
 
 
-def operand(access: Access, grip: Grip, *, may_pack: bool, unwritten: bool) -> TileOperand:
+def operand(
+    access: Access, shape: TileShape, costs: TileCosts, *, may_pack: bool, unwritten: bool
+) -> TileOperand:
     """What a read costs. It `may_pack`ed if it is of use; transposed block by block only where its
     tensor is `unwritten` and has no other accesses."""
-    facts, share = grip.facts, grip.share
-    step = facts.stride(access, grip.v)
-    packing, loads, slots, blocked = 0.0, 1.0, share, False
-    if may_pack and _packable(access, grip):
-        packing = 6.0 * share / max(1, _uses(access, grip))
-    elif unwritten and step not in (None, 0, 1) and facts.stride(access, grip.u) == 1:
-        packing, blocked = 7.0 * share, True
+    facts, share, line = shape.facts, shape.share, shape.device.line
+    step = facts.stride(access, shape.v)
+    packing, loads, loading, blocked = 0.0, 1.0, share, False
+    if may_pack and _packable(access, shape, costs):
+        packing = costs.packing * share / max(1, _uses(access, shape))
+    elif unwritten and step not in (None, 0, 1) and facts.stride(access, shape.u) == 1:
+        packing, blocked = costs.transposing * share, True
     elif step is None or abs(step) > 4:
-        loads = slots = float(grip.lanes)
+        loads = loading = float(shape.lanes)
     elif step == 1:
-        slots += 0.0 if _is_aligned(access, grip) else grip.vector / LINE / grip.cycles
+        loading += 0.0 if _is_aligned(access, shape) else shape.vector / line / shape.cycles
     elif step != 0:
         loads = 2.0 * abs(step)
-        slots = loads * share
-    fetched, neighbours, kept = _fetched(access, grip)
+        loading = loads * share
+    fetched, neighbours, kept = _fetched(access, shape, costs.unforeseen)
     return TileOperand(
         along=step != 0,
-        across=facts.uses(access, grip.u),
+        across=facts.uses(access, shape.u),
         loads=loads,
-        slots=slots,
+        loading=loading,
         fetched=fetched,
         neighbours=neighbours,
         kept=kept,
-        window=_window(access, grip),
+        window=_window(access, shape),
         packing=packing,
         blocked=blocked,
         access=access,
@@ -115,101 +107,105 @@ def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> fl
     return (rows + read.window - 1) / read.window
 
 
-def extent_of(member: Member, block: ParallelNest) -> int:
-    """How many values a member of a block, or of its main reduction, has."""
-    if member in block.members:
-        return block.extent(member)
-    variable = member.values[block.main.statement.name].variable
+def extent_of(member: Member, nest: ParallelNest) -> int:
+    """How many values a member of a nest, or of its main reduction, has."""
+    if member in nest.members:
+        return nest.extent(member)
+    variable = member.values[nest.main.statement.name].variable
     assert variable is not None
-    begin, end = block.main.statement.ranges[variable]
+    begin, end = nest.main.statement.ranges[variable]
     return end - begin
 
 
-def is_alone(access: Access, block: ParallelNest) -> bool:
-    """Whether no other access of the block touches the tensor, and this one is linear."""
+def is_alone(access: Access, nest: ParallelNest) -> bool:
+    """Whether no other access of the nest touches the tensor, and this one is linear."""
     others = [
         a
-        for item in block.items
+        for item in nest.items
         for a in (item.statement.write, *item.statement.reads)
         if a.tensor == access.tensor
     ]
     return len(others) == 1 and None not in access.subscripts
 
 
-def _is_aligned(access: Access, grip: Grip) -> bool:
+def _is_aligned(access: Access, shape: TileShape) -> bool:
     """Whether vectors start lines, if the tensor does; where they do not, some cross them, and
     count as two loads."""
-    others = [x for x in grip.block.main.statement.ranges if x != grip.v]
-    steps = [grip.facts.stride(access, x) or 0 for x in others]
-    return all(step * grip.element % LINE == 0 for step in steps)
+    others = [x for x in shape.nest.main.statement.ranges if x != shape.v]
+    steps = [shape.facts.stride(access, x) or 0 for x in others]
+    return all(step * shape.element % shape.device.line == 0 for step in steps)
 
 
-def _fetched(access: Access, grip: Grip) -> tuple[float, int, float]:
+def _fetched(access: Access, shape: TileShape, unforeseen: float) -> tuple[float, int, float]:
     """The bytes of lines that a vector of a read needs, how many rows they serve, and the bytes of
     all that is read before these are read again: a panel for each tile of rows, or all rows for
     each panel. Where rows lie side by side, but not the steps of the reduction, each tile of rows
-    reads whole lines.
+    reads whole lines; where steps are a page or more apart, each costs as much as `unforeseen`
+    others, as hardware prefetches within pages only.
 
     Nothing where that is soon, in the next window, or never.
     """
-    block, facts = grip.block, grip.facts
+    nest, facts, line = shape.nest, shape.facts, shape.device.line
     windows = any(s is None or len(s.terms) > 1 for s in access.subscripts)
-    if windows or grip.v in block.main.statement.reduction or _uses(access, grip) == 1:
+    if windows or shape.v in nest.main.statement.reduction or _uses(access, shape) == 1:
         return 0.0, 1, 0.0
-    reduction = [m for m in block.main.reduction if facts.uses(access, block.variable(m))]
-    across = facts.uses(access, grip.u)
-    rows = [m for m in block.members if across and block.variable(m) == grip.u]
-    depth = prod(extent_of(m, block) for m in (*reduction, *rows))
-    if facts.uses(access, grip.v):
-        return float(grip.vector), 1, float(grip.vector * depth)
+    reduction = [m for m in nest.main.reduction if facts.uses(access, nest.variable(m))]
+    across = facts.uses(access, shape.u)
+    rows = [m for m in nest.members if across and nest.variable(m) == shape.u]
+    depth = prod(extent_of(m, nest) for m in (*reduction, *rows))
+    if facts.uses(access, shape.v):
+        return float(shape.vector), 1, float(shape.vector * depth)
     if not rows:
         return 0.0, 1, 0.0
-    steps = [facts.stride(access, block.variable(m)) for m in reduction]
-    nearest = min((abs(step or LINE) * grip.element for step in steps), default=LINE)
-    if nearest < LINE:
+    steps = [facts.stride(access, nest.variable(m)) for m in reduction]
+    nearest = min((abs(step or line) * shape.element for step in steps), default=line)
+    if nearest < line:
         return float(nearest), 1, float(nearest * depth)
-    neighbours = LINE // min(LINE, abs(facts.stride(access, grip.u) or LINE) * grip.element)
-    unforeseen = UNFORESEEN if nearest >= PAGE else 1.0
-    return LINE * unforeseen, neighbours, LINE * depth / neighbours
+    apart = abs(facts.stride(access, shape.u) or line) * shape.element
+    neighbours = line // min(line, apart)
+    fetched = line * (unforeseen if nearest >= shape.device.page else 1.0)
+    return fetched, neighbours, line * depth / neighbours
 
 
-def _window(access: Access, grip: Grip) -> int:
+def _window(access: Access, shape: TileShape) -> int:
     """The steps of a short innermost reduction that shift a read along the rows, by one row each:
     compilers unroll it, and keep in registers what the next step needs again."""
-    block, facts = grip.block, grip.facts
-    if not block.main.reduction or facts.uses(access, grip.v):
+    nest, facts = shape.nest, shape.facts
+    if not nest.main.reduction or facts.uses(access, shape.v):
         return 1
-    last = block.main.reduction[-1]
-    steps, step = extent_of(last, block), facts.stride(access, block.variable(last))
-    return steps if steps <= SHORT and step == facts.stride(access, grip.u) else 1
+    last = nest.main.reduction[-1]
+    steps, step = extent_of(last, nest), facts.stride(access, nest.variable(last))
+    return steps if steps <= SHORT and step == facts.stride(access, shape.u) else 1
 
 
-def _packable(access: Access, grip: Grip) -> bool:
+def _packable(access: Access, shape: TileShape, costs: TileCosts) -> bool:
     """Whether a read is worth packing: it is strided along the vector, and used again."""
-    step = grip.facts.stride(access, grip.v)
+    step = shape.facts.stride(access, shape.v)
     if step is None or step == 0 or None in access.subscripts:
         return False
-    moving = [s for s in access.subscripts if s is not None and grip.v in s.terms]
-    if len(moving) != 1 or dict(moving[0].terms) != {grip.v: 1}:
+    moving = [s for s in access.subscripts if s is not None and shape.v in s.terms]
+    if len(moving) != 1 or dict(moving[0].terms) != {shape.v: 1}:
         return False
-    uses = _uses(access, grip)
-    return uses >= 4 if step != 1 else uses >= 16 and _is_scattered(access, grip)
+    uses = _uses(access, shape)
+    return uses >= 4 if step != 1 else uses >= 16 and _is_scattered(access, shape, costs.far)
 
 
-def _is_scattered(access: Access, grip: Grip) -> bool:
+def _is_scattered(access: Access, shape: TileShape, far: int) -> bool:
     """Whether the vectors that a reduction reads lie far apart, so that caches and the table of
     pages hold few of them."""
-    block = grip.block
+    nest = shape.nest
     steps = [
-        (abs(grip.facts.stride(access, block.variable(m)) or 0), extent_of(m, block))
-        for m in block.main.reduction
+        (abs(shape.facts.stride(access, nest.variable(m)) or 0), extent_of(m, nest))
+        for m in nest.main.reduction
     ]
-    size = grip.element
+    size = shape.element
     reach = sum(step * (extent - 1) for step, extent in steps) * size
-    return reach > FAR and any(step * size >= LINE * 2 for step, extent in steps if extent > 8)
+    return reach > far and any(
+        step * size >= shape.device.line * 2 for step, extent in steps if extent > 8
+    )
 
 
-def _uses(access: Access, grip: Grip) -> int:
+def _uses(access: Access, shape: TileShape) -> int:
     """How often each element of a read is used by instances that differ in parallel members."""
-    block, facts = grip.block, grip.facts
-    return prod(block.extent(m) for m in block.members if not facts.uses(access, block.variable(m)))
+    nest, facts = shape.nest, shape.facts
+    return prod(nest.extent(m) for m in nest.members if not facts.uses(access, nest.variable(m)))

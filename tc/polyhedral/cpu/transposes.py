@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tc.device import LINE, Device
+from tc.device import Device
 from tc.dtypes import BOOL, compute_dtype
 from tc.kernel.passes.non_temporal_stores import CACHES, SMALLEST
 from tc.polyhedral.cpu.analysis import ParallelNest
@@ -23,8 +23,8 @@ from tc.polyhedral.schedule import Member
 READ, WRITTEN = 4096, 2048
 """Bytes of a row of what is read, and of the target, that have their place in a buffer: at most."""
 
-SHORTEST = 16 * LINE
-"""Bytes of a stretch of memory that is copied in lines: parts of lines at its ends cost more than
+SHORTEST = 16
+"""Lines of a stretch of memory that is copied in lines: parts of lines at its ends cost more than
 lines."""
 
 
@@ -40,7 +40,7 @@ class Strips:
 
 
 def strips(
-    block: ParallelNest,
+    nest: ParallelNest,
     chosen: RegisterTile,
     facts: Facts,
     device: Device,
@@ -48,30 +48,30 @@ def strips(
     vector: Member,
 ) -> Strips:
     """The loops over blocks: `row` along what is read, `vector` along the target."""
-    if row.span is None and vector.span is None and _is_large(block, facts, device):
-        found = _buffered(block, chosen, facts, device, row, vector)
+    if row.span is None and vector.span is None and _is_large(nest, facts, device):
+        found = _buffered(nest, chosen, facts, device, row, vector)
         if found is not None:
             return found
-    blocks = device.l1 // 2 // (LINE * chosen.rows)
+    blocks = device.l1 // 2 // (device.line * chosen.rows)
     return Strips(None if blocks < 2 or row.span is not None else blocks, None, False)
 
 
-def _is_large(block: ParallelNest, facts: Facts, device: Device) -> bool:
+def _is_large(nest: ParallelNest, facts: Facts, device: Device) -> bool:
     """Whether an output is written past the caches, if in whole lines (see `stream`)."""
     program, shapes = facts.scop.shaped.program, facts.scop.shaped.shapes
-    target = program.tensors[block.main.statement.write.tensor]
+    target = program.tensors[nest.main.statement.write.tensor]
     names = (*program.inputs, *program.outputs)
     total = sum(prod(shapes[name]) * program.tensors[name].dtype.bytes for name in names)
-    is_alone = len(block.items) == 1 and len(facts.scop.statements) == 1
+    is_alone = len(nest.items) == 1 and len(facts.scop.statements) == 1
     is_plain = target.dtype != BOOL and target.dtype == compute_dtype(target.dtype)
-    own = target.role == "output" and is_plain and _is_whole(block, facts)
+    own = target.role == "output" and is_plain and _is_whole(nest, facts)
     fills_lines = device.vector_bits >= 8 * SMALLEST
     return fills_lines and is_alone and own and 0 < CACHES * device.shared_cache < total
 
 
-def _is_whole(block: ParallelNest, facts: Facts) -> bool:
+def _is_whole(nest: ParallelNest, facts: Facts) -> bool:
     """Whether all elements of the target are written, each dimension along one variable."""
-    statement = block.main.statement
+    statement = nest.main.statement
     shape = facts.scop.shaped.shapes[statement.write.tensor]
     return all(
         x is not None
@@ -83,7 +83,7 @@ def _is_whole(block: ParallelNest, facts: Facts) -> bool:
 
 
 def _buffered(
-    block: ParallelNest,
+    nest: ParallelNest,
     chosen: RegisterTile,
     facts: Facts,
     device: Device,
@@ -91,18 +91,21 @@ def _buffered(
     vector: Member,
 ) -> Strips | None:
     """With a buffer in part of the second cache, if rows of the target are not whole lines."""
-    statement = block.main.statement
+    statement = nest.main.statement
     size = facts.scop.shaped.program.tensors[statement.write.tensor].dtype.bytes
-    height, width = block.extent(chosen.row or row), block.extent(chosen.vector)
-    step = facts.stride(statement.write, block.variable(row))
-    if facts.stride(statement.write, block.variable(vector)) != 1 or step is None:
+    height, width = nest.extent(chosen.row or row), nest.extent(chosen.vector)
+    step = facts.stride(statement.write, nest.variable(row))
+    if facts.stride(statement.write, nest.variable(vector)) != 1 or step is None:
         return None
-    if step * size % LINE == 0:
+    if step * size % device.line == 0:
         return None
     columns = _part(width, WRITTEN // size, vector.step)
     rows = _part(height, min(READ, device.l2 // 4 // columns) // size, row.step)
     one_by_one = width <= columns and step == width
-    if min(columns, width) * (min(rows, height) if one_by_one else 1) * size < SHORTEST:
+    if (
+        min(columns, width) * (min(rows, height) if one_by_one else 1) * size
+        < SHORTEST * device.line
+    ):
         return None
     pieces = columns // vector.step if columns < width else None
     return Strips(rows // row.step, pieces, True)

@@ -11,15 +11,13 @@ from dataclasses import replace
 from math import prod
 
 from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.factors import quotient_of
 from tc.semantics.program import Binary, ShapedProgram, ShapedStatement
 
-STEPS = 16
-"""Terms of a sum from which it is worth a statement."""
 
-
-def divide_last(shaped: ShapedProgram) -> ShapedProgram:
-    """The program with quotients by what does not depend on the sum taken out of sums.
+def divide_last(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
+    """The program with quotients by what does not depend on the sum taken out of long sums.
 
     The temporaries are named after the target ("m.q0"); the statement that divides keeps its
     name. A program in which nothing is divided is returned as it is.
@@ -36,19 +34,21 @@ def divide_last(shaped: ShapedProgram) -> ShapedProgram:
     >>> [statement.text for statement in divided.program.statements]
     ['m.q0(n) +=! x(n, d)', 'm(n) = m.q0(n) / D']
     """
-    rewriting = Rewriting(shaped, "divided")
-    return rewriting.program(lambda old: _divided(old, rewriting))
+    rewriting, steps = Rewriting(shaped, "divided"), (thresholds or Thresholds()).divided
+    return rewriting.program(lambda old: _divided(old, rewriting, steps))
 
 
-def _quotient(shaped_statement: ShapedStatement) -> Binary | None:
+def _quotient(shaped_statement: ShapedStatement, least: int) -> Binary | None:
     """The terms of a sum, if it may be divided, and has enough of them."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
     steps = prod(ranges[v].extent for v in statement.reduction)
-    return quotient_of(shaped_statement) if steps >= STEPS else None
+    return quotient_of(shaped_statement) if steps >= least else None
 
 
-def _divided(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:
-    quotient = _quotient(old)
+def _divided(
+    old: ShapedStatement, rewriting: Rewriting, least: int
+) -> list[ShapedStatement] | None:
+    quotient = _quotient(old, least)
     if quotient is None:
         return None
     outer, reduction = old.statement.outer, old.statement.reduction

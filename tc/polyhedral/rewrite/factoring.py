@@ -14,18 +14,16 @@ from dataclasses import dataclass, field
 from functools import reduce
 from string import ascii_lowercase
 
-from tc.polyhedral.rewrite.product_order import Costs, Factor, PartialSum, best_order
+from tc.polyhedral.rewrite.product_order import Factor, OrderCosts, PartialSum, best_order
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.factors import Group, groups_of
 
-COSTS = Costs()
-
-CALL_OPERATIONS = 10
-DIVISION_OPERATIONS = 5
+CALL_OPERATIONS, DIVISION_OPERATIONS = 10, 5
+"""What a call and a division count for, in multiplications."""
 
 
-def factor(shaped: p.ShapedProgram, costs: Costs = COSTS) -> p.ShapedProgram:
+def factor(shaped: p.ShapedProgram, costs: OrderCosts | None = None) -> p.ShapedProgram:
     """The program with sums of products factored where that is legal and cheaper.
 
     A statement `target += product` or `target +=! product` over reduction variables, without
@@ -64,7 +62,7 @@ def factor(shaped: p.ShapedProgram, costs: Costs = COSTS) -> p.ShapedProgram:
     rewriting = Rewriting(shaped, "factored")
 
     def factored(old: p.ShapedStatement) -> list[p.ShapedStatement] | None:
-        found = _find_order(old, shaped, costs)
+        found = _find_order(old, shaped, costs or OrderCosts())
         return None if found is None else _Factored(rewriting, old, *found).made()
 
     return rewriting.program(factored)
@@ -80,7 +78,7 @@ def _factor_of(group: Group) -> Factor:
 
 
 def _find_order(
-    shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram, costs: Costs
+    shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram, costs: OrderCosts
 ) -> tuple[PartialSum, tuple[Group, ...]] | None:
     """A better order for a statement, and the factors that it speaks of."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
@@ -122,7 +120,7 @@ def _contiguous(expr: p.Expr) -> Iterator[str]:
 
 
 def _largest_temporary(
-    tensors: set[str], statement: p.Statement, shaped: p.ShapedProgram, costs: Costs
+    tensors: set[str], statement: p.Statement, shaped: p.ShapedProgram, costs: OrderCosts
 ) -> int:
     """How many elements a temporary may have."""
     of_program = shaped.program.tensors

@@ -16,7 +16,7 @@ from tc.semantics.factors import left_over, may_stand_apart
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class OrderCosts:
     """What an order must save, and what it is charged, in operations.
 
     `gain` is by what factor the cost must fall; `moved` is charged per element of a stored sum,
@@ -81,7 +81,7 @@ def best_order(
     storable: Collection[str],
     *,
     largest: int,
-    costs: Costs,
+    costs: OrderCosts,
 ) -> PartialSum:
     """The cheapest order, if it is cheaper than the plain one by `costs.gain`, else that.
 
@@ -90,10 +90,10 @@ def best_order(
 
     >>> x, b, c = (Factor(frozenset(v), 0.0, frozenset(v[-1])) for v in ("ijk", "jr", "kr"))
     >>> extents = dict.fromkeys("ijkr", 100)
-    >>> order = best_order((x, b, c), "ir", extents, "ijkr", largest=10**7, costs=Costs())
+    >>> order = best_order((x, b, c), "ir", extents, "ijkr", largest=10**7, costs=OrderCosts())
     >>> [o if isinstance(o, int) else (o.operands, sorted(o.kept)) for o in order.operands]
     [((0, 2), ['i', 'j', 'r']), 1]
-    >>> best_order((x, b, c), "ir", extents, "ijkr", largest=10, costs=Costs()).is_plain
+    >>> best_order((x, b, c), "ir", extents, "ijkr", largest=10, costs=OrderCosts()).is_plain
     True
     """
     search = _Search(factors, frozenset(kept), extents, frozenset(storable), largest, costs)
@@ -112,7 +112,7 @@ class _Search:
     extents: Mapping[str, int]
     storable: frozenset[str]
     largest: int
-    costs: Costs
+    costs: OrderCosts
     found: dict[int, PartialSum] = field(default_factory=dict)
     stored: dict[int, PartialSum | None] = field(default_factory=dict)
 

@@ -10,22 +10,11 @@ from __future__ import annotations
 from math import prod
 
 from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
-FEW = 8
-"""Elements of a target up to which there is nothing parallel in it."""
 
-PARTS = 16
-"""Partial reductions that must be gained for each element."""
-
-LEFT = 32
-"""Steps that must be left in each of them: with fewer, storing the parts costs more."""
-
-LONG = 1 << 15
-"""Steps of a reduction from which it is worth splitting."""
-
-
-def split(shaped: ShapedProgram) -> ShapedProgram:
+def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
     """The program with long reductions to few elements split along one variable.
 
     The temporaries are new, named after the target ("s.p0"); the statement that combines them
@@ -40,11 +29,11 @@ def split(shaped: ShapedProgram) -> ShapedProgram:
     >>> [statement.text for statement in parts.program.statements]
     ['s.p0(i) +=! X(i, j)', 's +=! s.p0(i)']
     """
-    rewriting = Rewriting(shaped, "split")
-    return rewriting.program(lambda old: _split(old, rewriting))
+    rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
+    return rewriting.program(lambda old: _split(old, rewriting, limits))
 
 
-def _variable(shaped_statement: ShapedStatement) -> str | None:
+def _variable(shaped_statement: ShapedStatement, limits: Thresholds) -> str | None:
     """The variable to split along, if that is worthwhile: the first of as many values as give
     enough parts, and parts long enough."""
     statement, ranges = shaped_statement.statement, shaped_statement.ranges
@@ -52,18 +41,21 @@ def _variable(shaped_statement: ShapedStatement) -> str | None:
         return None
     elements = prod(ranges[v].extent for v in statement.outer)
     steps = prod(ranges[v].extent for v in statement.reduction)
-    if elements > FEW or steps < LONG:
+    if elements > limits.few or steps < limits.long:
         return None
     for variable in statement.reduction:
         parts = ranges[variable].extent
         # a temporary has its elements from 0, and all must be written
-        if parts >= PARTS and steps >= LEFT * parts and ranges[variable].begin == 0:
+        enough = parts >= limits.parts and steps >= limits.left * parts
+        if enough and ranges[variable].begin == 0:
             return variable
     return None
 
 
-def _split(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:
-    variable, statement = _variable(old), old.statement
+def _split(
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
+) -> list[ShapedStatement] | None:
+    variable, statement = _variable(old, limits), old.statement
     if variable is None:
         return None
     outer = (*statement.outer, variable)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
-from tc.device import Device
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 
 
-def worthwhile(scop: Scop, device: Device) -> Accept:
-    """Accepts a merge if what each iteration of the shared loops reads again (weights, say) stays
-    in the cache from one to the next; then what one cluster gives to the other stays there too."""
+def worthwhile(scop: Scop, most_bytes: int) -> Accept:
+    """Accepts a merge if what each iteration of the shared loops reads again (weights, say) has at
+    most so many bytes, which stay in the cache from one to the next; then what one cluster gives to
+    the other stays there too."""
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         reread: dict[str, int] = {}
@@ -25,7 +25,7 @@ def worthwhile(scop: Scop, device: Device) -> Accept:
                     reread[access.tensor] = max(reread.get(access.tensor, 0), size)
         tensors = scop.shaped.program.tensors
         total = sum(size * tensors[name].dtype.bytes for name, size in reread.items())
-        return total <= device.l2 // 2
+        return total <= most_bytes
 
     return accept
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import tc
-from tc import device, pipeline
+from tc import device
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT8, DType
 from tc.kernel.ir import Kernel, Load, Store
 from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
-from tc.polyhedral import lowering
 from tests.support.guarded import at_edge
 from tests.support.kernels import Array, I, address, dense, loop
+from tests.support.lowering import compile_for
 from tests.support.programs import CASES, normal
 from tests.support.vectors import assembly, check, compile_kernel, plus, ramp, run, times
 
@@ -122,8 +122,7 @@ TURNED = "def turned(float(A,B,C,D) I) -> (O) { O(a,c,b,d) = I(a,b,c,d) }"
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, with a last cache that anything is too large for."""
     small = replace(device.host(), vector_bits=512, vector_registers=32, l3=64, l3_caches=1)
-    for module in (device, lowering, pipeline):
-        monkeypatch.setattr(module, "host", lambda: small)
+    compile_for(small, monkeypatch)
 
 
 def kernel_of(function: tc.Compiled, *inputs: Array) -> Kernel:

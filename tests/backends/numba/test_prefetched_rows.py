@@ -13,16 +13,18 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, device, pipeline
+from tc import cache, device
 from tc.backends import registry
+from tc.backends.clike import backend as clike
 from tc.backends.clike.backend import CBackend
+from tc.backends.numba import backend as numba
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import FLOAT32, INT64, DType
 from tc.kernel.ir import Binary, Kernel, Load, Prefetch, Store
 from tc.kernel.passes.prefetch.gathered_rows import has_prefetches
-from tc.polyhedral import lowering
 from tests.support.guarded import at_edge
 from tests.support.kernels import Array, I, dense, integer, loop
+from tests.support.lowering import compile_for
 from tests.support.vectors import assembly, check, ramp, times
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -53,8 +55,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, with a second cache that anything is too large for. What is printed for it
     must not be found later, for the real one."""
     small = replace(device.host(), l2=64)
-    for module in (device, lowering, pipeline):
-        monkeypatch.setattr(module, "host", lambda: small)
+    compile_for(small, monkeypatch)
     monkeypatch.setattr(cache, "_enabled", False)
 
 
@@ -135,7 +136,7 @@ EDGES = ("behind", "before")
 
 def at_edges(backend: str) -> None:
     small: Any = replace(device.host(), l2=64)
-    for module in (device, lowering, pipeline):
+    for module in (clike, numba):
         vars(module)["host"] = lambda: small
     cache.disable()
     for name, text in TEXTS.items():

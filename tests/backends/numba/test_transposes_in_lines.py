@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, device, pipeline
+from tc import cache, device
 from tc.backends import registry
 from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
-from tc.polyhedral import lowering
 from tests.support.guarded import at_edge
+from tests.support.lowering import compile_for
 
 BACKENDS = [name for name in ("numba", "c") if name in registry.usable_names()]
 LAST = "O(a,c,b) = I(a,b,c)"
@@ -24,8 +24,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, with caches that hold little. What is printed for it must not be found
     later, for the real one."""
     small = replace(device.host(), l2=64 << 10, l3=1 << 10)
-    for module in (device, lowering, pipeline):
-        monkeypatch.setattr(module, "host", lambda: small)
+    compile_for(small, monkeypatch)
     monkeypatch.setattr(cache, "_enabled", False)
 
 

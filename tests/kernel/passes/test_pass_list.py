@@ -33,8 +33,9 @@ from tc.kernel.ir import (
 )
 from tc.kernel.passes.pass_list import PASSES, run_passes
 from tc.kernel.walk import every_statement
-from tc.options import Options
-from tc.polyhedral.lowering import pass_context, trace_lowering
+from tc.options import MappingOptions
+from tc.polyhedral.cpu.cpu_target import cpu_target
+from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked, shaped_by
 
 AVX2 = Device(vector_bits=256, l2=256 << 10, l3=8 << 20, threads=2)
@@ -274,7 +275,7 @@ def marked_and_finished(row: Row) -> tuple[Kernel, Kernel]:
 @pytest.mark.parametrize("row", TABLE_OF_PASSES, ids=lambda row: row.name)
 def test_without_a_pass_something_is_missed(row: Row) -> None:
     marked, finished = marked_and_finished(row)
-    context = pass_context(Options(), row.device)
+    context = cpu_target(row.device).context(MappingOptions())
     assert row.holds(finished)
     others = [each for each in PASSES if each.name != row.name]
     assert len(others) == len(PASSES) - 1

@@ -1,0 +1,21 @@
+"""When rewriting a program pays: numbers of a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tc.polyhedral.rewrite.product_order import OrderCosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """`order` prices the orders of a sum of products. A sum of `divided` terms is divided once, not
+    term by term. A reduction of `long` steps to at most `few` elements is split into `parts` or
+    more partial ones, of `left` steps or more each."""
+
+    order: OrderCosts = field(default_factory=OrderCosts)
+    divided: int = 16
+    few: int = 8
+    parts: int = 16
+    left: int = 32
+    long: int = 1 << 15

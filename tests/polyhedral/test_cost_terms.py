@@ -1,0 +1,121 @@
+"""Every term of the chooser's cost model decides: without it, some program has another plan.
+
+A term is taken out by a value under which it says nothing. The devices are fixed, so that plans are
+the same on any machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+
+from bench.cpu_kernels.table import BY_NAME
+from tc.device import Device
+from tc.plan import Plan
+from tc.polyhedral import lowering
+from tc.polyhedral.cpu import buffers, chooser, nest_plan, operands, register_tiles, transposes
+from tc.polyhedral.cpu.cpu_target import CpuTarget, cpu_target
+from tc.semantics.ranges.range_inference import infer_ranges
+from tests.support.sizes_of_call import program_of, shape
+
+WIDE = Device(
+    vector_bits=512, vector_registers=32, exponents=True, l1=48 << 10, l2=2 << 20, l3=32 << 20,
+    threads=8,
+)  # fmt: skip
+NARROW_UNITS = replace(
+    WIDE, unit_bits=256, l2_bytes_per_cycle=24.0, l1=32 << 10, l2=1 << 20, l3_caches=2, threads=2
+)
+SIXTEEN_REGISTERS = Device(vector_bits=256, l2=256 << 10, threads=4)
+LARGE_L2 = Device(vector_bits=256, l2=1 << 20, l3=32 << 20, threads=2)
+SMALL = Device(vector_bits=128, fma=False, l3=0)
+
+MM = "def mm(float(128,1024) A, float(1024,1024) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+TRANSPOSE = "def t(float(N,M) x) -> (o) { o(j,i) = x(i,j) }"
+TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
+
+
+def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
+    """The plan of a text, or of a kernel of the bench by its name."""
+    kernel = BY_NAME.get(program)
+    if kernel is None:
+        shaped = shape(program, None, **sizes)
+    else:
+        shapes = {name: dims for name, dims in kernel.shapes.items() if name not in kernel.scalars}
+        shaped = infer_ranges(program_of(kernel.text), shapes, kernel.scalars)
+    return lowering.trace_lowering(shaped, {}, target, initial=frozenset(), check=True).mapped.plan
+
+
+@pytest.mark.parametrize(
+    ("term", "nothing", "program", "device"),
+    [
+        ("issue", 0.0, "tmm 128x32x256", WIDE),
+        ("masked", 1.0, "c3 128x1024x1000", SMALL),
+        ("masked_gather", 1.1, "maxpool2x2 13x31x109x113", WIDE),
+        ("packing", 0.1, "tmm 128x1024x1024", WIDE),
+        ("transposing", 100.0, "sum_log 1000x1000", WIDE),
+        ("staged", 0.0, "tmm 128x32x256", WIDE),
+        ("unforeseen", 1.0, MM, LARGE_L2),
+        ("combining", 0.0, "tbmm 500x26x72x26", SMALL),
+        ("spilled", 1.0, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
+        ("alike", 1.0, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
+        ("far", 0, "outerProductMM 64x16x32x32x64", WIDE),
+        ("copying", 0.0, "conv2d_pad 3x13x53x53,17x13x3x3", SIXTEEN_REGISTERS),
+    ],
+)
+def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
+    target = cpu_target(device)
+    without = replace(target, costs=replace(target.costs, **{term: nothing}))
+    assert plan(program, without) != plan(program, target)
+
+
+@pytest.mark.parametrize(
+    ("field", "other", "program", "device"),
+    [
+        ("l2_bytes_per_cycle", 1e9, "bmm_rev 31x67x61x71", SMALL),
+        ("l3_bytes_per_cycle", 1e9, "tmm 128x1024x1024", SIXTEEN_REGISTERS),
+        ("memory_bytes_per_cycle", 24.0, "gconv 32x32x16x16x14x14", SMALL),
+        ("fma_latency", 1, "gconv 32x32x8x8x28x28", SIXTEEN_REGISTERS),
+        ("fma_per_cycle", 1, "tbmm 500x26x72x26", SMALL),
+        ("page", 1 << 40, MM, LARGE_L2),
+        ("line", 128, "layernorm 1021x1019", WIDE),
+        ("unit_bits", 0, "gconv 32x32x8x8x28x28", NARROW_UNITS),
+        ("vector_registers", 64, "tmm 128x32x256", WIDE),
+    ],
+)
+def test_what_a_device_says(field: str, other: float, program: str, device: Device) -> None:
+    changed = replace(device, **{field: other})  # type: ignore[arg-type]
+    assert plan(program, cpu_target(changed)) != plan(program, cpu_target(device))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "other", "program", "device", "sizes"),
+    [
+        (register_tiles, "MAX_VECTORS", 4, "tbmm 500x26x72x26", SMALL, {}),
+        (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
+        (operands, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
+        (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
+        (buffers, "PARTS", 1, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),
+        (buffers, "WIDENED", 1, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),
+        (buffers, "MIN_PARTS", 1, "tmm 128x32x256", WIDE, {}),
+        (chooser, "MIN_PARTS", 1 << 40, "mttkrp 128x128x128x32", WIDE, {}),
+        (chooser, "NEST_ROWS", 8, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
+        (chooser, "NEST_WIDTH", 16, "mttkrp 128x128x128x32", WIDE, {}),
+        (transposes, "READ", 1 << 40, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
+        (transposes, "WRITTEN", 1 << 40, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
+        (transposes, "SHORTEST", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),
+    ],
+)
+def test_limits(
+    module: ModuleType,
+    name: str,
+    other: int,
+    program: str,
+    device: Device,
+    sizes: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = plan(program, cpu_target(device), **sizes)
+    monkeypatch.setattr(module, name, other)
+    assert plan(program, cpu_target(device), **sizes) != before
