@@ -47,6 +47,7 @@ class CallGuard:
 
     inputs: int
     wanted: tuple[Wanted, ...]
+    dtypes: tuple[np.dtype[Any], ...]
 
     def admits(self, arrays: Sequence[Any], addresses: Any) -> bool:
         """Whether arrays, as many as are wanted, fit; then their addresses stand where they shall.
@@ -116,7 +117,7 @@ def guard_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[An
         *(_wanted(array.dtype, array.shape, array.strides) for array in inputs),
         *(_wanted(dtype, shape, None) for shape, dtype in outputs),
     ]
-    return CallGuard(len(inputs), tuple(wanted))
+    return CallGuard(len(inputs), tuple(wanted), tuple(each.dtype for each in wanted))
 
 
 def _wanted(dtype: np.dtype[Any], shape: Shape, strides: Shape | None) -> Wanted:

@@ -7,6 +7,7 @@ the usual way, with its messages.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,8 +103,8 @@ class CacheEntry:
         """Whether it is what `new_entry` would make of these."""
         if special is not self.special or bool(outputs) != self.given:
             return False
-        wanted = self.guard.wanted  # those of the inputs come first
-        return all(w.dtype is a.dtype for w, a in zip(wanted, (*inputs, *outputs), strict=False))
+        dtypes = self.guard.dtypes if self.given else self.guard.dtypes[: len(inputs)]
+        return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
 
     def _finish(self, frame: GuardFrame | NativeGuardFrame, status: int) -> Failure | None:
         """Does what machine code has left to do."""
