@@ -147,6 +147,8 @@ def new_pool() -> Pool:
 
 
 def compile_pool() -> PoolCode:
+    """The machine code of a pool, as it comes first: what takes time in a launch is memory that
+    goes from one processor to another."""
     numbers = {
         "SLOTS": SLOTS,
         "BYTES": PROCESSORS // 8,
@@ -160,7 +162,7 @@ def compile_pool() -> PoolCode:
     for name in ("syscall", "sched_getcpu"):
         address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
         text = text.replace(name.upper(), str(address))
-    engine = new_engine(parse_module(text))
+    engine = new_engine(parse_module(text), level=0)
     engine.finalize_object()
     launch, work, attempt = map(engine.get_function_address, ("launch", "work", "attempt"))
     memory = _Memory.from_address(engine.get_global_value_address("pool"))
