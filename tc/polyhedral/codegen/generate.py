@@ -214,28 +214,28 @@ def _joined(
 ) -> tuple[Stmt, ...]:
     """Several members as one loop: for threads, so that they get equal parts."""
     names = list(leaves(child))
-    trips: list[int] = []
-    several: list[Member] = []
-    for member in together:
-        trip = count(member, _extent(member, names, state))
-        if trip == 1:
-            state = _inside(member, names, constant_form(0), 1, state)
-        else:
-            trips.append(trip)
-            several.append(member)
+    trips = [count(member, _extent(member, names, state)) for member in together]
+    several = [place for place, trip in enumerate(trips) if trip > 1]
     if len(several) < 2:
-        return _band((*several, *rest), child, state, outermost=parallel and bool(several))
+        first = several[0] if several else len(together)
+        for member in together[:first]:
+            state = _inside(member, names, constant_form(0), 1, state)
+        others = tuple(replace(member, role=SERIAL) for member in together[first + 1 :])
+        inner = (*together[first : first + 1], *others, *rest)
+        return _band(inner, child, state, outermost=parallel and bool(several))
     whole = state.world.names.fresh("n0", INT64)
     lets: list[Stmt] = []
-    loops: list[LinearForm] = []
-    for position, (member, trip) in enumerate(zip(several, trips, strict=True)):
+    for position, (member, trip) in enumerate(zip(together, trips, strict=True)):
+        if trip == 1:
+            state = _inside(member, names, constant_form(0), 1, state)
+            continue
         value: Expr = binary("/", Var(whole, INT64), integer(math.prod(trips[position + 1 :])))
-        if position > 0:
+        if position > several[0]:
             value = binary("%", value, integer(trip))
         loop = state.world.names.fresh(_loop_name(member), INT64)
         lets.append(Let(loop, value))
-        loops.append(LinearForm(0, {loop: 1}))
-        state = _inside(member, names, loops[-1], trip, state.bound(loop, 0, trip - 1))
+        bounded = state.bound(loop, 0, trip - 1)
+        state = _inside(member, names, LinearForm(0, {loop: 1}), trip, bounded)
     body = _band(rest, child, state, outermost=False)
     total = math.prod(trips)
     return (For(whole, integer(0), integer(total), (*lets, *body), parallel),)
