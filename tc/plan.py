@@ -332,7 +332,7 @@ class _Reader:
     def _object_of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
         if twice:
-            self.errors.append(f"an object has the key {twice[0]!r} twice")
+            self.errors.append(f"{as_json(dict(pairs))} has the key {twice[0]!r} twice")
         return dict(pairs)
 
     def _constant(self, name: str) -> str:

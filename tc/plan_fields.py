@@ -123,5 +123,5 @@ def shown(value: object) -> str:
         return f"one of type {type(value).__name__}"
 
 
-def shortened(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def shortened(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."

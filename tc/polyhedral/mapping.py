@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from tc.errors import BackendError
 from tc.options import MappingOptions
@@ -70,44 +71,93 @@ def _mapped(
     options: MappingOptions,
     plan: Plan,
 ) -> Mapped:
-    found = list(_parts(tree, facts, target, options, plan))
+    """As `map_schedule`, where all statements of a plan run."""
+    ends, wrong = _ends(plan.parts, tree)
+    if wrong is not None:
+        near = Plan(tuple(_parts_near(plan.parts, tree)))
+        try:
+            _mapped(tree, facts, dependences, target, options, near)
+        except BackendError as error:
+            raise BackendError(wrong, repair=error.repair) from None
+        raise BackendError(wrong, repair=str(near))
+    found = list(_chosen(tree, facts, target, options, zip(plan.parts, ends, strict=True)))
     whole = Plan(tuple(chosen.part for chosen in found))
     notes = tuple(note for chosen in found for note in chosen.notes)
-    if plan.parts:
+    if not plan.parts:
+        nodes = tuple(chosen.tree for chosen in found)
+        return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)
+    try:
         return Mapped(apply_plan(tree, whole, facts, dependences, target), whole, notes)
-    nodes = tuple(chosen.tree for chosen in found)
-    return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)
+    except BackendError as error:
+        own = {part.statements for part in plan.parts}
+        near = Plan.from_json(error.repair or str(Plan()))
+        given = Plan(tuple(part for part in near.parts if part.statements in own))
+        raise BackendError(error.cause, repair=str(given)) from None
 
 
-def _parts(
-    tree: Node, facts: Facts, target: Target, options: MappingOptions, plan: Plan
+def _chosen(
+    tree: Node,
+    facts: Facts,
+    target: Target,
+    options: MappingOptions,
+    given: Iterable[tuple[Part, tuple[int, int]]],
 ) -> Iterator[Chosen]:
-    """The parts of a tree: those of the plan, and between them chosen ones."""
-    left = list(tree.children if isinstance(tree, Sequence) else (tree,))
-    between: list[Node] = []
-    for part in plan.parts:
-        while left and next(leaves(left[0])) not in part.statements[:1]:
-            between.append(left.pop(0))
-        own: list[Node] = []
-        while left and len([n for c in own for n in leaves(c)]) < len(part.statements):
-            own.append(left.pop(0))
-        if not own or tuple(n for c in own for n in leaves(c)) != part.statements:
-            raise _no_such_part(part, tree)
-        if between:
-            yield from target.choose(sequence_of(between), facts, options)
-            between = []
+    """The parts of a tree: those given, with the places of their nodes, and between them chosen
+    ones."""
+    nodes, done = _nodes(tree), 0
+    for part, (first, end) in given:
+        if first > done:
+            yield from target.choose(sequence_of(nodes[done:first]), facts, options)
         note = f"{', '.join(part.statements)}: as the plan says."
-        yield Chosen(part, (note,), sequence_of(own))
-    between += left
-    if between or not plan.parts:
-        yield from target.choose(sequence_of(between), facts, options)
+        yield Chosen(part, (note,), sequence_of(nodes[first:end]))
+        done = end
+    if done < len(nodes) or not done:
+        yield from target.choose(sequence_of(nodes[done:]), facts, options)
 
 
-def _no_such_part(part: Part, tree: Node) -> BackendError:
-    nodes = tree.children if isinstance(tree, Sequence) else (tree,)
-    there = "; ".join(", ".join(leaves(node)) for node in nodes)
-    return BackendError(
-        f"the plan has a part {', '.join(part.statements)!r}, and the program's parts, in order, "
-        f"are {there}; a part is one of these, or several that follow each other",
-        repair=str(Plan(tuple(Part(tuple(leaves(node))) for node in nodes))),
-    )
+def _nodes(tree: Node) -> tuple[Node, ...]:
+    """The nodes that a part is one or several of."""
+    return tree.children if isinstance(tree, Sequence) else (tree,)
+
+
+def _ends(parts: Iterable[Part], tree: Node) -> tuple[list[tuple[int, int]], str | None]:
+    """Where the nodes of each part begin and end; or what is wrong with the first that has none."""
+    own = [tuple(leaves(node)) for node in _nodes(tree)]
+    there = f"the program's parts, in order, are {'; '.join(map(', '.join, own)) or 'none'}"
+    known = {name for names in own for name in names}
+    found: list[tuple[int, int]] = []
+    for number, part in enumerate(parts):
+        what = f"part {number + 1} of the plan, {', '.join(part.statements)}"
+        unknown = [name for name in part.statements if name not in known]
+        if unknown:
+            return found, f"{what}: there is no statement {unknown[0]!r}; {there}"
+        first = next(i for i, names in enumerate(own) if part.statements[0] in names)
+        end = first + 1
+        while end < len(own) and sum(map(len, own[first:end])) < len(part.statements):
+            end += 1
+        if sum(own[first:end], ()) != part.statements:
+            return (
+                found,
+                f"{what}: {there}; a part is one of these, or several that follow each other",
+            )
+        if found and first < found[-1][1]:
+            return found, f"{what}: it comes before the part that stands before it; {there}"
+        found.append((first, end))
+    return found, None
+
+
+def _parts_near(parts: Iterable[Part], tree: Node) -> Iterator[Part]:
+    """The parts of a tree, in order, that are nearest to those of a plan, with their actions."""
+    nodes = _nodes(tree)
+    places = {name: i for i, node in enumerate(nodes) for name in leaves(node)}
+    near = []
+    for part in parts:
+        names = (get_close_matches(name, places, 1, cutoff=0.7) for name in part.statements)
+        found = [places[match[0]] for match in names if match]
+        if found:
+            near.append((min(found), max(found) + 1, part.actions))
+    done = 0
+    for first, end, actions in sorted(near, key=lambda one: one[:2]):
+        if first >= done:
+            yield Part(tuple(n for node in nodes[first:end] for n in leaves(node)), actions)
+            done = end

@@ -224,6 +224,16 @@ def members(node: Node) -> Iterator[Member]:
     return (m for n in nodes(node) if isinstance(n, Band) for m in n.members)
 
 
+def depth(node: Node) -> int:
+    """How many members and promotions are inside of each other, at most.
+
+    >>> depth(Band((Member("i", {}, True), Member("j", {}, True)), True, Leaf("S0")))
+    2
+    """
+    own = len(node.members) if isinstance(node, Band) else int(isinstance(node, Promotion))
+    return own + max(map(depth, children(node)), default=0)
+
+
 def tiles(node: Node) -> Iterator[ArrayTile]:
     """The tiles that a tree promotes, outermost first."""
     return (t for n in nodes(node) if isinstance(n, Promotion) for t in n.tiles)

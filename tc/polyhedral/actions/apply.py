@@ -7,8 +7,8 @@ back. A tree that passes is right; every other is refused, by the first action t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
+from functools import partial
 
 from tc.errors import BackendError, InternalError
 from tc.plan import (
@@ -28,7 +28,9 @@ from tc.plan import (
     Tile,
     action_text,
 )
+from tc.plan_fields import shortened
 from tc.polyhedral.actions.loops import name_of, sequence_of
+from tc.polyhedral.actions.nearest import blamed, nearest
 from tc.polyhedral.actions.order import (
     apply_fuse,
     apply_reorder,
@@ -48,15 +50,27 @@ from tc.polyhedral.schedule import (
     Node,
     Promotion,
     Sequence,
+    depth,
     leaves,
     nodes,
 )
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.target import Target
 
+MOST_DEPTH = 64
+"""Of loops and buffers inside of each other, for which code is made."""
+
 
 def apply(tree: Node, action: Action, facts: Facts, target: Target) -> Node:
     """The tree of a part after one action; BackendError where that makes no sense there."""
+    found = _applied(tree, action, facts, target)
+    deep = depth(found)
+    if deep > MOST_DEPTH:
+        raise BackendError(f"{deep} loops and buffers inside of each other; {MOST_DEPTH} can be")
+    return found
+
+
+def _applied(tree: Node, action: Action, facts: Facts, target: Target) -> Node:
     match action:
         case Tile():
             return apply_tile(tree, action)
@@ -106,47 +120,17 @@ def apply_plan(
     found = attempt(wanted)
     if isinstance(found, Node):
         return found
-    number, place, reason = _blamed(found, wanted, attempt)
-    working = _nearest(wanted, attempt)
+    number, place, reason = blamed(found, wanted, attempt)
+    working = nearest(
+        nodes, wanted, attempt, partial(apply, facts=facts, target=target), facts, target
+    )
     parts = (Part(p.statements, some) for p, some in zip(plan.parts, working, strict=True))
     part = plan.parts[number]
     raise BackendError(
         f"action {place + 1} of the part {', '.join(part.statements)}, "
-        f"{action_text(part.actions[place])}: {reason}",
+        f"{shortened(action_text(part.actions[place]), 200)}: {reason}",
         repair=Plan(tuple(parts)).to_json(),
     )
-
-
-Actions: TypeAlias = "list[tuple[Action, ...]]"
-Attempt: TypeAlias = "Callable[[Actions], Node | tuple[int, int, str] | str]"
-
-
-def _blamed(
-    found: tuple[int, int, str] | str, wanted: Actions, attempt: Attempt
-) -> tuple[int, int, str]:
-    """The action that makes a tree illegal: the last one without which, and without all after it,
-    it is legal."""
-    if isinstance(found, tuple):
-        return found
-    for number, place in reversed(
-        [(n, k) for n, some in enumerate(wanted) for k in range(len(some))]
-    ):
-        before = [*wanted[:number], wanted[number][:place], *(() for _ in wanted[number + 1 :])]
-        if not isinstance(attempt(before), str):
-            return number, place, found
-    raise InternalError(f"the tree is not legal before any action: {found}")
-
-
-def _nearest(wanted: Actions, attempt: Attempt) -> Actions:
-    """The actions that can be done, in their order, each after those before it."""
-    working: Actions = [() for _ in wanted]
-    for number, some in enumerate(wanted):
-        for action in some:
-            more = [*working]
-            more[number] = (*working[number], action)
-            if not isinstance(attempt(more), str | tuple):
-                working = more
-    return working
 
 
 def grouped(tree: Node, plan: Plan) -> list[Node]:

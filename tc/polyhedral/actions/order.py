@@ -7,6 +7,7 @@ from itertools import pairwise, takewhile
 
 from tc.errors import BackendError
 from tc.plan import SERIAL, Fuse, Reorder, Separate, Sink, Tile
+from tc.plan_fields import MOST
 from tc.polyhedral.actions.loops import (
     LoopName,
     band_of,
@@ -46,6 +47,13 @@ def apply_tile(tree: Node, action: Tile) -> Node:
             )
 
     def tiled(member: Member) -> tuple[Member, ...]:
+        step = member.step * action.sizes[0]
+        if step > MOST:
+            raise BackendError(
+                f"tiles of {step} iterations of {member.name} are more than any loop has: it is at "
+                f"most {MOST}",
+                repair=f'"sizes": [{max(1, MOST // member.step)}]',
+            )
         trips = None if member.span is None else member.span // member.step
         if trips is not None and trips % action.sizes[0]:
             raise BackendError(

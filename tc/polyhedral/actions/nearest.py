@@ -1,0 +1,223 @@
+"""The nearest plan that works, where one does not: which action is to blame, names that are
+misspelt as those that are there, sizes as such that fit, and what cannot be done left out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
+from itertools import chain, pairwise
+from typing import Any, TypeAlias
+
+from tc.errors import BackendError, InternalError
+from tc.plan import PACKED, SCRATCH, Action, Bind, Promote, Split, Tile
+from tc.plan_fields import MOST
+from tc.polyhedral.actions.loops import loop_name, name_of
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.schedule import Member, Node, leaves, members
+from tc.polyhedral.target import Target
+
+Actions: TypeAlias = "list[tuple[Action, ...]]"
+"""Those of each part."""
+
+Attempt: TypeAlias = "Callable[[Actions], Node | tuple[int, int, str] | str]"
+"""The tree after actions; or the part and the place of one that cannot be done, and why; or why
+the tree is not legal."""
+
+DoAction: TypeAlias = "Callable[[Node, Action], Node]"
+
+ROUNDS = 6
+"""How many actions that make a tree illegal are looked for, one after the other."""
+
+TRIES = 200
+"""How many other actions are tried, in a part, in the place of some that cannot be done."""
+
+
+def blamed(
+    found: tuple[int, int, str] | str, wanted: Actions, attempt: Attempt
+) -> tuple[int, int, str]:
+    """The part and the place of an action that makes a tree illegal, one without which, and without
+    all after it, it is legal; and why it is not."""
+    if isinstance(found, tuple):
+        return found
+    places = [(n, k) for n, some in enumerate(wanted) for k in range(len(some))]
+    reason = found
+
+    def is_legal(length: int) -> bool:
+        nonlocal reason
+        result = attempt(_first(wanted, length))
+        if isinstance(result, tuple):
+            reason = result[2]
+        elif isinstance(result, str):
+            reason = result
+        return not isinstance(result, tuple | str)
+
+    high, low, step = len(places), len(places) - 1, 1
+    while low > 0 and not is_legal(low):
+        high, low, step = low, max(0, low - step), 2 * step
+    if low <= 0 and not is_legal(0):
+        raise InternalError(f"the tree is not legal before any action: {reason}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_legal(middle) else (low, middle)
+    is_legal(high)
+    return (*places[high - 1], reason)
+
+
+def _first(wanted: Actions, length: int) -> Actions:
+    """The first of all actions."""
+    found = []
+    for some in wanted:
+        found.append(some[:length])
+        length = max(0, length - len(some))
+    return found
+
+
+def nearest(
+    trees: list[Node],
+    wanted: Actions,
+    attempt: Attempt,
+    apply: DoAction,
+    facts: Facts,
+    target: Target,
+) -> Actions:
+    """Actions that can be done to the trees of the parts, as near to those wanted as is found."""
+    for _ in range(ROUNDS):
+        wanted = [
+            tuple(_doable(tree, some, apply, facts, target))
+            for tree, some in zip(trees, wanted, strict=True)
+        ]
+        found = attempt(wanted)
+        if not isinstance(found, tuple | str):
+            return wanted
+        number, place, _ = blamed(found, wanted, attempt)
+        legal = [*wanted[:number], wanted[number][:place], *(() for _ in wanted[number + 1 :])]
+        wanted[number] = (*wanted[number][:place], *wanted[number][place + 1 :])
+    return legal
+
+
+def _doable(
+    tree: Node, actions: Iterable[Action], apply: DoAction, facts: Facts, target: Target
+) -> Iterator[Action]:
+    """The actions, or what is near to them, that can be done one after the other."""
+    tries = 0
+    for action in actions:
+        for candidate in chain((action,), _variants(action, tree, facts, target)):
+            try:
+                tree = apply(tree, candidate)
+            except BackendError:
+                tries += 1
+                if tries > TRIES:
+                    break
+                continue
+            yield candidate
+            break
+
+
+# --- what an action may have meant --------------------------------------------------------------
+
+
+def _variants(action: Action, tree: Node, facts: Facts, target: Target) -> Iterator[Action]:
+    """Actions near to one, for a tree on which it cannot be done; the nearest first."""
+    there = list(members(tree))
+    named = _with_names_there(action, tree, there)
+    yield named
+    match named:
+        case Tile():
+            yield from _tiles(named, there)
+        case Bind(role=role):
+            near = difflib.get_close_matches(role, target.roles, 1)
+            yield from (replace(named, role=name) for name in near)
+        case Split(loops=loops):
+            yield replace(named, inside=None)
+            yield from (replace(named, loops=(name,)) for name in map(name_of, there) if loops)
+        case Promote():
+            yield from _promotions(named, tree, there, facts, target)
+
+
+def _with_names_there(action: Action, tree: Node, there: list[Member]) -> Any:
+    """The action with the names of loops and statements that there are."""
+    statements = list(dict.fromkeys(leaves(tree)))
+    found: dict[str, Any] = {}
+    for item in fields(action):
+        value = getattr(action, item.name)
+        if item.name in ("loop", "inside") and value is not None:
+            found[item.name] = _loop_there(value, there)
+        elif item.name == "loops":
+            found[item.name] = tuple(dict.fromkeys(_loop_there(name, there) for name in value))
+        elif item.name == "statement":
+            found[item.name] = _closest(value, statements)
+        elif item.name == "statements":
+            found[item.name] = tuple(dict.fromkeys(_closest(name, statements) for name in value))
+    return replace(action, **found)
+
+
+def _loop_there(text: str, there: list[Member]) -> str:
+    """The name of the loop that one may have meant: of the same variable and form, if possible."""
+    try:
+        wanted = loop_name(text)
+    except BackendError:
+        return _closest(text, list(map(name_of, there)))
+    if any(map(wanted.fits, there)) or not there:
+        return text
+
+    def distance(member: Member) -> tuple[object, ...]:
+        variables = {member.name, *(v.variable for v in member.values.values())}
+        form = ((member.span is None) != (wanted.span is None)) + (
+            (member.step == 1) != (wanted.step == 1)
+        )
+        sizes = abs(member.step - wanted.step) + abs((member.span or 0) - (wanted.span or 0))
+        alike = difflib.SequenceMatcher(None, wanted.name, member.name).ratio()
+        return wanted.name not in variables, -alike, form, sizes
+
+    return name_of(min(there, key=distance))
+
+
+def _closest(text: str, there: Iterable[str]) -> str:
+    names = list(there)
+    return difflib.get_close_matches(text, names, 1, cutoff=0.0)[0] if names else text
+
+
+def _tiles(action: Tile, there: list[Member]) -> Iterator[Action]:
+    """The same with sizes that divide each other, and the loop."""
+    fitting = (m for m in there if loop_name(action.loop).fits(m))
+    member = next(fitting, None)
+    sizes = [min(size, MOST) for size in action.sizes]
+    if member is None or not sizes:
+        return
+    if member.span is not None:
+        sizes[0] = _divisor(member.span // member.step, sizes[0])
+    for place, (outer, inner) in enumerate(pairwise(sizes)):
+        if outer % inner:
+            sizes[place + 1] = _divisor(outer, inner)
+    yield replace(action, sizes=tuple(sizes))
+    yield replace(action, sizes=tuple(sizes[:1]))
+
+
+def _divisor(whole: int, size: int) -> int:
+    """The divisor of a number that is nearest to a size."""
+    small = [n for n in range(1, min(whole, 1 << 16) + 1) if whole % n == 0]
+    return min({*small, *(whole // n for n in small)}, key=lambda n: (abs(n - size), n))
+
+
+def _promotions(
+    action: Promote, tree: Node, there: list[Member], facts: Facts, target: Target
+) -> Iterator[Action]:
+    """The same of a tensor and in a memory that there are, in plainer layouts, further inside."""
+    touched = {a.tensor for n in leaves(tree) for a in facts.scop.statement(n).accesses}
+    if action.tensor not in touched:
+        action = replace(action, tensor=_closest(action.tensor, sorted(touched)))
+    scopes = [scope.name for scope in target.scopes]
+    if action.scope not in scopes:
+        near = difflib.get_close_matches(action.scope, scopes, 1)
+        action = replace(action, scope=near[0] if near else SCRATCH)
+    if action.scope == PACKED and action.inside is not None:
+        action = replace(action, inside=None)
+    yield action
+    yield replace(action, statements=())
+    plain = replace(action, axes=(), lanes=1, align=1, padded=False, lines=False)
+    yield replace(action, padded=False, lines=False)
+    yield plain
+    for name in dict.fromkeys(map(name_of, there)) if action.scope != PACKED else ():
+        yield replace(action, inside=name)
+        yield replace(plain, inside=name)

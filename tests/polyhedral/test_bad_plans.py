@@ -1,0 +1,168 @@
+"""Plans that cannot be done: whole messages, and repairs that work when they are pasted.
+
+The messages stand in tests/expected/plans; `--accept` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tests.support.bounds import assert_within
+from tests.support.pipeline import evaluate_kernel
+
+EXPECTED = Path(__file__).parent.parent / "expected" / "plans"
+DEVICE = tc.Device(vector_bits=256, vector_registers=16, threads=2)
+PASTES = 3
+
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+TWO = "def two(float(N,M) a) -> (x, y) { x(i) +=! a(i,j)  y(i,j) = 2 * a(i,j) }"
+HALF = "def half_sum(half(N,M) a) -> (o) { o(i) +=! a(i,k) }"
+CHAIN = "def chain(float(N) a) -> (b, c) { b(i) = 2 * a(i)  c(i) = b(i+1) where i in 0:N-1 }"
+
+SHAPES = {
+    MM: {"A": (12, 10), "B": (10, 16)},
+    TWO: {"a": (6, 20)},
+    HALF: {"a": (5, 40)},
+    CHAIN: {"a": (9,)},
+}
+TILED = {"tile": "i", "sizes": [4]}
+
+
+def part(*actions: Any, statements: Any = ("S0.init", "S0")) -> dict[str, Any]:
+    return {"statements": list(statements), "actions": list(actions)}
+
+
+def plan(*parts: Any, **others: Any) -> str:
+    return json.dumps({"version": 1, "parts": list(parts), **others})
+
+
+def actions(*found: Any) -> str:
+    return plan(part(*found))
+
+
+@dataclass(frozen=True)
+class Bad:
+    plan: str
+    text: str = MM
+    fusion: str = "min"
+
+
+BAD = {
+    # what is no plan
+    "no_json": Bad("tile i by 4"),
+    "python": Bad(str({"version": 1, "parts": [part(TILED)]})),
+    "nested": Bad("[" * 100_000),
+    "version": Bad(json.dumps({"version": 2, "parts": [part(TILED)]})),
+    "key_twice": Bad(actions(TILED).replace('"sizes"', '"sizes": [8], "sizes"')),
+    "nan": Bad(actions({"tile": "i", "sizes": [4]}).replace("[4]", "[NaN]")),
+    "huge": Bad(actions({"tile": "i", "sizes": [10**40]})),
+    "zero": Bad(actions(TILED, {"tile": "j", "sizes": [0]})),
+    "fraction": Bad(actions({"promote": "A", "scope": "scratch", "inside": "i", "lanes": 4.0})),
+    "verb": Bad(actions({"titel": "i", "sizes": [4]})),
+    "key": Bad(actions({"tile": "i", "size": [4]})),
+    "lacks": Bad(actions({"bind": "i"})),
+    "type": Bad(actions({"tile": "i", "sizes": 4})),
+    "many": Bad(actions(*[TILED] * 100_000)),
+    # parts
+    "statement": Bad(plan(part(TILED, statements=("S0.init", "SO")))),
+    "statement_unknown": Bad(plan(part(TILED, statements=("sum",)))),
+    "part_of_a_part": Bad(plan(part(TILED, statements=("S0",)))),
+    "part_twice": Bad(plan(part(TILED), part(TILED))),
+    "parts_in_another_order": Bad(plan(part(TILED, statements=("S1",)), part(TILED)), TWO),
+    # loops, sizes, tensors, memory
+    "loop": Bad(actions({"tile": "row", "sizes": [4]})),
+    "loop_after_its_size_was_changed": Bad(
+        actions(
+            {"tile": "j", "sizes": [8]},
+            {"sink": ["j mod 4"]},
+            {"bind": "j mod 4", "role": "vector"},
+        )
+    ),
+    "no_name_of_a_loop": Bad(actions({"bind": "i/4", "role": "parallel"})),
+    "does_not_divide": Bad(actions({"tile": "i", "sizes": [8]}, {"tile": "i mod 8", "sizes": [3]})),
+    "sizes_do_not_divide": Bad(actions({"tile": "k", "sizes": [8, 3]})),
+    "larger_than_any": Bad(
+        actions({"tile": "i", "sizes": [2**30]}, {"tile": "i div 1073741824", "sizes": [4]})
+    ),
+    "tensor": Bad(actions({"promote": "D", "scope": "scratch", "inside": "i"})),
+    "scope": Bad(actions({"promote": "A", "scope": "shared", "inside": "i"})),
+    "too_large": Bad(actions({"promote": "A", "scope": "register", "align": 4096})),
+    "written_is_not_packed": Bad(actions({"promote": "C", "scope": "temporary"})),
+    "axes": Bad(
+        actions({"promote": "B", "scope": "scratch", "inside": "i", "axes": [[1, 4], [0, 1]]})
+    ),
+    "not_padded": Bad(actions({"promote": "B", "scope": "scratch", "inside": "i", "padded": True})),
+    "deep": Bad(actions({"tile": "i", "sizes": [1] * 100})),
+    # roles and order
+    "role": Bad(actions({"bind": "i", "role": "block"})),
+    "parallel_reduction": Bad(actions({"bind": "k", "role": "parallel"})),
+    "vector_not_innermost": Bad(
+        actions({"tile": "j", "sizes": [8]}, {"bind": "j mod 8", "role": "vector"})
+    ),
+    "inside_of_its_own_tiles": Bad(
+        actions(TILED, {"reorder": ["i mod 4", "i div 4"]}, {"bind": "i div 4", "role": "parallel"})
+    ),
+    "fused_against_a_dependence": Bad(
+        plan(part({"fuse": ["S0.i", "S1.i"]}, statements=("S0", "S1"))), CHAIN
+    ),
+    "rounds_halves": Bad(actions(TILED), HALF),
+}
+
+
+def explained(bad: Bad, given: tc.Plan) -> None:
+    options = tc.Options(schedule=tc.ScheduleOptions(fusion=bad.fusion), plan=given)
+    tc.explain(bad.text, SHAPES[bad.text], options=options, device=DEVICE)
+
+
+def refused(bad: Bad, text: str) -> tc.BackendError | tc.Plan:
+    """The error that a plan's text ends with; the plan, where it works."""
+    try:
+        given = tc.Plan.from_json(text)
+        explained(bad, given)
+    except tc.BackendError as error:
+        return error
+    return given
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_message(name: str, golden: Callable[[Path, str], None]) -> None:
+    error = refused(BAD[name], BAD[name].plan)
+    assert isinstance(error, tc.BackendError)
+    golden(EXPECTED / f"{name}.txt", str(error))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_repair_works(name: str) -> None:
+    bad, found = BAD[name], refused(BAD[name], BAD[name].plan)
+    for _ in range(PASTES):
+        if isinstance(found, tc.BackendError):
+            assert found.repair is not None
+            found = refused(bad, found.repair)
+    assert isinstance(found, tc.Plan)
+    rng = np.random.default_rng(0)
+    dtype = np.float16 if bad.text == HALF else np.float32
+    inputs = {n: rng.random(shape).astype(dtype) for n, shape in SHAPES[bad.text].items()}
+    options = tc.Options(schedule=tc.ScheduleOptions(fusion=bad.fusion), plan=found)
+    results = evaluate_kernel(bad.text, inputs, options=options, device=DEVICE)
+    expected, bounds = tc.interpret(bad.text, inputs), tc.error_bound(bad.text, inputs)
+    many = isinstance(expected, tuple)
+    for result, value, bound in zip(
+        results.values(),
+        expected if many else (expected,),
+        bounds if many else (bounds,),
+        strict=True,
+    ):
+        assert_within(result, value, bound)
+
+
+def test_all_messages_are_of_a_plan() -> None:
+    assert {path.stem for path in EXPECTED.glob("*.txt")} == set(BAD)
+    assert len(BAD) >= 25
