@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from tc.device import Device
@@ -122,35 +123,31 @@ class _Search:
 
     def _tiles(self, vector: Member, lanes: int, row: Member | None) -> Iterator[RegisterTile]:
         """The tiles of some lanes along a member, with rows along another."""
-        nest, options = self.nest, self.options
-        shape = self._shape(vector, lanes, row)
-        reads = self._operands(shape, reduced=vector not in nest.members)
-        blocked = any(r.blocked for r in reads)
-        accumulates = nest.main.statement.accumulates
-        spans = extent_of(vector, nest), 1 if row is None else extent_of(row, nest)
+        options, model = self.options, _Model(self, vector, lanes, row)
+        blocked, accumulates = model.blocked, self.nest.main.statement.accumulates
         budget = max(self.device.vector_registers - 2, 2)
         for vectors in _choices(options.vectors, MAX_VECTORS):
-            if vectors > 1 and (vectors - 1) * lanes >= spans[0] and options.vectors is None:
+            if vectors > 1 and (vectors - 1) * lanes >= model.width and options.vectors is None:
                 break
             if not _splits(vector, vectors * lanes):
                 continue
             for rows in _choices(options.rows, MAX_ROWS) if row is not None else (1,):
-                if rows > spans[1] or rows * vectors + vectors > budget:
+                if rows > model.height or rows * vectors + vectors > budget:
                     break
                 if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
                     continue
                 if rows > 1 and not (blocked or accumulates):
                     continue  # nothing is used again
-                yield self._tile(vector, row, shape, reads, rows, vectors)
+                yield model.tile(rows, vectors)
 
-    def _shape(self, vector: Member, lanes: int, row: Member | None) -> TileShape:
+    def shape(self, vector: Member, lanes: int, row: Member | None) -> TileShape:
         nest, device = self.nest, self.device
         cycles = device.passes(device.vector_bits)
         share = device.passes(lanes * self.facts.bits(nest.main.statement)) / cycles
         v, u = nest.variable(vector), None if row is None else nest.variable(row)
         return TileShape(nest, self.facts, device, v, u, lanes, share, cycles)
 
-    def _operands(self, shape: TileShape, *, reduced: bool) -> list[TileOperand]:
+    def operands(self, shape: TileShape, *, reduced: bool) -> list[TileOperand]:
         may_pack = not reduced and self.options.pack is not False
         may_block = self.options.pack is not False
         return [
@@ -165,81 +162,100 @@ class _Search:
             if a.site >= 0
         ]
 
-    def _tile(
-        self,
-        vector: Member,
-        row: Member | None,
-        shape: TileShape,
-        reads: list[TileOperand],
-        rows: int,
-        vectors: int,
-    ) -> RegisterTile:
+
+class _Model:
+    """What tiles of some lanes along a member cost, with rows along another; what does not depend
+    on their size is computed once."""
+
+    def __init__(self, search: _Search, vector: Member, lanes: int, row: Member | None) -> None:
+        nest, facts = search.nest, search.facts
+        self.nest, self.facts, self.device, self.costs = nest, facts, search.device, search.costs
+        self.vector, self.lanes, self.row = vector, lanes, row
+        self.reduced = vector not in nest.members
+        self.shape = search.shape(vector, lanes, row)
+        self.reads = search.operands(self.shape, reduced=self.reduced)
+        self.width = extent_of(vector, nest)
+        self.height = 1 if row is None else extent_of(row, nest)
+        self.depth = prod(extent_of(m, nest) for m in nest.main.reduction)
+        self.packed = tuple(r.access for r in self.reads if r.packing and not r.blocked)
+        self.blocked = tuple(r.access for r in self.reads if r.blocked)
+        self.staged = facts.stride(nest.main.statement.write, self.shape.v) not in (0, 1)
+        store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
+        self.moving = store + sum(r.packing for r in self.reads)
+        self.panel = self.depth * lanes * self.shape.element  # bytes, of one vector
+        self.latency = 0.0
+        if nest.main.statement.accumulates:
+            # along reductions each waits for cycles, as much of what they read comes from afar
+            self.latency = self.device.fma_latency / (1 if self.reduced else self.shape.cycles)
+
+    def tile(self, rows: int, vectors: int) -> RegisterTile:
         """A tile with its cost: slots for each useful element of a step."""
-        nest, costs, device, lanes = self.nest, self.costs, self.device, shape.lanes
-        reduced = vector not in nest.members
-        depth = prod(extent_of(m, nest) for m in nest.main.reduction)
-        spans = extent_of(vector, nest), 1 if row is None else extent_of(row, nest)
-        packed = tuple(r.access for r in reads if r.packing and not r.blocked)
+        costs, device, lanes, width = self.costs, self.device, self.lanes, vectors * self.lanes
         accumulators = rows * vectors
         free = device.vector_registers - accumulators - vectors
-        counts = [vectors_of(r, rows, vectors, free) for r in reads]
-        loads = sum(r.loads * n for r, n in zip(reads, counts, strict=True))
-        loading = sum(r.loading * n for r, n in zip(reads, counts, strict=True))
-        operations = accumulators * max(1, len(reads) - 1)
-        fetched = sum(
-            r.fetched * -(-n // r.neighbours)
-            for r, n in zip(reads, counts, strict=True)
-            if r.kept * (vectors if r.along else 1) > device.l1
-        )
-        part = 1.0 if reduced or packed else _computed(spans[0], vectors, shape)
-        busy = max(operations * part * shape.share, loading) / device.fma_per_cycle
-        busy = max(busy, fetched / device.l2_bytes_per_cycle / shape.cycles)
-        work = max(busy, self._latency(shape, reduced=reduced)) + costs.issue * (loads + operations)
-        store = 0.0 if reduced else self._store_cost(shape) / max(depth, 1)
-        work += (store + sum(r.packing for r in reads)) * accumulators
-        if reduced:
-            work += costs.combining * rows / max(1.0, depth / (lanes * vectors))
-        useful = accumulators * lanes * _fullness(spans[0], vectors * lanes)
-        cost = work / (useful * _fullness(spans[1], rows))
-        staged = self.facts.stride(nest.main.statement.write, shape.v) not in (0, 1)
-        panel = depth * vectors * lanes * shape.element
-        # a long reduction is cut into steps, unless its output is staged
-        step = 1.0 if staged or not packed else min(1.0, device.l2 / 4 / panel)
-        far = self._cycles_to_reread(shape.v, packed, step) / shape.cycles / nest.main.instances
-        cost += far * (-(-spans[0] // (vectors * lanes)) - 1)
-        if spans[0] % (vectors * lanes):
-            gathers = any(r.loads > 1 for r in reads)
+        loads = loading = fetched = 0.0
+        for read in self.reads:
+            count = vectors_of(read, rows, vectors, free)
+            loads += read.loads * count
+            loading += read.loading * count
+            if read.kept * (vectors if read.along else 1) > device.l1:
+                fetched += read.fetched * -(-count // read.neighbours)
+        operations = accumulators * max(1, len(self.reads) - 1)
+        plain = not (self.reduced or self.packed)
+        part = _computed(self.width, vectors, self.shape) if plain else 1.0
+        busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
+        busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
+        work = max(busy, self.latency) + costs.issue * (loads + operations)
+        work += self.moving * accumulators
+        if self.reduced:
+            work += costs.combining * rows / max(1.0, self.depth / width)
+        useful = accumulators * lanes * _fullness(self.width, width)
+        cost = work / (useful * _fullness(self.height, rows))
+        cost += self._reread(vectors) * (-(-self.width // width) - 1)
+        if self.width % width:
+            gathers = any(r.loads > 1 for r in self.reads)
             cost *= costs.masked_gather if gathers else costs.masked
-        if staged and packed and panel > device.l2 // 2:
+        if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
             cost *= costs.spilled
-        blocked = tuple(r.access for r in reads if r.blocked)
-        return RegisterTile(vector, lanes, vectors, row, rows, reduced, packed, blocked, cost)
+        return RegisterTile(
+            self.vector,
+            lanes,
+            vectors,
+            self.row,
+            rows,
+            self.reduced,
+            self.packed,
+            self.blocked,
+            cost,
+        )
 
-    def _latency(self, shape: TileShape, *, reduced: bool) -> float:
-        """The slots between two uses of an accumulator. Vectors along reductions need as many as
-        there are cycles, as much of what they read comes from afar."""
-        if not self.nest.main.statement.accumulates:
-            return 0.0
-        return self.device.fma_latency / (1 if reduced else shape.cycles)
+    def _reread(self, vectors: int) -> float:
+        """Slots, for each instance, to read once more what no cache of a core holds: this happens
+        for each panel of the vector's member, unless the read moves with it."""
+        device, part = self.device, 1.0
+        if self.packed and not self.staged:  # a long reduction is cut into steps
+            part = min(1.0, device.l2 / 4 / (self.panel * vectors))
+        cycles = sum(size / rate for size, rate in self._far if size * part > device.l2)
+        return cycles / self.shape.cycles / self.nest.main.instances
 
-    def _cycles_to_reread(self, v: str | None, packed: tuple[Access, ...], part: float) -> float:
-        """Cycles to read once more what no cache of a core holds: this happens for each panel of
-        the vector's member, unless the read moves with it. `part` of it is read at a time."""
-        total, device, shaped = 0.0, self.device, self.facts.scop.shaped
+    @cached_property
+    def _far(self) -> list[tuple[int, float]]:
+        """The bytes of each read that does not move with the vector, and in how many of them a
+        cycle it comes from beyond the second cache."""
+        shaped, device, found = self.facts.scop.shaped, self.device, []
         for access in self.nest.main.statement.reads:
-            if access in packed or self.facts.uses(access, v) or access.site < 0:
+            if access in self.packed or self.facts.uses(access, self.shape.v) or access.site < 0:
                 continue
             dtype = shaped.program.tensors[access.tensor].dtype
             size = prod(shaped.shapes[access.tensor]) * dtype.bytes
-            if size * part > device.l2:
-                near = size <= device.l3
-                rate = device.l3_bytes_per_cycle if near else device.memory_bytes_per_cycle
-                total += size / rate
-        return total
+            near = size <= device.l3
+            rate = device.l3_bytes_per_cycle if near else device.memory_bytes_per_cycle
+            found.append((size, rate))
+        return found
 
-    def _store_cost(self, shape: TileShape) -> float:
+    def _store_cost(self) -> float:
         """Slots for storing a vector of each target, whose rows are staged where that is of use."""
-        total, facts, main = 0.0, self.facts, self.nest.main.statement
+        total, facts, shape, main = 0.0, self.facts, self.shape, self.nest.main.statement
         for item in self.nest.items:
             write, name = item.statement.write, item.statement.name
             step = facts.stride(write, self._variable(name, shape.v))
