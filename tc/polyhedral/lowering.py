@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 from tc.kernel.ir import Kernel
 from tc.kernel.passes.pass_list import PassResult, trace_passes
 from tc.options import Options, check_options
+from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.generate import lower_schedule
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import check_schedule
@@ -122,7 +123,7 @@ def trace_lowering(
             shaped, strides, initial, check, options, target, timed
         )
         check_sums(options.plan, mapped.tree, scop)
-    timed("legality of the mapping", lambda: check_schedule(mapped.tree, dependences))
+    timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
     written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
     marked = _with_sites_of(written, shaped, original)
     context = target.context(options.mapping)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from tc.errors import BackendError
+from tc.errors import BackendError, InternalError
 from tc.options import MappingOptions
 from tc.plan import Part, Plan
 from tc.polyhedral.actions.apply import apply_plan
@@ -105,14 +105,21 @@ def _chosen(
     """The parts of a tree: those given, with the places of their nodes, and between them chosen
     ones."""
     nodes, done = _nodes(tree), 0
+
+    def choose(some: tuple[Node, ...]) -> Iterator[Chosen]:
+        try:
+            yield from target.choose(sequence_of(some), facts, options)
+        except BackendError as error:
+            raise InternalError(f"an action was chosen that cannot be done: {error}") from error
+
     for part, (first, end) in given:
         if first > done:
-            yield from target.choose(sequence_of(nodes[done:first]), facts, options)
+            yield from choose(nodes[done:first])
         note = f"{', '.join(part.statements)}: as the plan says."
         yield Chosen(part, (note,), sequence_of(nodes[first:end]))
         done = end
     if done < len(nodes) or not done:
-        yield from target.choose(sequence_of(nodes[done:]), facts, options)
+        yield from choose(nodes[done:])
 
 
 def _nodes(tree: Node) -> tuple[Node, ...]:

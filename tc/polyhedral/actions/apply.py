@@ -53,6 +53,7 @@ from tc.polyhedral.schedule import (
     depth,
     leaves,
     nodes,
+    to_text,
 )
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.target import Target
@@ -154,6 +155,13 @@ def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
     """Why a tree may not be run; None where it may."""
     found = next(_faults_of_loops(tree, target), None)
     return found or respects(tree, dependences) or race(tree, dependences.scop)
+
+
+def check_mapped(tree: Node, dependences: Dependences, target: Target) -> None:
+    """Raises InternalError, with the tree, where `fault` finds a reason."""
+    reason = fault(tree, dependences, target)
+    if reason is not None:
+        raise InternalError(f"a mapped schedule is not legal: {reason}\n{to_text(tree, '  ')}")
 
 
 def _faults_of_loops(tree: Node, target: Target) -> Iterator[str]:
