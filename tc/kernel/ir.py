@@ -257,15 +257,16 @@ class Store:
     As a vector, as Load: the lanes write different elements, and those where `mask` is false
     write nothing.
 
-    `streamed` is a hint, which may be ignored: the elements are not used again soon, so they need
-    no place in the caches. Only vectors without a mask, to memory that the caller passes, have it.
+    `non_temporal` is a hint, which may be ignored: the elements are not used again soon, so they
+    need no place in the caches. Only vectors without a mask, to memory that the caller passes, have
+    it.
     """
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     mask: Expr | None = None
-    streamed: bool = False
+    non_temporal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

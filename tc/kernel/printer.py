@@ -4,7 +4,7 @@ Constants show their type: `3` is int64, `0.5` float64, `0.5f` float32, `int8(3)
 `float32x16(x)` has x in all of its lanes, be it a constant or not. Lanes at consecutive elements
 are a slice: `a[i, j:j + 16]`, those at every second `a[i, j:j + 32:2]`; other ramps are functions
 of base and step. `a[i, j:j + 16 if m]` touches only the lanes where m is true. `stream a[...] = x`
-is a store that needs no place in the caches (`Store.streamed`), `prefetch a[...]` a hint.
+is a store that needs no place in the caches (`Store.non_temporal`), `prefetch a[...]` a hint.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def statement_lines(stmt: Stmt) -> Iterator[str]:
             yield f"let {var}: {value.dtype} = {expression_text(value)}"
         case Set(var=var, value=value):
             yield f"{var} = {expression_text(value)}"
-        case Store(buffer=buffer, indices=indices, value=value, mask=mask, streamed=streamed):
-            kind = "stream " if streamed else ""
+        case Store(buffer=buffer, indices=indices, value=value, mask=mask, non_temporal=past):
+            kind = "stream " if past else ""
             yield f"{kind}{_element(buffer, indices, mask)} = {expression_text(value)}"
         case Prefetch(buffer=buffer, indices=indices):
             yield f"prefetch {_element(buffer, indices, None)}"

@@ -144,7 +144,7 @@ def map_expressions(stmt: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
             places, new = same_or(indices, map(change, indices)), change(value)
             if new is value and test is mask and places is indices:
                 return stmt
-            return Store(stmt.buffer, places, new, test, stmt.streamed)
+            return Store(stmt.buffer, places, new, test, stmt.non_temporal)
         case For(begin=begin, end=end):
             return changed(stmt, begin=change(begin), end=change(end))
         case If(condition=condition):

@@ -232,9 +232,12 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
             yield buffer.role != "input", f"'{name}' is an input"
             same = value.dtype.scalar == buffer.dtype
             yield same, f"'{name}' is {buffer.dtype}, not {value.dtype}"
-            if stmt.streamed:
-                yield value.dtype.lanes > 1 and mask is None, "no whole vector is streamed"
-                yield buffer.role in ("output", "temporary"), f"'{name}' is private, and streamed"
+            if stmt.non_temporal:
+                yield value.dtype.lanes > 1 and mask is None, "no whole vector is non-temporal"
+                yield (
+                    buffer.role in ("output", "temporary"),
+                    f"'{name}' is private, and non-temporal",
+                )
         case Prefetch(buffer=name, indices=indices):
             yield from _access_rules(name, indices, None, stmt.lanes, scope.shared)
             private = scope.shared.buffers[name].role in ("scratch", "register")

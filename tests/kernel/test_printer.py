@@ -132,7 +132,7 @@ def test_marks_and_vector_statements() -> None:
 
 
 def test_streamed_store() -> None:
-    store = Store("o", (A, Ramp(A, 1, I4)), Var("v", F4), streamed=True)
+    store = Store("o", (A, Ramp(A, 1, I4)), Var("v", F4), non_temporal=True)
     assert list(statement_lines(store)) == ["stream o[a, a:a + 4] = v"]
 
 

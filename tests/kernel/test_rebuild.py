@@ -48,7 +48,7 @@ NODES: tuple[Stmt, ...] = (
     If(Var("b", BOOL), (Comment("a"),), (Comment("b"),), rare=True),
     Let("x", ONE),
     Set("x", ONE),
-    Store("o", (ONE, ONE), ONE, Var("b", BOOL), streamed=True),
+    Store("o", (ONE, ONE), ONE, Var("b", BOOL), non_temporal=True),
     Prefetch("o", (ONE, ONE)),
     Fail(3, (ONE, ONE)),
     Comment("a"),
@@ -102,7 +102,7 @@ def test_passes_keep_hints(each: Any) -> None:
     rare = If(
         Load("b", (i,), BOOL),
         (
-            Store("o", place, v, streamed=True),
+            Store("o", place, v, non_temporal=True),
             loop("u", 2, Store("p", (times(var("u"), 2),), Const(1.0, FLOAT32)), mark="unroll"),
             loop("l", 4, Store("p", (var("l"),), Const(2.0, FLOAT32)), mark="vector"),
         ),
@@ -125,7 +125,7 @@ def test_passes_keep_hints(each: Any) -> None:
         inside = [stmt for region in made.regions for stmt in statements(region)]
         assert [stmt.rare for stmt in inside if isinstance(stmt, If)] == [True]
         stores = [s for s in inside if isinstance(s, Store) and s.buffer == "o"]
-        assert [store.streamed for store in stores] == [True]
+        assert [store.non_temporal for store in stores] == [True]
         assert any(isinstance(stmt, For) and stmt.parallel for stmt in inside)
 
 

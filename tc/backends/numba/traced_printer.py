@@ -369,7 +369,7 @@ def _store(stmt: Store, context: _Context) -> str:
     if place.vectors:
         return f"m.scatter({name}, {base}, {_distances(place, context)}, {value}{mask})"
     if place.distances == list(range(lanes)):
-        if stmt.streamed and _is_multiple(stmt.buffer, place, context):
+        if stmt.non_temporal and _is_multiple(stmt.buffer, place, context):
             return f"m.stream({name}, {base}, {value})"
         aligned = _aligned(stmt.buffer, place, context)
         return f"m.store({name}, {base}, {value}{mask}{aligned})"

@@ -73,8 +73,8 @@ def store_past_caches(kernel: Kernel, cache: int) -> Kernel:
 
 
 def has_non_temporal_stores(kernel: Kernel) -> bool:
-    """Whether some store of a kernel is streamed."""
-    return any(isinstance(stmt, Store) and stmt.streamed for stmt in every_statement(kernel))
+    """Whether some store of a kernel is non-temporal."""
+    return any(isinstance(stmt, Store) and stmt.non_temporal for stmt in every_statement(kernel))
 
 
 def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
@@ -173,7 +173,7 @@ def _marked(stmts: Stmts, around: _Around) -> Stmts:
         for position in _filling(row, stretches):
             store = made[position]
             assert isinstance(store, Store)
-            made[position] = changed(store, streamed=True)
+            made[position] = changed(store, non_temporal=True)
     return same_or(stmts, made)
 
 

@@ -29,12 +29,14 @@ LEAVING = ("vzeroupper", "pop", "leaq", "movq\t%rbp", ".cfi")
 
 
 def copying(
-    dtype: DType, lanes: int, *, start: int = 0, streamed: bool = True, parallel: bool = False
+    dtype: DType, lanes: int, *, start: int = 0, non_temporal: bool = True, parallel: bool = False
 ) -> Kernel:
     """o[start:start + 40 * lanes] = a[0:40 * lanes], as vectors; `start` more elements first."""
     size, vector = COUNT * lanes, dtype.vector(lanes)
     load = Load("a", (ramp(times(I, lanes), lanes),), vector)
-    store = Store("o", (ramp(plus(times(I, lanes), start), lanes),), load, streamed=streamed)
+    store = Store(
+        "o", (ramp(plus(times(I, lanes), start), lanes),), load, non_temporal=non_temporal
+    )
     buffers = (dense("a", dtype, (size,), "input"), dense("o", dtype, (start + size,), "output"))
     initial = frozenset("o") if start else frozenset()
     body = loop("i", COUNT, store, parallel=parallel)
@@ -108,7 +110,7 @@ def test_whole_vectors_past_the_caches_and_a_fence(dtype: DType, lanes: int) -> 
     for place in returns:
         before = (line for line in reversed(lines[:place]) if not line.startswith(LEAVING))
         assert next(before) == "sfence"
-    usual = assembly(copying(dtype, lanes, streamed=False))
+    usual = assembly(copying(dtype, lanes, non_temporal=False))
     assert not any("movnt" in line or line == "sfence" for line in usual)
 
 

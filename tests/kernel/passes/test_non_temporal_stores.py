@@ -67,9 +67,9 @@ def streamed(kernel: Kernel, cache: int = 1) -> list[bool]:
     found = store_past_caches(kernel, cache)
     verify(found)
     stores = [s for r in found.regions for s in statements(r) if isinstance(s, Store)]
-    assert has_non_temporal_stores(found) is any(s.streamed for s in stores)
+    assert has_non_temporal_stores(found) is any(s.non_temporal for s in stores)
     assert to_text(found).replace("stream ", "") == to_text(kernel)
-    return [s.streamed for s in stores]
+    return [s.non_temporal for s in stores]
 
 
 WHOLE = rows(loop("j", COLUMNS // 16, copy((I, times(J, 16)))))

@@ -125,12 +125,12 @@ def hints(kernel: Kernel) -> Counter[str]:
 
 def stores_past_the_caches(kernel: Kernel) -> bool:
     """All of an output but for the ends of rows."""
-    past = sum(s.value.dtype.lanes * times for s, times in stores(kernel) if s.streamed)
+    past = sum(s.value.dtype.lanes * times for s, times in stores(kernel) if s.non_temporal)
     return past > 0.9 * sum(b.bytes // b.dtype.bytes for b in kernel.buffers if b.role == "output")
 
 
 def stores_lines_past_the_caches(kernel: Kernel) -> bool:
-    return any(store.streamed for store, _ in stores(kernel)) and not marks(kernel)
+    return any(store.non_temporal for store, _ in stores(kernel)) and not marks(kernel)
 
 
 def copies_by_vectors(kernel: Kernel) -> bool:

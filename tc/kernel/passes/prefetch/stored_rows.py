@@ -124,8 +124,8 @@ class _Region:
         names: LocalNames,
     ) -> None:
         inside = tuple(statements(region))
-        streamed = {stmt.buffer for stmt in inside if isinstance(stmt, Store) and stmt.streamed}
-        self._outputs = {name: b for name, b in outputs.items() if name not in streamed}
+        past = {stmt.buffer for stmt in inside if isinstance(stmt, Store) and stmt.non_temporal}
+        self._outputs = {name: b for name, b in outputs.items() if name not in past}
         self._assigned = assigned_in(region)
         self._cache, self._names = cache, names
         self._hints: dict[int, list[Stmt]] = defaultdict(list)

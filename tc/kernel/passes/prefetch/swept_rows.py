@@ -123,7 +123,7 @@ class _Sweep:
             for expr in expressions(stmt):
                 if isinstance(expr, Load) and expr.buffer in large:
                     yield expr.buffer, expr.indices
-            if isinstance(stmt, Store) and stmt.buffer in large and not stmt.streamed:
+            if isinstance(stmt, Store) and stmt.buffer in large and not stmt.non_temporal:
                 yield stmt.buffer, stmt.indices
 
 

@@ -24,9 +24,13 @@ def add() -> Set:
 
 
 def kernel_of(
-    *, rows: int = ROWS, work: int = 3 * WORK, at: tuple[Expr, ...] = (K, B), streamed: bool = False
+    *,
+    rows: int = ROWS,
+    work: int = 3 * WORK,
+    at: tuple[Expr, ...] = (K, B),
+    non_temporal: bool = False,
 ) -> Kernel:
-    store = Store("o", (*at, LANES), Var("s", VECTOR), streamed=streamed)
+    store = Store("o", (*at, LANES), Var("s", VECTOR), non_temporal=non_temporal)
     long = loop("i", TRIPS, *(add() for _ in range(work)))
     body = (Let("s", Const(0.0, VECTOR)), long, loop("k", rows, store))
     sizes = {"k": rows, "b": IMAGES}
@@ -100,7 +104,7 @@ def test_rows_that_follow_each_other_are_foreseen() -> None:
 
 
 def test_streamed_stores_read_no_lines() -> None:
-    assert not hints(kernel_of(streamed=True))
+    assert not hints(kernel_of(non_temporal=True))
 
 
 def test_nothing_is_asked_for_in_a_loop_behind_the_stores() -> None:

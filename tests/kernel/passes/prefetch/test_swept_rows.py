@@ -64,9 +64,9 @@ def computes(
     return loop(variable, count, *stores)
 
 
-def writes(row: Expr = N, *, streamed: bool = False) -> For:
+def writes(row: Expr = N, *, non_temporal: bool = False) -> For:
     store = Store("o", place("k", row), Var("s", VECTOR))
-    return loop("k", COUNT, replace(store, streamed=streamed))
+    return loop("k", COUNT, replace(store, non_temporal=non_temporal))
 
 
 def kernel_of(*body: Stmt, columns: int = COLUMNS) -> Kernel:
@@ -135,7 +135,7 @@ def test_long_rows_need_half_the_work(size: int) -> None:
 
 
 def test_stores_past_the_caches_need_no_line() -> None:
-    assert hints(kernel_of(reads(), computes(), writes(streamed=True))) == [INPUT]
+    assert hints(kernel_of(reads(), computes(), writes(non_temporal=True))) == [INPUT]
 
 
 def test_the_loop_that_computes_most_and_of_equals_the_last() -> None:
