@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.dtypes import FLOAT16
+from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.ir import (
     Broadcast,
     Call,
@@ -20,10 +21,8 @@ from tc.kernel.ir import (
     Let,
     Load,
     Logical,
-    Ramp,
     Select,
     Set,
-    Shuffle,
     Stmt,
     Store,
     Var,
@@ -40,11 +39,8 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import assigned, own_expressions, stored_in
 
-ValueNumber: TypeAlias = int
-"""Of an expression: equal ones have the same."""
-
-Locals: TypeAlias = "dict[ValueNumber, tuple[Var, frozenset[str]]]"
-"""Those that hold an expression, with the variables and buffers in it."""
+Locals: TypeAlias = "dict[int, tuple[Var, frozenset[str]]]"
+"""Those that hold an expression, by its number, with the variables and buffers in it."""
 
 
 def eliminate_common_subexpressions(kernel: Kernel) -> Kernel:
@@ -74,7 +70,7 @@ class _Found:
     that it reads changes; and from which statement on."""
 
     expr: Expr
-    number: ValueNumber
+    number: int
     position: int
     reads: frozenset[str]
     count: int = 1
@@ -84,18 +80,9 @@ class _Sharing:
     def __init__(self, kernel: Kernel) -> None:
         self.names = LocalNames(kernel)
         self.assigned = assigned(kernel)
-        self.numbers: dict[int, ValueNumber] = {}  # by id of the expression
-        self.known: dict[tuple[object, ...], ValueNumber] = {}
+        self.number = ValueNumbers().of
         self.read: dict[int, frozenset[str]] = {}  # by id of the expression
         self.written: dict[int, frozenset[str]] = {}  # by id of the statement
-
-    def number(self, expr: Expr) -> ValueNumber:
-        found = self.numbers.get(id(expr))
-        if found is None:
-            parts = tuple([self.number(child) for child in children(expr)])
-            key = (type(expr), expr.dtype.name, expr.dtype.lanes, *_own(expr), *parts)
-            found = self.numbers[id(expr)] = self.known.setdefault(key, len(self.known))
-        return found
 
     # --- one block --------------------------------------------------------------------------
 
@@ -121,14 +108,14 @@ class _Sharing:
             locals_ = _lasting({**locals_, **new}, self.writes(stmt))
         return same_or(stmts, out)
 
-    def is_all_of(self, let: Let, number: ValueNumber) -> bool:
+    def is_all_of(self, let: Let, number: int) -> bool:
         """Whether a local holds the expression anyway."""
         return let.var not in self.assigned and self.number(let.value) == number
 
     def repeated(self, stmts: tuple[Stmt, ...]) -> list[_Found]:
         """The expressions worth a local, those in others before these."""
         every: list[_Found] = []
-        current: dict[ValueNumber, _Found] = {}
+        current: dict[int, _Found] = {}
         for position, stmt in enumerate(stmts):
             for expr in _evaluated(stmt):
                 self.visit(expr, position, current, every)
@@ -138,7 +125,7 @@ class _Sharing:
         return [found for found in every if found.count > 1]
 
     def visit(
-        self, expr: Expr, position: int, current: dict[ValueNumber, _Found], every: list[_Found]
+        self, expr: Expr, position: int, current: dict[int, _Found], every: list[_Found]
     ) -> None:
         if isinstance(expr, Const | Var):
             return
@@ -201,27 +188,6 @@ class _Sharing:
         if local is not None:
             return local[0]
         return map_operands(expr, lambda operand: self.replaced(operand, locals_))
-
-
-def _own(expr: Expr) -> tuple[object, ...]:
-    """What an expression is, but for its type and its operands."""
-    match expr:
-        case Const(value=value):
-            return (repr(value),)  # 0.0 is not -0.0, nor is 1 True
-        case Var(name=name):
-            return (name,)
-        case Load(buffer=buffer, mask=mask):
-            return (buffer, mask is None)
-        case Ramp(step=step):
-            return (step,)
-        case Call(function=function):
-            return (function,)
-        case Shuffle(lanes=lanes):
-            return (lanes,)
-        case Cast() | Broadcast() | Select():
-            return ()
-        case _:
-            return (getattr(expr, "op", ""),)
 
 
 def _is_costly(expr: Expr) -> bool:

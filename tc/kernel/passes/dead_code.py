@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.kernel.analysis.value_keys import ValueKey, value_key
+from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.ir import Comment, Fail, For, If, Kernel, Let, Set, Stmt
 from tc.kernel.rebuild import (
     Stmts,
@@ -62,7 +62,8 @@ def _block(block: Stmts, needed: set[str], changing: frozenset[str]) -> Stmts:
 def _joined(before: Stmt, stmt: If, changing: frozenset[str]) -> If | None:
     """Both in one, where the first does not change the condition, and none has locals, as these
     may have the same names."""
-    if not isinstance(before, If) or value_key(before.condition) != value_key(stmt.condition):
+    number = ValueNumbers().of
+    if not isinstance(before, If) or number(before.condition) != number(stmt.condition):
         return None
     blocks = before.then, stmt.then, before.otherwise, stmt.otherwise
     has_locals = any(isinstance(each, Let) for block in blocks for each in block)
@@ -93,12 +94,13 @@ def eliminate_repeated_checks(kernel: Kernel) -> Kernel:
 
 
 def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
-    seen: set[ValueKey] = set()
+    seen: set[int] = set()
+    number = ValueNumbers().of
 
     def each(stmt: Stmt) -> Iterable[Stmt]:
         match stmt:
             case If(condition=condition, then=then, otherwise=()) if _fails(then):
-                key = value_key(condition)
+                key = number(condition)
                 if key in seen:
                     return ()
                 if is_steady(condition, changing.__contains__):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tc.kernel.analysis.value_keys import ValueKey, value_key
+from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -88,14 +88,15 @@ def _hoisted(loop: For, names: LocalNames) -> Iterator[Stmt]:
     inside = tuple(statements(loop.body))
     changing = {loop.var, *(s.var for s in inside if isinstance(s, Let | Set | For))}
     stored = {s.buffer for s in inside if isinstance(s, Store)}
-    found: dict[ValueKey, Var] = {}
+    found: dict[int, tuple[Var, Expr]] = {}
+    numbers = ValueNumbers()
 
     def replaced(expr: Expr) -> Expr:
         if isinstance(expr, Call) and _is_same(expr, changing, stored):
-            key = value_key(expr)
-            if key not in found:
-                found[key] = Var(names.fresh(expr.function), expr.dtype)
-            return found[key]
+            number = numbers.of(expr)
+            if number not in found:
+                found[number] = Var(names.fresh(expr.function), expr.dtype), expr
+            return found[number][0]
         if not isinstance(expr, Unary | Binary | Compare | Call | Cast | Broadcast):
             return expr  # what is lazy, or memory, stays
         return map_operands(expr, replaced)
@@ -105,7 +106,7 @@ def _hoisted(loop: For, names: LocalNames) -> Iterator[Stmt]:
         return (map_expressions(stmt, replaced) if is_straight else stmt,)
 
     body = map_statements(loop.body, each)
-    yield from (Let(var.name, expr) for (expr, _), var in found.items())
+    yield from (Let(var.name, expr) for var, expr in found.values())
     yield changed(loop, body=body)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.kernel.analysis.value_keys import ValueKey, value_key
+from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.ir import Expr, Kernel, Let, Load, Stmt, Var, walk
 from tc.kernel.rebuild import (
     Stmts,
@@ -48,8 +48,9 @@ class _Merging:
     def __init__(self, assigned: frozenset[str], inputs: frozenset[str]) -> None:
         self.assigned = assigned
         self.inputs = inputs
+        self.number = ValueNumbers().of
 
-    def block(self, block: Stmts, known: dict[ValueKey, Var], names: dict[str, Expr]) -> Stmts:
+    def block(self, block: Stmts, known: dict[int, Var], names: dict[str, Expr]) -> Stmts:
         """The block; `known` are locals by their values, `names` what stands for merged ones. No
         name in either is declared again within its block."""
         known, names = dict(known), dict(names)
@@ -61,7 +62,7 @@ class _Merging:
             inside = map_blocks(stmt, lambda inner: self.block(inner, known, names))
             made = map_expressions(inside, new)
             if isinstance(made, Let) and made.var not in self.assigned:
-                key = value_key(made.value)
+                key = self.number(made.value)
                 if key in known:
                     names[made.var] = known[key]
                     return ()
