@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 import tc
 from tc.errors import InternalError
 from tc.kernel.ir import Kernel, Site
-from tc.kernel.passes.pass_list import PassContext, PassResult
+from tc.kernel.passes.pass_list import Pass, PassContext, PassResult
 from tc.polyhedral import lowering
 from tc.runtime.fallback import is_fault
 from tc.semantics.reference import arithmetic
@@ -39,11 +39,13 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Break:
         calls: list[int] = []
         right = lowering.trace_passes
 
-        def wrong(kernel: Kernel, context: PassContext) -> Iterator[PassResult]:
+        def wrong(
+            kernel: Kernel, context: PassContext, *passes: Sequence[Pass]
+        ) -> Iterator[PassResult]:
             calls.append(context.lanes_bits)
             if context.lanes_bits or plain:
                 raise error
-            return right(kernel, context)
+            return right(kernel, context, *passes)
 
         monkeypatch.setattr(lowering, "trace_passes", wrong)
         return calls
@@ -288,11 +290,11 @@ from tc.kernel.ir import Site
 from tc.polyhedral import lowering
 from tc.semantics.reference import arithmetic
 right = lowering.trace_passes
-def wrong(kernel, context):
+def wrong(kernel, context, *passes):
     print("passes", context.lanes_bits)
     if context.lanes_bits:
         raise KeyError(-1)
-    return right(kernel, context)
+    return right(kernel, context, *passes)
 lowering.trace_passes = wrong
 tc.cache.enable({str(tmp_path)!r})
 f = tc.compile({SUM!r})
