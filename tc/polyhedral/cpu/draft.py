@@ -86,19 +86,30 @@ class Draft:
         place = self.place(inside, statements)
         return Footprint(self.facts.scop, place.around, members_below(place.node))
 
-    def scope(self, inside: Member | None, statements: tuple[str, ...]) -> dict[str, object]:
-        """The arguments of an action that say a place: statements only where they are needed."""
+    def scope(
+        self, inside: Member | None, statements: tuple[str, ...]
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """What to call a place: a loop, and statements only where they are needed."""
         name = self._name_of_place(inside, statements)
         try:
             alone = set(leaves(place_inside(self.tree, name, ()).node)) == set(statements)
         except BackendError:
             alone = False
-        return {"inside": name, "statements": () if alone else statements}
+        return name, () if alone else statements
 
     def promote(
-        self, tensor: str, scope: str, inside: Member | None, statements: tuple[str, ...],
-        **layout: object,
-    ) -> bool:  # fmt: skip
+        self,
+        tensor: str,
+        scope: str,
+        inside: Member | None,
+        statements: tuple[str, ...],
+        *,
+        axes: tuple[tuple[int, int], ...] = (),
+        lanes: int = 1,
+        align: int = 1,
+        padded: bool = False,
+        lines: bool = False,
+    ) -> bool:
         """Promotes a tensor for some statements inside of a loop, if that can be done."""
-        where = self.scope(inside, statements)
-        return self.attempt(Promote(tensor, scope, **where, **layout))  # type: ignore[arg-type]
+        loop, names = self.scope(inside, statements)
+        return self.attempt(Promote(tensor, scope, loop, names, axes, lanes, align, padded, lines))

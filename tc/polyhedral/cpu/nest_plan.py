@@ -175,9 +175,8 @@ class NestPlanner:
             self.draft.order((*members, *digits), own)
             self.draft.do(Sink(self.draft.names(digits, own)))
             # the accumulators live as long as all of the reduction runs
-            inside = self.draft.scope(self._innermost, own)["inside"]
-            loops = self.draft.names(digits, own)
-            self.draft.do(Split(name, loops, inside))  # type: ignore[arg-type]
+            inside, _ = self.draft.scope(self._innermost, own)
+            self.draft.do(Split(name, self.draft.names(digits, own), inside))
         if item is self.nest.main and members:
             self._reduction = members[-1]
         if members and self._is_short(members, item):
