@@ -8,7 +8,6 @@ pass which breaks a promise fails on any machine.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -16,40 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tc.builtins import BUILTINS
+from tc.builtins.operators import BITWISE, COMPARISONS, UFUNCS
 from tc.dtypes import BOOL
 from tc.errors import InternalError
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    Failure,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    accumulates,
-    unknown_node,
-)
+from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.memory import ElementIndex, Memory, element_text
 from tc.kernel.printer import PrintedNode, node_text
@@ -60,36 +29,10 @@ know no better union."""
 
 Environment: TypeAlias = "Mapping[str, list[Evaluated]]"
 
-_BINARY: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "%": np.remainder,
-    "min": np.minimum,
-    "max": np.maximum,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-_COMPARE: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_REDUCE: Mapping[str, np.ufunc] = {
-    "+": np.add,
-    "*": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-}
+_BINARY: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {**UFUNCS, **BITWISE}
 
 
-def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Failure | None:
+def evaluate(kernel: ir.Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> ir.Failure | None:
     """Runs a kernel on arrays by buffer name, writing outputs (and temporaries) in place.
 
     Temporaries may be left out; scratch and registers are. Outputs in `kernel.initial` hold
@@ -104,8 +47,9 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Fail
     breaks a promise, or an array is not what its buffer says.
 
     >>> from tc.dtypes import INT64
-    >>> one = Const(1, INT64)
-    >>> kernel = Kernel("f", (Buffer("o", INT64, (), (), "output"),), ((Store("o", (), one),),))
+    >>> one = ir.Const(1, INT64)
+    >>> output = ir.Buffer("o", INT64, (), (), "output")
+    >>> kernel = ir.Kernel("f", (output,), ((ir.Store("o", (), one),),))
     >>> o = np.zeros((), np.int64)
     >>> evaluate(kernel, {"o": o}), int(o)
     (None, 1)
@@ -129,12 +73,12 @@ def evaluate(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Fail
 class _Machine:
     """The state of one run."""
 
-    kernel: Kernel
+    kernel: ir.Kernel
     memory: Memory = field(default_factory=Memory)
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    failure: Failure | None = None
+    buffers: dict[str, ir.Buffer] = field(default_factory=dict)
+    failure: ir.Failure | None = None
 
-    def add(self, buffer: Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def add(self, buffer: ir.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         is_private = buffer.role in ("scratch", "register")
         array = None if is_private else arrays.get(buffer.name)
         if is_private or (array is None and buffer.role == "temporary"):
@@ -152,34 +96,34 @@ class _Machine:
 
     # --- statements -------------------------------------------------------------------------
 
-    def run(self, stmts: tuple[Stmt, ...], outer: Environment) -> None:
+    def run(self, stmts: tuple[ir.Stmt, ...], outer: Environment) -> None:
         """Runs a block. A variable is a cell, so that inner blocks can set it; a new block has
         a new mapping, so that its own variables end with it."""
         scope = dict(outer)
         for stmt in stmts:
             match stmt:
-                case For():
+                case ir.For():
                     self.run_for(stmt, scope)
-                case If(condition=condition, then=then, otherwise=otherwise):
+                case ir.If(condition=condition, then=then, otherwise=otherwise):
                     self.run(then if self.value(condition, scope) else otherwise, scope)
-                case Let(var=var, value=value):
+                case ir.Let(var=var, value=value):
                     scope[var] = [self.value(value, scope)]
-                case Set(var=var, value=value):
+                case ir.Set(var=var, value=value):
                     scope[var][0] = self.value(value, scope)
-                case Store():
+                case ir.Store():
                     self.store(stmt, scope)
-                case Prefetch(indices=indices):
+                case ir.Prefetch(indices=indices):
                     for index in indices:
                         self.value(index, scope)
-                case Fail(site=site, values=values):
+                case ir.Fail(site=site, values=values):
                     found = tuple(int(self.value(value, scope)) for value in values)
-                    self.failure = self.failure or Failure(site, found)
-                case Comment():
+                    self.failure = self.failure or ir.Failure(site, found)
+                case ir.Comment():
                     pass
                 case _:
-                    raise unknown_node(stmt)
+                    raise ir.unknown_node(stmt)
 
-    def run_for(self, loop: For, scope: Environment) -> None:
+    def run_for(self, loop: ir.For, scope: Environment) -> None:
         begin, end = int(self.value(loop.begin, scope)), int(self.value(loop.end, scope))
         kinds = [kind for kind in ("parallel", "vector") if _is(loop, kind)]
         for kind in kinds:
@@ -193,7 +137,7 @@ class _Machine:
         for kind in kinds:
             self.memory.leave(kind)
 
-    def store(self, stmt: Store, scope: Environment) -> None:
+    def store(self, stmt: ir.Store, scope: Environment) -> None:
         lanes = stmt.value.dtype.lanes
         active, place = self.place(stmt, lanes, scope)
         value = self.value(stmt.value, scope)
@@ -212,69 +156,69 @@ class _Machine:
 
     # --- expressions ------------------------------------------------------------------------
 
-    def value(self, expr: Expr, scope: Environment) -> Evaluated:
+    def value(self, expr: ir.Expr, scope: Environment) -> Evaluated:
         match expr:
-            case Const(value=constant, dtype=dtype):
+            case ir.Const(value=constant, dtype=dtype):
                 number = dtype.numpy.type(constant)
                 return number if dtype.lanes == 1 else np.full(dtype.lanes, number)
-            case Var(name=name):
+            case ir.Var(name=name):
                 if name not in scope:
                     raise self.broken(name, "it is not declared here")
                 return scope[name][0]
-            case Load():
+            case ir.Load():
                 return self.load(expr, scope)
-            case Unary(operand=operand):
+            case ir.Unary(operand=operand):
                 return -self.value(operand, scope)
-            case Binary(op=op, left=left, right=right):
+            case ir.Binary(op=op, left=left, right=right):
                 return self.binary(op, self.value(left, scope), self.value(right, scope), expr)
-            case Compare(op=op, left=left, right=right):
-                result = _COMPARE[op](self.value(left, scope), self.value(right, scope))
+            case ir.Compare(op=op, left=left, right=right):
+                result = COMPARISONS[op](self.value(left, scope), self.value(right, scope))
                 return result if expr.dtype.lanes > 1 else np.bool_(result)
-            case Logical() | Select():
+            case ir.Logical() | ir.Select():
                 return self.choice(expr, scope)
-            case Call(function=function, args=args, dtype=dtype):
+            case ir.Call(function=function, args=args, dtype=dtype):
                 known = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
                 result = known[function].numpy(*(self.value(arg, scope) for arg in args))
                 return np.asarray(result).astype(dtype.numpy)[()]
-            case Cast(operand=operand, dtype=dtype):
+            case ir.Cast(operand=operand, dtype=dtype):
                 return self.value(operand, scope).astype(dtype.numpy)
-            case Bits(operand=operand, dtype=dtype):
+            case ir.Bits(operand=operand, dtype=dtype):
                 return self.value(operand, scope).view(dtype.numpy)
-            case Broadcast(operand=operand, dtype=dtype):
+            case ir.Broadcast(operand=operand, dtype=dtype):
                 return np.full(dtype.lanes, self.value(operand, scope))
-            case Ramp(base=base, step=step, dtype=dtype):
+            case ir.Ramp(base=base, step=step, dtype=dtype):
                 return self.value(base, scope) + np.int64(step) * np.arange(dtype.lanes)
-            case Reduce(op=op, operand=operand, dtype=dtype):
-                return _REDUCE[op].reduce(self.value(operand, scope), dtype=dtype.numpy)
-            case Shuffle(left=left, right=right, lanes=lanes):
+            case ir.Reduce(op=op, operand=operand, dtype=dtype):
+                return UFUNCS[op].reduce(self.value(operand, scope), dtype=dtype.numpy)
+            case ir.Shuffle(left=left, right=right, lanes=lanes):
                 both = np.concatenate([self.value(left, scope), self.value(right, scope)])
                 return both[list(lanes)]
             case _:
-                raise unknown_node(expr)
+                raise ir.unknown_node(expr)
 
-    def choice(self, expr: Logical | Select, scope: Environment) -> Evaluated:
+    def choice(self, expr: ir.Logical | ir.Select, scope: Environment) -> Evaluated:
         """What is lazy, but not in vectors."""
         is_vector = expr.dtype.lanes > 1
         match expr:
-            case Logical(op="!", operands=(operand,)):
+            case ir.Logical(op="!", operands=(operand,)):
                 return np.logical_not(self.value(operand, scope))
-            case Logical(op=op, operands=(left, right)) if is_vector:
+            case ir.Logical(op=op, operands=(left, right)) if is_vector:
                 both = self.value(left, scope), self.value(right, scope)
                 return np.logical_and(*both) if op == "&&" else np.logical_or(*both)
-            case Logical(op=op, operands=(left, right)):
+            case ir.Logical(op=op, operands=(left, right)):
                 first = self.value(left, scope)
                 return self.value(right, scope) if bool(first) == (op == "&&") else first
-            case Select(condition=condition, then=then, otherwise=otherwise) if is_vector:
+            case ir.Select(condition=condition, then=then, otherwise=otherwise) if is_vector:
                 values = [self.value(operand, scope) for operand in (condition, then, otherwise)]
                 return np.where(*values)
-            case Select(condition=condition, then=then, otherwise=otherwise):
+            case ir.Select(condition=condition, then=then, otherwise=otherwise):
                 return self.value(then if self.value(condition, scope) else otherwise, scope)
-            case Logical():
+            case ir.Logical():
                 raise self.broken(expr, "wrong number of operands")
             case _:
-                raise unknown_node(expr)
+                raise ir.unknown_node(expr)
 
-    def binary(self, op: str, left: Evaluated, right: Evaluated, expr: Binary) -> Evaluated:
+    def binary(self, op: str, left: Evaluated, right: Evaluated, expr: ir.Binary) -> Evaluated:
         if left.dtype != right.dtype or left.dtype != expr.dtype.numpy:
             raise self.broken(expr, f"operands {left.dtype} and {right.dtype}")
         if left.shape != right.shape:
@@ -288,7 +232,7 @@ class _Machine:
             return left // right if expr.dtype.is_integer else left / right
         return _BINARY[op](left, right)
 
-    def load(self, expr: Load, scope: Environment) -> Evaluated:
+    def load(self, expr: ir.Load, scope: Environment) -> Evaluated:
         active, place = self.place(expr, expr.dtype.lanes, scope)
         reason = self.memory.read(expr.buffer, place)
         if reason:
@@ -301,7 +245,7 @@ class _Machine:
         return lanes
 
     def place(
-        self, access: Load | Store, lanes: int, scope: Environment
+        self, access: ir.Load | ir.Store, lanes: int, scope: Environment
     ) -> tuple[Evaluated, ElementIndex]:
         """Which lanes take part, and the elements of these."""
         name, shape = access.buffer, self.buffers[access.buffer].shape
@@ -322,13 +266,13 @@ class _Machine:
         return active, place
 
 
-def _is(loop: For, kind: str) -> bool:
+def _is(loop: ir.For, kind: str) -> bool:
     return loop.parallel if kind == "parallel" else loop.mark == kind
 
 
-def _accumulated(loop: For) -> frozenset[str]:
+def _accumulated(loop: ir.For) -> frozenset[str]:
     """The buffer that the iterations of a vector loop may share."""
     match loop.body:
-        case (Store(buffer=name),) if accumulates(loop):
+        case (ir.Store(buffer=name),) if ir.accumulates(loop):
             return frozenset((name,))
     return frozenset()

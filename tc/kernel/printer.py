@@ -14,40 +14,9 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Site,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    row_major,
-    unknown_node,
-)
+from tc.kernel import ir
 
-PrintedNode: TypeAlias = Expr | Stmt | str
+PrintedNode: TypeAlias = ir.Expr | ir.Stmt | str
 """What an error is about; a string names what is no node."""
 
 _LEVELS = (
@@ -68,16 +37,20 @@ _UNARY = len(_LEVELS)
 _ATOM = _UNARY + 1
 
 
-def to_text(kernel: Kernel) -> str:
+def to_text(kernel: ir.Kernel) -> str:
     """The text of a whole kernel, one statement a line.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> i = Var("i", INT64)
-    >>> body = Store("o", (i,), Binary("*", Const(2.0, FLOAT32), Load("a", (i,), FLOAT32), FLOAT32))
-    >>> print(to_text(Kernel(
+    >>> i = ir.Var("i", INT64)
+    >>> twice = ir.Binary("*", ir.Const(2.0, FLOAT32), ir.Load("a", (i,), FLOAT32), FLOAT32)
+    >>> body = ir.Store("o", (i,), twice)
+    >>> print(to_text(ir.Kernel(
     ...     "double",
-    ...     (Buffer("a", FLOAT32, (4,), (2,), "input"), Buffer("o", FLOAT32, (4,), (1,), "output")),
-    ...     ((For("i", Const(0, INT64), Const(4, INT64), (body,), parallel=True),),),
+    ...     (
+    ...         ir.Buffer("a", FLOAT32, (4,), (2,), "input"),
+    ...         ir.Buffer("o", FLOAT32, (4,), (1,), "output"),
+    ...     ),
+    ...     ((ir.For("i", ir.Const(0, INT64), ir.Const(4, INT64), (body,), parallel=True),),),
     ... )))
     kernel double
       input a: float32[4] strides (2)
@@ -95,41 +68,41 @@ def to_text(kernel: Kernel) -> str:
     return "\n".join(lines)
 
 
-def statement_lines(stmt: Stmt) -> Iterator[str]:
+def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
     """The lines of a statement and of those in it, indented by two spaces a level."""
     match stmt:
-        case For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
+        case ir.For(var=var, begin=begin, end=end, body=body, parallel=parallel, mark=mark):
             kind = " ".join([*(["parallel"] if parallel else []), *([mark] if mark else []), "for"])
             yield f"{kind} {var} in {expression_text(begin)}:{expression_text(end)}"
             yield from _block(body)
-        case If(condition=condition, then=then, otherwise=otherwise):
+        case ir.If(condition=condition, then=then, otherwise=otherwise):
             yield f"if {expression_text(condition)}"
             yield from _block(then)
             if otherwise:
                 yield "else"
                 yield from _block(otherwise)
-        case Let(var=var, value=value):
+        case ir.Let(var=var, value=value):
             yield f"let {var}: {value.dtype} = {expression_text(value)}"
-        case Set(var=var, value=value):
+        case ir.Set(var=var, value=value):
             yield f"{var} = {expression_text(value)}"
-        case Store(buffer=buffer, indices=indices, value=value, mask=mask, non_temporal=past):
+        case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask, non_temporal=past):
             kind = "stream " if past else ""
             yield f"{kind}{_element(buffer, indices, mask)} = {expression_text(value)}"
-        case Prefetch(buffer=buffer, indices=indices):
+        case ir.Prefetch(buffer=buffer, indices=indices):
             yield f"prefetch {_element(buffer, indices, None)}"
-        case Fail(site=site, values=values):
+        case ir.Fail(site=site, values=values):
             yield f"fail {site} ({_list(values)})"
-        case Comment(text=text):
+        case ir.Comment(text=text):
             yield f"# {text}"
         case _:
-            raise unknown_node(stmt)
+            raise ir.unknown_node(stmt)
 
 
-def expression_text(expr: Expr) -> str:
+def expression_text(expr: ir.Expr) -> str:
     """An expression in one line, with no more parentheses than it needs.
 
-    >>> i = Var("i", INT64)
-    >>> expression_text(Binary("*", Binary("+", i, Const(1, INT64), INT64), i, INT64))
+    >>> i = ir.Var("i", INT64)
+    >>> expression_text(ir.Binary("*", ir.Binary("+", i, ir.Const(1, INT64), INT64), i, INT64))
     '(i + 1) * i'
     """
     return _expression(expr)[0]
@@ -138,92 +111,88 @@ def expression_text(expr: Expr) -> str:
 def node_text(node: PrintedNode) -> str:
     """A node in one line: of a statement its first.
 
-    >>> node_text(For("i", Const(0, INT64), Const(4, INT64), (), mark="unroll"))
+    >>> node_text(ir.For("i", ir.Const(0, INT64), ir.Const(4, INT64), (), mark="unroll"))
     'unroll for i in 0:4'
     """
-    match node:
-        case str():
-            return node
-        case For() | If() | Let() | Set() | Store() | Prefetch() | Fail() | Comment():
-            return next(statement_lines(node))
-        case _:
-            return expression_text(node)
+    if isinstance(node, str):
+        return node
+    return next(statement_lines(node)) if isinstance(node, ir.Stmt) else expression_text(node)
 
 
-def _expression(expr: Expr) -> tuple[str, int]:
+def _expression(expr: ir.Expr) -> tuple[str, int]:
     match expr:
-        case Const():
+        case ir.Const():
             return _constant(expr), _ATOM
-        case Var(name=name):
+        case ir.Var(name=name):
             return name, _ATOM
-        case Load(buffer=buffer, indices=indices, mask=mask):
+        case ir.Load(buffer=buffer, indices=indices, mask=mask):
             return _element(buffer, indices, mask), _ATOM
-        case Binary(op="min" | "max" as op, left=left, right=right):
+        case ir.Binary(op="min" | "max" as op, left=left, right=right):
             return f"{op}({_list((left, right))})", _ATOM
-        case Call(function=function, args=args):
+        case ir.Call(function=function, args=args):
             return f"{function}({_list(args)})", _ATOM
-        case Cast(operand=operand, dtype=dtype) | Broadcast(operand=operand, dtype=dtype):
+        case ir.Cast(operand=operand, dtype=dtype) | ir.Broadcast(operand=operand, dtype=dtype):
             return f"{dtype}({expression_text(operand)})", _ATOM
-        case Bits(operand=operand, dtype=dtype):
+        case ir.Bits(operand=operand, dtype=dtype):
             return f"{dtype}.bits({expression_text(operand)})", _ATOM
-        case Ramp(base=base, step=step, dtype=dtype):
+        case ir.Ramp(base=base, step=step, dtype=dtype):
             return f"{dtype}.ramp({expression_text(base)}, {step})", _ATOM
-        case Reduce(op=op, operand=operand):
+        case ir.Reduce(op=op, operand=operand):
             return f"reduce({op}, {expression_text(operand)})", _ATOM
-        case Shuffle(left=left, right=right, lanes=lanes):
+        case ir.Shuffle(left=left, right=right, lanes=lanes):
             return f"shuffle({_list((left, right))}, {list(lanes)})", _ATOM
-        case Unary(op=op, operand=operand) | Logical(op="!" as op, operands=(operand,)):
+        case ir.Unary(op=op, operand=operand) | ir.Logical(op="!" as op, operands=(operand,)):
             return f"{op}{_at_least(operand, _ATOM)}", _UNARY
-        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+        case ir.Binary(op=op, left=left, right=right) | ir.Compare(op=op, left=left, right=right):
             return _infix(op, left, right)
-        case Logical(op=op, operands=(left, right)):
+        case ir.Logical(op=op, operands=(left, right)):
             return _infix(op, left, right)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             parts = _at_least(condition, 1), _at_least(then, 1), _at_least(otherwise, 0)
             return "{} ? {} : {}".format(*parts), 0
-        case Logical(op=op, operands=operands):
+        case ir.Logical(op=op, operands=operands):
             return f"{op}({_list(operands)})", _ATOM
         case _:
-            raise unknown_node(expr)
+            raise ir.unknown_node(expr)
 
 
-def _element(buffer: str, indices: tuple[Expr, ...], mask: Expr | None) -> str:
+def _element(buffer: str, indices: tuple[ir.Expr, ...], mask: ir.Expr | None) -> str:
     condition = "" if mask is None else f" if {expression_text(mask)}"
     return f"{buffer}[{', '.join(map(_subscript, indices))}{condition}]"
 
 
-def _subscript(index: Expr) -> str:
+def _subscript(index: ir.Expr) -> str:
     """An index, that of lanes as a slice."""
-    if not isinstance(index, Ramp) or index.step == 0:
+    if not isinstance(index, ir.Ramp) or index.step == 0:
         return expression_text(index)
     step = "" if index.step == 1 else f":{index.step}"
     end = _shifted(index.base, index.step * index.dtype.lanes)
     return f"{_at_least(index.base, 1)}:{_at_least(end, 1)}{step}"
 
 
-def _shifted(expr: Expr, distance: int) -> Expr:
+def _shifted(expr: ir.Expr, distance: int) -> ir.Expr:
     match expr:
-        case Const(value=value):
-            return Const(value + distance, expr.dtype)
-        case Binary(op="+", left=left, right=Const(value=value) as offset):
-            return Binary("+", left, Const(value + distance, offset.dtype), expr.dtype)
+        case ir.Const(value=value):
+            return ir.Const(value + distance, expr.dtype)
+        case ir.Binary(op="+", left=left, right=ir.Const(value=value) as offset):
+            return ir.Binary("+", left, ir.Const(value + distance, offset.dtype), expr.dtype)
         case _ if distance < 0:
-            return Binary("-", expr, Const(-distance, expr.dtype), expr.dtype)
+            return ir.Binary("-", expr, ir.Const(-distance, expr.dtype), expr.dtype)
         case _:
-            return Binary("+", expr, Const(distance, expr.dtype), expr.dtype)
+            return ir.Binary("+", expr, ir.Const(distance, expr.dtype), expr.dtype)
 
 
-def _infix(op: str, left: Expr, right: Expr) -> tuple[str, int]:
+def _infix(op: str, left: ir.Expr, right: ir.Expr) -> tuple[str, int]:
     level = _LEVEL.get(op, 0)
     return f"{_at_least(left, level)} {op} {_at_least(right, level + 1)}", level
 
 
-def _at_least(expr: Expr, level: int) -> str:
+def _at_least(expr: ir.Expr, level: int) -> str:
     text, own = _expression(expr)
     return text if own >= level else f"({text})"
 
 
-def _constant(const: Const) -> str:
+def _constant(const: ir.Const) -> str:
     text = str(const.value).lower()
     if const.dtype in (INT64, FLOAT64, BOOL):
         return text
@@ -232,21 +201,21 @@ def _constant(const: Const) -> str:
     return f"{const.dtype}({text})"
 
 
-def _list(exprs: tuple[Expr, ...]) -> str:
+def _list(exprs: tuple[ir.Expr, ...]) -> str:
     return ", ".join(map(expression_text, exprs))
 
 
-def _block(stmts: tuple[Stmt, ...]) -> Iterator[str]:
+def _block(stmts: tuple[ir.Stmt, ...]) -> Iterator[str]:
     return (f"  {line}" for stmt in stmts for line in statement_lines(stmt))
 
 
-def _buffer(buffer: Buffer, kernel: Kernel) -> str:
+def _buffer(buffer: ir.Buffer, kernel: ir.Kernel) -> str:
     text = f"{buffer.role} {buffer.name}: {buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
-    if buffer.strides != row_major(buffer.shape):
+    if buffer.strides != ir.row_major(buffer.shape):
         text += f" strides ({', '.join(map(str, buffer.strides))})"
     return f"{text} initial" if buffer.name in kernel.initial else text
 
 
-def _site(number: int, site: Site) -> str:
+def _site(number: int, site: ir.Site) -> str:
     where = f"of S{site.statement} at ({', '.join(site.variables)})"
     return f"site {number}: {site.kind} {site.expression} {where}"

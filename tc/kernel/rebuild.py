@@ -13,6 +13,7 @@ from operator import is_
 from typing import Any, TypeAlias, TypeVar
 
 from tc.dtypes import FLOAT16, DType
+from tc.kernel import ir
 from tc.kernel.folding import (
     binary,
     broadcast,
@@ -29,39 +30,9 @@ from tc.kernel.folding import (
     splat,
 )
 from tc.kernel.intervals import Bounds
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Call,
-    Cast,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    children,
-    unknown_node,
-)
 
-Stmts: TypeAlias = tuple[Stmt, ...]
-N = TypeVar("N", bound=Stmt | Kernel)
+Stmts: TypeAlias = tuple[ir.Stmt, ...]
+N = TypeVar("N", bound=ir.Stmt | ir.Kernel)
 T = TypeVar("T")
 
 
@@ -72,7 +43,7 @@ def changed(node: N, **fields: Any) -> N:
     """The node with other fields; the very same where it has them already.
 
     >>> from tc.dtypes import INT64
-    >>> loop = For("i", constant(0, INT64), constant(9, INT64), (), parallel=True)
+    >>> loop = ir.For("i", constant(0, INT64), constant(9, INT64), (), parallel=True)
     >>> changed(loop, body=(), mark="") is loop, changed(loop, mark="unroll").parallel
     (True, True)
     """
@@ -88,15 +59,15 @@ def same_or(old: tuple[T, ...], new: Iterable[T]) -> tuple[T, ...]:
     return old if len(made) == len(old) and unchanged(old, made) else made
 
 
-def map_regions(kernel: Kernel, change: Callable[[Stmts], Stmts]) -> Kernel:
+def map_regions(kernel: ir.Kernel, change: Callable[[Stmts], Stmts]) -> ir.Kernel:
     """The kernel with each region changed."""
     return changed(kernel, regions=same_or(kernel.regions, map(change, kernel.regions)))
 
 
-def map_statements(block: Stmts, change: Callable[[Stmt], Iterable[Stmt]]) -> Stmts:
+def map_statements(block: Stmts, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Stmts:
     """The block with what a function makes of each of its statements, in order.
 
-    >>> block = Comment("a"), Comment("b")
+    >>> block = ir.Comment("a"), ir.Comment("b")
     >>> map_statements(block, lambda stmt: (stmt,)) is block
     True
     >>> map_statements(block, lambda stmt: (stmt, stmt) if stmt.text == "b" else ())
@@ -105,83 +76,85 @@ def map_statements(block: Stmts, change: Callable[[Stmt], Iterable[Stmt]]) -> St
     return same_or(block, (made for stmt in block for made in change(stmt)))
 
 
-def map_blocks(stmt: Stmt, change: Callable[[Stmts], Stmts]) -> Stmt:
+def map_blocks(stmt: ir.Stmt, change: Callable[[Stmts], Stmts]) -> ir.Stmt:
     """The statement with the blocks in it changed: the body of a loop, both parts of a branch."""
     match stmt:
-        case For(body=body):
+        case ir.For(body=body):
             new = change(body)
             if new is body:
                 return stmt
-            return For(stmt.var, stmt.begin, stmt.end, new, stmt.parallel, stmt.mark)
-        case If(then=then, otherwise=otherwise):
+            return ir.For(stmt.var, stmt.begin, stmt.end, new, stmt.parallel, stmt.mark)
+        case ir.If(then=then, otherwise=otherwise):
             yes, no = change(then), change(otherwise)
             if yes is then and no is otherwise:
                 return stmt
-            return If(stmt.condition, yes, no, rare=stmt.rare)
+            return ir.If(stmt.condition, yes, no, rare=stmt.rare)
         case _:
             return stmt
 
 
-def map_expressions(stmt: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.Stmt:
     """The statement with its own expressions changed, whole; the blocks in it stay. A mask comes
     first, as everything else is under it.
 
     >>> from tc.dtypes import FLOAT32, INT64
     >>> from tc.kernel.printer import node_text
-    >>> store = Store("o", (Var("i", INT64),), constant(2.0, FLOAT32))
+    >>> store = ir.Store("o", (ir.Var("i", INT64),), constant(2.0, FLOAT32))
     >>> node_text(map_expressions(store, lambda e: substitute(e, {"i": constant(3, INT64)}, {})))
     'o[3] = 2.0f'
     """
     match stmt:
-        case Let(value=value):
+        case ir.Let(value=value):
             new = change(value)
-            return stmt if new is value else Let(stmt.var, new)
-        case Set(value=value):
+            return stmt if new is value else ir.Let(stmt.var, new)
+        case ir.Set(value=value):
             new = change(value)
-            return stmt if new is value else Set(stmt.var, new)
-        case Store(indices=indices, value=value, mask=mask):
+            return stmt if new is value else ir.Set(stmt.var, new)
+        case ir.Store(indices=indices, value=value, mask=mask):
             test = None if mask is None else change(mask)
             places, new = same_or(indices, map(change, indices)), change(value)
             if new is value and test is mask and places is indices:
                 return stmt
-            return Store(stmt.buffer, places, new, test, stmt.non_temporal)
-        case For(begin=begin, end=end):
+            return ir.Store(stmt.buffer, places, new, test, stmt.non_temporal)
+        case ir.For(begin=begin, end=end):
             return changed(stmt, begin=change(begin), end=change(end))
-        case If(condition=condition):
+        case ir.If(condition=condition):
             return changed(stmt, condition=change(condition))
-        case Prefetch(indices=indices):
+        case ir.Prefetch(indices=indices):
             return changed(stmt, indices=same_or(indices, map(change, indices)))
-        case Fail(values=values):
+        case ir.Fail(values=values):
             return changed(stmt, values=same_or(values, map(change, values)))
-        case Comment():
+        case ir.Comment():
             return stmt
         case _:
-            raise unknown_node(stmt)
+            raise ir.unknown_node(stmt)
 
 
 # --- expressions ------------------------------------------------------------------------------
 
 
-def map_operands(expr: Expr, change: Callable[[Expr], Expr], bounds: Bounds | None = None) -> Expr:
+def map_operands(
+    expr: ir.Expr, change: Callable[[ir.Expr], ir.Expr], bounds: Bounds | None = None
+) -> ir.Expr:
     """The expression with its operands changed, folded."""
-    old = children(expr)
+    old = ir.children(expr)
     new = [change(operand) for operand in old]
     return expr if unchanged(old, new) else rebuild(expr, new, bounds or {})
 
 
-def substitute(expr: Expr, values: Mapping[str, Expr], bounds: Bounds) -> Expr:
+def substitute(expr: ir.Expr, values: Mapping[str, ir.Expr], bounds: Bounds) -> ir.Expr:
     """The expression with variables replaced, folded; the very same where none occurs.
 
     >>> from tc.dtypes import BOOL, INT64
     >>> from tc.kernel.printer import expression_text
-    >>> load = Load("a", (Binary("+", Var("i", INT64), Var("j", INT64), INT64),), BOOL)
+    >>> load = ir.Load("a", (ir.Binary("+", ir.Var("i", INT64), ir.Var("j", INT64), INT64),), BOOL)
     >>> lanes = ramp(constant(3, INT64), 1, 4)
     >>> expression_text(substitute(load, {"j": lanes}, {}))
     'a[i + 3:i + 7]'
     """
-    if isinstance(expr, Var):
+    if isinstance(expr, ir.Var):
         return values.get(expr.name, expr)
-    if isinstance(expr, Const):
+    if isinstance(expr, ir.Const):
         return expr
     return map_operands(expr, lambda operand: substitute(operand, values, bounds), bounds)
 
@@ -193,16 +166,16 @@ class Substitution:
 
     def __init__(self, names: dict[int, tuple[str, ...]] | None = None) -> None:
         self._names = {} if names is None else names
-        self._known: dict[tuple[int, ...], tuple[Sequence[Expr], Expr]] = {}
+        self._known: dict[tuple[int, ...], tuple[Sequence[ir.Expr], ir.Expr]] = {}
 
     def afresh(self) -> Substitution:
         """For a place with other bounds."""
         return Substitution(self._names)
 
-    def apply(self, expr: Expr, values: Mapping[str, Expr], bounds: Bounds) -> Expr:
-        if isinstance(expr, Var):
+    def apply(self, expr: ir.Expr, values: Mapping[str, ir.Expr], bounds: Bounds) -> ir.Expr:
+        if isinstance(expr, ir.Var):
             return values.get(expr.name, expr)
-        if isinstance(expr, Const):
+        if isinstance(expr, ir.Const):
             return expr
         given = [values[name] for name in self.names(expr) if name in values]
         if not given:
@@ -210,19 +183,19 @@ class Substitution:
         key = (id(expr), *map(id, given))
         known = self._known.get(key)
         if known is None:
-            new = [self.apply(operand, values, bounds) for operand in children(expr)]
+            new = [self.apply(operand, values, bounds) for operand in ir.children(expr)]
             known = self._known[key] = given, rebuild(expr, new, bounds)
         return known[1]
 
-    def names(self, expr: Expr) -> tuple[str, ...]:
+    def names(self, expr: ir.Expr) -> tuple[str, ...]:
         """The variables in an expression."""
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             return (expr.name,)
-        if isinstance(expr, Const):
+        if isinstance(expr, ir.Const):
             return ()
         known = self._names.get(id(expr))
         if known is None:
-            found = dict.fromkeys(n for child in children(expr) for n in self.names(child))
+            found = dict.fromkeys(n for child in ir.children(expr) for n in self.names(child))
             known = self._names[id(expr)] = tuple(found)
         return known
 
@@ -232,57 +205,57 @@ def unchanged(old: Sequence[object], new: Sequence[object]) -> bool:
     return all(map(is_, old, new))
 
 
-def rebuild(expr: Expr, operands: Sequence[Expr], bounds: Bounds) -> Expr:
+def rebuild(expr: ir.Expr, operands: Sequence[ir.Expr], bounds: Bounds) -> ir.Expr:
     """The node on other operands (in the order of `children`), folded. Where some of them are
     vectors, so is the result, and the other operands are broadcast."""
     match expr:
-        case Load():
+        case ir.Load():
             return _load(expr, operands)
-        case Select():
+        case ir.Select():
             condition, then, otherwise = operands
             lanes = max(o.dtype.lanes for o in operands)
             return select(condition, widened(then, lanes), widened(otherwise, lanes))
-        case Broadcast(dtype=dtype):
+        case ir.Broadcast(dtype=dtype):
             return broadcast(operands[0], dtype.lanes)
-        case Ramp(step=step, dtype=dtype):
+        case ir.Ramp(step=step, dtype=dtype):
             return ramp(operands[0], step, dtype.lanes)
-        case Reduce(op=op, dtype=dtype):
-            return Reduce(op, operands[0], dtype)
-        case Shuffle(lanes=order, dtype=dtype):
-            return Shuffle(operands[0], operands[1], order, dtype)
-        case Const() | Var():
+        case ir.Reduce(op=op, dtype=dtype):
+            return ir.Reduce(op, operands[0], dtype)
+        case ir.Shuffle(lanes=order, dtype=dtype):
+            return ir.Shuffle(operands[0], operands[1], order, dtype)
+        case ir.Const() | ir.Var():
             return expr
     lanes = max(o.dtype.lanes for o in operands)
     same = [widened(o, lanes) for o in operands]
     match expr:
-        case Binary(op=op):
+        case ir.Binary(op=op):
             return binary(op, same[0], same[1], bounds)
-        case Unary():
+        case ir.Unary():
             return negation(same[0])
-        case Compare(op=op):
+        case ir.Compare(op=op):
             return compare(op, same[0], same[1], bounds)
-        case Logical(op="!"):
+        case ir.Logical(op="!"):
             return logical_not(same[0])
-        case Logical(op="&&"):
+        case ir.Logical(op="&&"):
             return logical_and(same[0], same[1])
-        case Logical():
+        case ir.Logical():
             return logical_or(same[0], same[1])
-        case Cast(dtype=dtype):
+        case ir.Cast(dtype=dtype):
             return cast(same[0], _of_lanes(dtype, lanes))
-        case Call(function=function, dtype=dtype):
-            return Call(function, tuple(same), _of_lanes(dtype, lanes))
-        case Bits(dtype=dtype):
-            return Bits(same[0], _of_lanes(dtype, lanes))
+        case ir.Call(function=function, dtype=dtype):
+            return ir.Call(function, tuple(same), _of_lanes(dtype, lanes))
+        case ir.Bits(dtype=dtype):
+            return ir.Bits(same[0], _of_lanes(dtype, lanes))
         case _:
-            raise unknown_node(expr)
+            raise ir.unknown_node(expr)
 
 
-def widened(expr: Expr, lanes: int) -> Expr:
+def widened(expr: ir.Expr, lanes: int) -> ir.Expr:
     """A vector of that many lanes: the expression, if it is one, else its broadcast."""
     return expr if expr.dtype.lanes == lanes else broadcast(expr, lanes)
 
 
-def uniform(expr: Expr) -> Expr:
+def uniform(expr: ir.Expr) -> ir.Expr:
     """The scalar in all lanes of a vector, if its form shows one; else the expression."""
     scalar = None if expr.dtype.lanes == 1 else splat(expr)
     return expr if scalar is None else scalar
@@ -292,7 +265,7 @@ def _of_lanes(dtype: DType, lanes: int) -> DType:
     return dtype if dtype.lanes == lanes else dtype.vector(lanes)
 
 
-def _load(expr: Load, operands: Sequence[Expr]) -> Expr:
+def _load(expr: ir.Load, operands: Sequence[ir.Expr]) -> ir.Expr:
     count = len(expr.indices)
     mask = operands[count] if count < len(operands) else None
     lanes = max((o.dtype.lanes for o in operands), default=1)
@@ -300,7 +273,9 @@ def _load(expr: Load, operands: Sequence[Expr]) -> Expr:
     return masked_load(expr.buffer, tuple(operands[:count]), dtype, mask)
 
 
-def masked_load(buffer: str, indices: tuple[Expr, ...], dtype: DType, mask: Expr | None) -> Expr:
+def masked_load(
+    buffer: str, indices: tuple[ir.Expr, ...], dtype: DType, mask: ir.Expr | None
+) -> ir.Expr:
     """A load, with no mask where that is true, and 0 where it is false. A load of one element for
     all lanes is a scalar's.
 
@@ -311,8 +286,8 @@ def masked_load(buffer: str, indices: tuple[Expr, ...], dtype: DType, mask: Expr
     if mask is None or is_constant(mask, True):
         places = tuple(map(uniform, indices))
         if dtype.lanes == 1 or any(place.dtype.lanes > 1 for place in places):
-            return Load(buffer, indices, dtype)
-        return broadcast(Load(buffer, places, dtype.scalar), dtype.lanes)
+            return ir.Load(buffer, indices, dtype)
+        return broadcast(ir.Load(buffer, places, dtype.scalar), dtype.lanes)
     if is_constant(mask, False) and dtype.scalar != FLOAT16:
         return constant(0, dtype)
-    return Load(buffer, indices, dtype, mask)
+    return ir.Load(buffer, indices, dtype, mask)

@@ -13,50 +13,16 @@ from typing import TypeAlias
 import numpy as np
 
 from tc.builtins import BUILTINS
+from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    accumulates,
-    children,
-    row_major,
-    unknown_node,
-)
+from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.walk import own_expressions
 
 Rules: TypeAlias = "Iterator[tuple[bool, str]]"
 
-_ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "min", "max"))
-_BITWISE = frozenset(("&", "|", "^", "<<", ">>"))
-_RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _REDUCTIONS = frozenset(("+", "*", "min", "max"))
 _ROLES = {"input": 0, "output": 1, "temporary": 2, "scratch": 3, "register": 3}
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
@@ -67,21 +33,21 @@ class Sound:
     """Expressions that were found well formed in kernels of the same buffers, by identity, with the
     variables in them: what a pass has left alone need not be looked at again."""
 
-    buffers: tuple[Buffer, ...] = ()
-    found: dict[int, tuple[Expr, tuple[Var, ...]]] = field(default_factory=dict)
+    buffers: tuple[ir.Buffer, ...] = ()
+    found: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]] = field(default_factory=dict)
 
-    def of(self, buffers: tuple[Buffer, ...]) -> dict[int, tuple[Expr, tuple[Var, ...]]]:
+    def of(self, buffers: tuple[ir.Buffer, ...]) -> dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]]:
         if buffers != self.buffers:
             self.buffers = buffers
             self.found.clear()
         return self.found
 
 
-def verify(kernel: Kernel, sound: Sound | None = None) -> None:
+def verify(kernel: ir.Kernel, sound: Sound | None = None) -> None:
     """Raises InternalError, naming the node and the rule, unless the kernel is well formed; `sound`
     remembers what was looked at, for the next kernel.
 
-    >>> verify(Kernel("empty", (), ()))
+    >>> verify(ir.Kernel("empty", (), ()))
     """
     names = [b.name for b in kernel.buffers]
     for buffer in kernel.buffers:
@@ -103,9 +69,9 @@ def verify(kernel: Kernel, sound: Sound | None = None) -> None:
 class _Shared:
     """What holds for the whole kernel; the dicts grow as its names and Fails are met."""
 
-    kernel: Kernel
-    buffers: Mapping[str, Buffer]
-    sound: dict[int, tuple[Expr, tuple[Var, ...]]]
+    kernel: ir.Kernel
+    buffers: Mapping[str, ir.Buffer]
+    sound: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]]
     dtypes: dict[str, DType] = field(default_factory=dict)
     fail_counts: dict[int, int] = field(default_factory=dict)
 
@@ -126,41 +92,41 @@ class _Scope:
         self.shared.dtypes.setdefault(name, dtype)
         self.visible[name] = dtype
 
-    def inside(self, loop: For) -> _Scope:
+    def inside(self, loop: ir.For) -> _Scope:
         """That of the body of a loop."""
         if loop.parallel:
             return replace(self, in_parallel=True, settable=set())
         if loop.mark == "vector":
-            kept = set(self.settable) if accumulates(loop) else set[str]()
+            kept = set(self.settable) if ir.accumulates(loop) else set[str]()
             return replace(self, in_vector=True, settable=kept)
         return self
 
 
-def _check(kernel: Kernel, node: PrintedNode, rules: Rules) -> None:
+def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
     for holds, reason in rules:
         if not holds:
             text = f"kernel {kernel.name} is ill-formed: in '{node_text(node)}': {reason}"
             raise InternalError(text)
 
 
-def _check_block(block: tuple[Stmt, ...], scope: _Scope) -> None:
+def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
     declared = []
     for stmt in block:
         _check(scope.shared.kernel, stmt, _statement_rules(stmt, scope))
         for expr in own_expressions(stmt):
-            half = isinstance(stmt, Store) and expr is stmt.value and isinstance(expr, Cast)
+            half = isinstance(stmt, ir.Store) and expr is stmt.value and isinstance(expr, ir.Cast)
             for var in _variables(expr, scope.shared, half=half):
                 if scope.visible.get(var.name) != var.dtype:
                     _check(scope.shared.kernel, var, _variable_rules(var, scope))
         match stmt:
-            case For(var=name, body=body):
+            case ir.For(var=name, body=body):
                 scope.declare(name, INT64)
                 _check_block(body, scope.inside(stmt))
                 del scope.visible[name]
-            case If(then=then, otherwise=otherwise):
+            case ir.If(then=then, otherwise=otherwise):
                 _check_block(then, scope)
                 _check_block(otherwise, scope)
-            case Let(var=name):
+            case ir.Let(var=name):
                 scope.declare(name, stmt.dtype)
                 scope.settable.add(name)
                 declared.append(name)
@@ -169,7 +135,7 @@ def _check_block(block: tuple[Stmt, ...], scope: _Scope) -> None:
     scope.settable.difference_update(declared)
 
 
-def _variables(expr: Expr, shared: _Shared, *, half: bool = False) -> tuple[Var, ...]:
+def _variables(expr: ir.Expr, shared: _Shared, *, half: bool = False) -> tuple[ir.Var, ...]:
     """The variables of an expression that is well formed but for these. `half`: it stands where a
     FLOAT16 is allowed. Expressions share their parts; each is looked at once."""
     known = shared.sound.get(id(expr))
@@ -179,10 +145,10 @@ def _variables(expr: Expr, shared: _Shared, *, half: bool = False) -> tuple[Var,
     allowed = half or expr.dtype.scalar != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
     _check(shared.kernel, expr, iter([(allowed, reason)]))
-    widens = isinstance(expr, Cast) and expr.dtype.scalar == FLOAT32
-    found = {expr.name: expr} if isinstance(expr, Var) else {}
-    for child in children(expr):
-        for var in _variables(child, shared, half=widens and isinstance(child, Load | Cast)):
+    widens = isinstance(expr, ir.Cast) and expr.dtype.scalar == FLOAT32
+    found = {expr.name: expr} if isinstance(expr, ir.Var) else {}
+    for child in ir.children(expr):
+        for var in _variables(child, shared, half=widens and isinstance(child, ir.Load | ir.Cast)):
             other = found.setdefault(var.name, var)
             if other is not var and other.dtype != var.dtype:
                 reason = f"'{var.name}' is {other.dtype} and {var.dtype}"
@@ -193,13 +159,13 @@ def _variables(expr: Expr, shared: _Shared, *, half: bool = False) -> tuple[Var,
     return variables
 
 
-def _variable_rules(var: Var, scope: _Scope) -> Rules:
+def _variable_rules(var: ir.Var, scope: _Scope) -> Rules:
     yield var.name in scope.visible, f"'{var.name}' is not declared here"
     own = scope.visible[var.name]
     yield own == var.dtype, f"'{var.name}' is {own}, not {var.dtype}"
 
 
-def _buffer_rules(buffer: Buffer, names: list[str]) -> Rules:
+def _buffer_rules(buffer: ir.Buffer, names: list[str]) -> Rules:
     yield names.count(buffer.name) == 1, "two buffers have this name"
     yield buffer.role in _ROLES, f"unknown role '{buffer.role}'"
     yield buffer.dtype.lanes == 1, "its elements are vectors"
@@ -207,26 +173,26 @@ def _buffer_rules(buffer: Buffer, names: list[str]) -> Rules:
     yield not local, "registers hold no float16, as locals do not"
     yield len(buffer.shape) == len(buffer.strides), "the strides are not one per dimension"
     yield all(extent >= 0 for extent in buffer.shape), "an extent is negative"
-    dense = buffer.role == "input" or buffer.strides == row_major(buffer.shape)
+    dense = buffer.role == "input" or buffer.strides == ir.row_major(buffer.shape)
     yield dense, "only inputs are not row-major"
 
 
-def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
+def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
     match stmt:
-        case For(var=var, begin=begin, end=end, parallel=parallel):
+        case ir.For(var=var, begin=begin, end=end, parallel=parallel):
             yield from _declaration_rules(var, INT64, scope)
             yield begin.dtype == INT64 and end.dtype == INT64, "the bounds are not int64"
             yield not (parallel and scope.in_parallel), "a parallel loop inside another"
             yield from _mark_rules(stmt, scope)
-        case If(condition=condition):
+        case ir.If(condition=condition):
             yield condition.dtype == BOOL, f"the condition is {condition.dtype}, not bool"
-        case Let(var=var, value=value):
+        case ir.Let(var=var, value=value):
             yield from _declaration_rules(var, value.dtype, scope)
-        case Set(var=var, value=value):
+        case ir.Set(var=var, value=value):
             yield var in scope.visible, f"'{var}' is not declared here"
             yield var in scope.settable, f"'{var}' is no local that may be set here"
             yield value.dtype == scope.visible[var], f"'{var}' is {scope.visible[var]}"
-        case Store(buffer=name, indices=indices, value=value, mask=mask):
+        case ir.Store(buffer=name, indices=indices, value=value, mask=mask):
             yield from _access_rules(name, indices, mask, value.dtype.lanes, scope.shared)
             buffer = scope.shared.buffers[name]
             yield buffer.role != "input", f"'{name}' is an input"
@@ -238,19 +204,19 @@ def _statement_rules(stmt: Stmt, scope: _Scope) -> Rules:
                     buffer.role in ("output", "temporary"),
                     f"'{name}' is private, and non-temporal",
                 )
-        case Prefetch(buffer=name, indices=indices):
+        case ir.Prefetch(buffer=name, indices=indices):
             yield from _access_rules(name, indices, None, stmt.lanes, scope.shared)
             private = scope.shared.buffers[name].role in ("scratch", "register")
             yield not private, f"'{name}' is private, and prefetched"
-        case Fail(site=number, values=values):
+        case ir.Fail(site=number, values=values):
             yield from _fail_rules(number, values, scope)
-        case Comment(text=text):
+        case ir.Comment(text=text):
             yield "\n" not in text, "a comment has one line"
         case _:
-            raise unknown_node(stmt)
+            raise ir.unknown_node(stmt)
 
 
-def _mark_rules(loop: For, scope: _Scope) -> Rules:
+def _mark_rules(loop: ir.For, scope: _Scope) -> Rules:
     yield loop.mark in _MARKS, f"unknown mark '{loop.mark}'"
     if loop.mark not in ("", "lines"):
         yield _is_counted(loop), f"the bounds of a loop marked '{loop.mark}' are not constant"
@@ -258,77 +224,77 @@ def _mark_rules(loop: For, scope: _Scope) -> Rules:
     yield not (vector and scope.in_vector), "a vector loop inside another"
     if loop.mark == "transpose":
         match loop.body:
-            case (For(mark="", parallel=False, body=body) as inner,) if _is_copy(body):
+            case (ir.For(mark="", parallel=False, body=body) as inner,) if _is_copy(body):
                 yield _is_counted(inner), "the inner bounds of a transpose are not constant"
             case _:
                 yield False, "a transpose is not two loops around one store of one load"
 
 
-def _is_copy(body: tuple[Stmt, ...]) -> bool:
+def _is_copy(body: tuple[ir.Stmt, ...]) -> bool:
     """Whether a body is one Store of one Load, but for a test, a Cast, and a fill; or of the fill
     alone, where the test is known to fail."""
     match body:
-        case (If(then=(Store() as store,), otherwise=()),):
+        case (ir.If(then=(ir.Store() as store,), otherwise=()),):
             return _is_copy((store,))
-        case (Store(value=Cast(operand=value)),) | (Store(value=value),):
+        case (ir.Store(value=ir.Cast(operand=value)),) | (ir.Store(value=value),):
             match value:
-                case Select(then=Load() | Cast(operand=Load()), otherwise=Const()):
+                case ir.Select(then=ir.Load() | ir.Cast(operand=ir.Load()), otherwise=ir.Const()):
                     return True
-                case Logical(op="&&", operands=(_, Load())):  # `condition ? load : false`
+                case ir.Logical(op="&&", operands=(_, ir.Load())):  # `condition ? load : false`
                     return True
                 case _:
-                    return isinstance(value, Load | Const)
+                    return isinstance(value, ir.Load | ir.Const)
         case _:
             return False
 
 
-def _is_counted(loop: For) -> bool:
-    return isinstance(loop.begin, Const) and isinstance(loop.end, Const)
+def _is_counted(loop: ir.For) -> bool:
+    return isinstance(loop.begin, ir.Const) and isinstance(loop.end, ir.Const)
 
 
-def _expression_rules(expr: Expr, shared: _Shared) -> Rules:
+def _expression_rules(expr: ir.Expr, shared: _Shared) -> Rules:
     dtype = expr.dtype
     lanes = dtype.lanes
     yield lanes >= 1, f"{lanes} lanes"
     match expr:
-        case Const(value=value):
+        case ir.Const(value=value):
             yield _is_representable(value, dtype.scalar), f"{value!r} is no {dtype.scalar}"
-        case Var():
+        case ir.Var():
             pass  # see `_variable_rules`
-        case Load(buffer=name, indices=indices, mask=mask):
+        case ir.Load(buffer=name, indices=indices, mask=mask):
             yield from _access_rules(name, indices, mask, lanes, shared)
             own = shared.buffers[name].dtype
             yield own == dtype.scalar, f"'{name}' is {own}, not {dtype}"
-        case Unary(op=op, operand=operand):
+        case ir.Unary(op=op, operand=operand):
             yield op == "-", f"unknown operator '{op}'"
             yield dtype.scalar != BOOL, "arithmetic on bool"
             yield from _same_types((operand,), dtype)
-        case Binary(op=op, left=left, right=right):
-            yield op in _ARITHMETIC | _BITWISE, f"unknown operator '{op}'"
+        case ir.Binary(op=op, left=left, right=right):
+            yield op in ARITHMETIC or op in BITWISE, f"unknown operator '{op}'"
             yield dtype.scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
-            yield dtype.is_integer or op not in _BITWISE, f"'{op}' on {dtype}"
+            yield dtype.is_integer or op not in BITWISE, f"'{op}' on {dtype}"
             yield from _same_types((left, right), dtype)
-        case Compare(op=op, left=left, right=right):
-            yield op in _RELATIONS, f"unknown operator '{op}'"
+        case ir.Compare(op=op, left=left, right=right):
+            yield op in COMPARISONS, f"unknown operator '{op}'"
             yield dtype.scalar == BOOL, "a comparison is bool"
             yield left.dtype == right.dtype, f"the operands are {left.dtype} and {right.dtype}"
             yield from _same_lanes(left, lanes)
-        case Logical(op=op, operands=operands):
+        case ir.Logical(op=op, operands=operands):
             yield op in ("&&", "||", "!"), f"unknown operator '{op}'"
             yield len(operands) == (1 if op == "!" else 2), f"{len(operands)} operands"
             yield dtype.scalar == BOOL, "a logical operation is bool"
             yield from _same_types(operands, dtype)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             known = condition.dtype in (BOOL, BOOL.vector(lanes))
             yield known, f"the condition is {condition.dtype}, not {BOOL.vector(lanes)}"
             yield from _same_types((then, otherwise), dtype)
-        case Call(function=function, args=args) if function in EXPONENT_FUNCTIONS:
+        case ir.Call(function=function, args=args) if function in EXPONENT_FUNCTIONS:
             arity = EXPONENT_FUNCTIONS[function].arity
             yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
             yield lanes > 1, f"'{function}' is for vectors"
             yield dtype.scalar in (FLOAT32, FLOAT64), f"'{function}' does not compute in {dtype}"
             yield from _same_types(args, dtype)
-        case Call(function=function, args=args):
+        case ir.Call(function=function, args=args):
             yield function in BUILTINS, f"unknown function '{function}'"
             arity = BUILTINS[function].arity
             yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
@@ -337,35 +303,35 @@ def _expression_rules(expr: Expr, shared: _Shared) -> Rules:
             )
             yield real, f"'{function}' does not compute in {dtype}"
             yield from _same_types(args, dtype)
-        case Cast(operand=operand):
+        case ir.Cast(operand=operand):
             yield from _same_lanes(operand, lanes)
-        case Bits(operand=operand):
+        case ir.Bits(operand=operand):
             yield from _same_lanes(operand, lanes)
             yield BOOL not in (dtype.scalar, operand.dtype.scalar), "the bits of a bool"
             yield operand.dtype.bits == dtype.bits, f"{operand.dtype} and {dtype} differ in width"
-        case Broadcast() | Ramp() | Reduce() | Shuffle():
+        case ir.Broadcast() | ir.Ramp() | ir.Reduce() | ir.Shuffle():
             yield from _lane_rules(expr)
         case _:
-            raise unknown_node(expr)
+            raise ir.unknown_node(expr)
 
 
-def _lane_rules(expr: Broadcast | Ramp | Reduce | Shuffle) -> Rules:
+def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
     """Of the nodes that do not work lane by lane."""
     dtype = expr.dtype
     match expr:
-        case Broadcast(operand=operand):
+        case ir.Broadcast(operand=operand):
             yield dtype.lanes > 1, f"{dtype} is no vector"
             yield from _same_types((operand,), dtype.scalar)
-        case Ramp(base=base, step=step):
+        case ir.Ramp(base=base, step=step):
             yield dtype.lanes > 1 and dtype.scalar == INT64, f"{dtype} is no vector of int64"
             yield type(step) is int and fits(step, INT64), f"the step {step!r} is no int64"
             yield from _same_types((base,), INT64)
-        case Reduce(op=op, operand=operand):
+        case ir.Reduce(op=op, operand=operand):
             yield op in _REDUCTIONS, f"'{op}' is no reduction"
             yield dtype != BOOL or op in ("min", "max"), "arithmetic on bool"
             yield operand.dtype.lanes > 1, f"{operand.dtype} is no vector"
             yield operand.dtype.scalar == dtype, f"the operand is {operand.dtype}, not of {dtype}"
-        case Shuffle(left=left, right=right, lanes=lanes):
+        case ir.Shuffle(left=left, right=right, lanes=lanes):
             yield left.dtype == right.dtype, f"the operands are {left.dtype} and {right.dtype}"
             yield left.dtype.lanes > 1 and len(lanes) > 1, "a shuffle of scalars"
             inside = all(0 <= lane < 2 * left.dtype.lanes for lane in lanes)
@@ -373,7 +339,7 @@ def _lane_rules(expr: Broadcast | Ramp | Reduce | Shuffle) -> Rules:
             made = left.dtype.vector(len(lanes))
             yield made == dtype, f"the result is {made}, not {dtype}"
         case _:
-            raise unknown_node(expr)
+            raise ir.unknown_node(expr)
 
 
 def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
@@ -384,7 +350,7 @@ def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
 
 
 def _access_rules(
-    name: str, indices: tuple[Expr, ...], mask: Expr | None, lanes: int, shared: _Shared
+    name: str, indices: tuple[ir.Expr, ...], mask: ir.Expr | None, lanes: int, shared: _Shared
 ) -> Rules:
     yield name in shared.buffers, f"unknown buffer '{name}'"
     rank = len(shared.buffers[name].shape)
@@ -401,7 +367,7 @@ def _either(dtype: DType, lanes: int) -> str:
     return str(dtype) if lanes == 1 else f"{dtype} or {dtype.vector(lanes)}"
 
 
-def _fail_rules(number: int, values: tuple[Expr, ...], scope: _Scope) -> Rules:
+def _fail_rules(number: int, values: tuple[ir.Expr, ...], scope: _Scope) -> Rules:
     sites = scope.shared.kernel.sites
     yield 0 <= number < len(sites), f"unknown site {number}"
     site, count = sites[number], len(values)
@@ -413,12 +379,12 @@ def _fail_rules(number: int, values: tuple[Expr, ...], scope: _Scope) -> Rules:
     yield all(value.dtype == INT64 for value in values), "a value is not int64"
 
 
-def _same_types(operands: tuple[Expr, ...], dtype: DType) -> Rules:
+def _same_types(operands: tuple[ir.Expr, ...], dtype: DType) -> Rules:
     for operand in operands:
         yield operand.dtype == dtype, f"an operand is {operand.dtype}, not {dtype}"
 
 
-def _same_lanes(operand: Expr, lanes: int) -> Rules:
+def _same_lanes(operand: ir.Expr, lanes: int) -> Rules:
     found = operand.dtype.lanes
     yield found == lanes, f"an operand has {found} lanes, not {lanes}"
 

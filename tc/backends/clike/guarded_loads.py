@@ -11,23 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tc.dtypes import BOOL
-from tc.kernel.ir import (
-    Compare,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Select,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    statements,
-    walk,
-)
+from tc.kernel import ir
 
 PRAGMA = """\
 #if defined(__AVX512VL__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
@@ -36,53 +20,53 @@ PRAGMA = """\
 #endif"""
 
 
-def guards_loads(kernel: Kernel) -> bool:
+def guards_loads(kernel: ir.Kernel) -> bool:
     """Whether a loop has loads of single elements under a condition on its indices."""
-    loops = (s for region in kernel.regions for s in statements(region) if isinstance(s, For))
-    inside = {id(stmt): stmt for loop in loops for stmt in statements(loop.body)}
+    loops = (s for region in kernel.regions for s in ir.statements(region) if isinstance(s, ir.For))
+    inside = {id(stmt): stmt for loop in loops for stmt in ir.statements(loop.body)}
     return any(map(_has_guarded_load, inside.values()))
 
 
-def _has_guarded_load(stmt: Stmt) -> bool:
-    if isinstance(stmt, If) and _is_of_indices(stmt.condition):
-        branches = (*statements(stmt.then), *statements(stmt.otherwise))
+def _has_guarded_load(stmt: ir.Stmt) -> bool:
+    if isinstance(stmt, ir.If) and _is_of_indices(stmt.condition):
+        branches = (*ir.statements(stmt.then), *ir.statements(stmt.otherwise))
         if any(_loads(expr) for inner in branches for expr in _expressions(inner)):
             return True
-    return any(_guards(expr) for own in _expressions(stmt) for expr in walk(own))
+    return any(_guards(expr) for own in _expressions(stmt) for expr in ir.walk(own))
 
 
-def _guards(expr: Expr) -> bool:
+def _guards(expr: ir.Expr) -> bool:
     """Whether an operand is a load and is evaluated only under a condition on indices."""
     match expr:
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            sides: tuple[Expr, ...] = (then, otherwise)
-        case Logical(op="&&" | "||", operands=(condition, *rest)):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
+            sides: tuple[ir.Expr, ...] = (then, otherwise)
+        case ir.Logical(op="&&" | "||", operands=(condition, *rest)):
             sides = tuple(rest)
         case _:
             return False
     return _is_of_indices(condition) and any(map(_loads, sides))
 
 
-def _loads(expr: Expr) -> bool:
-    return any(isinstance(part, Load) and part.dtype.lanes == 1 for part in walk(expr))
+def _loads(expr: ir.Expr) -> bool:
+    return any(isinstance(part, ir.Load) and part.dtype.lanes == 1 for part in ir.walk(expr))
 
 
-def _is_of_indices(condition: Expr) -> bool:
+def _is_of_indices(condition: ir.Expr) -> bool:
     """Whether it may be known before the loop runs; locals are taken to be."""
     if condition.dtype.lanes > 1:
         return False
-    for part in walk(condition):
+    for part in ir.walk(condition):
         match part:
-            case Compare() if not any(isinstance(inner, Load) for inner in walk(part)):
+            case ir.Compare() if not any(isinstance(inner, ir.Load) for inner in ir.walk(part)):
                 return True
-            case Var(dtype=dtype) if dtype == BOOL:
+            case ir.Var(dtype=dtype) if dtype == BOOL:
                 return True
     return False
 
 
-def _expressions(stmt: Stmt) -> Iterator[Expr]:
+def _expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
     match stmt:
-        case Store(indices=indices, value=value):
+        case ir.Store(indices=indices, value=value):
             yield from (*indices, value)
-        case Let(value=value) | Set(value=value) | If(condition=value):
+        case ir.Let(value=value) | ir.Set(value=value) | ir.If(condition=value):
             yield value

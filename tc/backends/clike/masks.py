@@ -10,39 +10,19 @@ from tc.backends.clike.scalars import at_least, sum_text, text_of
 from tc.backends.clike.types import WIDEST, c_type, mask_type, memory_type
 from tc.backends.clike.vector_helpers import COMPARISONS
 from tc.dtypes import BOOL, INT64, UINT8, DType
+from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
 from tc.kernel.intervals import interval, type_interval
-from tc.kernel.ir import (
-    Binary,
-    Broadcast,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    If,
-    Let,
-    Load,
-    Logical,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Var,
-    statements,
-    unknown_node,
-    walk,
-)
 
 _NAMES = {op: name for name, op in COMPARISONS.items()}
 
 
-def mask_text(expr: Expr, bits: int, context: Context) -> str:
+def mask_text(expr: ir.Expr, bits: int, context: Context) -> str:
     """A vector of bool as a mask of so many bits per lane."""
     return mask_printed(expr, bits, context)[0]
 
 
-def mask_at_least(expr: Expr, bits: int, level: int, context: Context) -> str:
+def mask_at_least(expr: ir.Expr, bits: int, level: int, context: Context) -> str:
     text, own = mask_printed(expr, bits, context)
     return text if own >= level else f"({text})"
 
@@ -50,129 +30,134 @@ def mask_at_least(expr: Expr, bits: int, level: int, context: Context) -> str:
 # --- how many bits ----------------------------------------------------------------------------
 
 
-def bits_of(expr: Expr, context: Context) -> int:
+def bits_of(expr: ir.Expr, context: Context) -> int:
     """The bits per lane in which a mask is computed."""
     found = _own_bits(expr, context)
     return found or min(64, max(8, 512 // expr.dtype.lanes))
 
 
-def bits_of_local(let: Let, later: tuple[Stmt, ...], context: Context) -> int:
+def bits_of_local(let: ir.Let, later: tuple[ir.Stmt, ...], context: Context) -> int:
     """Those of a local: what the first use in the statements after it asks for, if any does."""
     return _bits_wanted(let.var, later) or bits_of(let.value, context)
 
 
-def _bits_wanted(name: str, stmts: tuple[Stmt, ...]) -> int | None:
-    for stmt in statements(stmts):
+def _bits_wanted(name: str, stmts: tuple[ir.Stmt, ...]) -> int | None:
+    for stmt in ir.statements(stmts):
         match stmt:
-            case Store(mask=Var(name=found), value=value) if found == name:
+            case ir.Store(mask=ir.Var(name=found), value=value) if found == name:
                 return memory_type(value.dtype).bits
         for expr in _expressions(stmt):
             match expr:
-                case Load(mask=Var(name=found), dtype=dtype) if found == name:
+                case ir.Load(mask=ir.Var(name=found), dtype=dtype) if found == name:
                     return memory_type(dtype).bits
-                case Select(condition=Var(name=found), dtype=dtype) if (
+                case ir.Select(condition=ir.Var(name=found), dtype=dtype) if (
                     found == name and dtype.scalar != BOOL
                 ):
                     return dtype.bits
     return None
 
 
-def _expressions(stmt: Stmt) -> Iterator[Expr]:
+def _expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
     match stmt:
-        case Store(value=value) | Let(value=value) | Set(value=value) | If(condition=value):
-            yield from walk(value)
+        case (
+            ir.Store(value=value)
+            | ir.Let(value=value)
+            | ir.Set(value=value)
+            | ir.If(condition=value)
+        ):
+            yield from ir.walk(value)
 
 
-def _own_bits(expr: Expr, context: Context) -> int | None:
+def _own_bits(expr: ir.Expr, context: Context) -> int | None:
     """As `bits_of`, but None for masks that are as easily computed in any."""
     match expr:
-        case Var(name=name):
+        case ir.Var(name=name):
             return context.masks[name]
-        case Load():
+        case ir.Load():
             return UINT8.bits
-        case Compare(left=left):
+        case ir.Compare(left=left):
             if _distance(expr, context) is not None:
                 return None
             return _own_bits(left, context) if left.dtype.scalar == BOOL else left.dtype.bits
-        case Cast(operand=operand) if operand.dtype.scalar != BOOL:
+        case ir.Cast(operand=operand) if operand.dtype.scalar != BOOL:
             return operand.dtype.bits
-        case Const() | Broadcast():
+        case ir.Const() | ir.Broadcast():
             return None
-        case Logical(operands=operands):
-            sides: tuple[Expr, ...] = operands
-        case Binary(left=left, right=right) | Shuffle(left=left, right=right):
+        case ir.Logical(operands=operands):
+            sides: tuple[ir.Expr, ...] = operands
+        case ir.Binary(left=left, right=right) | ir.Shuffle(left=left, right=right):
             sides = left, right
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             vector = (condition,) if condition.dtype.lanes > 1 else ()
             sides = then, otherwise, *vector
-        case Cast(operand=operand):
+        case ir.Cast(operand=operand):
             sides = (operand,)
         case _:
-            raise unknown_node(expr)  # type: ignore[arg-type]  # those that are never bool
+            raise ir.unknown_node(expr)  # type: ignore[arg-type]  # those that are never bool
     return next((bits for side in sides if (bits := _own_bits(side, context))), None)
 
 
 # --- the text ---------------------------------------------------------------------------------
 
 
-def mask_printed(expr: Expr, bits: int, context: Context) -> Printed:
+def mask_printed(expr: ir.Expr, bits: int, context: Context) -> Printed:
     dtype = mask_type(bits, expr.dtype.lanes)
     own = _own_bits(expr, context)
     if own is not None and own != bits:
         return f"__builtin_convertvector({mask_text(expr, own, context)}, {c_type(dtype)})", ATOM
     match expr:
-        case Var(name=name):
+        case ir.Var(name=name):
             return context.names.variables[name], ATOM
-        case Const(value=value):
+        case ir.Const(value=value):
             name = c_type(dtype)
             return f"tc_broadcast_{name}(-1)" if value else f"({name}){{0}}", ATOM
-        case Broadcast(operand=operand):
+        case ir.Broadcast(operand=operand):
             test = at_least(operand, OR, context)
             return f"tc_broadcast_{c_type(dtype)}({test} ? -1 : 0)", ATOM
-        case Load():
+        case ir.Load():
             stored = memory_type(expr.dtype)
-            bytes_ = text_of(Load(expr.buffer, expr.indices, stored, expr.mask), context)
+            bytes_ = text_of(ir.Load(expr.buffer, expr.indices, stored, expr.mask), context)
             return f"({c_type(dtype)})({bytes_} != ({c_type(stored)}){{0}})", UNARY
-        case Cast(operand=operand) if operand.dtype.scalar == BOOL:
+        case ir.Cast(operand=operand) if operand.dtype.scalar == BOOL:
             return mask_printed(operand, bits, context)
-        case Cast(operand=operand):
-            zero = Const(0.0 if operand.dtype.is_float else 0, operand.dtype)
-            return _compare(Compare("!=", operand, zero, expr.dtype), dtype, context)
-        case Compare():
+        case ir.Cast(operand=operand):
+            zero = ir.Const(0.0 if operand.dtype.is_float else 0, operand.dtype)
+            return _compare(ir.Compare("!=", operand, zero, expr.dtype), dtype, context)
+        case ir.Compare():
             return _compare(expr, dtype, context)
-        case Logical(op="!", operands=(operand,)):
+        case ir.Logical(op="!", operands=(operand,)):
             return f"~{mask_at_least(operand, bits, UNARY, context)}", UNARY
-        case Logical(op=op, operands=(left, right)):
+        case ir.Logical(op=op, operands=(left, right)):
             return _on_masks("&" if op == "&&" else "|", left, right, bits, context)
-        case Binary(op=op, left=left, right=right):
+        case ir.Binary(op=op, left=left, right=right):
             return _on_masks("&" if op == "min" else "|", left, right, bits, context)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             chosen = mask_text(then, bits, context), mask_text(otherwise, bits, context)
             if condition.dtype.lanes == 1:
                 test = at_least(condition, OR, context)
                 return f"{test} ? ({chosen[0]}) : ({chosen[1]})", CHOICE
             mask = mask_text(condition, bits, context)
             return f"tc_select_{c_type(dtype)}({mask}, {', '.join(chosen)})", ATOM
-        case Shuffle(left=left, right=right, lanes=lanes):
+        case ir.Shuffle(left=left, right=right, lanes=lanes):
             name = shuffle_name(mask_type(bits, left.dtype.lanes), lanes)
             sides = mask_text(left, bits, context), mask_text(right, bits, context)
             return f"{name}({', '.join(sides)})", ATOM
         case _:
-            raise unknown_node(expr)  # type: ignore[arg-type]  # those that are never bool
+            raise ir.unknown_node(expr)  # type: ignore[arg-type]  # those that are never bool
 
 
-def _on_masks(op: str, left: Expr, right: Expr, bits: int, context: Context) -> Printed:
+def _on_masks(op: str, left: ir.Expr, right: ir.Expr, bits: int, context: Context) -> Printed:
     texts = (mask_at_least(side, bits, UNARY, context) for side in (left, right))
     return f" {op} ".join(texts), BITS
 
 
-def _compare(expr: Compare, mask: DType, context: Context) -> Printed:
+def _compare(expr: ir.Compare, mask: DType, context: Context) -> Printed:
     op, left, right = expr.op, expr.left, expr.right
     if (found := _distance(expr, context)) is not None:
         return _compare_lanes(op, found, mask, context)
     if left == right and not left.dtype.is_float:  # of which compilers warn
         return mask_printed(
-            Const(op in ("==", "<=", ">="), BOOL.vector(mask.lanes)), mask.bits, context
+            ir.Const(op in ("==", "<=", ">="), BOOL.vector(mask.lanes)), mask.bits, context
         )
     if left.dtype.scalar == BOOL:
         return _compare_masks(op, left, right, mask.bits, context)
@@ -183,7 +168,7 @@ def _compare(expr: Compare, mask: DType, context: Context) -> Printed:
     return f"({c_type(mask)})({text})", UNARY
 
 
-def _compare_masks(op: str, left: Expr, right: Expr, bits: int, context: Context) -> Printed:
+def _compare_masks(op: str, left: ir.Expr, right: ir.Expr, bits: int, context: Context) -> Printed:
     """False is less than true, though their masks are 0 and -1."""
     texts = [mask_at_least(side, bits, UNARY, context) for side in (left, right)]
     if op in (">", ">="):
@@ -199,7 +184,7 @@ def _compare_masks(op: str, left: Expr, right: Expr, bits: int, context: Context
             return f"~{texts[0]} | {texts[1]}", BITS
 
 
-def _distance(expr: Compare, context: Context) -> LaneOffsets | None:
+def _distance(expr: ir.Compare, context: Context) -> LaneOffsets | None:
     """The left index minus the right one where that is a number and a step from lane to lane;
     None where it is not, or where something in it might wrap around."""
     sides, lanes = (expr.left, expr.right), expr.dtype.lanes
@@ -230,7 +215,7 @@ def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -
     lane = mask_type(next(narrow), mask.lanes)
     name = c_type(lane)
     family = "broadcast" if lane.bits == 64 else "nearest"
-    terms = {**place.scalars, Const(1, INT64): place.constant}
+    terms = {**place.scalars, ir.Const(1, INT64): place.constant}
     number = sum_text(tuple(terms), [-factor for factor in terms.values()], context)
     text = f"tc_ramp_{name}(0, {step}) {op} tc_{family}_{name}({number})"
     if lane.bits == mask.bits:

@@ -15,7 +15,6 @@ from tc.backends.clike.dialect import Context, Dialect
 from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
 from tc.backends.printing import (
-    assigned,
     buffer_lines,
     in_a_comment,
     shared_loop,
@@ -25,28 +24,10 @@ from tc.backends.printing import (
 from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_layout
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
+from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import remembered
 from tc.kernel.intervals import interval, loop_interval
-from tc.kernel.ir import (
-    Binary,
-    Buffer,
-    Comment,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Prefetch,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    unknown_node,
-    walk,
-)
+from tc.kernel.walk import assigned_in
 
 _MOST_UNROLLED = 64
 _PREFIX = "v_"
@@ -59,13 +40,13 @@ class KernelFunction:
     `scratch` buffers."""
 
     name: str
-    regions: tuple[tuple[Stmt, ...], ...]
-    arguments: tuple[Buffer, ...]
+    regions: tuple[tuple[ir.Stmt, ...], ...]
+    arguments: tuple[ir.Buffer, ...]
     fails: bool
     scratch: bool
 
 
-def print_kernel(kernel: Kernel, dialect: Dialect) -> str:
+def print_kernel(kernel: ir.Kernel, dialect: Dialect) -> str:
     """The text of a kernel; equal kernels give equal texts. BackendError for functions that only
     scipy has (Y7), and for vectors where the dialect has none.
 
@@ -79,7 +60,8 @@ def print_kernel(kernel: Kernel, dialect: Dialect) -> str:
     heads, bodies = [], []
     for function in functions_of(kernel, dialect):
         shared = shared_loop(function.regions[0]) if dialect.grid else None
-        context = Context(names, buffers, dialect, shared, assigned(*function.regions))
+        changing = assigned_in(stmt for region in function.regions for stmt in region)
+        context = Context(names, buffers, dialect, shared, changing)
         heads.append(_signature(function, context))
         bodies.append(list(_body(kernel, function, context)))
     helpers = helper_texts("\n".join(line for body in bodies for line in body), dialect)
@@ -92,7 +74,7 @@ def print_kernel(kernel: Kernel, dialect: Dialect) -> str:
     return "\n\n".join((comment, *dialect.preamble(kernel, text), *helpers, *functions)) + "\n"
 
 
-def functions_of(kernel: Kernel, dialect: Dialect) -> tuple[KernelFunction, ...]:
+def functions_of(kernel: ir.Kernel, dialect: Dialect) -> tuple[KernelFunction, ...]:
     """The functions of the kernel's text, in the order in which they are to be run."""
     names = spell(kernel, dialect).functions
     if dialect.grid is None:
@@ -107,16 +89,16 @@ def functions_of(kernel: Kernel, dialect: Dialect) -> tuple[KernelFunction, ...]
     return tuple(map(KernelFunction, names, parts, arguments, fails, scratch))
 
 
-def workspace_of(kernel: Kernel) -> ScratchLayout:
+def workspace_of(kernel: ir.Kernel) -> ScratchLayout:
     """Where the scratch buffers lie in the workspace of a call. Registers are locals."""
     scratch = tuple(b for b in kernel.buffers if b.role == "scratch")
-    return scratch_layout(Kernel(kernel.name, scratch, ()))
+    return scratch_layout(ir.Kernel(kernel.name, scratch, ()))
 
 
 # --- names ------------------------------------------------------------------------------------
 
 
-def spell(kernel: Kernel, dialect: Dialect) -> Spellings:
+def spell(kernel: ir.Kernel, dialect: Dialect) -> Spellings:
     """How the kernel's names are spelt."""
     reserved = dialect.reserved
     speller = Speller(lambda name: plain_name(name, reserved.words, reserved.forms))
@@ -144,14 +126,14 @@ def plain_name(name: str, reserved: frozenset[str], forms: re.Pattern[str]) -> s
 # --- around the loops -------------------------------------------------------------------------
 
 
-def _comment(kernel: Kernel, names: Spellings, dialect: Dialect) -> Iterator[str]:
+def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[str]:
     yield from (f"// {line}" for line in buffer_lines(kernel, names))
     if size := workspace_of(kernel).size:
         each = " for each that runs a function" if dialect.grid else ""
         yield f"//   workspace of {size} bytes{each}, aligned to {ALIGNMENT}"
 
 
-def _body(kernel: Kernel, function: KernelFunction, context: Context) -> Iterator[str]:
+def _body(kernel: ir.Kernel, function: KernelFunction, context: Context) -> Iterator[str]:
     grid = context.dialect.grid
     lines = [line for region in _regions(function, context) for line in region]
     yield from _declarations(kernel, function, "\n".join(map(_code, lines)), context)
@@ -161,7 +143,7 @@ def _body(kernel: Kernel, function: KernelFunction, context: Context) -> Iterato
 
 
 def _declarations(
-    kernel: Kernel, function: KernelFunction, code: str, context: Context
+    kernel: ir.Kernel, function: KernelFunction, code: str, context: Context
 ) -> Iterator[str]:
     """Buffers that the caller does not pass, and the arguments that nothing names."""
     layout, used = workspace_of(kernel), set(re.findall(r"\w+", code))
@@ -207,7 +189,7 @@ def _signature(function: KernelFunction, context: Context) -> list[str]:
     return [start, *(f"    {p}," for p in parameters[:-1]), f"    {parameters[-1]})"]
 
 
-def _element_type(buffer: Buffer, context: Context) -> str:
+def _element_type(buffer: ir.Buffer, context: Context) -> str:
     const = "const " if buffer.role == "input" else ""
     return const + context.types[UINT8 if buffer.dtype == BOOL else buffer.dtype]
 
@@ -216,7 +198,7 @@ def _regions(function: KernelFunction, context: Context) -> Iterator[list[str]]:
     """The lines of each region; one that declares locals gets a block for them."""
     for number, region in enumerate(function.regions):
         lines = list(_block(region, context))
-        if any(isinstance(s, Let) for s in region) and len(function.regions) > 1:
+        if any(isinstance(s, ir.Let) for s in region) and len(function.regions) > 1:
             lines = ["    {", *(f"    {line}" for line in lines), "    }"]
         yield ["", *lines] if number and lines else lines
 
@@ -232,88 +214,88 @@ def _uncommented(text: str) -> str:
 # --- statements -------------------------------------------------------------------------------
 
 
-def _block(stmts: tuple[Stmt, ...], context: Context) -> Iterator[str]:
+def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
     """The indented lines of a block. Locals that nothing reads are named once, so that compilers
     do not warn."""
     lines: list[str] = []
     for number, stmt in enumerate(stmts, 1):
-        if isinstance(stmt, Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:
+        if isinstance(stmt, ir.Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:
             bits = vector_printer(context).mask_bits(stmt, stmts[number:], context)
             context = context.masking(stmt.var, bits)
         lines += _statement(stmt, context)
-        if isinstance(stmt, Let) and _is_bounded(stmt, context):
+        if isinstance(stmt, ir.Let) and _is_bounded(stmt, context):
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
         if (
-            isinstance(stmt, Let)
+            isinstance(stmt, ir.Let)
             and stmt.var not in context.assigned
             and remembered(stmt.value, context.assigned)
         ):
             context = context.remembering(stmt.var, stmt.value)
     code = "\n".join(map(_code, lines))
-    for local in (context.names.variables[s.var] for s in stmts if isinstance(s, Let)):
+    for local in (context.names.variables[s.var] for s in stmts if isinstance(s, ir.Let)):
         if not re.search(rf"\b{local}\b(?! [-+*/]?= )", code):
             lines.append(f"(void){local};")
     yield from (f"    {line}" if line else "" for line in lines)
 
 
-def _is_bounded(let: Let, context: Context) -> bool:
+def _is_bounded(let: ir.Let, context: Context) -> bool:
     dtype = let.dtype
     return not dtype.is_float and dtype.lanes == 1 and let.var not in context.assigned
 
 
-def _statement(stmt: Stmt, context: Context) -> Iterator[str]:
+def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
     variables = context.names.variables
     match stmt:
-        case For():
+        case ir.For():
             yield from _for(stmt, context)
-        case If(condition=condition, then=then, otherwise=otherwise):
+        case ir.If(condition=condition, then=then, otherwise=otherwise):
             yield f"if ({text_of(condition, context)}) {{"
             yield from _block(then, context)
             if otherwise:
                 yield "} else {"
                 yield from _block(otherwise, context)
             yield "}"
-        case Let(var=var, value=value) if value.dtype.lanes > 1:
+        case ir.Let(var=var, value=value) if value.dtype.lanes > 1:
             vectors = vector_printer(context)
             start = vectors.value(var, value, context)
             yield f"{vectors.type(stmt, context)} {variables[var]} = {start};"
-        case Let(var=var, value=value):
+        case ir.Let(var=var, value=value):
             type_ = context.types[value.dtype]
             yield f"{type_} {variables[var]} = {bare(value, context)};"
-        case Set(var=var, value=value):
+        case ir.Set(var=var, value=value):
             yield from _set(var, value, context)
-        case Store(value=value) if value.dtype.lanes > 1:
+        case ir.Store(value=value) if value.dtype.lanes > 1:
             yield f"{vector_printer(context).store(stmt, context)};"
-        case Store(buffer=buffer, indices=indices, value=value):
+        case ir.Store(buffer=buffer, indices=indices, value=value):
             place = element(buffer, indices, context)
-            yield _assignment(place, Load(buffer, indices, value.dtype), value, context)
-        case Prefetch():
+            yield _assignment(place, ir.Load(buffer, indices, value.dtype), value, context)
+        case ir.Prefetch():
             yield from context.dialect.prefetch(stmt, context)
-        case Fail(site=site, values=values):
+        case ir.Fail(site=site, values=values):
             yield from context.dialect.fails(site + 1)
             for k, value in enumerate(values, 1):
                 yield f"    status[{k}] = {bare(value, context)};"
             yield "}"
-        case Comment(text=text):
+        case ir.Comment(text=text):
             yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
         case _:
-            raise unknown_node(stmt)
+            raise ir.unknown_node(stmt)
 
 
-def _set(var: str, value: Expr, context: Context) -> Iterator[str]:
+def _set(var: str, value: ir.Expr, context: Context) -> Iterator[str]:
     name = context.names.variables[var]
     if var in context.masks:
         line = f"{name} = {vector_printer(context).value(var, value, context)};"
     else:
-        line = _assignment(name, Var(var, value.dtype), value, context)
+        line = _assignment(name, ir.Var(var, value.dtype), value, context)
     if line != f"{name} = {name};":  # of which compilers warn
         yield line
 
 
-def _assignment(place: str, old: Expr, value: Expr, context: Context) -> str:
+def _assignment(place: str, old: ir.Expr, value: ir.Expr, context: Context) -> str:
     """`place = value;`, or `place op= ...;` where the value starts from the old one."""
     match value:
-        case Binary(op="+" | "-" | "*" | "/" as op, left=left, right=right, dtype=dtype) if (
+        case ir.Binary(op="+" | "-" | "*" | "/" as op, left=left, right=right, dtype=dtype) if (
             left == old and dtype.is_float
         ):
             return f"{place} {op}= {bare(right, context)};"
@@ -321,14 +303,14 @@ def _assignment(place: str, old: Expr, value: Expr, context: Context) -> str:
             return f"{place} = {bare(value, context)};"
 
 
-def _for(stmt: For, context: Context) -> Iterator[str]:
+def _for(stmt: ir.For, context: Context) -> Iterator[str]:
     dialect, grid = context.dialect, context.dialect.grid
     var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
     end = compared(stmt.end, context)
     inner = context.knowing(stmt.var, loop_interval(stmt.begin, stmt.end, context.known))
     changes = any(
-        isinstance(e, Load) or (isinstance(e, Var) and e.name in context.assigned)
-        for e in walk(stmt.end)
+        isinstance(e, ir.Load) or (isinstance(e, ir.Var) and e.name in context.assigned)
+        for e in ir.walk(stmt.end)
     )
     begin, step = bare(stmt.begin, context), f"{var}++"
     if grid is not None and stmt is context.shared:
@@ -337,7 +319,11 @@ def _for(stmt: For, context: Context) -> Iterator[str]:
     start = f"{type_} {var} = {begin}"
     if changes:  # the loop must not see that its body changes its end
         start, end = f"{start}, tc_end = {end}", "tc_end"
-    if stmt.mark == "unroll" and isinstance(stmt.begin, Const) and isinstance(stmt.end, Const):
+    if (
+        stmt.mark == "unroll"
+        and isinstance(stmt.begin, ir.Const)
+        and isinstance(stmt.end, ir.Const)
+    ):
         count = int(stmt.end.value) - int(stmt.begin.value)
         if 1 < count <= _MOST_UNROLLED and dialect.unroll is not None:
             yield dialect.unroll.format(count=count)

@@ -32,54 +32,39 @@ from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
+from tc.kernel import ir
 from tc.kernel.intervals import combined, decided_comparison, interval, type_interval, within
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Logical,
-    Reduce,
-    Select,
-    Unary,
-    Var,
-    unknown_node,
-)
 
 _RING = ("+", "-", "*")
 
 
-def text_of(expr: Expr, context: Context) -> str:
+def text_of(expr: ir.Expr, context: Context) -> str:
     return _expression(expr, context)[0]
 
 
-def at_least(expr: Expr, level: int, context: Context) -> str:
+def at_least(expr: ir.Expr, level: int, context: Context) -> str:
     text, own = _expression(expr, context)
     return text if own >= level else f"({text})"
 
 
-def bare(expr: Expr, context: Context) -> str:
+def bare(expr: ir.Expr, context: Context) -> str:
     """The text where its place fixes the type, so that a constant need not say its own."""
     return _bare_at_least(expr, CHOICE, context)
 
 
-def compared(expr: Expr, context: Context) -> str:
+def compared(expr: ir.Expr, context: Context) -> str:
     """The text as an operand of a comparison."""
     return _bare_at_least(expr, SUM, context)
 
 
-def _bare_at_least(expr: Expr, level: int, context: Context) -> str:
-    if isinstance(expr, Const) and expr.dtype in (INT64, UINT64) and abs(expr.value) < 2**31:
+def _bare_at_least(expr: ir.Expr, level: int, context: Context) -> str:
+    if isinstance(expr, ir.Const) and expr.dtype in (INT64, UINT64) and abs(expr.value) < 2**31:
         text = str(int(expr.value))
         return text if expr.value >= 0 or level <= UNARY else f"({text})"
     return at_least(expr, level, context)
 
 
-def _infix(op: str, left: Expr, right: Expr, context: Context) -> Printed:
+def _infix(op: str, left: ir.Expr, right: ir.Expr, context: Context) -> Printed:
     """An infix operation; where one operand is no constant, it fixes the type of the other (but
     not that of what is shifted)."""
     level = LEVELS[op]
@@ -91,54 +76,54 @@ def _infix(op: str, left: Expr, right: Expr, context: Context) -> Printed:
         least = level, level
     else:
         least = level, level + 1
-    first = at_least if isinstance(right, Const) or level == SHIFT else _bare_at_least
+    first = at_least if isinstance(right, ir.Const) or level == SHIFT else _bare_at_least
     texts = first(left, least[0], context), _bare_at_least(right, least[1], context)
     if op == "||":  # compilers doubt a && b || c
         texts = _grouped(left, texts[0], context), _grouped(right, texts[1], context)
     return f" {op} ".join(texts), level
 
 
-def _grouped(side: Expr, text: str, context: Context) -> str:
+def _grouped(side: ir.Expr, text: str, context: Context) -> str:
     return f"({text})" if _expression(side, context)[1] == AND else text
 
 
-def _expression(expr: Expr, context: Context) -> Printed:
+def _expression(expr: ir.Expr, context: Context) -> Printed:
     """The text, of exactly the expression's type or a narrower one that C widens to int, and the
     precedence of its outermost operator."""
-    if expr.dtype.lanes > 1 or isinstance(expr, Reduce):
+    if expr.dtype.lanes > 1 or isinstance(expr, ir.Reduce):
         return vector_printer(context).expression(expr, context)
     match expr:
-        case Const():
+        case ir.Const():
             return _constant(expr, context)
-        case Var(name=name):
+        case ir.Var(name=name):
             return context.names.variables[name], ATOM
-        case Load(buffer=buffer, indices=indices, dtype=dtype):
+        case ir.Load(buffer=buffer, indices=indices, dtype=dtype):
             text = element(buffer, indices, context)
             # the caller's bytes may be others than 0 and 1, of which C's bool knows nothing
             return (f"{text} != 0", EQUAL) if dtype == BOOL else (text, ATOM)
-        case Unary():
+        case ir.Unary():
             return _negation(expr, context)
-        case Binary():
+        case ir.Binary():
             return _binary(expr, context)
-        case Compare():
+        case ir.Compare():
             return _compare(expr, context)
-        case Logical(op="!", operands=(operand,)):
+        case ir.Logical(op="!", operands=(operand,)):
             return f"!{at_least(operand, ATOM, context)}", UNARY
-        case Logical(op=op, operands=(left, right)):
+        case ir.Logical(op=op, operands=(left, right)):
             return _infix(op, left, right, context)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             test = at_least(condition, OR, context)
-            first = at_least if isinstance(otherwise, Const) else _bare_at_least
+            first = at_least if isinstance(otherwise, ir.Const) else _bare_at_least
             chosen = first(then, OR, context), _bare_at_least(otherwise, CHOICE, context)
             return f"{test} ? {chosen[0]} : {chosen[1]}", CHOICE
-        case Call():
+        case ir.Call():
             return _call(expr, context)
-        case Cast():
+        case ir.Cast():
             return _cast(expr, context)
-        case Bits():
+        case ir.Bits():
             return _bits(expr, context)
         case _:
-            raise unknown_node(expr)  # type: ignore[arg-type]  # Logical of three operands
+            raise ir.unknown_node(expr)  # type: ignore[arg-type]  # Logical of three operands
 
 
 def vector_printer(context: Context) -> VectorPrinter:
@@ -152,11 +137,11 @@ def vector_printer(context: Context) -> VectorPrinter:
     return dialect.vectors
 
 
-def _apply(function: str, args: Iterable[Expr], context: Context) -> Printed:
+def _apply(function: str, args: Iterable[ir.Expr], context: Context) -> Printed:
     return f"{function}({', '.join(bare(arg, context) for arg in args)})", ATOM
 
 
-def _negation(expr: Unary, context: Context) -> Printed:
+def _negation(expr: ir.Unary, context: Context) -> Printed:
     dtype, operand = expr.dtype, expr.operand
     if dtype.is_float or interval(operand, context.known)[0] > type_interval(dtype)[0]:
         text = at_least(operand, UNARY, context)
@@ -165,7 +150,7 @@ def _negation(expr: Unary, context: Context) -> Printed:
     return f"({context.types[dtype]})(0 - {_unsigned(operand, dtype, context)})", UNARY
 
 
-def _binary(expr: Binary, context: Context) -> Printed:
+def _binary(expr: ir.Binary, context: Context) -> Printed:
     op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
     if dtype == BOOL:
         return _infix("&&" if op == "min" else "||", *operands, context)
@@ -179,7 +164,7 @@ def _binary(expr: Binary, context: Context) -> Printed:
         )
     if op in ("/", "%"):
         is_plain = (
-            isinstance(expr.right, Const)
+            isinstance(expr.right, ir.Const)
             and expr.right.value > 0
             and interval(expr.left, context.known)[0] >= 0
         )
@@ -200,15 +185,15 @@ def _binary(expr: Binary, context: Context) -> Printed:
     return f"({context.types[dtype]})({_ring(expr, dtype, context)[0]})", UNARY
 
 
-def _stays(expr: Binary, context: Context) -> bool:
+def _stays(expr: ir.Binary, context: Context) -> bool:
     """Whether a sum, difference or product does not leave its type."""
     found = combined(expr.op, *(interval(side, context.known) for side in (expr.left, expr.right)))
     return within(found, type_interval(expr.dtype)) == found
 
 
-def _ring(expr: Expr, dtype: DType, context: Context) -> Printed:
+def _ring(expr: ir.Expr, dtype: DType, context: Context) -> Printed:
     """A sum, difference or product in the unsigned type, whose low bits are the value."""
-    if not (isinstance(expr, Binary) and expr.op in _RING):
+    if not (isinstance(expr, ir.Binary) and expr.op in _RING):
         return _unsigned(expr, dtype, context), UNARY
     level = LEVELS[expr.op]
     texts = []
@@ -218,16 +203,16 @@ def _ring(expr: Expr, dtype: DType, context: Context) -> Printed:
     return f" {expr.op} ".join(texts), level
 
 
-def _unsigned(expr: Expr, dtype: DType, context: Context) -> str:
+def _unsigned(expr: ir.Expr, dtype: DType, context: Context) -> str:
     """An integer in the unsigned type in which `dtype` is computed; C widens narrow ones to int,
     where products could overflow."""
     target = UINT64 if dtype.bits == 64 else UINT32
-    if isinstance(expr, Const) and expr.value >= 0:
-        return _constant(Const(expr.value, target), context)[0]
+    if isinstance(expr, ir.Const) and expr.value >= 0:
+        return _constant(ir.Const(expr.value, target), context)[0]
     return f"({context.types[target]}){_bare_at_least(expr, UNARY, context)}"
 
 
-def _compare(expr: Compare, context: Context) -> Printed:
+def _compare(expr: ir.Compare, context: Context) -> Printed:
     """A comparison; compilers warn of those whose result the types alone decide."""
     op, left, right = expr.op, expr.left, expr.right
     if not left.dtype.is_float:
@@ -238,7 +223,7 @@ def _compare(expr: Compare, context: Context) -> Printed:
     return _infix(op, left, right, context)
 
 
-def _call(expr: Call, context: Context) -> Printed:
+def _call(expr: ir.Call, context: Context) -> Printed:
     dtype = expr.dtype
     if not dtype.is_float:  # abs
         if dtype.kind == "int":
@@ -247,7 +232,7 @@ def _call(expr: Call, context: Context) -> Printed:
     return _apply(function_name(expr, context), expr.args, context)
 
 
-def function_name(expr: Call, context: Context) -> str:
+def function_name(expr: ir.Call, context: Context) -> str:
     """The function that computes one element of a call; BackendError where there is none."""
     builtin, dialect = BUILTINS[expr.function], context.dialect
     name = dialect.native.get(builtin.name, builtin.c)
@@ -261,25 +246,27 @@ def function_name(expr: Call, context: Context) -> str:
     return name + (suffix if expr.dtype.scalar == FLOAT32 else "")
 
 
-def _bits(expr: Bits, context: Context) -> Printed:
+def _bits(expr: ir.Bits, context: Context) -> Printed:
     source, target = expr.operand.dtype, expr.dtype
     if source.is_float != target.is_float:
         return _apply(f"tc_bits_{target}_of_{source}", (expr.operand,), context)
-    return _cast(Cast(expr.operand, target), context)
+    return _cast(ir.Cast(expr.operand, target), context)
 
 
-def _cast(expr: Cast, context: Context) -> Printed:
+def _cast(expr: ir.Cast, context: Context) -> Printed:
     operand, source, target = expr.operand, expr.operand.dtype, expr.dtype
     if source == target:
         return _expression(operand, context)
     if source == FLOAT16:
         widened = _apply("tc_float_of_half", (operand,), context)
         return (
-            widened if target == FLOAT32 else _cast(Cast(Cast(operand, FLOAT32), target), context)
+            widened
+            if target == FLOAT32
+            else _cast(ir.Cast(ir.Cast(operand, FLOAT32), target), context)
         )
     if target == BOOL:
-        zero = Const(0.0 if source.is_float else 0, source)
-        return _compare(Compare("!=", operand, zero), context)
+        zero = ir.Const(0.0 if source.is_float else 0, source)
+        return _compare(ir.Compare("!=", operand, zero), context)
     if target == FLOAT16:
         exact = "float" if source == FLOAT32 else "double"
         return _apply(f"tc_half_of_{exact}", (operand,), context)
@@ -288,7 +275,7 @@ def _cast(expr: Cast, context: Context) -> Printed:
     return f"({context.types[target]}){_bare_at_least(operand, UNARY, context)}", UNARY
 
 
-def _constant(const: Const, context: Context) -> Printed:
+def _constant(const: ir.Const, context: Context) -> Printed:
     """A constant of exactly its type."""
     value, dtype = const.value, const.dtype
     if dtype == BOOL:
@@ -312,18 +299,18 @@ def _float_text(value: float, dtype: DType, context: Context) -> str:
     return text + ("f" if dtype == FLOAT32 else "")
 
 
-def element(buffer: str, indices: tuple[Expr, ...], context: Context) -> str:
+def element(buffer: str, indices: tuple[ir.Expr, ...], context: Context) -> str:
     return element_text(buffer, indices, context.buffers[buffer].strides, context)
 
 
 def element_text(
-    buffer: str, indices: Sequence[Expr], strides: Sequence[int], context: Context
+    buffer: str, indices: Sequence[ir.Expr], strides: Sequence[int], context: Context
 ) -> str:
     """The element of a buffer at a sum of indices, each times its stride."""
     return f"{context.names.buffers[buffer]}[{sum_text(indices, strides, context)}]"
 
 
-def sum_text(terms: Sequence[Expr], factors: Sequence[int], context: Context) -> str:
+def sum_text(terms: Sequence[ir.Expr], factors: Sequence[int], context: Context) -> str:
     """The sum of int64 terms, each times its factor, that is known not to overflow."""
     return offset_text(
         terms,

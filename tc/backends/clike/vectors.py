@@ -12,81 +12,63 @@ from tc.backends.clike.scalars import at_least, bare, function_name, text_of
 from tc.backends.clike.types import c_type, mask_type, memory_type
 from tc.backends.clike.vector_memory import load_printed, store_text
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Let,
-    Load,
-    Ramp,
-    Reduce,
-    Select,
-    Shuffle,
-    Store,
-    Unary,
-    Var,
-    unknown_node,
-)
+from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
 _REDUCTIONS = {"+": "sum", "*": "product", "min": "least", "max": "greatest"}
 
 
-def vector_text(expr: Expr, context: Context) -> Printed:
+def vector_text(expr: ir.Expr, context: Context) -> Printed:
     """The text of a vector, or of what Reduce makes of one."""
     dtype = expr.dtype
-    if isinstance(expr, Reduce):
+    if isinstance(expr, ir.Reduce):
         return _reduce(expr, context)
     if dtype.scalar == BOOL:
         return mask_printed(expr, bits_of(expr, context), context)
     match expr:
-        case Const(value=value):
-            return _broadcast(Const(value, dtype.scalar), dtype, context)
-        case Broadcast(operand=operand):
+        case ir.Const(value=value):
+            return _broadcast(ir.Const(value, dtype.scalar), dtype, context)
+        case ir.Broadcast(operand=operand):
             return _broadcast(operand, dtype, context)
-        case Var(name=name):
+        case ir.Var(name=name):
             return context.names.variables[name], ATOM
-        case Load():
+        case ir.Load():
             return load_printed(expr, context)
-        case Ramp(base=base, step=step):
+        case ir.Ramp(base=base, step=step):
             return f"tc_ramp_{c_type(dtype)}({bare(base, context)}, {step})", ATOM
-        case Unary(operand=operand) if dtype.kind == "int":
+        case ir.Unary(operand=operand) if dtype.kind == "int":
             return f"({c_type(dtype)})-{_unsigned(operand, context)}", UNARY
-        case Unary(operand=operand):
+        case ir.Unary(operand=operand):
             text = at_least(operand, UNARY, context)
             return f"-({text})" if text.startswith("-") else f"-{text}", UNARY
-        case Binary():
+        case ir.Binary():
             return _binary(expr, context)
-        case Select():
+        case ir.Select():
             return _select(expr, context)
-        case Call(function="abs", args=(arg,)) if dtype.kind == "uint":
+        case ir.Call(function="abs", args=(arg,)) if dtype.kind == "uint":
             return vector_text(arg, context)
-        case Call(function=function, args=args):
+        case ir.Call(function=function, args=args):
             if dtype.is_float and function not in EXPONENT_FUNCTIONS:
                 function_name(expr, context)  # refuses those that C lacks
             return _apply(function, dtype, args, context)
-        case Cast():
+        case ir.Cast():
             return _cast(expr, context)
-        case Bits(operand=operand):
+        case ir.Bits(operand=operand):
             return f"({c_type(dtype)}){at_least(operand, UNARY, context)}", UNARY
-        case Shuffle(left=left, right=right, lanes=lanes):
+        case ir.Shuffle(left=left, right=right, lanes=lanes):
             name = shuffle_name(memory_type(left.dtype), lanes)
             return f"{name}({text_of(left, context)}, {text_of(right, context)})", ATOM
         case _:
-            raise unknown_node(expr)  # type: ignore[arg-type]  # those that are only bool
+            raise ir.unknown_node(expr)  # type: ignore[arg-type]  # those that are only bool
 
 
-def _apply(family: str, dtype: DType, args: Iterable[Expr], context: Context) -> Printed:
+def _apply(family: str, dtype: DType, args: Iterable[ir.Expr], context: Context) -> Printed:
     texts = ", ".join(text_of(arg, context) for arg in args)
     return f"tc_{family}_{c_type(dtype)}({texts})", ATOM
 
 
-def _broadcast(operand: Expr, dtype: DType, context: Context) -> Printed:
-    if isinstance(operand, Const) and str(operand.value) in ("0", "0.0"):
+def _broadcast(operand: ir.Expr, dtype: DType, context: Context) -> Printed:
+    if isinstance(operand, ir.Const) and str(operand.value) in ("0", "0.0"):
         return f"({c_type(dtype)}){{0}}", ATOM
     return f"tc_broadcast_{c_type(dtype)}({bare(operand, context)})", ATOM
 
@@ -94,7 +76,7 @@ def _broadcast(operand: Expr, dtype: DType, context: Context) -> Printed:
 # --- arithmetic -------------------------------------------------------------------------------
 
 
-def _binary(expr: Binary, context: Context) -> Printed:
+def _binary(expr: ir.Binary, context: Context) -> Printed:
     op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
     if op in ("min", "max"):
         return _apply(op, dtype, operands, context)
@@ -115,9 +97,9 @@ def _least(op: str, operand: int) -> int:
     return UNARY if op in ("&", "|", "^", "<<", ">>") else LEVELS[op] + operand
 
 
-def _ring(expr: Expr, context: Context) -> Printed:
+def _ring(expr: ir.Expr, context: Context) -> Printed:
     """Operations whose low bits are the value, in the unsigned type."""
-    if not (isinstance(expr, Binary) and expr.op in ("+", "-", "*", "<<")):
+    if not (isinstance(expr, ir.Binary) and expr.op in ("+", "-", "*", "<<")):
         return _unsigned(expr, context), UNARY
     texts = []
     for number, side in enumerate((expr.left, expr.right)):
@@ -126,17 +108,17 @@ def _ring(expr: Expr, context: Context) -> Printed:
     return _infix(expr.op, *texts)
 
 
-def _unsigned(expr: Expr, context: Context) -> str:
+def _unsigned(expr: ir.Expr, context: Context) -> str:
     dtype = expr.dtype
     unsigned = DType(f"uint{dtype.bits}", "uint", dtype.bits, dtype.lanes)
     match expr:
-        case Const(value=value) if value >= 0:
-            return at_least(Const(value, unsigned), UNARY, context)
+        case ir.Const(value=value) if value >= 0:
+            return at_least(ir.Const(value, unsigned), UNARY, context)
         case _:
             return f"({c_type(unsigned)}){at_least(expr, UNARY, context)}"
 
 
-def _select(expr: Select, context: Context) -> Printed:
+def _select(expr: ir.Select, context: Context) -> Printed:
     condition, then, otherwise, dtype = expr.condition, expr.then, expr.otherwise, expr.dtype
     if condition.dtype.lanes == 1:
         chosen = at_least(then, OR, context), at_least(otherwise, CHOICE, context)
@@ -146,7 +128,7 @@ def _select(expr: Select, context: Context) -> Printed:
     return f"tc_select_{c_type(dtype)}({mask}, {', '.join(texts)})", ATOM
 
 
-def _reduce(expr: Reduce, context: Context) -> Printed:
+def _reduce(expr: ir.Reduce, context: Context) -> Printed:
     operand, dtype = expr.operand, expr.dtype
     if dtype == BOOL:
         bits = bits_of(operand, context)
@@ -156,7 +138,7 @@ def _reduce(expr: Reduce, context: Context) -> Printed:
     return _apply(_REDUCTIONS[expr.op], operand.dtype, (operand,), context)
 
 
-def _cast(expr: Cast, context: Context) -> Printed:
+def _cast(expr: ir.Cast, context: Context) -> Printed:
     operand, target = expr.operand, expr.dtype
     source, name = operand.dtype, c_type(target)
     if source == target:
@@ -166,10 +148,10 @@ def _cast(expr: Cast, context: Context) -> Printed:
     if source.scalar == FLOAT16:
         if target.scalar == FLOAT32:
             return f"tc_from_half_{name}({text_of(operand, context)})", ATOM
-        return _cast(Cast(Cast(operand, FLOAT32.vector(target.lanes)), target), context)
+        return _cast(ir.Cast(ir.Cast(operand, FLOAT32.vector(target.lanes)), target), context)
     if target.scalar == FLOAT16:
         if source.is_integer:
-            operand = Cast(operand, FLOAT64.vector(target.lanes))
+            operand = ir.Cast(operand, FLOAT64.vector(target.lanes))
         return _apply("to_half", operand.dtype, (operand,), context)
     if source.is_float and target.is_integer:
         return f"tc_to_{name}_{source.name}({text_of(operand, context)})", ATOM
@@ -178,10 +160,10 @@ def _cast(expr: Cast, context: Context) -> Printed:
     return f"__builtin_convertvector({text_of(operand, context)}, {name})", ATOM
 
 
-def _number(mask: Expr, target: DType, context: Context) -> Printed:
+def _number(mask: ir.Expr, target: DType, context: Context) -> Printed:
     """1 where a mask is true, 0 elsewhere, in another type."""
     if target.scalar == FLOAT16:
-        return _cast(Cast(Cast(mask, FLOAT32.vector(target.lanes)), target), context)
+        return _cast(ir.Cast(ir.Cast(mask, FLOAT32.vector(target.lanes)), target), context)
     text = mask_at_least(mask, target.bits, UNARY, context)
     if target.is_float:
         return f"__builtin_convertvector(-{text}, {c_type(target)})", ATOM
@@ -191,7 +173,7 @@ def _number(mask: Expr, target: DType, context: Context) -> Printed:
 # --- statements -------------------------------------------------------------------------------
 
 
-def vector_store_text(store: Store, context: Context) -> str:
+def vector_store_text(store: ir.Store, context: Context) -> str:
     """The call that stores a vector."""
     value, dtype = store.value, store.value.dtype
     if dtype.scalar == BOOL:
@@ -199,13 +181,13 @@ def vector_store_text(store: Store, context: Context) -> str:
     return store_text(store, text_of(value, context), context)
 
 
-def local_type_text(let: Let, context: Context) -> str:
+def local_type_text(let: ir.Let, context: Context) -> str:
     if let.var in context.masks:
         return c_type(mask_type(context.masks[let.var], let.dtype.lanes))
     return c_type(let.dtype)
 
 
-def local_value(name: str, value: Expr, context: Context) -> str:
+def local_value(name: str, value: ir.Expr, context: Context) -> str:
     """What a local is set to."""
     if name in context.masks:
         return mask_text(value, context.masks[name], context)

@@ -15,42 +15,14 @@ from dataclasses import dataclass, replace
 from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
 from tc.backends.numba.traced_printer import is_vector_region, vector_region_lines
 from tc.backends.offsets import offset_text
-from tc.backends.printing import assigned, buffer_lines, shared_loop, short, used_buffers
+from tc.backends.printing import buffer_lines, shared_loop, short, used_buffers
 from tc.backends.spellings import Spellings
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
+from tc.kernel import ir
 from tc.kernel.intervals import Interval, interval, loop_interval, never_overflows
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    unknown_node,
-)
+from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
 _CHOICE, _OR, _AND, _NOT, _RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
@@ -58,7 +30,7 @@ _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 _RING = ("+", "-", "*")
 
 
-def print_kernel(kernel: Kernel) -> str:
+def print_kernel(kernel: ir.Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
     traced = [is_vector_region(region, kernel) for region in kernel.regions]
     names = spell(kernel, vectors=any(traced))
@@ -100,7 +72,7 @@ def _imports(body: str) -> Iterator[str]:
         yield "from tc.backends.numba.tracing import vector_region"
 
 
-def _region(number: int, kernel: Kernel, names: Spellings) -> Iterator[str]:
+def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
     region = kernel.regions[number]
     used = used_buffers(region)
     yield "@region"
@@ -110,7 +82,7 @@ def _region(number: int, kernel: Kernel, names: Spellings) -> Iterator[str]:
             place = f"arguments, {position}, {_storage(buffer.dtype)}"
             yield f"    {names.buffers[buffer.name]} = {used[buffer.name]}({place})"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), assigned(region), {})
+    context = _Context(names, buffers, shared_loop(region), assigned_in(region), {})
     yield from _block(region, context)
 
 
@@ -129,8 +101,8 @@ class _Context:
     """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
 
     names: Spellings
-    buffers: Mapping[str, Buffer]
-    shared: For | None
+    buffers: Mapping[str, ir.Buffer]
+    shared: ir.For | None
     assigned: frozenset[str]
     known: Mapping[str, Interval]
 
@@ -138,121 +110,127 @@ class _Context:
         return replace(self, known={**self.known, name: bounds})
 
 
-def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+def _block(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
     empty = True
     for stmt in stmts:
-        empty = empty and isinstance(stmt, Comment | Prefetch)
+        empty = empty and isinstance(stmt, ir.Comment | ir.Prefetch)
         yield from (f"    {line}" for line in _statement(stmt, context))
-        if isinstance(stmt, Let) and not stmt.dtype.is_float and stmt.var not in context.assigned:
+        if (
+            isinstance(stmt, ir.Let)
+            and not stmt.dtype.is_float
+            and stmt.var not in context.assigned
+        ):
             context = context.knowing(stmt.var, interval(stmt.value, context.known))
     if empty:
         yield "    pass"
 
 
-def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
+def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
     variables = context.names.variables
     match stmt:
-        case For(var=var, begin=begin, end=end, body=body):
+        case ir.For(var=var, begin=begin, end=end, body=body):
             bounds = _list((begin, end), context)
             if stmt is context.shared:
                 yield f"first, last = share({bounds}, part, parts)"
                 bounds = "first, last"
-            elif isinstance(begin, Const) and begin.value == 0:
+            elif isinstance(begin, ir.Const) and begin.value == 0:
                 bounds = _text(end, context)
             yield f"for {variables[var]} in range({bounds}):"
             yield from _block(
                 body, context.knowing(var, loop_interval(stmt.begin, stmt.end, context.known))
             )
-        case If(condition=condition, then=then, otherwise=otherwise):
+        case ir.If(condition=condition, then=then, otherwise=otherwise):
             yield f"if {_text(condition, context)}:"
             yield from _block(then, context)
             if otherwise:
                 yield "else:"
                 yield from _block(otherwise, context)
-        case Let(var=var, value=value) | Set(var=var, value=value):
+        case ir.Let(var=var, value=value) | ir.Set(var=var, value=value):
             yield f"{variables[var]} = {_text(value, context)}"
-        case Store(buffer=buffer, indices=indices, value=value):
+        case ir.Store(buffer=buffer, indices=indices, value=value):
             place = _element(buffer, indices, context)
             yield f"{place} = {_text(value, context)}"
-        case Fail(site=site, values=values):
-            yield f"record(failure, {_list((Const(site, INT64), *values), context)})"
-        case Prefetch():
+        case ir.Fail(site=site, values=values):
+            yield f"record(failure, {_list((ir.Const(site, INT64), *values), context)})"
+        case ir.Prefetch():
             return  # numba has no word for it
-        case Comment(text=text):
+        case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
         case _:
-            raise unknown_node(stmt)
+            raise ir.unknown_node(stmt)
 
 
 # --- expressions ------------------------------------------------------------------------------
 
 
-def _text(expr: Expr, context: _Context) -> str:
+def _text(expr: ir.Expr, context: _Context) -> str:
     return _expression(expr, context)[0]
 
 
-def _list(exprs: tuple[Expr, ...], context: _Context) -> str:
+def _list(exprs: tuple[ir.Expr, ...], context: _Context) -> str:
     return ", ".join([_expression(expr, context)[0] for expr in exprs])
 
 
-def _at_least(expr: Expr, level: int, context: _Context) -> str:
+def _at_least(expr: ir.Expr, level: int, context: _Context) -> str:
     text, own = _expression(expr, context)
     return text if own >= level else f"({text})"
 
 
-def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
+def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
     """The text and the precedence of its outermost operator."""
     match expr:
-        case Const():
+        case ir.Const():
             return _constant(expr)
-        case Var(name=name):
+        case ir.Var(name=name):
             return context.names.variables[name], _ATOM
-        case Load(buffer=buffer, indices=indices):
+        case ir.Load(buffer=buffer, indices=indices):
             return _element(buffer, indices, context), _ATOM
-        case Unary(operand=operand, dtype=dtype):
+        case ir.Unary(operand=operand, dtype=dtype):
             text = f"-{_at_least(operand, _SIGN, context)}"
             return (text, _SIGN) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
-        case Binary():
+        case ir.Binary():
             return _binary(expr, context)
-        case Compare(op=op, left=left, right=right):
+        case ir.Compare(op=op, left=left, right=right):
             sides = (_at_least(side, _SUM, context) for side in (left, right))
             return f" {op} ".join(sides), _RELATION
-        case Logical(op="!", operands=(operand,)):
+        case ir.Logical(op="!", operands=(operand,)):
             return f"not {_at_least(operand, _NOT, context)}", _NOT
-        case Logical(op=op, operands=operands):
+        case ir.Logical(op=op, operands=operands):
             word, level = ("and", _AND) if op == "&&" else ("or", _OR)
             return f" {word} ".join(_at_least(o, level, context) for o in operands), level
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             chosen = (_at_least(e, _OR, context) for e in (then, condition))
             return f"{' if '.join(chosen)} else {_text(otherwise, context)}", _CHOICE
-        case Call(function=function, args=args):
+        case ir.Call(function=function, args=args):
             return f"math.{BUILTINS[function].numba}({_list(args, context)})", _ATOM
-        case Cast():
+        case ir.Cast():
             return _cast(expr, context)
-        case Bits() | Broadcast() | Ramp() | Reduce() | Shuffle():
+        case ir.Bits() | ir.Broadcast() | ir.Ramp() | ir.Reduce() | ir.Shuffle():
             raise InternalError(f"{type(expr).__name__} in a region without vectors")
         case _:
-            raise unknown_node(expr)
+            raise ir.unknown_node(expr)
 
 
-def _binary(expr: Binary, context: _Context) -> tuple[str, int]:
+def _binary(expr: ir.Binary, context: _Context) -> tuple[str, int]:
     match expr:
-        case Binary(op="min" | "max" as op, dtype=dtype) if dtype == BOOL:
+        case ir.Binary(op="min" | "max" as op, dtype=dtype) if dtype == BOOL:
             word = "&&" if op == "min" else "||"
-            return _expression(Logical(word, (expr.left, expr.right)), context)
-        case Binary(op="min" | "max" as op, left=left, right=right):
+            return _expression(ir.Logical(word, (expr.left, expr.right)), context)
+        case ir.Binary(op="min" | "max" as op, left=left, right=right):
             return f"{op}imum({_list((left, right), context)})", _ATOM
-        case Binary(op="/", dtype=dtype, left=left, right=right) if dtype.is_float:
+        case ir.Binary(op="/", dtype=dtype, left=left, right=right) if dtype.is_float:
             return _infix("/", left, right, context), _PRODUCT
-        case Binary(op="%", dtype=dtype, left=left, right=right) if dtype.is_float:
+        case ir.Binary(op="%", dtype=dtype, left=left, right=right) if dtype.is_float:
             return f"floor_modulo({_list((left, right), context)})", _ATOM
-        case Binary(op="/" | "%" as op, left=left, right=Const(value=value) as right) if value > 0:
+        case ir.Binary(op="/" | "%" as op, left=left, right=ir.Const(value=value) as right) if (
+            value > 0
+        ):
             text = _infix("//" if op == "/" else "%", left, right, context)
             return (text, _PRODUCT) if _is_exact(expr.dtype) else (f"{expr.dtype}({text})", _ATOM)
-        case Binary(op="/" | "%" as op, left=left, right=right):
+        case ir.Binary(op="/" | "%" as op, left=left, right=right):
             name = "floor_divide" if op == "/" else "floor_modulo"
             return f"{name}({_list((left, right), context)})", _ATOM
-        case Binary(op=op, dtype=dtype):
+        case ir.Binary(op=op, dtype=dtype):
             if dtype.kind == "int" and not never_overflows(expr, context.known):
                 return f"{dtype}({_ring(expr, context, unsigned=True)})", _ATOM
             text = _ring(expr, context)
@@ -264,37 +242,37 @@ def _is_exact(dtype: DType) -> bool:
     return dtype.is_float or dtype in (INT64, UINT64)
 
 
-def _ring(expr: Binary, context: _Context, *, unsigned: bool = False) -> str:
+def _ring(expr: ir.Binary, context: _Context, *, unsigned: bool = False) -> str:
     """A sum or product before the cast to its type. Of sums and products of one type only the
     whole needs a cast, as the low bits of a result depend on the low bits of its terms alone.
     Signed ones that may leave int64 are computed `unsigned`: LLVM knows no signed overflow."""
     level = _LEVELS[expr.op]
     texts = []
     for side, least in ((expr.left, level), (expr.right, level + 1)):
-        if isinstance(side, Binary) and side.op in _RING:
+        if isinstance(side, ir.Binary) and side.op in _RING:
             text = _ring(side, context, unsigned=unsigned)
             texts.append(text if _LEVELS[side.op] >= least else f"({text})")
         elif unsigned:
-            text = str(side.value) if isinstance(side, Const) else _text(side, context)
+            text = str(side.value) if isinstance(side, ir.Const) else _text(side, context)
             texts.append(f"uint64({text})")
-        elif isinstance(side, Const) and side.dtype.kind == "int" and side.value >= 0:
+        elif isinstance(side, ir.Const) and side.dtype.kind == "int" and side.value >= 0:
             texts.append(str(side.value))
         else:
             texts.append(_at_least(side, least, context))
     return f" {expr.op} ".join(texts)
 
 
-def _infix(op: str, left: Expr, right: Expr, context: _Context) -> str:
+def _infix(op: str, left: ir.Expr, right: ir.Expr, context: _Context) -> str:
     return f"{_at_least(left, _PRODUCT, context)} {op} {_at_least(right, _SIGN, context)}"
 
 
-def _cast(expr: Cast, context: _Context) -> tuple[str, int]:
+def _cast(expr: ir.Cast, context: _Context) -> tuple[str, int]:
     source, target = expr.operand.dtype, expr.dtype
     text = _text(expr.operand, context)
     if source == target:
         return _expression(expr.operand, context)
     if target == BOOL:
-        zero = _text(Const(0.0 if source.is_float else 0, source), context)
+        zero = _text(ir.Const(0.0 if source.is_float else 0, source), context)
         return f"{_at_least(expr.operand, _SUM, context)} != {zero}", _RELATION
     if source == FLOAT16:
         return f"from_half({text})", _ATOM
@@ -306,7 +284,7 @@ def _cast(expr: Cast, context: _Context) -> tuple[str, int]:
     return f"{target}({text})", _ATOM
 
 
-def _constant(const: Const) -> tuple[str, int]:
+def _constant(const: ir.Const) -> tuple[str, int]:
     value, dtype = const.value, const.dtype
     if dtype == BOOL:
         return str(bool(value)), _ATOM
@@ -321,7 +299,7 @@ def _constant(const: Const) -> tuple[str, int]:
 # --- places in memory -------------------------------------------------------------------------
 
 
-def _element(buffer: str, indices: tuple[Expr, ...], context: _Context) -> str:
+def _element(buffer: str, indices: tuple[ir.Expr, ...], context: _Context) -> str:
     text = offset_text(
         indices,
         context.buffers[buffer].strides,

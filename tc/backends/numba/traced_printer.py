@@ -10,46 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
-from tc.backends.printing import assigned, shared_loop, short, used_buffers
+from tc.backends.printing import shared_loop, short, used_buffers
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.backends.spellings import Spellings
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
+from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    expressions,
-    statements,
-    unknown_node,
-    walk,
-)
+from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
 _RELATION, _OR, _XOR, _AND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
@@ -65,19 +34,19 @@ _DEEP = 8
 some twice."""
 
 
-def is_vector_region(region: tuple[Stmt, ...], kernel: Kernel) -> bool:
+def is_vector_region(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
     """Whether a region is printed here: it has vectors, or bits, or private memory."""
     if any(is_private(kernel.buffer(name)) for name in used_buffers(region)):
         return True
-    return any(_needs_tracing(e) for s in statements(region) for e in expressions(s))
+    return any(_needs_tracing(e) for s in ir.statements(region) for e in ir.expressions(s))
 
 
-def _needs_tracing(expr: Expr) -> bool:
-    bits = isinstance(expr, Bits) or (isinstance(expr, Binary) and expr.op in BITWISE)
+def _needs_tracing(expr: ir.Expr) -> bool:
+    bits = isinstance(expr, ir.Bits) or (isinstance(expr, ir.Binary) and expr.op in BITWISE)
     return bits or expr.dtype.lanes > 1
 
 
-def vector_region_lines(number: int, kernel: Kernel, names: Spellings) -> Iterator[str]:
+def vector_region_lines(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
     region = kernel.regions[number]
     used, layout, position = used_buffers(region), scratch_layout(kernel), len(kernel.arguments)
     yield "@vector_region"
@@ -94,11 +63,11 @@ def vector_region_lines(number: int, kernel: Kernel, names: Spellings) -> Iterat
             text = f"m.{used[buffer.name]}(arguments, {place}, {dtype}{wide})"
         yield f"    {names.buffers[buffer.name]} = {text}"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), assigned(region), {}, 0)
+    context = _Context(names, buffers, shared_loop(region), assigned_in(region), {}, 0)
     yield from _block(region, context)
 
 
-def _is_wide(buffer: Buffer) -> bool:
+def _is_wide(buffer: ir.Buffer) -> bool:
     """Whether offsets of elements do not fit in 32 bits."""
     axes = zip(buffer.shape, buffer.strides, strict=True)
     return sum(abs(stride) * max(extent - 1, 0) for extent, stride in axes) >= 1 << 31
@@ -117,14 +86,14 @@ class _Context:
     `depth` counts the blocks around."""
 
     names: Spellings
-    buffers: Mapping[str, Buffer]
-    shared: For | None
+    buffers: Mapping[str, ir.Buffer]
+    shared: ir.For | None
     assigned: frozenset[str]
     lets: Lets
     depth: int
 
 
-def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+def _block(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
     context = replace(context, depth=context.depth + 1)
     if context.depth % _DEEP == 0:
         yield "    def deeper():"
@@ -134,65 +103,65 @@ def _block(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
         yield from _lines(stmts, context)
 
 
-def _lines(stmts: tuple[Stmt, ...], context: _Context) -> Iterator[str]:
+def _lines(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
     empty = True
     for stmt in stmts:
-        empty = empty and isinstance(stmt, Comment)
+        empty = empty and isinstance(stmt, ir.Comment)
         yield from (f"    {line}" for line in _statement(stmt, context))
-        if isinstance(stmt, Let) and stmt.var not in context.assigned:
+        if isinstance(stmt, ir.Let) and stmt.var not in context.assigned:
             context = _knowing(stmt, context)
     if empty:
         yield "    pass"
 
 
-def _knowing(let: Let, context: _Context) -> _Context:
+def _knowing(let: ir.Let, context: _Context) -> _Context:
     if not remembered(let.value, context.assigned):
         return context
     return replace(context, lets={**context.lets, let.var: let.value})
 
 
-def _statement(stmt: Stmt, context: _Context) -> Iterator[str]:
+def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
     variables = context.names.variables
     match stmt:
-        case For(var=var, begin=begin, end=end, body=body):
+        case ir.For(var=var, begin=begin, end=end, body=body):
             bounds = ", ".join(_number_or_text(bound, context) for bound in (begin, end))
             if stmt is context.shared:
                 yield f"first, last = m.share({bounds}, part, parts)"
                 bounds = "first, last"
             yield f"for {variables[var]} in m.range({bounds}):"
             yield from _block(body, context)
-        case If(condition=condition, then=then, otherwise=otherwise, rare=rare):
+        case ir.If(condition=condition, then=then, otherwise=otherwise, rare=rare):
             yield f"with m.when({_text(condition, context)}{', rare=True' if rare else ''}):"
             yield from _block(then, context)
             if otherwise:
                 yield "with m.otherwise():"
                 yield from _block(otherwise, context)
-        case Let(var=var, value=value):
+        case ir.Let(var=var, value=value):
             text = _text(value, context)
             yield f"{variables[var]} = {f'm.variable({text})' if var in context.assigned else text}"
-        case Set(var=var, value=value):
+        case ir.Set(var=var, value=value):
             yield f"{variables[var]}.set({_number_or_text(value, context)})"
-        case Store():
+        case ir.Store():
             yield _store(stmt, context)
-        case Prefetch():
+        case ir.Prefetch():
             yield _prefetch(stmt, context)
-        case Fail(site=site, values=values):
+        case ir.Fail(site=site, values=values):
             texts = ", ".join(_number_or_text(value, context) for value in values)
             yield f"m.record(failure, {site}{', ' if texts else ''}{texts})"
-        case Comment(text=text):
+        case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
         case _:
-            raise unknown_node(stmt)
+            raise ir.unknown_node(stmt)
 
 
 # --- expressions ------------------------------------------------------------------------------
 
 
-def _text(expr: Expr, context: _Context) -> str:
+def _text(expr: ir.Expr, context: _Context) -> str:
     return _expression(expr, context)[0]
 
 
-def _at_least(expr: Expr, level: int, context: _Context) -> str:
+def _at_least(expr: ir.Expr, level: int, context: _Context) -> str:
     return _bracketed(_expression(expr, context), level)
 
 
@@ -201,37 +170,37 @@ def _bracketed(printed: tuple[str, int], level: int) -> str:
     return text if own >= level else f"({text})"
 
 
-def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
+def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
     """The text and the precedence of its outermost operator."""
     match expr:
-        case Const(value=value, dtype=dtype):
+        case ir.Const(value=value, dtype=dtype):
             return _full(value, dtype), _ATOM
-        case Broadcast(operand=Const(value=value), dtype=dtype):
+        case ir.Broadcast(operand=ir.Const(value=value), dtype=dtype):
             return _full(value, dtype), _ATOM
-        case Var(name=name):
+        case ir.Var(name=name):
             spelling = context.names.variables[name]
             return f"{spelling}.value" if name in context.assigned else spelling, _ATOM
-        case Load():
+        case ir.Load():
             return _load(expr, context), _ATOM
-        case Unary(operand=operand):
+        case ir.Unary(operand=operand):
             return f"-{_at_least(operand, _SIGN, context)}", _SIGN
-        case Binary(op="min" | "max" as op, left=left, right=right):
+        case ir.Binary(op="min" | "max" as op, left=left, right=right):
             return f"m.{op}imum({_operands((left, right), context)})", _ATOM
-        case Binary(op=op, left=left, right=right):
+        case ir.Binary(op=op, left=left, right=right):
             whole = op == "/" and not expr.dtype.is_float
             return _infix("//" if whole else op, left, right, context)
-        case Compare(op=op, left=left, right=right):
+        case ir.Compare(op=op, left=left, right=right):
             first, second = _numbers_once((left, right), context)
             return f"{_bracketed(first, _OR)} {op} {_bracketed(second, _OR)}", _RELATION
-        case Logical():
+        case ir.Logical():
             return _logical(expr, context)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
             if expr.dtype.lanes == 1 and (_reads(then) or _reads(otherwise)):
                 lazy = (f"lambda: {_text(e, context)}" for e in (then, otherwise))
                 return f"m.choose({_text(condition, context)}, {', '.join(lazy)})", _ATOM
             branches = _operands((then, otherwise), context)
             return f"m.select({_text(condition, context)}, {branches})", _ATOM
-        case Call(function=function, args=args, dtype=dtype):
+        case ir.Call(function=function, args=args, dtype=dtype):
             if function in NATIVE or (dtype.lanes > 1 and function in EXPONENTS):
                 return f"m.{function}({_operands(args, context)})", _ATOM
             if dtype.lanes > 1:
@@ -242,54 +211,56 @@ def _expression(expr: Expr, context: _Context) -> tuple[str, int]:
             return _conversion(expr, context), _ATOM
 
 
-def _conversion(expr: Cast | Bits | Broadcast | Ramp | Reduce | Shuffle, context: _Context) -> str:
+def _conversion(
+    expr: ir.Cast | ir.Bits | ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle, context: _Context
+) -> str:
     match expr:
-        case Cast(operand=operand, dtype=dtype):
+        case ir.Cast(operand=operand, dtype=dtype):
             return f"m.cast({_text(operand, context)}, {_dtype(dtype)})"
-        case Bits(operand=operand, dtype=dtype):
+        case ir.Bits(operand=operand, dtype=dtype):
             return f"m.bits({_text(operand, context)}, {_dtype(dtype)})"
-        case Broadcast(operand=operand, dtype=dtype):
+        case ir.Broadcast(operand=operand, dtype=dtype):
             return f"m.broadcast({_text(operand, context)}, {dtype.lanes})"
-        case Ramp(base=base, step=step, dtype=dtype):
+        case ir.Ramp(base=base, step=step, dtype=dtype):
             return f"m.ramp({_number_or_text(base, context)}, {step}, {dtype.lanes})"
-        case Reduce(op=op, operand=operand):
+        case ir.Reduce(op=op, operand=operand):
             return f'm.reduce("{op}", {_text(operand, context)})'
-        case Shuffle(left=left, right=right, lanes=lanes):
+        case ir.Shuffle(left=left, right=right, lanes=lanes):
             texts = (_text(side, context) for side in (left, right))
             return f"m.shuffle({', '.join(texts)}, {_sequence(lanes)})"
         case _:
-            raise unknown_node(expr)
+            raise ir.unknown_node(expr)
 
 
-def _logical(expr: Logical, context: _Context) -> tuple[str, int]:
+def _logical(expr: ir.Logical, context: _Context) -> tuple[str, int]:
     match expr:
-        case Logical(op="!", operands=(operand,)):
+        case ir.Logical(op="!", operands=(operand,)):
             return f"~{_at_least(operand, _SIGN, context)}", _SIGN
-        case Logical(op=op, operands=(left, right)) if expr.dtype.lanes == 1 and _reads(right):
+        case ir.Logical(op=op, operands=(left, right)) if expr.dtype.lanes == 1 and _reads(right):
             name = "both" if op == "&&" else "either"
             return f"m.{name}({_text(left, context)}, lambda: {_text(right, context)})", _ATOM
-        case Logical(op=op, operands=(left, right)):
+        case ir.Logical(op=op, operands=(left, right)):
             return _infix("&" if op == "&&" else "|", left, right, context)
         case _:
             raise InternalError(f"{len(expr.operands)} operands of {expr.op}")
 
 
-def _reads(expr: Expr) -> bool:
+def _reads(expr: ir.Expr) -> bool:
     """Whether an expression must not be evaluated where it is not needed."""
-    return any(isinstance(e, Load) for e in walk(expr))
+    return any(isinstance(e, ir.Load) for e in ir.walk(expr))
 
 
-def _infix(op: str, left: Expr, right: Expr, context: _Context) -> tuple[str, int]:
+def _infix(op: str, left: ir.Expr, right: ir.Expr, context: _Context) -> tuple[str, int]:
     level = _LEVELS[op]
     first, second = _numbers_once((left, right), context)
     return f"{_bracketed(first, level)} {op} {_bracketed(second, level + 1)}", level
 
 
-def _operands(exprs: Sequence[Expr], context: _Context) -> str:
+def _operands(exprs: Sequence[ir.Expr], context: _Context) -> str:
     return ", ".join(text for text, _ in _numbers_once(exprs, context))
 
 
-def _numbers_once(exprs: Sequence[Expr], context: _Context) -> list[tuple[str, int]]:
+def _numbers_once(exprs: Sequence[ir.Expr], context: _Context) -> list[tuple[str, int]]:
     """Operands of one type, constants among them as plain numbers; but one of them is a value."""
     numbers = [_number(expr) for expr in exprs]
     if None not in numbers:
@@ -300,16 +271,16 @@ def _numbers_once(exprs: Sequence[Expr], context: _Context) -> list[tuple[str, i
     ]
 
 
-def _number(expr: Expr) -> tuple[str, int] | None:
+def _number(expr: ir.Expr) -> tuple[str, int] | None:
     """A constant as a plain number."""
-    constant = expr.operand if isinstance(expr, Broadcast) else expr
-    if not isinstance(constant, Const):
+    constant = expr.operand if isinstance(expr, ir.Broadcast) else expr
+    if not isinstance(constant, ir.Const):
         return None
     text = _spelled(constant.value, constant.dtype)
     return text, _SIGN if text.startswith("-") else _ATOM
 
 
-def _number_or_text(expr: Expr, context: _Context) -> str:
+def _number_or_text(expr: ir.Expr, context: _Context) -> str:
     """An expression where a number is taken for a value of the type that is needed there."""
     number = _number(expr)
     return _text(expr, context) if number is None else number[0]
@@ -343,7 +314,7 @@ def _sequence(numbers: Sequence[int]) -> str:
 # --- places in memory -------------------------------------------------------------------------
 
 
-def _load(expr: Load, context: _Context) -> str:
+def _load(expr: ir.Load, context: _Context) -> str:
     name, lanes = context.names.buffers[expr.buffer], expr.dtype.lanes
     place = lane_offsets(expr.indices, context.buffers[expr.buffer].strides, lanes, context.lets)
     base = _base(place, context)
@@ -358,7 +329,7 @@ def _load(expr: Load, context: _Context) -> str:
     return f"m.load({name}, {base}, {_sequence(place.distances)}{mask})"
 
 
-def _store(stmt: Store, context: _Context) -> str:
+def _store(stmt: ir.Store, context: _Context) -> str:
     name, lanes = context.names.buffers[stmt.buffer], stmt.value.dtype.lanes
     place = lane_offsets(stmt.indices, context.buffers[stmt.buffer].strides, lanes, context.lets)
     base = _base(place, context)
@@ -376,7 +347,7 @@ def _store(stmt: Store, context: _Context) -> str:
     return f"m.store({name}, {base}, {value}{mask}, lanes={_sequence(place.distances)})"
 
 
-def _prefetch(stmt: Prefetch, context: _Context) -> str:
+def _prefetch(stmt: ir.Prefetch, context: _Context) -> str:
     name, strides = context.names.buffers[stmt.buffer], context.buffers[stmt.buffer].strides
     place = lane_offsets(stmt.indices, strides, stmt.lanes, context.lets)
     if place.vectors:
@@ -417,7 +388,7 @@ def _distances(place: LaneOffsets, context: _Context) -> str:
     return _sum(terms, 0)
 
 
-def _factored(term: Expr, factor: int, context: _Context) -> str:
+def _factored(term: ir.Expr, factor: int, context: _Context) -> str:
     if factor == 1:
         return _at_least(term, _SUM + 1, context)
     return f"{_at_least(term, _PRODUCT, context)} * {factor}"

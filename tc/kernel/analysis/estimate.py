@@ -6,32 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tc.builtins.operators import ARITHMETIC
 from tc.dtypes import INT64
-from tc.kernel.ir import (
-    Binary,
-    Buffer,
-    Call,
-    Comment,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Set,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    children,
-    unknown_node,
-)
+from tc.kernel import ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +34,20 @@ class Estimate:
         return self.flops / self.bytes if self.bytes else 0.0
 
 
-def estimate(kernel: Kernel) -> Estimate:
+def estimate(kernel: ir.Kernel) -> Estimate:
     """The counts of a whole kernel.
 
     >>> from tc.dtypes import FLOAT32
-    >>> i = Var("i", INT64)
-    >>> body = Store("o", (i,), Binary("*", Const(2.0, FLOAT32), Load("a", (i,), FLOAT32), FLOAT32))
-    >>> estimate(Kernel(
+    >>> i = ir.Var("i", INT64)
+    >>> twice = ir.Binary("*", ir.Const(2.0, FLOAT32), ir.Load("a", (i,), FLOAT32), FLOAT32)
+    >>> body = ir.Store("o", (i,), twice)
+    >>> estimate(ir.Kernel(
     ...     "double",
-    ...     (Buffer("a", FLOAT32, (4,), (2,), "input"), Buffer("o", FLOAT32, (4,), (1,), "output")),
-    ...     ((For("i", Const(0, INT64), Const(4, INT64), (body,), parallel=True),),),
+    ...     (
+    ...         ir.Buffer("a", FLOAT32, (4,), (2,), "input"),
+    ...         ir.Buffer("o", FLOAT32, (4,), (1,), "output"),
+    ...     ),
+    ...     ((ir.For("i", ir.Const(0, INT64), ir.Const(4, INT64), (body,), parallel=True),),),
     ... ))
     Estimate(flops=4, loaded=16, stored=16)
     """
@@ -87,7 +68,7 @@ class _Counts:
     stores: Counter[str] = field(default_factory=Counter)
 
 
-def _bytes(buffer: Buffer, times: int) -> int:
+def _bytes(buffer: ir.Buffer, times: int) -> int:
     """At most its elements that differ: along a stride of 0 there is one."""
     if buffer.role in ("scratch", "register"):
         return 0
@@ -95,79 +76,65 @@ def _bytes(buffer: Buffer, times: int) -> int:
 
 
 def _count_block(
-    stmts: tuple[Stmt, ...], times: int, values: Mapping[str, int], counts: _Counts
+    stmts: tuple[ir.Stmt, ...], times: int, values: Mapping[str, int], counts: _Counts
 ) -> None:
     for stmt in stmts:
         match stmt:
-            case For(var=var, begin=begin, end=end, body=body):
+            case ir.For(var=var, begin=begin, end=end, body=body):
                 first, last = _bound(begin, values), _bound(end, values)
                 inner = {**values, var: first}
                 _count_block(body, times * max(0, last - first), inner, counts)
-            case If(condition=condition, then=then, otherwise=otherwise):
+            case ir.If(condition=condition, then=then, otherwise=otherwise):
                 _count(condition, times, counts)
                 _count_block(then, times, values, counts)
                 _count_block(otherwise, times, values, counts)
-            case Let(value=value) | Set(value=value):
+            case ir.Let(value=value) | ir.Set(value=value):
                 _count(value, times, counts)
-            case Store(buffer=buffer, indices=indices, value=value, mask=mask):
+            case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask):
                 _count(value, times, counts)
                 _count_subscripts(indices if mask is None else (*indices, mask), times, counts)
                 counts.stores[buffer] += times * value.dtype.lanes
-            case Prefetch() | Fail() | Comment():
+            case ir.Prefetch() | ir.Fail() | ir.Comment():
                 pass
             case _:
-                raise unknown_node(stmt)
+                raise ir.unknown_node(stmt)
 
 
-def _count(expr: Expr, times: int, counts: _Counts) -> None:
+def _count(expr: ir.Expr, times: int, counts: _Counts) -> None:
     match expr:
-        case Load():
+        case ir.Compare(left=left) if left.dtype.scalar == INT64:
             _count_subscripts((expr,), times, counts)
             return
-        case Compare(left=left) if left.dtype.scalar == INT64:
+        case ir.Load() | ir.Ramp():
             _count_subscripts((expr,), times, counts)
             return
-        case Ramp():
-            _count_subscripts((expr,), times, counts)
-            return
-        case Call(function="fma", dtype=dtype):
+        case ir.Call(function="fma", dtype=dtype):
             counts.flops += 2 * times * dtype.lanes
-        case Unary(dtype=dtype) | Binary(dtype=dtype) | Call(dtype=dtype):
+        case ir.Unary(dtype=dtype) | ir.Binary(dtype=dtype) | ir.Call(dtype=dtype):
             counts.flops += times * dtype.lanes
-        case Reduce(operand=operand):
+        case ir.Reduce(operand=operand):
             counts.flops += times * (operand.dtype.lanes - 1)
-    for child in children(expr):
+    for child in ir.children(expr):
         _count(child, times, counts)
 
 
-def _count_subscripts(exprs: tuple[Expr, ...], times: int, counts: _Counts) -> None:
+def _count_subscripts(exprs: tuple[ir.Expr, ...], times: int, counts: _Counts) -> None:
     """The loads in expressions whose arithmetic does not count."""
     for expr in exprs:
-        if isinstance(expr, Load) and not counts.stores[expr.buffer]:
+        if isinstance(expr, ir.Load) and not counts.stores[expr.buffer]:
             counts.loads[expr.buffer] += times * expr.dtype.lanes
-        _count_subscripts(children(expr), times, counts)
+        _count_subscripts(ir.children(expr), times, counts)
 
 
-def _bound(expr: Expr, values: Mapping[str, int]) -> int:
+def _bound(expr: ir.Expr, values: Mapping[str, int]) -> int:
     """A loop bound, with outer loops in their first iteration."""
     match expr:
-        case Const(value=value):
+        case ir.Const(value=value):
             return int(value)
-        case Var(name=name):
+        case ir.Var(name=name):
             return values.get(name, 0)
-        case Binary(op=op, left=left, right=right):
+        case ir.Binary(op=op, left=left, right=right):
             a, b = _bound(left, values), _bound(right, values)
-            match op:
-                case "+":
-                    return a + b
-                case "-":
-                    return a - b
-                case "*":
-                    return a * b
-                case "min":
-                    return min(a, b)
-                case "max":
-                    return max(a, b)
-                case "/" if b:
-                    return a // b
+            if op in ARITHMETIC and (b or op not in ("/", "%")):
+                return int(ARITHMETIC[op](a, b))
     return 0

@@ -8,22 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.dtypes import DType
-from tc.kernel.ir import (
-    Call,
-    Const,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Ramp,
-    Stmt,
-    Store,
-    Var,
-    children,
-    walk,
-)
+from tc.kernel import ir
 from tc.kernel.walk import assigned, own_expressions
 
 Cell: TypeAlias = "tuple[int, str, tuple[int, ...]]"
@@ -51,7 +36,7 @@ class _Access:
     buffer: str
     first: tuple[int, ...] | None
     lanes: int
-    mask: Expr | None
+    mask: ir.Expr | None
     is_store: bool
 
 
@@ -61,7 +46,7 @@ class RegisterSurvey:
     that its other lanes never matter. `places` says before which statements of a block the
     locals must be declared."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self.fit: dict[str, DType] = {
             b.name: b.dtype for b in kernel.buffers if b.role == "register"
         }
@@ -71,7 +56,7 @@ class RegisterSurvey:
         self.places: list[dict[int, list[Cell]]] = []
         self._assigned = assigned(kernel)
         self._totals: Counter[Cell] = Counter()
-        self._masks: dict[Cell, Expr | None] = {}
+        self._masks: dict[Cell, ir.Expr | None] = {}
         self._depths: dict[str, int] = {}
         self._scopes = 0
         for region in kernel.regions:
@@ -84,35 +69,35 @@ class RegisterSurvey:
 
     # --- first walk: the cells --------------------------------------------------------------
 
-    def _count_scope(self, stmts: tuple[Stmt, ...]) -> None:
+    def _count_scope(self, stmts: tuple[ir.Stmt, ...]) -> None:
         number, self._scopes = self._scopes, self._scopes + 1
         self._count(stmts, number)
 
-    def _count(self, stmts: tuple[Stmt, ...], scope: int) -> None:
+    def _count(self, stmts: tuple[ir.Stmt, ...], scope: int) -> None:
         for stmt in stmts:
             found = [access for expr in own_expressions(stmt) for access in self.loads(expr)]
-            if isinstance(stmt, Store) and stmt.buffer in self.fit:
+            if isinstance(stmt, ir.Store) and stmt.buffer in self.fit:
                 found.append(_access(stmt, stmt.value.dtype.lanes))
             self.accesses[id(stmt)] = tuple(found)
             for access in found:
                 self._add(access, scope)
-            if isinstance(stmt, For):
+            if isinstance(stmt, ir.For):
                 if stmt.parallel:
                     self._count_scope(stmt.body)
                 else:
                     self._count(stmt.body, scope)
-            elif isinstance(stmt, If):
+            elif isinstance(stmt, ir.If):
                 self._count(stmt.then, scope)
                 self._count(stmt.otherwise, scope)
 
-    def loads(self, expr: Expr) -> tuple[_Access, ...]:
+    def loads(self, expr: ir.Expr) -> tuple[_Access, ...]:
         """Those of registers in an expression, in order; expressions may be shared."""
-        if isinstance(expr, Const | Var):
+        if isinstance(expr, ir.Const | ir.Var):
             return ()
         known = self.accesses.get(id(expr))
         if known is None:
-            known = tuple([access for child in children(expr) for access in self.loads(child)])
-            if isinstance(expr, Load) and expr.buffer in self.fit:
+            known = tuple([access for child in ir.children(expr) for access in self.loads(child)])
+            if isinstance(expr, ir.Load) and expr.buffer in self.fit:
                 known = (*known, _access(expr, expr.dtype.lanes))
             self.accesses[id(expr)] = known
         return known
@@ -138,19 +123,21 @@ class RegisterSurvey:
                     self.fit.pop(buffer, None)
                 ends[row] = first[-1] + lanes
 
-    def _is_pure(self, mask: Expr) -> bool:
-        nodes = list(walk(mask))
-        names = {node.name for node in nodes if isinstance(node, Var)}
-        return not names & self._assigned and not any(isinstance(n, Load | Call) for n in nodes)
+    def _is_pure(self, mask: ir.Expr) -> bool:
+        nodes = list(ir.walk(mask))
+        names = {node.name for node in nodes if isinstance(node, ir.Var)}
+        return not names & self._assigned and not any(
+            isinstance(n, ir.Load | ir.Call) for n in nodes
+        )
 
     # --- second walk: the declarations ------------------------------------------------------
 
-    def _place_scope(self, stmts: tuple[Stmt, ...], depth: int) -> None:
+    def _place_scope(self, stmts: tuple[ir.Stmt, ...], depth: int) -> None:
         number, self._scopes = self._scopes, self._scopes + 1
         self._place(stmts, number, depth, is_outermost=True)
 
     def _place(
-        self, stmts: tuple[Stmt, ...], scope: int, depth: int, *, is_outermost: bool = False
+        self, stmts: tuple[ir.Stmt, ...], scope: int, depth: int, *, is_outermost: bool = False
     ) -> dict[Cell, CellUse]:
         """How a block uses cells, but for those that it declares: the innermost block around all
         uses, if the first of these gives a value, else the outermost, as the value may be that of
@@ -159,7 +146,7 @@ class RegisterSurvey:
         self.places.append(places)
         touches: dict[Cell, CellUse] = {}
         for position, stmt in enumerate(stmts):
-            if isinstance(stmt, For | Let):
+            if isinstance(stmt, ir.For | ir.Let):
                 self._depths[stmt.var] = depth
             for cell, touch in self._inside(stmt, scope, depth).items():
                 known = touches.setdefault(cell, CellUse(0, touch.is_written, position))
@@ -174,25 +161,27 @@ class RegisterSurvey:
     def _is_settled(self, cell: Cell, touch: CellUse, depth: int) -> bool:
         """Whether no value is older than the block, which has all uses of the cell."""
         mask = self._masks[cell] if cell in self.steady else None
-        names = [n.name for n in walk(mask) if isinstance(n, Var)] if mask is not None else []
+        names = [n.name for n in ir.walk(mask) if isinstance(n, ir.Var)] if mask is not None else []
         changes = any(self._depths[name] >= depth for name in names)
         if names and (changes or not touch.is_written):
             self.steady.discard(cell)
             touch.is_written = False
         return touch.is_written
 
-    def _inside(self, stmt: Stmt, scope: int, depth: int) -> dict[Cell, CellUse]:
+    def _inside(self, stmt: ir.Stmt, scope: int, depth: int) -> dict[Cell, CellUse]:
         own = self.touches(stmt, scope)
         match stmt:
-            case For(body=body, parallel=True):
+            case ir.For(body=body, parallel=True):
                 self._place_scope(body, depth + 1)
-            case For(begin=begin, end=end, body=body):
+            case ir.For(begin=begin, end=end, body=body):
                 inner = self._place(body, scope, depth + 1)
                 runs = (
-                    isinstance(begin, Const) and isinstance(end, Const) and begin.value < end.value
+                    isinstance(begin, ir.Const)
+                    and isinstance(end, ir.Const)
+                    and begin.value < end.value
                 )
                 _join(own, inner, is_certain=runs)
-            case If(then=then, otherwise=otherwise):
+            case ir.If(then=then, otherwise=otherwise):
                 yes, no = (self._place(b, scope, depth + 1) for b in (then, otherwise))
                 for cell in yes.keys() | no.keys():
                     parts = [t[cell] for t in (yes, no) if cell in t]
@@ -201,7 +190,7 @@ class RegisterSurvey:
                     _join(own, {cell: CellUse(count, is_written)}, is_certain=True)
         return own
 
-    def touches(self, stmt: Stmt, scope: int) -> dict[Cell, CellUse]:
+    def touches(self, stmt: ir.Stmt, scope: int) -> dict[Cell, CellUse]:
         """How the expressions of a statement, and itself if it is a store, use cells."""
         found: dict[Cell, CellUse] = {}
         for access in self.accesses[id(stmt)]:
@@ -219,24 +208,24 @@ def _join(own: dict[Cell, CellUse], inner: dict[Cell, CellUse], *, is_certain: b
         own.setdefault(cell, first).count += touch.count
 
 
-def _access(node: Load | Store, lanes: int) -> _Access:
-    return _Access(node.buffer, first_element(node), lanes, node.mask, isinstance(node, Store))
+def _access(node: ir.Load | ir.Store, lanes: int) -> _Access:
+    return _Access(node.buffer, first_element(node), lanes, node.mask, isinstance(node, ir.Store))
 
 
-def first_element(access: Load | Store) -> tuple[int, ...] | None:
+def first_element(access: ir.Load | ir.Store) -> tuple[int, ...] | None:
     """The constant indices of the first lane, if the lanes are an aligned group of a row.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> row, lanes = Const(2, INT64), Ramp(Const(8, INT64), 1, INT64.vector(4))
-    >>> first_element(Load("r", (row, lanes), FLOAT32.vector(4)))
+    >>> row, lanes = ir.Const(2, INT64), ir.Ramp(ir.Const(8, INT64), 1, INT64.vector(4))
+    >>> first_element(ir.Load("r", (row, lanes), FLOAT32.vector(4)))
     (2, 8)
     """
     found: list[int] = []
     for position, index in enumerate(access.indices):
         match index:
-            case Const(value=value, dtype=dtype) if dtype.lanes == 1:
+            case ir.Const(value=value, dtype=dtype) if dtype.lanes == 1:
                 found.append(int(value))
-            case Ramp(base=Const(value=value), step=1, dtype=dtype) if (
+            case ir.Ramp(base=ir.Const(value=value), step=1, dtype=dtype) if (
                 position == len(access.indices) - 1 and int(value) % dtype.lanes == 0
             ):
                 found.append(int(value))
