@@ -12,17 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR
-from tc.polyhedral.schedule import (
-    Band,
-    Expansion,
-    Leaf,
-    Member,
-    Node,
-    Promotion,
-    Sequence,
-    leaves,
-    unknown_tree,
-)
+from tc.polyhedral.schedule import Band, Leaf, Member, Node, children, leaves
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)
@@ -45,18 +35,11 @@ def coverage_fault(tree: Node, scop: Scop) -> str | None:
 
 def _members(node: Node, outside: tuple[Member, ...]) -> Iterator[tuple[str, tuple[Member, ...]]]:
     """Each statement with the members on the way to it."""
-    match node:
-        case Leaf(statement=name):
-            yield name, outside
-        case Band(members=members, child=child):
-            yield from _members(child, outside + members)
-        case Sequence(children=children):
-            for child in children:
-                yield from _members(child, outside)
-        case Promotion(child=child) | Expansion(child=child):
-            yield from _members(child, outside)
-        case _:
-            raise unknown_tree(node)
+    if isinstance(node, Leaf):
+        yield node.statement, outside
+    inside = outside + node.members if isinstance(node, Band) else outside
+    for child in children(node):
+        yield from _members(child, inside)
 
 
 def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str | None:

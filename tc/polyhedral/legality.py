@@ -12,6 +12,7 @@ never a wrong number.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -26,11 +27,12 @@ from tc.polyhedral.schedule import (
     Leaf,
     Member,
     Node,
-    Promotion,
     Sequence,
+    children,
     leaves,
+    nodes,
     to_text,
-    unknown_tree,
+    with_children,
 )
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation
@@ -63,7 +65,7 @@ def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) ->
     fault = coverage_fault(tree, dependences.scop)
     if fault is not None:
         return fault
-    paths = dict(_paths(tree))
+    paths = dict(_paths(tree, (), itertools.count()))
     for dependence in dependences.all:
         walk = _Walk(dependence, paths, expanded=expanded)
         try:
@@ -90,7 +92,7 @@ def annotated(tree: Node, dependences: Dependences) -> Node:
     permutable. The order that it gives must be legal; roles are kept."""
     differing: set[tuple[int, int]] = set()
     backward: set[int] = set()
-    paths = dict(_paths(tree))
+    paths = dict(_paths(tree, (), itertools.count()))
     for dependence in dependences.all:
         walk = _Walk(dependence, paths, expanded=True)
         for step, member in walk.common:
@@ -99,65 +101,49 @@ def annotated(tree: Node, dependences: Dependences) -> Node:
                 differing.add((step.node, step.place))
             if goes_back and not dependence.relaxed:
                 backward.add(step.node)
-    return _flagged(tree, _Numbers(), differing, backward)
+    return _flagged(tree, itertools.count(), differing, backward)
 
 
 # --- the walk ---------------------------------------------------------------------------------
 
 
-class _Numbers:
-    """0, 1, 2, ... for the nodes of a tree, in the order of a walk from the root."""
-
-    def __init__(self) -> None:
-        self._next = -1
-
-    def take(self) -> int:
-        self._next += 1
-        return self._next
-
-
-def _paths(tree: Node) -> Iterator[tuple[str, Path]]:
-    """The statements of a tree with the steps that lead to each."""
-    return _paths_below(tree, (), _Numbers())
+def _paths(node: Node, path: Path, numbers: Iterator[int]) -> Iterator[tuple[str, Path]]:
+    """The statements of a tree with the steps that lead to each; nodes are numbered in the order
+    of a walk from the root."""
+    number = next(numbers)
+    if isinstance(node, Leaf):
+        yield node.statement, path
+    for place, child in enumerate(children(node)):
+        yield from _paths(child, path + _steps(node, number, place), numbers)
 
 
-def _paths_below(node: Node, path: Path, numbers: _Numbers) -> Iterator[tuple[str, Path]]:
-    number = numbers.take()
+def _steps(node: Node, number: int, place: int) -> Path:
+    """Those from a node to one of its children."""
     match node:
-        case Leaf(statement=name):
-            yield name, path
-        case Band(members=members, child=child):
-            steps = tuple(Step(number, i, node, member) for i, member in enumerate(members))
-            yield from _paths_below(child, path + steps, numbers)
-        case Sequence(children=children):
-            for place, child in enumerate(children):
-                yield from _paths_below(child, (*path, Step(number, place, None, None)), numbers)
-        case Promotion(child=child) | Expansion(child=child):
-            yield from _paths_below(child, path, numbers)
+        case Band(members=members):
+            return tuple(Step(number, i, node, member) for i, member in enumerate(members))
+        case Sequence():
+            return (Step(number, place, None, None),)
         case _:
-            raise unknown_tree(node)
+            return ()
 
 
 def _flagged(
-    node: Node, numbers: _Numbers, differing: Container[tuple[int, int]], backward: Container[int]
+    node: Node,
+    numbers: Iterator[int],
+    differing: Container[tuple[int, int]],
+    backward: Container[int],
 ) -> Node:
-    number = numbers.take()
-    match node:
-        case Leaf():
-            return node
-        case Band(members=members, child=child):
-            marked = tuple(
-                replace(member, coincident=(number, place) not in differing)
-                for place, member in enumerate(members)
-            )
-            below = _flagged(child, numbers, differing, backward)
-            return Band(marked, number not in backward, below)
-        case Sequence(children=children):
-            return Sequence(tuple(_flagged(c, numbers, differing, backward) for c in children))
-        case Promotion(child=child) | Expansion(child=child):
-            return replace(node, child=_flagged(child, numbers, differing, backward))
-        case _:
-            raise unknown_tree(node)
+    number = next(numbers)
+    below = (_flagged(child, numbers, differing, backward) for child in children(node))
+    new = with_children(node, tuple(below))
+    if not isinstance(new, Band):
+        return new
+    marked = tuple(
+        replace(member, coincident=(number, place) not in differing)
+        for place, member in enumerate(new.members)
+    )
+    return Band(marked, number not in backward, new.child)
 
 
 class _Walk:
@@ -296,21 +282,14 @@ def _instance(statement: str, point: Mapping[str, int]) -> str:
     return f"{statement}({', '.join(f'{name}={value}' for name, value in point.items())})"
 
 
-def _expansion_fault(node: Node, dependences: Dependences) -> str | None:
+def _expansion_fault(tree: Node, dependences: Dependences) -> str | None:
     """Why accumulators may not stand apart from their tensor: another statement touches it."""
-    match node:
-        case Leaf():
-            return None
-        case Sequence(children=children):
-            return next(filter(None, (_expansion_fault(c, dependences) for c in children)), None)
-        case Expansion(statement=name, child=child):
-            tensor = dependences.scop.statement(name).write.tensor
-            for other in leaves(child):
-                statement = dependences.scop.statement(other)
-                if other != name and tensor in {a.tensor for a in statement.accesses}:
-                    return f"{other} touches {tensor} while {name} accumulates apart from it"
-            return _expansion_fault(child, dependences)
-        case Band(child=child) | Promotion(child=child):
-            return _expansion_fault(child, dependences)
-        case _:
-            raise unknown_tree(node)
+    for node in nodes(tree):
+        if not isinstance(node, Expansion):
+            continue
+        tensor = dependences.scop.statement(node.statement).write.tensor
+        for other in leaves(node.child):
+            touched = {a.tensor for a in dependences.scop.statement(other).accesses}
+            if other != node.statement and tensor in touched:
+                return f"{other} touches {tensor} while {node.statement} accumulates apart from it"
+    return None

@@ -23,9 +23,8 @@ from tc.polyhedral.schedule import (
     Member,
     Node,
     Promotion,
-    Sequence,
+    children,
     count,
-    unknown_tree,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import ShapedProgram, ShapedStatement
@@ -101,15 +100,12 @@ def _rounded(node: Node, scop: Scop, around: _Around) -> Iterator[str]:
             dtype = scop.shaped.program.tensors[statement.write.tensor].dtype
             if name in around.begun and dtype != compute_dtype(dtype):
                 yield scop.shaped.statements[statement.position].statement.name
-        case Sequence(children=children):
-            for child in children:
-                yield from _rounded(child, scop, around)
-        case Promotion(tiles=tiles, child=child):
+        case Promotion(tiles=tiles):
             held = around.held.union(tile.tensor for tile in tiles)
-            yield from _rounded(child, scop, replace(around, held=held))
-        case Expansion(statement=name, child=child):
-            yield from _rounded(child, scop, replace(around, held=around.held | {name}))
-        case Band(members=members, child=child):
+            around = replace(around, held=held)
+        case Expansion(statement=name):
+            around = replace(around, held=around.held | {name})
+        case Band(members=members):
             begun = around.begun.union(
                 name
                 for member in members
@@ -117,9 +113,9 @@ def _rounded(node: Node, scop: Scop, around: _Around) -> Iterator[str]:
                 if not around.held & {name, scop.statement(name).write.tensor}
                 and _reduces(member, scop.statement(name))
             )
-            yield from _rounded(child, scop, replace(around, begun=begun))
-        case _:
-            raise unknown_tree(node)
+            around = replace(around, begun=begun)
+    for child in children(node):
+        yield from _rounded(child, scop, around)
 
 
 def _reduces(member: Member, statement: ScopStatement) -> bool:
