@@ -47,3 +47,18 @@ def test_the_table(case: Case, device: tc.Device) -> None:
 def test_kernels_of_the_benchmark(kernel: Kernel) -> None:
     shapes = {name: kernel.scalars.get(name, shape) for name, shape in kernel.shapes.items()}
     assert_given_back(kernel.text, None, shapes, DEVICES[0], tc.Options())
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+def test_a_program_whose_sums_of_halves_are_kept() -> None:
+    """The plan is that of the program with the temporary, and is given to that."""
+    text = """def f(half(1,A,B,C) a, half(F,A,C,C) b) -> (o) {
+      o(n,f,j) +=! a(n,0,2*i+3*x,j+y) * b(f,c,x,y)
+    }"""
+    options = tc.Options(
+        schedule=tc.ScheduleOptions(fusion="isl", seconds=600), mapping=tc.MappingOptions(unroll=1)
+    )
+    shapes = {"a": (1, 1, 13, 1), "b": (2, 1, 1, 1)}
+    explanation = tc.explain(text, shapes, options=options, device=DEVICES[0])
+    assert "o.s0 is new" in explanation.stages["rewrite"]
+    assert_given_back(text, None, shapes, DEVICES[0], options)
