@@ -20,11 +20,10 @@ from tc.kernel.passes.first_terms import start_with_first_terms
 from tc.kernel.passes.loop_invariants import hoist_invariant_calls
 from tc.kernel.passes.loop_partition import partition_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
+from tc.kernel.passes.prefetch.busy_nests import prefetch_copies, prefetch_sweeps
 from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
 from tc.kernel.passes.prefetch.input_blocks import prefetch_blocks
-from tc.kernel.passes.prefetch.packed_blocks import prefetch_copies
 from tc.kernel.passes.prefetch.stored_rows import prefetch_outputs
-from tc.kernel.passes.prefetch.swept_rows import prefetch_sweeps
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.transpose import transpose

@@ -39,10 +39,9 @@ from tc.kernel.ir import (
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.math.forms import FORMS
 from tc.kernel.passes.non_temporal_stores import store_past_caches
+from tc.kernel.passes.prefetch.busy_nests import prefetch_copies, prefetch_sweeps
 from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
 from tc.kernel.passes.prefetch.input_blocks import prefetch_blocks
-from tc.kernel.passes.prefetch.packed_blocks import prefetch_copies
-from tc.kernel.passes.prefetch.swept_rows import prefetch_sweeps
 from tc.kernel.passes.vector_functions import (
     NATIVE,
     PLAIN,

@@ -41,6 +41,7 @@ from tc.kernel.ir import (
     expressions,
     statements,
 )
+from tc.kernel.passes.prefetch.hosts import iteration_number, times
 from tc.kernel.rebuild import Stmts, changed, map_regions
 from tc.kernel.walk import assigned_in, names_in, stored_in
 
@@ -288,15 +289,9 @@ class _Rows:
     def _evenly(self, swept: _Swept, loop: For) -> list[Indices]:
         """Elements of a stretch as it is in the next iteration of a loop, for each iteration of
         those that go over it."""
-        number: Expr = Const(0, INT64)
-        for inner in swept.loops:
-            trips = range_of(inner)
-            digit = binary("-", Var(inner.var, INT64), Const(trips[0], INT64), {})
-            number = binary("*", number, Const(len(trips), INT64), {})
-            number = binary("+", number, digit, {})
         begins = {inner.var: inner.begin for inner in swept.loops}
         *rows, last = self._later(swept.begin, loop, begins)
-        first = binary("*", number, Const(swept.hints * swept.step, INT64), {})
+        first = times(iteration_number(swept.loops), swept.hints * swept.step)
         first = binary("+", first, last, {})
         shifts = (Const(swept.step * hint, INT64) for hint in range(swept.hints))
         return [(*rows, binary("+", first, shift, {})) for shift in shifts]

@@ -33,6 +33,7 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.kernel.local_names import LocalNames
+from tc.kernel.passes.prefetch.hosts import iteration_number, times
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements
 from tc.kernel.walk import assigned_in
 
@@ -192,13 +193,7 @@ class _Region:
 
     def _hints_for(self, part: _Part, parts: int, loops: Sequence[For]) -> Iterator[Stmt]:
         """Those for so many parts in each iteration of the last of some loops."""
-        number: Expr = Const(0, INT64)
-        for loop in loops:
-            trips = range_of(loop)
-            digit = binary("-", Var(loop.var, INT64), Const(trips[0], INT64), {})
-            number = binary("*", number, Const(len(trips), INT64), {})
-            number = binary("+", number, digit, {})
-        number = binary("*", number, Const(parts, INT64), {})
+        number = times(iteration_number(loops), parts)
         for shift in range(parts):
             name = self._names.fresh("part")
             which = binary("+", number, Const(shift, INT64), {})

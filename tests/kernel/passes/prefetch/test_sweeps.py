@@ -26,7 +26,8 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.prefetch.swept_rows import LONG, PART, WORK, prefetch_sweeps
+from tc.kernel.passes.prefetch.busy_nests import LONG, PART, prefetch_sweeps
+from tc.kernel.passes.prefetch.busy_nests import SWEEP_WORK as WORK
 from tests.kernel.hinted import hints_of
 from tests.support.kernels import dense, integer, loop
 from tests.support.vectors import plus, ramp, times
@@ -186,17 +187,18 @@ def test_rows_start_with_their_first_element_in_memory() -> None:
     assert hints(kernel_of(read, computes())) == [INPUT]
 
 
-def test_steps_with_gaps_are_no_row() -> None:
+def test_what_is_touched_in_steps_with_gaps_counts_as_a_row() -> None:
     gaps = loop("i", COUNT // 2, Set("s", Load("x", place("i", vectors=2), VECTOR)))
-    assert hints(kernel_of(gaps, computes(count=COUNT // 2))) == []
+    found = hints(kernel_of(gaps, computes(count=COUNT // 2, work=99)))
+    assert found == ["j: x[n + 1, j * 32]", "j: x[n + 1, j * 32 + 16]"]
 
 
 def nested(kind: Callable[[str], For], outer: str, count: int) -> For:
     return loop(outer, count, kind(outer))
 
 
-@pytest.mark.parametrize("count", [4, 5])
-def test_nests_match_in_their_outer_loops(count: int) -> None:
+@pytest.mark.parametrize(("count", "step"), [(4, 16), (5, 13), (6, None)])
+def test_nests_share_rows_of_all_their_loops(count: int, step: int | None) -> None:
     def block(variable: str) -> For:
         return reads(row=plus(times(N, 4), Var(variable, INT64)))
 
@@ -207,7 +209,7 @@ def test_nests_match_in_their_outer_loops(count: int) -> None:
     assert isinstance(whole, For)
     small = replace(whole, end=integer(ROWS // 4))
     found = hints(replace(made, regions=((small,),)), 2 * CACHE)
-    assert found == (["j: x[(n + 1) * 4 + b, j * 16]"] if count == 4 else [])
+    assert found == ([f"j: x[(n + 1) * 4, (b * 9 + j) * {step}]"] if step else [])
 
 
 def test_conditions_end_a_sweep() -> None:

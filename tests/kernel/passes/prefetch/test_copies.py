@@ -26,7 +26,8 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.prefetch.packed_blocks import PART, WORK, prefetch_copies
+from tc.kernel.passes.prefetch.busy_nests import COPY_WORK as WORK
+from tc.kernel.passes.prefetch.busy_nests import PART, prefetch_copies
 from tests.kernel.hinted import hints_of
 from tests.support.kernels import Array, dense, integer, loop
 from tests.support.vectors import plus, ramp, times

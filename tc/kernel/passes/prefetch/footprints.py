@@ -1,0 +1,212 @@
+"""Footprints of statements: the box of elements of a buffer that they touch, in affine forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tc.dtypes import INT64
+from tc.kernel.analysis.access_sites import Enclosing, range_of
+from tc.kernel.analysis.cache_lines import Indices
+from tc.kernel.analysis.lane_offsets import lane_offsets
+from tc.kernel.folding import binary
+from tc.kernel.ir import Buffer, Const, Expr, For, If, Let, Load, Prefetch, Stmt, Store, Var, walk
+from tc.kernel.passes.prefetch.hosts import Nest, iteration_number, times
+from tc.kernel.rebuild import substitute
+from tc.kernel.walk import loads_in, names_in
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is touched along one dimension: from `low` to `high`, behind the sum of `terms`, which
+    are expressions and their factors."""
+
+    terms: Mapping[Expr, int]
+    low: int
+    high: int
+
+    @property
+    def extent(self) -> int:
+        """The number of indices."""
+        return self.high - self.low + 1
+
+    def around(self, other: Span) -> Span | None:
+        """Both; None where their terms differ."""
+        if self.terms != other.terms:
+            return None
+        return Span(self.terms, min(self.low, other.low), max(self.high, other.high))
+
+    def start(self, values: Mapping[str, Expr]) -> Expr:
+        """The first index, at these values of variables."""
+        start: Expr = Const(self.low, INT64)
+        for term, factor in self.terms.items():
+            start = binary("+", times(substitute(term, values, {}), factor), start, {})
+        return start
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What statements touch of a buffer: a span of each dimension."""
+
+    buffer: Buffer
+    spans: Sequence[Span]
+
+    def moves_with(self, loop: For) -> bool:
+        """Whether it depends on the iteration of a loop."""
+        return any(loop.var in names_in(term) for span in self.spans for term in span.terms)
+
+    def is_left_by(self, loop: For) -> bool:
+        """Whether the next iteration of a loop touches nothing of it again."""
+        variable = Var(loop.var, INT64)
+        others = (term for span in self.spans for term in span.terms if term != variable)
+        if any(loop.var in names_in(term) for term in others):
+            return False
+        return any(abs(span.terms.get(variable, 0)) >= span.extent for span in self.spans)
+
+    def rows(self, line: int) -> tuple[int, int, int] | None:
+        """The dimension of which each index is a row, the number of rows, and the elements of one,
+        without gaps as long as a line; None where rows are along several dimensions, or their
+        elements not one behind the other."""
+        if self.buffer.strides[-1] != 1 or min(self.buffer.strides) < 0:
+            return None
+        extent = 1
+        for number in reversed(range(len(self.spans))):
+            count, stride = self.spans[number].extent, self.buffer.strides[number]
+            if count == 1:
+                continue
+            if stride - extent >= line:
+                several = any(span.extent > 1 for span in self.spans[:number])
+                return None if several else (number, count, extent)
+            extent += (count - 1) * stride
+        return 0, 1, extent
+
+    def bytes(self, line: int) -> int:
+        """Of all rows."""
+        found = self.rows(line // self.buffer.dtype.bytes)
+        return 0 if found is None else found[1] * found[2] * self.buffer.dtype.bytes
+
+    def hints(
+        self, host: Nest, values: Mapping[str, Expr], line: int, waste: float
+    ) -> list[Prefetch]:
+        """Those of each iteration of a host, at these values of outer variables, for lines of so
+        many bytes; none where on average more than `waste` hints ask for a line."""
+        elements = line // self.buffer.dtype.bytes
+        found = self.rows(elements)
+        if found is None:
+            return []
+        dimension, count, extent = found
+        outer = 0 if count == 1 else len(host.loops) - 1
+        rows = -(-count // prod(host.counts[:outer]))
+        step = -(-extent // prod(host.counts[outer:]))
+        lines = -(-step // elements)
+        asked = rows * lines * prod(host.counts) * elements
+        if asked > waste * count * extent:
+            return []
+        along = times(
+            iteration_number(host.loops[outer:]), step if lines == 1 else lines * elements
+        )
+        first = times(iteration_number(host.loops[:outer]), rows)
+        starts = [span.start(values) for span in self.spans]
+        hints = []
+        for row, number in product(range(rows), range(lines)):
+            place = list(starts)
+            for at, term, shift in (
+                (dimension, first, row),
+                (len(place) - 1, along, number * elements),
+            ):
+                moved = binary("+", term, Const(shift, INT64), {})
+                place[at] = binary("+", place[at], moved, {})
+            hints.append(Prefetch(self.buffer.name, tuple(place)))
+        return hints
+
+
+@dataclass(frozen=True)
+class Footprints:
+    """Footprints of statements of a region, in which these locals are `assigned`."""
+
+    assigned: frozenset[str]
+
+    def of(
+        self, buffer: Buffer, stmts: tuple[Stmt, ...], around: Enclosing, *, stores: bool = False
+    ) -> Footprint | None:
+        """What statements read of a buffer, or also store to it; None where it is not known, or
+        nothing."""
+        spans = self._spans(buffer, stmts, around, {}, stores)
+        return Footprint(buffer, spans) if spans else None
+
+    def _spans(
+        self,
+        buffer: Buffer,
+        stmts: tuple[Stmt, ...],
+        around: Enclosing,
+        inner: Mapping[Expr, range],
+        stores: bool,
+    ) -> list[Span] | None:
+        """Those in inner loops of these ranges: None if they are not known; an empty list if the
+        statements do not touch the buffer."""
+        found: list[Span] = []
+        for stmt in stmts:
+            new: list[Span] | None = []
+            match stmt:
+                case For(body=body):
+                    ranges = {**inner, Var(stmt.var, INT64): range_of(stmt)}
+                    new = self._spans(buffer, body, around.inside(stmt), ranges, stores)
+                case If(then=then, otherwise=otherwise):
+                    new = self._spans(buffer, (*then, *otherwise), around, inner, stores)
+                case _:
+                    for name, indices in accesses((stmt,), stores=stores):
+                        if name == buffer.name:
+                            new = _joined(new, self._touched(indices, buffer, around, inner))
+                    if isinstance(stmt, Let):
+                        around = around.after(stmt, self.assigned)
+            joined = _joined(found, new)
+            if joined is None:
+                return None
+            found = joined
+        return found
+
+    def _touched(
+        self, indices: Indices, buffer: Buffer, around: Enclosing, inner: Mapping[Expr, range]
+    ) -> list[Span] | None:
+        spans = []
+        for index, size in zip(indices, buffer.shape, strict=True):
+            index = substitute(index, around.lets, {})
+            place = lane_offsets((index,), (1,), index.dtype.lanes, {})
+            low = place.constant + min(place.distances)
+            high = place.constant + max(place.distances)
+            for variable, values in inner.items():
+                factor = place.scalars.pop(variable, 0)
+                if factor and not values:
+                    return None
+                ends = [factor * v for v in (values[0], values[-1])] if factor else [0]
+                low, high = low + min(ends), high + max(ends)
+            names = {name for term in place.scalars for name in names_in(term)}
+            inside = {name for variable in inner for name in names_in(variable)}
+            is_known = names.isdisjoint(around.opaque | self.assigned | inside)
+            is_loaded = any(isinstance(e, Load) for term in place.scalars for e in walk(term))
+            if place.vectors or not is_known or is_loaded:
+                return None
+            if not place.scalars:  # masks keep to the buffer
+                low, high = max(low, 0), min(high, size - 1)
+            spans.append(Span(place.scalars, low, high))
+        return spans
+
+
+def accesses(stmts: tuple[Stmt, ...], *, stores: bool) -> Iterator[tuple[str, Indices]]:
+    """Of each load in statements the buffer and indices; also of stores that are not past the
+    caches."""
+    for load in loads_in(stmts):
+        yield load.buffer, load.indices
+    for stmt in stmts if stores else ():
+        if isinstance(stmt, Store) and not stmt.non_temporal:
+            yield stmt.buffer, stmt.indices
+
+
+def _joined(one: list[Span] | None, other: list[Span] | None) -> list[Span] | None:
+    """The spans around both; None where one is unknown or they are too different."""
+    if not one or not other:
+        return None if one is None or other is None else one or other
+    found = [a.around(b) for a, b in zip(one, other, strict=True)]
+    return None if None in found else [span for span in found if span is not None]
