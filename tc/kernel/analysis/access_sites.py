@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import mul
+from typing import TypeAlias
 
 from tc.dtypes import INT64
 from tc.kernel.analysis.cache_lines import Indices, lanes_of
@@ -89,6 +90,11 @@ class TouchedElements:
         return tuple(substitute(index, {**self.values, **values}, {}) for index in shifted)
 
 
+def elements_of(touched: Iterable[TouchedElements]) -> dict[int, tuple[TouchedElements, int]]:
+    """All elements, each a lane, by how far they are from the sum of terms, which is the same."""
+    return {offset: (each, lane) for each in touched for lane, offset in enumerate(each.offsets)}
+
+
 def touches(
     buffer: Buffer,
     indices: Indices,
@@ -115,6 +121,43 @@ def touches(
         offsets = [start + distance for distance in place.distances]
         known = {loop.var: Const(v, INT64) for loop, v in zip(inner, values, strict=True)}
         yield TouchedElements(lanes, known, offsets, place.scalars)
+
+
+Accesses: TypeAlias = "Callable[[Stmt], Iterable[Load | Store]]"
+"""Those that a statement itself makes."""
+
+
+def always_touched(
+    stmts: Stmts,
+    buffers: Mapping[str, Buffer],
+    accesses: Accesses,
+    around: Enclosing,
+    assigned: frozenset[str],
+    inner: tuple[For, ...] = (),
+) -> Iterator[tuple[Load | Store, TouchedElements]]:
+    """What these accesses of statements touch in each iteration of inner loops, as `touches` has
+    it; not those in branches, which may not run."""
+    for stmt in stmts:
+        if isinstance(stmt, For):
+            loops = (*inner, stmt)
+            within = around.inside(stmt)
+            yield from always_touched(stmt.body, buffers, accesses, within, assigned, loops)
+        for access in accesses(stmt):
+            buffer = buffers[access.buffer]
+            for touch in touches(buffer, access.indices, around, inner, assigned):
+                yield access, touch
+        if isinstance(stmt, Let):
+            around = around.after(stmt, assigned)
+
+
+def count_accesses(stmts: Stmts, accesses: Accesses) -> int:
+    """How many there are, but for those in branches."""
+    total = 0
+    for stmt in stmts:
+        total += len(list(accesses(stmt)))
+        if isinstance(stmt, For):
+            total += len(range_of(stmt)) * count_accesses(stmt.body, accesses)
+    return total
 
 
 def range_of(loop: For) -> range:

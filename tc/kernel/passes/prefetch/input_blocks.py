@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from types import MappingProxyType
+from typing import TypeAlias
 
 from tc.device import LINE
 from tc.dtypes import INT64
 from tc.kernel.analysis.access_sites import (
     Enclosing,
     TouchedElements,
+    always_touched,
+    count_accesses,
+    elements_of,
     map_loops,
     range_of,
-    touches,
     work_of,
 )
 from tc.kernel.analysis.cache_lines import Indices, firsts_of_lines, together
@@ -107,12 +110,8 @@ def prefetch_blocks(kernel: Kernel, cache: int) -> Kernel:
     )
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A load in a body, and what it reads there."""
-
-    load: Load
-    touch: TouchedElements
+_Form: TypeAlias = "tuple[str, frozenset[tuple[Expr, int]]]"
+"""A buffer, and the terms of a sum: elements of one form are at known distances."""
 
 
 class _Region:
@@ -145,48 +144,30 @@ class _Region:
     def _hints(self, loop: For, around: Enclosing) -> Iterator[Prefetch]:
         """Those of each iteration of a loop."""
         budget = min(LINES, work_of(loop.body) // WORK)
-        if not around.loops or not budget or not 0 < self._count(loop.body) <= MOST:
+        if not around.loops or not budget:
+            return
+        if not 0 < count_accesses(loop.body, lambda stmt: self._loads[id(stmt)]) <= MOST:
             return
         within = around.inside(loop)
-        groups: dict[tuple[str, frozenset[tuple[Expr, int]]], list[_Read]] = defaultdict(list)
-        for read in self._reads(loop.body, within, ()):
-            groups[read.load.buffer, frozenset(read.touch.terms.items())].append(read)
-        for (name, _), group in groups.items():
+        found = always_touched(loop.body, self._inputs, self._loads_at, within, self._assigned)
+        touched: dict[_Form, list[TouchedElements]] = defaultdict(list)
+        loads: dict[_Form, set[int]] = defaultdict(set)
+        for load, touch in found:
+            form = load.buffer, frozenset(touch.terms.items())
+            touched[form].append(touch)
+            loads[form].add(id(load))
+        for form, group in touched.items():
+            name = form[0]
             rows = _Rows.of(group, self._inputs[name])
-            found = rows.hints(within.loops, self._cache)
-            if found and len(found) <= budget:
-                budget -= len(found)
-                self._hinted |= {id(read.load) for read in group}
-                yield from (Prefetch(name, place) for place in together(found))
+            places = rows.hints(within.loops, self._cache)
+            if places and len(places) <= budget:
+                budget -= len(places)
+                self._hinted |= loads[form]
+                yield from (Prefetch(name, place) for place in together(places))
 
-    def _count(self, stmts: tuple[Stmt, ...]) -> int:
-        """How many reads of inputs there are in an iteration."""
-        total = 0
-        for stmt in stmts:
-            total += len(self._loads[id(stmt)])
-            if isinstance(stmt, For):
-                total += len(range_of(stmt)) * self._count(stmt.body)
-        return total
-
-    def _reads(
-        self, stmts: tuple[Stmt, ...], around: Enclosing, inner: tuple[For, ...]
-    ) -> Iterator[_Read]:
-        """What is always read of inputs, in each iteration of the inner loops."""
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    yield from self._reads(body, around.inside(stmt), (*inner, stmt))
-                case Let() | Set() | Store():
-                    for load in self._loads[id(stmt)]:
-                        if id(load) not in self._hinted:
-                            yield from self._read(load, around, inner)
-                    if isinstance(stmt, Let):
-                        around = around.after(stmt, self._assigned)
-
-    def _read(self, load: Load, around: Enclosing, inner: tuple[For, ...]) -> Iterator[_Read]:
-        buffer = self._inputs[load.buffer]
-        for touch in touches(buffer, load.indices, around, inner, self._assigned):
-            yield _Read(load, touch)
+    def _loads_at(self, stmt: Stmt) -> list[Load]:
+        """Those that have no hints yet."""
+        return [load for load in self._loads[id(stmt)] if id(load) not in self._hinted]
 
 
 @dataclass(frozen=True)
@@ -199,13 +180,8 @@ class _Rows:
     elements: Mapping[int, tuple[TouchedElements, int]]
 
     @classmethod
-    def of(cls, reads: Sequence[_Read], buffer: Buffer) -> _Rows:
-        elements = {
-            offset: (read.touch, lane)
-            for read in reads
-            for lane, offset in enumerate(read.touch.offsets)
-        }
-        return cls(buffer, reads[0].touch.terms, elements)
+    def of(cls, touched: Sequence[TouchedElements], buffer: Buffer) -> _Rows:
+        return cls(buffer, touched[0].terms, elements_of(touched))
 
     def hints(self, loops: Sequence[For], cache: int) -> list[Indices]:
         """Elements of the next block, for the last of these loops, from outside in; the block is

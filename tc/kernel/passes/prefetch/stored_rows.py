@@ -15,7 +15,15 @@ from math import prod
 
 from tc.device import LINE
 from tc.dtypes import INT64
-from tc.kernel.analysis.access_sites import Enclosing, TouchedElements, range_of, touches, work_of
+from tc.kernel.analysis.access_sites import (
+    Enclosing,
+    TouchedElements,
+    always_touched,
+    count_accesses,
+    elements_of,
+    range_of,
+    work_of,
+)
 from tc.kernel.analysis.cache_lines import Indices, lasts_of_lines, together
 from tc.kernel.folding import binary
 from tc.kernel.ir import (
@@ -217,14 +225,12 @@ class _Region:
         self, stmts: tuple[Stmt, ...], around: Enclosing, loops: tuple[For, ...]
     ) -> _Part | None:
         """What statements in some loops store to, if that are few lines with jumps between them."""
-        found = list(self._stores(stmts, around, ()))
-        forms = {(buffer, frozenset(touch.terms.items())) for buffer, touch in found}
+        found = list(always_touched(stmts, self._outputs, self._stores_at, around, self._assigned))
+        forms = {(store.buffer, frozenset(touch.terms.items())) for store, touch in found}
         if len(forms) != 1:
             return None
         (buffer, terms), *_ = forms
-        places = {
-            offset: (touch, lane) for _, touch in found for lane, offset in enumerate(touch.offsets)
-        }
+        places = elements_of(touch for _, touch in found)
         line = max(1, LINE // self._outputs[buffer].dtype.bytes)
         offsets = sorted(places)
         lasts = lasts_of_lines(offsets, line)
@@ -233,30 +239,11 @@ class _Region:
         return _Part(loops, buffer, tuple(places[last] for last in lasts))
 
     def _count(self, stmts: tuple[Stmt, ...]) -> int:
-        """How many stores to outputs there are."""
-        total = 0
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    total += len(range_of(stmt)) * self._count(body)
-                case Store(buffer=buffer):
-                    total += buffer in self._outputs
-        return total
+        return count_accesses(stmts, self._stores_at)
 
-    def _stores(
-        self, stmts: tuple[Stmt, ...], around: Enclosing, inner: tuple[For, ...]
-    ) -> Iterator[tuple[str, TouchedElements]]:
-        """The stores that always run, in each iteration of the inner loops."""
-        for stmt in stmts:
-            match stmt:
-                case For(body=body):
-                    yield from self._stores(body, around.inside(stmt), (*inner, stmt))
-                case Store(buffer=name, indices=indices) if name in self._outputs:
-                    output = self._outputs[name]
-                    for touch in touches(output, indices, around, inner, self._assigned):
-                        yield name, touch
-                case Let():
-                    around = around.after(stmt, self._assigned)
+    def _stores_at(self, stmt: Stmt) -> list[Store]:
+        """A store to an output."""
+        return [stmt] if isinstance(stmt, Store) and stmt.buffer in self._outputs else []
 
 
 def _jumps(
