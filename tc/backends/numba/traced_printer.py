@@ -369,23 +369,23 @@ def _is_multiple(buffer: str, place: LaneOffsets, context: _Context) -> bool:
 
 
 def _base(place: LaneOffsets, context: _Context) -> str:
-    terms = [
-        (_factored(term, abs(factor), context), factor < 0)
-        for term, factor in place.scalars.items()
-        if factor
-    ]
-    return _sum(terms, place.constant)
+    return _sum(_terms(place.scalars, context), place.constant)
 
 
 def _distances(place: LaneOffsets, context: _Context) -> str:
-    terms = [
-        (_factored(term, abs(factor), context), factor < 0)
-        for term, factor in place.vectors.items()
-        if factor
-    ]
+    terms = _terms(place.vectors, context)
     if any(place.distances):
         terms.append((f"m.lanes({_sequence(place.distances)})", False))
     return _sum(terms, 0)
+
+
+def _terms(factors: Mapping[ir.Expr, int], context: _Context) -> list[tuple[str, bool]]:
+    """Products, each with whether it is subtracted."""
+    return [
+        (_factored(term, abs(factor), context), factor < 0)
+        for term, factor in factors.items()
+        if factor
+    ]
 
 
 def _factored(term: ir.Expr, factor: int, context: _Context) -> str:

@@ -15,24 +15,8 @@ import numpy as np
 
 from tc.dtypes import Array, DType
 from tc.errors import AccessError, InternalError
+from tc.semantics import program as p
 from tc.semantics.faults import division_error, read_error
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Compare,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Logical,
-    Read,
-    Select,
-    ShapedProgram,
-    Size,
-    Statement,
-    Unary,
-)
 from tc.semantics.reference.arithmetic import Arithmetic
 from tc.semantics.reference.element_views import gather_pick, strided_pick, strided_subscript
 from tc.semantics.reference.instance_blocks import InstanceBlock
@@ -47,7 +31,7 @@ class FailedInstance:
     for a read, `subscripts` is the place."""
 
     position: tuple[int, ...]
-    expr: Read | Binary
+    expr: p.Read | p.Binary
     subscripts: tuple[int, ...]
 
 
@@ -56,8 +40,8 @@ class BlockEvaluation(Generic[V, A]):
     """What evaluating over one block needs. Faults are collected, since a later subexpression
     may fail at an earlier instance."""
 
-    shaped: ShapedProgram
-    statement: Statement
+    shaped: p.ShapedProgram
+    statement: p.Statement
     arithmetic: Arithmetic[V, A]
     tensors: Mapping[str, V]
     block: InstanceBlock
@@ -79,35 +63,35 @@ def evaluate_block(evaluation: BlockEvaluation[V, A]) -> V:
     return value
 
 
-def evaluate(expr: Expr, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
+def evaluate(expr: p.Expr, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
     """An expression over a block; where `active` (None: everywhere), failures are recorded."""
     arithmetic = evaluation.arithmetic
     match expr:
-        case Literal(value=value, dtype=dtype):
+        case p.Literal(value=value, dtype=dtype):
             return evaluation.constant(value, dtype)
-        case Size(name=name, dtype=dtype):
+        case p.Size(name=name, dtype=dtype):
             return evaluation.constant(evaluation.shaped.sizes[name], dtype)
-        case Extent(tensor=tensor, axis=axis, dtype=dtype):
+        case p.Extent(tensor=tensor, axis=axis, dtype=dtype):
             return evaluation.constant(evaluation.shaped.shapes[tensor][axis], dtype)
-        case Index():
+        case p.Index():
             return arithmetic.exact(_index_values(expr, evaluation.block))
-        case Read():
+        case p.Read():
             return _read(expr, evaluation, active)
-        case Unary(operand=operand, dtype=dtype):
+        case p.Unary(operand=operand, dtype=dtype):
             return arithmetic.negate(evaluate(operand, evaluation, active), dtype)
-        case Binary(op=op, left=left, right=right, dtype=dtype):
+        case p.Binary(op=op, left=left, right=right, dtype=dtype):
             dividend = evaluate(left, evaluation, active)
             divisor = evaluate(right, evaluation, active)
             if op in ("/", "%") and not dtype.is_float:
                 _record(expr, evaluation, arithmetic.array(divisor) == 0, active, ())
             return arithmetic.binary(op, dividend, divisor, dtype)
-        case Compare(op=op, left=left, right=right):
+        case p.Compare(op=op, left=left, right=right):
             return arithmetic.compare(
                 op, evaluate(left, evaluation, active), evaluate(right, evaluation, active)
             )
-        case Logical(op=op, operands=operands):
+        case p.Logical(op=op, operands=operands):
             return _logical(op, operands, evaluation, active)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             test = evaluate(condition, evaluation, active)
             holds = arithmetic.array(test)
             return arithmetic.select(
@@ -115,16 +99,16 @@ def evaluate(expr: Expr, evaluation: BlockEvaluation[V, A], active: Array | None
                 evaluate(then, evaluation, _both(active, holds)),
                 evaluate(otherwise, evaluation, _both(active, ~holds)),
             )
-        case Call(function=function, args=args, dtype=dtype):
+        case p.Call(function=function, args=args, dtype=dtype):
             values = [evaluate(arg, evaluation, active) for arg in args]
             return arithmetic.call(function, values, dtype)
-        case Convert(operand=operand, dtype=dtype):
+        case p.Convert(operand=operand, dtype=dtype):
             return arithmetic.convert(evaluate(operand, evaluation, active), operand.dtype, dtype)
         case _:
             _unknown(expr)
 
 
-def _index_values(index: Index, block: InstanceBlock) -> Array:
+def _index_values(index: p.Index, block: InstanceBlock) -> Array:
     axis = block.axis(index.name)
     begin, extent = block.begins[axis], block.shape[axis]
     shape = [1] * len(block.shape)
@@ -132,7 +116,7 @@ def _index_values(index: Index, block: InstanceBlock) -> Array:
     return np.arange(begin, begin + extent).astype(index.dtype.numpy).reshape(shape)
 
 
-def _read(read: Read, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
+def _read(read: p.Read, evaluation: BlockEvaluation[V, A], active: Array | None) -> V:
     """A view where the subscripts are affine and stay in the tensor over the whole block;
     otherwise a gather, each place checked (G7) and the inactive ones moved into the tensor."""
     tensor, shape = evaluation.tensors[read.tensor], evaluation.shaped.shapes[read.tensor]
@@ -147,7 +131,7 @@ def _read(read: Read, evaluation: BlockEvaluation[V, A], active: Array | None) -
     outside = _outside(places, shape)
     if outside is not None:
         _record(read, evaluation, outside, active, places)
-        places = [np.clip(p, 0, max(n, 1) - 1) for p, n in zip(places, shape, strict=True)]
+        places = [np.clip(k, 0, max(n, 1) - 1) for k, n in zip(places, shape, strict=True)]
     return evaluation.arithmetic.read(tensor, gather_pick(places, shape), values, outside)
 
 
@@ -162,7 +146,7 @@ def _outside(places: Sequence[Array], shape: Sequence[int]) -> Array | None:
 
 
 def _logical(
-    op: str, operands: tuple[Expr, ...], evaluation: BlockEvaluation[V, A], active: Array | None
+    op: str, operands: tuple[p.Expr, ...], evaluation: BlockEvaluation[V, A], active: Array | None
 ) -> V:
     first = evaluate(operands[0], evaluation, active)
     if op == "!":
@@ -178,7 +162,7 @@ def _both(active: Array | None, guard: Array) -> Array:
 
 
 def _record(
-    expr: Read | Binary,
+    expr: p.Read | p.Binary,
     evaluation: BlockEvaluation[V, A],
     failing: Array,
     active: Array | None,
@@ -193,16 +177,16 @@ def _record(
     position = np.unravel_index(int(failing.argmax()), failing.shape)
     spread = (np.broadcast_to(place, block) for place in places)
     subscripts = tuple(int(place[position]) for place in spread)
-    evaluation.faults.append(FailedInstance(tuple(int(p) for p in position), expr, subscripts))
+    evaluation.faults.append(FailedInstance(tuple(map(int, position)), expr, subscripts))
 
 
 def _error(evaluation: BlockEvaluation[V, A], fault: FailedInstance) -> AccessError:
     indices = evaluation.block.point(fault.position)
     match fault.expr:
-        case Read(tensor=tensor):
+        case p.Read(tensor=tensor):
             shape = evaluation.shaped.shapes[tensor]
             return read_error(evaluation.statement, fault.expr, indices, fault.subscripts, shape)
-        case Binary():
+        case p.Binary():
             return division_error(evaluation.statement, fault.expr, indices)
 
 
