@@ -153,7 +153,6 @@ class Cursor:
         rule: str = "T4",
         repair: str | None = None,
         notes: Notes = (),
-        paste: str | None = None,
         idiom: str | None = None,
     ) -> ParseError:
         """The error that something else was wanted than the current token."""
@@ -172,7 +171,6 @@ class Cursor:
             rule=rule,
             repair=repair,
             notes=notes,
-            paste=paste,
             idiom=idiom,
         )
 

@@ -80,9 +80,9 @@ def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) ->
     return _expansion_fault(tree, dependences)
 
 
-def check_schedule(tree: Node, dependences: Dependences, *, expanded: bool = False) -> None:
+def check_schedule(tree: Node, dependences: Dependences) -> None:
     """Raises InternalError, with the tree, where `respects` finds a reason."""
-    reason = respects(tree, dependences, expanded=expanded)
+    reason = respects(tree, dependences)
     if reason is not None:
         raise InternalError(f"a schedule is not legal: {reason}\n{to_text(tree, '  ')}")
 

@@ -43,6 +43,11 @@ class ParallelNest:
         """The item with the most instances, an update if any."""
         return max(self.items, key=lambda i: (i.instances, i.statement.kind == "update"))
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Those of the statements."""
+        return tuple(item.statement.name for item in self.items)
+
     def variable(self, member: Member) -> str | None:
         """The variable of the main statement that the member is."""
         return member.values[self.main.statement.name].variable

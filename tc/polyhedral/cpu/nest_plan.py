@@ -68,9 +68,9 @@ class NestPlanner:
         self.steps = self._reduction_tile()
         loops = self._loops()
         self._innermost = loops.last(self.around, len(loops.all))
-        self.draft.order((*loops.all, *self.points), self.names)
+        self.draft.order((*loops.all, *self.points), self.nest.names)
         if self.points:
-            self.draft.do(Sink(self.draft.names(self.points, self.names)))
+            self.draft.do(Sink(self.draft.names(self.points, self.nest.names)))
         for item in self.nest.items:
             self._reduce(item)
         if self.steps is not None:
@@ -86,10 +86,6 @@ class NestPlanner:
             self._reduction,
         ).promote()
         self._bind(loops.shared)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(item.statement.name for item in self.nest.items)
 
     @property
     def facts(self) -> Facts:
@@ -116,7 +112,7 @@ class NestPlanner:
         )
 
     def _name(self, member: Member) -> str:
-        return self.draft.name(member, self.names)
+        return self.draft.name(member, self.nest.names)
 
     # --- tiles ----------------------------------------------------------------------------------
 
@@ -128,10 +124,10 @@ class NestPlanner:
         if chosen.row is not None and chosen.rows > 1:
             unrolled = chosen.reduced or not chosen.blocked
             self.outer[chosen.row.name] = self._split(
-                chosen.row, (chosen.rows,), (UNROLL if unrolled else SERIAL,), self.names
+                chosen.row, (chosen.rows,), (UNROLL if unrolled else SERIAL,), self.nest.names
             )
         if not chosen.reduced:
-            self.outer[chosen.vector.name] = self._vector(chosen.vector, chosen, self.names)
+            self.outer[chosen.vector.name] = self._vector(chosen.vector, chosen, self.nest.names)
 
     def _vector(self, member: Member, chosen: RegisterTile, names: tuple[str, ...]) -> Member:
         """A member over tiles of vectors, and the digits inside: vectors, if several, and lanes."""
@@ -351,8 +347,8 @@ class NestPlanner:
         one after the other, and what follows."""
         assert self.steps is not None
         main = (self.nest.main.statement.name,)
-        if rows and len(self.names) > 1:
-            self.draft.do(Separate(self.draft.names(rows, self.names), main))
+        if rows and len(self.nest.names) > 1:
+            self.draft.do(Separate(self.draft.names(rows, self.nest.names), main))
         outer, inner = tile(*self.steps)
         reduction = [inner if m == self.steps[0] else m for m in self.nest.main.reduction]
         self.draft.order((outer, *rows, *reduction), main)
@@ -372,7 +368,7 @@ class NestPlanner:
 
     def note(self) -> str:
         """What was chosen for the nest, and why."""
-        names = ", ".join(self.names)
+        names = ", ".join(self.nest.names)
         chosen = self.chosen
         if chosen is None:
             return f"{names}: plain loops; nothing can be a vector, or the processor has none."

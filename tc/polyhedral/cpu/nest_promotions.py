@@ -79,17 +79,13 @@ class NestPromoter:
         if loops.lines is not None:
             tensor = self.nest.main.statement.write.tensor
             inside = self._last(loops.lines)
-            self.draft.promote(tensor, SCRATCH, inside, self.names, lines=True)
+            self.draft.promote(tensor, SCRATCH, inside, self.nest.names, lines=True)
         if loops.padded is not None:
             self._pad(loops.padded)
         if loops.packed is not None:
-            self._pack(SCRATCH, self._last(loops.packed), self.names)
+            self._pack(SCRATCH, self._last(loops.packed), self.nest.names)
         if loops.whole:
             self._pack(PACKED, None, ())
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(item.statement.name for item in self.nest.items)
 
     def _last(self, number: int) -> Member | None:
         return self.loops.last(self.around, number)
@@ -118,7 +114,7 @@ class NestPromoter:
                     access.tensor,
                     SCRATCH,
                     self._last(number),
-                    self.names,
+                    self.nest.names,
                     lanes=lanes,
                     align=align,
                     padded=True,
@@ -131,7 +127,9 @@ class NestPromoter:
         assert chosen is not None
         users = [i.statement for i in self.nest.items if touches(i.statement, write.tensor)]
         axes = dimension_order(len(write.subscripts), vector_dimension(chosen, write.tensor, users))
-        self.draft.promote(write.tensor, SCRATCH, inside, self.names, axes=axes, lanes=chosen.lanes)
+        self.draft.promote(
+            write.tensor, SCRATCH, inside, self.nest.names, axes=axes, lanes=chosen.lanes
+        )
 
     def _hold_items(self, items: Several[NestItem], inside: Member | None) -> None:
         """The targets of items in registers: for all of them, or else for each reduction."""
