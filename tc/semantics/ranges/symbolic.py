@@ -15,29 +15,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.dtypes import INT64
-from tc.semantics.program import (
-    Binary,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Range,
-    Read,
-    Select,
-    Size,
-    SizeDef,
-    Unary,
-    children,
-    walk,
-)
+from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Span
 
 __all__ = ["Symbols", "bounds_inside", "in_symbols", "least", "to_text"]
 
-Poly: TypeAlias = Mapping[tuple[Expr, ...], int]
+Poly: TypeAlias = Mapping[tuple[p.Expr, ...], int]
 """Coefficients by product of atoms; the empty product is the constant. No coefficient is 0."""
 
 _ONE: Poly = {(): 1}
@@ -47,36 +32,36 @@ _ONE: Poly = {(): 1}
 class Symbols:
     """What names stand for: the symbolic shapes known so far, and where sizes come from."""
 
-    shapes: Mapping[str, tuple[Expr | None, ...]]
-    sizes: Mapping[str, SizeDef]
+    shapes: Mapping[str, tuple[p.Expr | None, ...]]
+    sizes: Mapping[str, p.SizeDef]
     known: KnownSizes
     span: Span  # that of the expressions made
 
-    def number(self, value: int) -> Expr:
-        return Literal(value, INT64, span=self.span)
+    def number(self, value: int) -> p.Expr:
+        return p.Literal(value, INT64, span=self.span)
 
-    def extent(self, tensor: str, axis: int) -> Expr:
+    def extent(self, tensor: str, axis: int) -> p.Expr:
         """A dimension of a tensor as an expression of the sizes, or as `T.k`."""
         shape = self.shapes.get(tensor)
         found = shape[axis] if shape is not None else None
-        return Extent(tensor, axis, span=self.span) if found is None else found
+        return p.Extent(tensor, axis, span=self.span) if found is None else found
 
 
-def in_symbols(expr: Expr, symbols: Symbols) -> Expr:
+def in_symbols(expr: p.Expr, symbols: Symbols) -> p.Expr:
     """A size expression, simplified.
 
     >>> from tc.source import Source
     >>> span = Span(Source(""), 0, 0)
     >>> known = KnownSizes({"N": 5}, {}, {})
-    >>> n, one = Size("N", span=span), Literal(1, INT64, span=span)
-    >>> less = Binary("-", n, one, INT64, span=span)
-    >>> to_text(in_symbols(Binary("+", less, n, INT64, span=span), Symbols({}, {}, known, span)))
+    >>> n, one = p.Size("N", span=span), p.Literal(1, INT64, span=span)
+    >>> less = p.Binary("-", n, one, INT64, span=span)
+    >>> to_text(in_symbols(p.Binary("+", less, n, INT64, span=span), Symbols({}, {}, known, span)))
     '2 * N - 1'
     """
     return _to_expr(_to_poly(expr, symbols, ()), symbols)
 
 
-def least(exprs: list[Expr], symbols: Symbols) -> Expr:
+def least(exprs: list[p.Expr], symbols: Symbols) -> p.Expr:
     """The minimum of some expressions, without those that another never exceeds."""
     exprs = list(dict.fromkeys(part for expr in exprs for part in _minimum_of(expr)))
     if len(exprs) == 1:
@@ -89,26 +74,26 @@ def least(exprs: list[Expr], symbols: Symbols) -> Expr:
     parts = [_to_expr(poly, symbols) for poly in kept]
     smallest = parts[0]
     for part in parts[1:]:
-        smallest = Binary("min", smallest, part, INT64, span=symbols.span)
+        smallest = p.Binary("min", smallest, part, INT64, span=symbols.span)
     return smallest
 
 
-def _minimum_of(expr: Expr) -> tuple[Expr, ...]:
+def _minimum_of(expr: p.Expr) -> tuple[p.Expr, ...]:
     """The expressions of which an expression is the minimum."""
     match expr:
-        case Binary(op="min", left=left, right=right):
+        case p.Binary(op="min", left=left, right=right):
             return (*_minimum_of(left), *_minimum_of(right))
         case _:
             return (expr,)
 
 
 def bounds_inside(
-    subscript: Expr,
+    subscript: p.Expr,
     variable: str,
-    extent: Expr,
-    ranges: Mapping[str, Range],
+    extent: p.Expr,
+    ranges: Mapping[str, p.Range],
     symbols: Symbols,
-) -> tuple[Expr, Expr] | None:
+) -> tuple[p.Expr, p.Expr] | None:
     """Begin and end of a variable such that a linear subscript stays inside an extent.
 
     With subscript = a * variable + rest the end is (extent - 1 - max(rest)) / a + 1, and for a
@@ -141,7 +126,7 @@ def bounds_inside(
 def _rest(
     form: Mapping[str, Poly],
     constant: Poly,
-    ranges: Mapping[str, Range],
+    ranges: Mapping[str, p.Range],
     symbols: Symbols,
     largest: bool,
 ) -> Poly | None:
@@ -155,7 +140,7 @@ def _rest(
     return total
 
 
-def _extreme(coefficient: Poly, over: Range, symbols: Symbols, largest: bool) -> Poly | None:
+def _extreme(coefficient: Poly, over: p.Range, symbols: Symbols, largest: bool) -> Poly | None:
     """The largest or smallest value of coefficient * variable over a range."""
     at_end = (_value(coefficient, symbols) > 0) == largest
     bound = over.symbolic_end if at_end else over.symbolic_begin
@@ -168,47 +153,49 @@ def _extreme(coefficient: Poly, over: Range, symbols: Symbols, largest: bool) ->
 # --- expressions to polynomials ---------------------------------------------------------------
 
 
-def _to_poly(expr: Expr, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
+def _to_poly(expr: p.Expr, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
     match expr:
-        case Literal(value=value) if isinstance(value, int):
+        case p.Literal(value=value) if isinstance(value, int):
             return {(): int(value)} if value else {}
-        case Size(name=name):
+        case p.Size(name=name):
             return _size(expr, name, symbols, resolving)
-        case Extent(tensor=tensor, axis=axis):
+        case p.Extent(tensor=tensor, axis=axis):
             shape = symbols.shapes.get(tensor)
             known = shape[axis] if shape is not None else None
             if known is None or known == expr:
                 return {(expr,): 1}
             return _to_poly(known, symbols, resolving)
-        case Unary(operand=operand):
+        case p.Unary(operand=operand):
             return _scale(_to_poly(operand, symbols, resolving), -1)
-        case Binary(op=("+" | "-") as op, left=left, right=right):
+        case p.Binary(op=("+" | "-") as op, left=left, right=right):
             a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
             return _add(a, b, 1 if op == "+" else -1)
-        case Binary(op="*", left=left, right=right):
+        case p.Binary(op="*", left=left, right=right):
             a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
             return _multiply(a, b)
-        case Binary(op="/", left=left, right=right):
+        case p.Binary(op="/", left=left, right=right):
             a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
             return _quotient(a, b, symbols)
-        case Binary(op=op, left=left, right=right):
+        case p.Binary(op=op, left=left, right=right):
             a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
-            rebuilt = Binary(op, _to_expr(a, symbols), _to_expr(b, symbols), INT64, span=expr.span)
+            rebuilt = p.Binary(
+                op, _to_expr(a, symbols), _to_expr(b, symbols), INT64, span=expr.span
+            )
             return _constant_or_atom(rebuilt, not any(a.keys() - {()}) and not any(b.keys() - {()}))
-        case Convert(operand=Read(subscripts=())):
+        case p.Convert(operand=p.Read(subscripts=())):
             return {(expr,): 1}
         case _:
             return {(expr,): 1}
 
 
-def _constant_or_atom(expr: Expr, is_constant: bool) -> Poly:
+def _constant_or_atom(expr: p.Expr, is_constant: bool) -> Poly:
     value = evaluate(expr, KnownSizes({}, {}, {})) if is_constant else None
     if value is None:
         return {(expr,): 1}
     return {(): value} if value else {}
 
 
-def _size(expr: Expr, name: str, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
+def _size(expr: p.Expr, name: str, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
     """A size of an inlined def is written as the dimension that gives its value."""
     definition = symbols.sizes.get(name)
     if "." not in name or definition is None or name in resolving:
@@ -221,42 +208,42 @@ def _size(expr: Expr, name: str, symbols: Symbols, resolving: tuple[str, ...]) -
     return {(expr,): 1}
 
 
-def _mentions(expr: Expr, size: str) -> bool:
-    return any(isinstance(n, Size) and n.name == size for n in walk(expr))
+def _mentions(expr: p.Expr, size: str) -> bool:
+    return any(isinstance(n, p.Size) and n.name == size for n in p.walk(expr))
 
 
-def _linear(expr: Expr, symbols: Symbols) -> dict[str, Poly] | None:
+def _linear(expr: p.Expr, symbols: Symbols) -> dict[str, Poly] | None:
     """Coefficients by variable, the rest under ""; None where the expression is not linear."""
     match expr:
-        case Index(name=name):
+        case p.Index(name=name):
             return {name: {(): 1}}
-        case Unary(operand=operand):
+        case p.Unary(operand=operand):
             return _scaled_form(_linear(operand, symbols), {(): -1})
-        case Binary(op=("+" | "-") as op, left=left, right=right):
+        case p.Binary(op=("+" | "-") as op, left=left, right=right):
             a, b = _linear(left, symbols), _linear(right, symbols)
             if a is None or b is None:
                 return None
             sign = 1 if op == "+" else -1
             return {n: _add(a.get(n, {}), b.get(n, {}), sign) for n in {**a, **b}}
-        case Binary(op="*", left=left, right=right):
+        case p.Binary(op="*", left=left, right=right):
             for factor, operand in ((left, right), (right, left)):
                 if not _has_index(factor):
                     return _scaled_form(_linear(operand, symbols), _to_poly(factor, symbols, ()))
             return None
-        case Convert(operand=operand) if _has_index(expr):
+        case p.Convert(operand=operand) if _has_index(expr):
             return _linear(operand, symbols)
-        case Select() | _ if _has_index(expr):
+        case p.Select() | _ if _has_index(expr):
             return None
         case _:
             return {"": _to_poly(expr, symbols, ())}
 
 
 def _scaled_form(form: dict[str, Poly] | None, factor: Poly) -> dict[str, Poly] | None:
-    return None if form is None else {name: _multiply(p, factor) for name, p in form.items()}
+    return None if form is None else {name: _multiply(q, factor) for name, q in form.items()}
 
 
-def _has_index(expr: Expr) -> bool:
-    return isinstance(expr, Index) or any(_has_index(child) for child in children(expr))
+def _has_index(expr: p.Expr) -> bool:
+    return isinstance(expr, p.Index) or any(_has_index(child) for child in p.children(expr))
 
 
 # --- polynomials ------------------------------------------------------------------------------
@@ -289,11 +276,11 @@ def _quotient(dividend: Poly, divisor: Poly, symbols: Symbols) -> Poly:
     a constant remains."""
     number = divisor.get((), 0) if not any(divisor.keys() - {()}) else 0
     if number > 0:
-        exact = {p: c // number for p, c in dividend.items() if p and c % number == 0}
+        exact = {q: c // number for q, c in dividend.items() if q and c % number == 0}
         if len(exact) == len(dividend) - (() in dividend):
             constant = dividend.get((), 0) // number
             return {**exact, **({(): constant} if constant else {})}
-    atom = Binary("/", _to_expr(dividend, symbols), _to_expr(divisor, symbols), INT64,
+    atom = p.Binary("/", _to_expr(dividend, symbols), _to_expr(divisor, symbols), INT64,
                   span=symbols.span)  # fmt: skip
     return {(atom,): 1}
 
@@ -302,20 +289,20 @@ def _is_at_most(left: Poly, right: Poly) -> bool:
     """Whether left <= right shows from the form: sizes are at least 0, and quotients by one
     divisor are ordered as what they divide."""
     rest = dict(_add(right, left, -1))
-    negative = [p[0] for p, c in rest.items() if c == -1 and len(p) == 1]
+    negative = [q[0] for q, c in rest.items() if c == -1 and len(q) == 1]
     for lesser in negative:
-        for greater in [p[0] for p, c in rest.items() if c == 1 and len(p) == 1]:
+        for greater in [q[0] for q, c in rest.items() if c == 1 and len(q) == 1]:
             if _is_quotient_at_most(lesser, greater):
                 del rest[(lesser,)], rest[(greater,)]
                 break
-    return all(c > 0 and all(isinstance(a, Size | Extent) for a in p) for p, c in rest.items())
+    return all(c > 0 and all(isinstance(a, p.Size | p.Extent) for a in q) for q, c in rest.items())
 
 
-def _is_quotient_at_most(left: Expr, right: Expr) -> bool:
+def _is_quotient_at_most(left: p.Expr, right: p.Expr) -> bool:
     match left, right:
         case (
-            Binary(op="/", left=first, right=Literal() as divisor),
-            Binary(op="/", left=second, right=other),
+            p.Binary(op="/", left=first, right=p.Literal() as divisor),
+            p.Binary(op="/", left=second, right=other),
         ) if divisor == other:
             symbols = Symbols({}, {}, KnownSizes({}, {}, {}), left.span)
             return _is_at_most(_to_poly(first, symbols, ()), _to_poly(second, symbols, ()))
@@ -329,11 +316,11 @@ def _value(poly: Poly, symbols: Symbols) -> int:
     return evaluate(_to_expr(poly, symbols), symbols.known) or 0
 
 
-def _to_expr(poly: Poly, symbols: Symbols) -> Expr:
+def _to_expr(poly: Poly, symbols: Symbols) -> p.Expr:
     """A sum: what is added in order of appearance, then what is subtracted, the constant last."""
     span = symbols.span
     constant = poly.get((), 0)
-    products = [(p, c) for p, c in poly.items() if p]
+    products = [(q, c) for q, c in poly.items() if q]
     terms = [t for t in products if t[1] > 0]
     if not terms and constant > 0:
         terms, constant = [((), constant)], 0
@@ -341,27 +328,27 @@ def _to_expr(poly: Poly, symbols: Symbols) -> Expr:
     if constant:
         terms.append(((), constant))
     if not terms:
-        return Literal(0, INT64, span=span)
-    total: Expr | None = None
+        return p.Literal(0, INT64, span=span)
+    total: p.Expr | None = None
     for product, coefficient in terms:
         if total is None:
             total = _term(product, coefficient, span)
         else:
             op = "+" if coefficient > 0 else "-"
-            total = Binary(op, total, _term(product, abs(coefficient), span), INT64, span=span)
+            total = p.Binary(op, total, _term(product, abs(coefficient), span), INT64, span=span)
     assert total is not None
     return total
 
 
-def _term(product: tuple[Expr, ...], coefficient: int, span: Span) -> Expr:
+def _term(product: tuple[p.Expr, ...], coefficient: int, span: Span) -> p.Expr:
     if not product:
-        return Literal(coefficient, INT64, span=span)
+        return p.Literal(coefficient, INT64, span=span)
     if coefficient < 0:
-        return Unary("-", _term(product, -coefficient, span), INT64, span=span)
+        return p.Unary("-", _term(product, -coefficient, span), INT64, span=span)
     factors = list(product)
     if coefficient != 1:
-        factors.insert(0, Literal(coefficient, INT64, span=span))
+        factors.insert(0, p.Literal(coefficient, INT64, span=span))
     term = factors[0]
     for factor in factors[1:]:
-        term = Binary("*", term, factor, INT64, span=span)
+        term = p.Binary("*", term, factor, INT64, span=span)
     return term
