@@ -11,7 +11,7 @@ PARALLEL ?= --numprocesses 2 --dist worksteal
 MINUTES ?= 10
 SEED    ?= $(shell date +%s)
 
-.PHONY: demo test floors fuzz soak lint types layers check bench accept changelog clean
+.PHONY: demo test floors fuzz fuzz-plans soak lint types layers check bench accept changelog clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,11 @@ floors: $(FLOORS)/.installed
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --programs 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz/log.jsonl --found build/fuzz
+
+# random plans for generated programs; what fails is shrunk into build/fuzz-plans
+fuzz-plans: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz.plans --plans 1000000 --minutes $(MINUTES) --seed $(SEED) \
+		--log build/fuzz-plans/log.jsonl --found build/fuzz-plans
 
 # processes, threads, forks, kills, signals and full disks on one directory of kernels
 soak: $(VENV)/.installed

@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from tc.errors import InternalError
 from tc.kernel.ir import Kernel
 from tc.kernel.passes.pass_list import PassResult, trace_passes
 from tc.options import Options, check_options
 from tc.polyhedral.actions.apply import check_mapped
+from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.codegen.generate import lower_schedule
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import check_schedule
@@ -124,7 +126,10 @@ def trace_lowering(
         )
         check_sums(options.plan, mapped.tree, scop)
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
-    written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
+    try:
+        written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
+    except NoKernel as reason:
+        raise InternalError(f"the schedule that tc chose has no kernel: {reason}") from reason
     marked = _with_sites_of(written, shaped, original)
     context = target.context(options.mapping)
     passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
@@ -147,9 +152,15 @@ def _mapped(
     tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
+
+    def generate(tree: Node) -> Kernel:
+        return lower_schedule(scop, tree, strides, check=check)
+
     mapped = timed(
         "map",
-        lambda: map_schedule(tree, facts, dependences, target, options.mapping, options.plan),
+        lambda: map_schedule(
+            tree, facts, dependences, target, options.mapping, options.plan, generate
+        ),
     )
     return scop, dependences, tree, mapped
 

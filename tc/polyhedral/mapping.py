@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from tc.errors import BackendError, InternalError
 from tc.options import MappingOptions
 from tc.plan import Part, Plan
-from tc.polyhedral.actions.apply import apply_plan
+from tc.polyhedral.actions.apply import Generate, apply_plan
 from tc.polyhedral.actions.loops import sequence_of
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Node, Sequence, leaves
@@ -35,21 +35,23 @@ def map_schedule(
     target: Target,
     options: MappingOptions,
     plan: Plan | None = None,
+    generate: Generate = lambda _: None,
 ) -> Mapped:
     """A tree as a plan says; parts that it leaves out are chosen. Statements of a part that do not
     run at these sizes are passed over; where the rest cannot be done without them, it is chosen.
 
-    Raises BackendError for a plan that cannot be done, or that no dependence allows.
+    Raises BackendError for a plan that cannot be done, that no dependence allows, or of whose tree
+    `generate` makes no kernel; a chosen one is not asked for that.
     """
     parts = () if plan is None else plan.parts
     running = Plan(tuple(_running(parts, facts.scop)))
     try:
-        return _mapped(tree, facts, dependences, target, options, running)
+        return _mapped(tree, facts, dependences, target, options, running, generate)
     except BackendError:
         whole = Plan(tuple(part for part in parts if part in running.parts))
         if whole == running:
             raise
-    return _mapped(tree, facts, dependences, target, options, whole)
+    return _mapped(tree, facts, dependences, target, options, whole, generate)
 
 
 def _running(parts: Iterable[Part], scop: Scop) -> Iterator[Part]:
@@ -70,13 +72,14 @@ def _mapped(
     target: Target,
     options: MappingOptions,
     plan: Plan,
+    generate: Generate,
 ) -> Mapped:
     """As `map_schedule`, where all statements of a plan run."""
     ends, wrong = _ends(plan.parts, tree)
     if wrong is not None:
         near = Plan(tuple(_parts_near(plan.parts, tree)))
         try:
-            _mapped(tree, facts, dependences, target, options, near)
+            _mapped(tree, facts, dependences, target, options, near, generate)
         except BackendError as error:
             raise BackendError(wrong, repair=error.repair) from None
         raise BackendError(wrong, repair=str(near))
@@ -87,7 +90,8 @@ def _mapped(
         nodes = tuple(chosen.tree for chosen in found)
         return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)
     try:
-        return Mapped(apply_plan(tree, whole, facts, dependences, target), whole, notes)
+        done = apply_plan(tree, whole, facts, dependences, target, generate)
+        return Mapped(done, whole, notes)
     except BackendError as error:
         own = {part.statements for part in plan.parts}
         near = Plan.from_json(error.repair or str(Plan()))

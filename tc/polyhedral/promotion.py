@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from tc.dtypes import compute_dtype
-from tc.plan import PARALLEL
+from tc.plan import PARALLEL, REGISTER
 from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, values_of
 from tc.polyhedral.linear_forms import constant_form
 from tc.polyhedral.schedule import (
+    ArrayTile,
     Band,
     Member,
     Node,
@@ -72,12 +73,12 @@ class Footprint:
     def position(self, statement: ScopStatement) -> Position:
         """Where the walk that makes the loops will stand at the place."""
         position: Position = start(statement)
-        for loop in self.around:
+        for number, loop in enumerate(self.around):
             member = loop.member
             if member.values[statement.name].variable is None:
                 continue
             trips = self.trips(loop)
-            form = LinearForm(0, {f"{member.name}.{member.step}": 1} if trips > 1 else {})
+            form = LinearForm(0, {_digit(number): 1} if trips > 1 else {})
             position = enter(position, member, statement.name, form, trips)
         return position
 
@@ -151,6 +152,12 @@ class Footprint:
             loop.member.values[statement.name].variable is None and self.trips(loop) > 1
             for loop in self.around
         )
+
+
+def _digit(number: int) -> str:
+    """What forms of a footprint call the digit of a loop around, by its place; names of loops may
+    come again."""
+    return f"loop {number}"
 
 
 def touches(statement: ScopStatement, tensor: str) -> bool:
@@ -245,41 +252,113 @@ def is_needed_later(tensor: str, own: Iterable[str], scop: Scop) -> bool:
     return any(touches(s, tensor) for s in scop.statements if s.name not in names)
 
 
+def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
+    """Why a tile cannot hold what the statements below touch, copied as it says; None where it
+    can. What is asked of loops is asked anew of each tree: other actions may have changed them."""
+    tensor = tile.tensor
+    exact, moved = below.box(tensor), transfer(tensor, below)
+    if exact is None:
+        return "what is touched has no fixed size or place there"
+    if isinstance(moved, str):
+        return moved
+    before = tile.before or (0,) * len(exact.sizes)
+    for own, begin, size in zip(exact.sizes, before, tile.sizes, strict=True):
+        if own + begin > size:
+            return f"{own + begin} elements are touched where the tile has {size}"
+    if moved.fetch > tile.fetch or moved.write_back > tile.write_back:
+        return "loops around it were changed after it was promoted, and it must be copied otherwise"
+    if tile.write_back and moved.limits != tile.limits:
+        return "loops around it were changed after it was promoted, and others have its elements"
+    if tile.write_back:
+        for offset, own, size in zip(exact.offsets, exact.sizes, tile.sizes, strict=True):
+            if own < size and offset.terms:
+                return (
+                    f"{size} elements would be written back where {own} are touched: its axes and "
+                    "its alignment make it larger"
+                )
+    if tile.copy.lines:
+        return _fault_of_lines(tile, exact, below)
+    local = not tile.fetch and not tile.write_back and tile.scope != REGISTER
+    if local and not all(map(below.runs_always, below.users(tensor))):
+        # beyond a range, where others run, what nobody wrote would be read
+        return "its statements do not all run in each iteration of the loops around"
+    return None
+
+
+def _fault_of_lines(tile: ArrayTile, exact: Box, below: Footprint) -> str | None:
+    """Why a tile cannot be written back in whole cache lines."""
+    dtype = below.scop.shaped.program.tensors[tile.tensor].dtype
+    as_tensor = [(axis.dimension, axis.step) for axis in tile.layout]
+    if not tile.layout:
+        return "a single element has no cache lines"
+    if as_tensor != [(d, 1) for d in range(len(tile.sizes))] or tile.sizes != exact.sizes:
+        return "cache lines are written from a buffer that is laid out as the tensor is"
+    if dtype != compute_dtype(dtype):
+        return f"cache lines of {dtype} are not written from a buffer of {compute_dtype(dtype)}"
+    if tile.limits is not None:
+        return "cache lines are not written where only some of the tensor is touched"
+    return None
+
+
 # --- tiles of threads ---------------------------------------------------------------------------
 
 
-def race(tree: Node, scop: Scop) -> str | None:
-    """Why the iterations of parallel loops would write over each other's elements: the tiles that
-    two of them write back overlap; None where none do."""
-    return next(_races(tree, (), scop), None)
+def promotion_fault(tree: Node, scop: Scop) -> str | None:
+    """Why the promoted tiles of a tree may not be used: one cannot hold what is touched, or the
+    iterations of parallel loops would write over each other's elements; None where they may."""
+    return next(_faults(tree, (), frozenset(), scop), None)
 
 
-def _races(node: Node, around: tuple[EnclosingLoop, ...], scop: Scop) -> Iterator[str]:
+def _faults(
+    node: Node, around: tuple[EnclosingLoop, ...], held: frozenset[str], scop: Scop
+) -> Iterator[str]:
+    """Faults below some loops and promotions of some tensors."""
     if isinstance(node, Promotion):
         below = Footprint(scop, around, members_below(node))
         for tile in node.tiles:
+            reason = tile_fault(tile, below)
+            if reason is not None:
+                yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
+            if tile.tensor in held:
+                yield from _faults_of_inner(tile, below)
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
                 sized = Box(found.offsets, tile.sizes)
-                for loop in around:
-                    if loop.member.role == PARALLEL and not _is_apart(loop, sized, below):
+                for number, loop in enumerate(around):
+                    if loop.member.role == PARALLEL and not _is_apart(number, sized, below):
                         yield (
                             f"two iterations of the parallel loop {loop.member.name} would write "
                             f"back tiles of {tile.tensor} that overlap"
                         )
+        held = held.union(tile.tensor for tile in node.tiles)
     if isinstance(node, Band):
         names = tuple(dict.fromkeys(leaves(node)))
         around = (*around, *(EnclosingLoop(m, names) for m in node.members))
     for child in children(node):
-        yield from _races(child, around, scop)
+        yield from _faults(child, around, held, scop)
 
 
-def _is_apart(loop: EnclosingLoop, tile: Box, below: Footprint) -> bool:
-    """Whether tiles of different iterations of a loop are disjoint, whatever the others do: in some
-    dimension the loops make up the tile's place as digits make up a number, and this is one of
-    these digits."""
-    trips = {f"{x.member.name}.{x.member.step}": below.trips(x) for x in below.around}
-    own = f"{loop.member.name}.{loop.member.step}"
+def _faults_of_inner(tile: ArrayTile, below: Footprint) -> Iterator[str]:
+    """Why a tile cannot be copied from and to another one of the same tensor."""
+    if tile.copy.lines:
+        yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
+    exact, shape = below.box(tile.tensor), below.scop.shaped.shapes[tile.tensor]
+    for offset, size, extent in zip(
+        exact.offsets if exact else (), tile.sizes, shape, strict=False
+    ):
+        if tile.write_back and not offset.terms and offset.constant + size > extent:
+            yield (
+                f"{tile.buffer} has {size} elements where {tile.tensor} has {extent}, and is "
+                "inside of another buffer"
+            )
+
+
+def _is_apart(number: int, tile: Box, below: Footprint) -> bool:
+    """Whether tiles of different iterations of a loop around are disjoint, whatever the others do:
+    in some dimension the loops make up the tile's place as digits make up a number, and this is
+    one of these digits."""
+    trips = {_digit(k): below.trips(loop) for k, loop in enumerate(below.around)}
+    own = _digit(number)
     if trips[own] == 1:
         return True
     for offset, size in zip(tile.offsets, tile.sizes, strict=True):

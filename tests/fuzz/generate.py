@@ -51,7 +51,7 @@ def assembled(rng: random.Random, body: Body, backends: tuple[str, ...]) -> Case
     returned = [n for n in defined if n == defined[-1] or rng.random() < 0.7]
     returned = [n for n in defined if n in returned or n in body.needs_outputs]
     rng.shuffle(returned)
-    device = _device(rng)
+    device = random_device(rng)
     backend = _backend(rng, backends, body.instances)
     device = device if rng.random() < (0.8 if backend == "evaluate" else 0.4) else {}
     options = _options(rng)
@@ -133,7 +133,7 @@ def _backend(rng: random.Random, backends: tuple[str, ...], instances: int) -> s
     return rng.choices(list(chosen), list(chosen.values()))[0]
 
 
-def _device(rng: random.Random) -> dict[str, Any]:
+def random_device(rng: random.Random) -> dict[str, Any]:
     """A processor, often with small caches, so that small programs meet every decision."""
     return {
         "vector_bits": rng.choice((0, 128, 128, 256, 256, 512, 512)),

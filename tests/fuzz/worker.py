@@ -29,7 +29,9 @@ def main(tree: str) -> None:
     import tc
     from tests.fuzz.execute import Run, judge, judge_run
     from tests.fuzz.model import Case
+    from tests.fuzz.plans.judge import draw, judge_plan
 
+    plans = {"draw a plan": draw, "judge a plan": judge_plan}
     tc.cache.disable()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what compilers print is no answer
@@ -38,6 +40,8 @@ def main(tree: str) -> None:
         verdict: Any
         if kind == "case":
             verdict = judge(Case.from_json(json.dumps(value)))
+        elif kind in plans:
+            verdict = plans[kind](**value)
         else:
             verdict = judge_run(Run(**value))
         answers.write(json.dumps(asdict(verdict)) + "\n")

@@ -55,6 +55,10 @@ class Worker:
     def judge_run(self, run: Run) -> Verdict:
         return self._ask(["run", asdict(run)])
 
+    def ask(self, what: str, about: Mapping[str, Any]) -> Verdict:
+        """The answer to a question of `tests.fuzz.worker`."""
+        return self._ask([what, dict(about)])
+
     def _ask(self, question: list[Any]) -> Verdict:
         if self._done >= LIFETIME:
             self.close()

@@ -7,8 +7,9 @@ back. A tree that passes is right; every other is refused, by the first action t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeAlias
 
 from tc.errors import BackendError, InternalError
 from tc.plan import (
@@ -29,7 +30,7 @@ from tc.plan import (
     action_text,
 )
 from tc.plan_fields import shortened
-from tc.polyhedral.actions.loops import name_of, sequence_of
+from tc.polyhedral.actions.loops import misplaced_digit, name_of, sequence_of
 from tc.polyhedral.actions.nearest import blamed, nearest
 from tc.polyhedral.actions.order import (
     apply_fuse,
@@ -40,26 +41,32 @@ from tc.polyhedral.actions.order import (
 )
 from tc.polyhedral.actions.promote import apply_promote
 from tc.polyhedral.actions.roles import apply_bind, apply_split
+from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import respects
-from tc.polyhedral.promotion import members_below, race
+from tc.polyhedral.promotion import members_below, promotion_fault
 from tc.polyhedral.schedule import (
     Band,
+    Expansion,
     Leaf,
-    Member,
     Node,
     Promotion,
     Sequence,
+    children,
     depth,
     leaves,
     nodes,
     to_text,
 )
 from tc.polyhedral.scop.dependences import Dependences
+from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
 
 MOST_DEPTH = 64
 """Of loops and buffers inside of each other, for which code is made."""
+
+Generate: TypeAlias = "Callable[[Node], object]"
+"""Makes the kernel of a tree; NoKernel where it has none."""
 
 
 def apply(tree: Node, action: Action, facts: Facts, target: Target) -> Node:
@@ -94,9 +101,15 @@ def _applied(tree: Node, action: Action, facts: Facts, target: Target) -> Node:
 
 
 def apply_plan(
-    tree: Node, plan: Plan, facts: Facts, dependences: Dependences, target: Target
+    tree: Node,
+    plan: Plan,
+    facts: Facts,
+    dependences: Dependences,
+    target: Target,
+    generate: Generate = lambda _: None,
 ) -> Node:
     """The tree with all actions of a plan done; its parts are all those of the tree, in order.
+    With `generate`, those that it makes no kernel of are refused, too.
 
     Raises BackendError with the action that cannot be done, or that no dependence allows; its
     repair is the plan without what does not work.
@@ -115,7 +128,14 @@ def apply_plan(
                     return number, place, error.cause
             done.append(node)
         whole = done[0] if len(done) == 1 else Sequence(tuple(done))
-        return fault(whole, dependences, target) or whole
+        reason = fault(whole, dependences, target)
+        if reason is not None:
+            return reason
+        try:
+            generate(whole)
+        except NoKernel as error:
+            return str(error)
+        return whole
 
     wanted = [part.actions for part in plan.parts]
     found = attempt(wanted)
@@ -153,8 +173,15 @@ def grouped(tree: Node, plan: Plan) -> list[Node]:
 
 def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
     """Why a tree may not be run; None where it may."""
-    found = next(_faults_of_loops(tree, target), None)
-    return found or respects(tree, dependences) or race(tree, dependences.scop)
+    parts = tree.children if isinstance(tree, Sequence) else (tree,)
+    scop = dependences.scop
+    return (
+        misplaced_digit(tree)
+        or next((reason for part in parts for reason in _faults_of_roles(part, target)), None)
+        or next(_faults_of_splits(tree, (), scop), None)
+        or respects(tree, dependences)
+        or promotion_fault(tree, scop)
+    )
 
 
 def check_mapped(tree: Node, dependences: Dependences, target: Target) -> None:
@@ -162,24 +189,6 @@ def check_mapped(tree: Node, dependences: Dependences, target: Target) -> None:
     reason = fault(tree, dependences, target)
     if reason is not None:
         raise InternalError(f"a mapped schedule is not legal: {reason}\n{to_text(tree, '  ')}")
-
-
-def _faults_of_loops(tree: Node, target: Target) -> Iterator[str]:
-    for statement, inside in members_below(tree).items():
-        last: dict[str, Member] = {}
-        for member in inside:
-            variable = member.values[statement].variable
-            if variable is None:
-                continue
-            before = last.get(variable)
-            if member.span is not None and (before is None or before.step != member.span):
-                where = "outside of the tiles that it divides"
-                yield f"the loop {name_of(member)} of {statement} is {where}"
-            if member.span is None and before is not None:
-                yield f"the loop {name_of(member)} of {statement} is inside of its own tiles"
-            last[variable] = member
-    for part in tree.children if isinstance(tree, Sequence) else (tree,):
-        yield from _faults_of_roles(part, target)
 
 
 def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
@@ -205,3 +214,30 @@ def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
                 inner = node.child if isinstance(node, Band) else None
                 if number + 1 < len(own) or not isinstance(inner, Leaf):
                     yield f"the loop {name} cannot be the lanes of a vector: it is not innermost"
+
+
+def _faults_of_splits(node: Node, around: tuple[Node, ...], scop: Scop) -> Iterator[str]:
+    """Reductions whose accumulators do not follow their loops: those that are gone since, and
+    lanes of vectors that have one accumulator together."""
+    if isinstance(node, Expansion):
+        name = node.statement
+        below = members_below(node)[name]
+        path = [m for n in around if isinstance(n, Band) for m in n.members]
+        for digit in node.digits:
+            alike = [m for m in (*path, *below) if (m.name, m.step) == (digit.name, digit.step)]
+            if len(alike) != 1 or alike[0] not in below or alike[0].span != digit.span:
+                yield f"the loop {name_of(digit)}, by which {name} is split, is not there any more"
+    if isinstance(node, Band) and isinstance(node.child, Leaf):
+        name = node.child.statement
+        statement = scop.statement(name)
+        splits = [n for n in around if isinstance(n, Expansion) and n.statement == name]
+        split = {(digit.name, digit.step) for n in splits for digit in n.digits}
+        for member in node.members if statement.accumulates else ():
+            reduced = member.values[name].variable in statement.reduction
+            if member.role == VECTOR and reduced and (member.name, member.step) not in split:
+                yield (
+                    f"the lanes of {name_of(member)} would add to one element: {name} needs an "
+                    "accumulator for each, by a split"
+                )
+    for child in children(node):
+        yield from _faults_of_splits(child, (*around, node), scop)

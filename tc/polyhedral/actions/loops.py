@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tc.errors import BackendError
-from tc.polyhedral.promotion import EnclosingLoop
+from tc.polyhedral.promotion import EnclosingLoop, members_below
 from tc.polyhedral.schedule import (
     Band,
     Member,
@@ -144,6 +144,24 @@ def sequence_of(children: Iterable[Node]) -> Node:
     for child in children:
         flat += child.children if isinstance(child, Sequence) else (child,)
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def misplaced_digit(tree: Node) -> str | None:
+    """Why the loops of a tree are no digits: one is outside of the tiles that it divides."""
+    for statement, inside in members_below(tree).items():
+        last: dict[str, Member] = {}
+        for member in inside:
+            variable = member.values[statement].variable
+            if variable is None:
+                continue
+            before = last.get(variable)
+            if member.span is not None and (before is None or before.step != member.span):
+                where = "outside of the tiles that it divides"
+                return f"the loop {name_of(member)} of {statement} is {where}"
+            if member.span is None and before is not None:
+                return f"the loop {name_of(member)} of {statement} is inside of its own tiles"
+            last[variable] = member
+    return None
 
 
 # --- places -------------------------------------------------------------------------------------

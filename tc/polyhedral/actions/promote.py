@@ -8,7 +8,7 @@ from math import prod
 from tc.dtypes import DType, compute_dtype
 from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SCRATCH, Promote
-from tc.polyhedral.actions.loops import TreePlace, place_inside
+from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.linear_forms import add
@@ -17,6 +17,7 @@ from tc.polyhedral.promotion import (
     Transfer,
     is_rounded_between,
     members_below,
+    tile_fault,
     transfer,
 )
 from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion
@@ -28,6 +29,9 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
     """The tree with a tensor promoted at a place; BackendError with the reason where it cannot."""
     _check_scope(action, target)
     place = _place(tree, action)
+    misplaced = misplaced_digit(tree)
+    if misplaced is not None:
+        raise _refused(action, misplaced)
     below = Footprint(facts.scop, place.around, members_below(place.node))
     users = below.users(action.tensor)
     if not users:
@@ -109,14 +113,8 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
     if written and action.scope == PACKED:
         raise _refused(action, "it is written there, and packed memory is only read")
     held = exact if written else below.box_of_tails(tensor) or exact
-    local = not moved.fetch and not moved.write_back and action.scope != REGISTER
-    if local and not all(map(below.runs_always, users)):
-        # beyond a range, where others run, what nobody wrote would be read
-        raise _refused(
-            action, "its statements do not all run in each iteration of the loops around"
-        )
     layout = _layout(action, held)
-    return ArrayTile(
+    tile = ArrayTile(
         tensor,
         f"{tensor}_{_suffix(action, moved, layout)}",
         action.scope,
@@ -128,6 +126,10 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
         moved.limits,
         _before(exact, held),
     )
+    reason = tile_fault(tile, below)
+    if reason is not None:
+        raise _refused(action, reason)
+    return tile
 
 
 def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType, compute_dtype
-from tc.errors import InternalError
 from tc.kernel.folding import compare, integer
 from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, Load, Site, row_major
@@ -16,6 +15,10 @@ from tc.polyhedral.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import Scop
 from tc.semantics.affine import LinearForm
+
+
+class NoKernel(Exception):
+    """Why no kernel can be made of a tree that is legal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +137,9 @@ class State:
     def _split(self, form: LinearForm, step: int, placed: Placed) -> tuple[LinearForm, LinearForm]:
         found = divide(form, step, self.bounds)
         if found is None:
-            reason = f"{form} is not split by {step} ({dict(self.bounds)})"
-            raise InternalError(
-                f"the tile {placed.tile.buffer} does not fit its accesses: {reason}"
+            raise NoKernel(
+                f"the panels of {step} elements of {placed.tile.buffer} do not fit its accesses: "
+                "loops step over them in other tiles"
             )
         return found
 

@@ -9,6 +9,7 @@ from math import prod
 
 from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, constant, integer, logical_and, select
+from tc.kernel.intervals import Interval
 from tc.kernel.ir import Expr, For, If, Load, Stmt, Store
 from tc.plan import REGISTER
 from tc.polyhedral.codegen.context import Placed, State
@@ -40,13 +41,22 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
         around = inner.outside(placed)
         dtype = compute_dtype(inner.world.dtype(tile.tensor))
         value = cast(around.load(tile.tensor, element), dtype)
-        tests = list(around.within(element, tile.tensor, tile.limits))
+        tests = list(around.within(element, tile.tensor, _limits(tile, around)))
         if tests:
             outside = constant(0 if tile.copy.fill is None else tile.copy.fill, dtype)
             value = select(reduce(logical_and, tests), value, outside)
         return Store(tile.buffer, indices, value)
 
     return _copy(placed, state, body, along_memory=True)
+
+
+def _limits(tile: ArrayTile, around: State) -> tuple[Interval, ...] | None:
+    """The limits of what is fetched: a tile around that was not fetched holds nothing beyond the
+    tensor."""
+    outer = around.innermost(tile.tensor)
+    if tile.limits is not None or outer is None or outer.tile.fetch:
+        return tile.limits
+    return tuple((0, extent) for extent in around.world.scop.shaped.shapes[tile.tensor])
 
 
 def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
@@ -126,6 +136,8 @@ def _contiguous_axis(placed: Placed, state: State) -> int:
     """The axis along which the memory around the tile is contiguous; -1 if none is."""
     tensor, layout = placed.tile.tensor, placed.tile.layout
     around = state.outside(placed).innermost(tensor)
+    if not layout:
+        return -1
     if around is not None:
         last = around.tile.layout[-1]
         contiguous = last.dimension if last.step == 1 else -1
@@ -145,7 +157,8 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
     if tile.scope == REGISTER:
         unrolled = [_Loop(a, 1, x.size, "unroll") for a, x in enumerate(tile.layout[:-1])]
-        return [[*unrolled, *_chunks(last, tile.layout[last], tile.copy.lanes, "unroll")[0]]]
+        chunks = _chunks(last, tile.layout[last], tile.copy.lanes, "unroll")
+        return [[*unrolled, *chunk] for chunk in chunks]
     lanes = tile.copy.lanes
     if rows in (-1, last) or lanes == 1:
         outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]

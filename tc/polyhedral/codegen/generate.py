@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tc.dtypes import INT64, compute_dtype
-from tc.errors import InternalError
 from tc.kernel.folding import binary, cast, compare, integer, logical_and
 from tc.kernel.ir import (
     Buffer,
@@ -35,7 +34,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.verify import verify
 from tc.plan import PACKED, PARALLEL, SCRATCH, SERIAL, UNROLL, VECTOR
-from tc.polyhedral.codegen.context import Expanded, KernelContext, Placed, State
+from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
@@ -71,7 +70,7 @@ def lower_schedule(
     its outermost sequence.
 
     `strides` gives the strides, in elements, of inputs that are not row-major; with `check`,
-    reads and divisions that are not proven safe are tested (G7).
+    reads and divisions that are not proven safe are tested (G7). Raises NoKernel.
     """
     program = scop.shaped.program
     indices = (name for statement in program.statements for name in statement.variables)
@@ -347,9 +346,10 @@ def _spelt(name: str) -> str:
     return re.sub("[^A-Za-z0-9_]", "_", name)
 
 
-def unfit(tensor: str, sizes: tuple[int, ...], found: Box | None) -> Exception:
-    own = None if found is None else found.sizes
-    return InternalError(f"the tile {sizes} of {tensor} does not hold its footprint {own}")
+def unfit(tensor: str, sizes: tuple[int, ...], found: Box | None) -> NoKernel:
+    """The error for a tile that is not around what is touched."""
+    has = "no fixed size or place" if found is None else f"the sizes {found.sizes}"
+    return NoKernel(f"the tile {sizes} of {tensor} does not hold what is touched, which has {has}")
 
 
 def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:

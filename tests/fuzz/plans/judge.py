@@ -1,0 +1,93 @@
+"""Drawing a plan for a case, and judging one: what a worker process does."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tests.fuzz.execute import Verdict
+from tests.fuzz.plans.prepared import Prepared, Unfit, prepared
+
+ORIGINS = {"random": 6, "mutated": 5, "chosen": 1}
+
+
+def draw(case: str, seed: str) -> Verdict:
+    """A plan for a case: its origin, and its text. "skipped" for a program that is refused."""
+    from tests.fuzz.plans.draw import Drawer
+    from tests.fuzz.plans.mutate import mutated
+
+    rng = random.Random(seed)
+    try:
+        made = prepared(case)
+    except Unfit as reason:
+        return Verdict("skipped", str(reason))
+    drawer = Drawer(rng, made)
+    origin = rng.choices(list(ORIGINS), list(ORIGINS.values()))[0]
+    chosen = made.first.mapped.plan
+    if origin == "random":
+        plan = drawer.plan()
+    else:
+        plan = chosen if origin == "chosen" else mutated(rng, chosen, drawer)
+    return Verdict(origin, plan.to_json())
+
+
+def judge_plan(case: str, plan: str, backends: list[str], check_repair: bool) -> Verdict:
+    """Whether a plan is refused as it should be, or its kernel right."""
+    from tc.plan import Plan
+
+    try:
+        made = prepared(case)
+    except Unfit as reason:
+        return Verdict("skipped", str(reason))
+    given = Plan.from_json(plan)
+    if given.to_json() != plan:
+        return Verdict("json", given.to_json())
+    verdict = _ran(made, given, backends)
+    if verdict.kind == "refused" and check_repair:
+        return _repaired(made, verdict) or verdict
+    return verdict
+
+
+def _ran(made: Prepared, plan: Any, backends: list[str]) -> Verdict:
+    """The verdict on one plan; of a refusal, `rule` is its repair."""
+    import tc
+
+    try:
+        kernels = made.kernels(plan)
+    except tc.BackendError as error:
+        return Verdict("refused", error.cause, error.repair or "")
+    except tc.InternalError as error:
+        return Verdict("internal", str(error))
+    except Exception as error:  # whatever is no TCError is a finding
+        return Verdict("internal", f"{type(error).__name__}: {error}")
+    try:
+        for name, kernel in zip(("marked", "finished"), kernels, strict=True):
+            wrong = made.evaluated(kernel)
+            if wrong:
+                return Verdict("wrong", f"evaluate, {name}: {wrong}")
+        for backend in backends:
+            wrong = made.compiled(kernels[1], backend)
+            if wrong:
+                return Verdict("wrong", f"{backend}: {wrong}")
+    except tc.InternalError as error:
+        return Verdict("broken", str(error))
+    except Exception as error:
+        return Verdict("internal", f"{type(error).__name__}: {error}")
+    return Verdict("ran")
+
+
+def _repaired(made: Prepared, verdict: Verdict) -> Verdict | None:
+    """What is wrong with the repair of a refusal, if anything: it is a plan that works."""
+    import tc
+    from tc.plan import Plan
+
+    if not verdict.rule:
+        return Verdict("no repair", verdict.detail)
+    try:
+        plan = Plan.from_json(verdict.rule)
+    except tc.BackendError as error:
+        return Verdict("bad repair", f"no plan: {error.cause}: {verdict.rule}")
+    found = _ran(made, plan, [])
+    if found.kind == "ran":
+        return None
+    return Verdict("bad repair", f"{found.kind}: {found.detail}\nafter {verdict.detail}")

@@ -1,0 +1,35 @@
+"""Random plans for generated programs: each is refused with a repair that works, or right under
+R5's bound. What `make fuzz-plans` runs for longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.plans.campaign import PlanCampaign
+from tests.fuzz.workers import PATIENCE
+
+SEED = 2026
+
+
+def check(plans: int, compiled_every: dict[str, int], found: Path, seconds: float) -> None:
+    """What fails is written as files: `python -m tests.fuzz.plans --again FILES` judges them."""
+    campaign = PlanCampaign(
+        seed=SEED, found=found, shrinks=False, compiled_every=compiled_every, seconds=seconds
+    )
+    try:
+        campaign.run(plans)
+    finally:
+        campaign.close()
+    assert not campaign.failures, f"{campaign.summary()}\n{found}"
+    assert campaign.number == plans
+
+
+def test_plans(tmp_path: Path) -> None:
+    check(100, {"numba": 4, "c": 10}, tmp_path, PATIENCE)
+
+
+@pytest.mark.slow
+def test_many_plans(tmp_path: Path) -> None:
+    check(2000, {"numba": 1, "c": 3}, tmp_path, PATIENCE)

@@ -1,0 +1,162 @@
+"""What plans may not do, and what they may: each found by random plans (`tests/fuzz/plans`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.device import Device
+from tc.kernel.evaluate import evaluate
+from tc.options import Options
+from tc.plan import Plan
+from tc.polyhedral.schedule import to_text
+from tests.support.bounds import assert_within
+from tests.support.lowering import trace_lowering
+from tests.support.pipeline import as_arrays, as_buffers, checked, shaped
+
+DEVICE = Device(vector_bits=256, vector_registers=16)
+SUM = "def f(float(N,K) a) -> (o) { o(i) +=! a(i,k) }"
+MATMUL = "def f(float(N,K) a, float(K,M) b) -> (o) { o(i,j) +=! a(i,k) * b(k,j) }"
+COPY = "def f(float(N) a) -> (o) { o(i) = a(i) }"
+
+
+def planned(statements: list[str], *actions: dict[str, Any]) -> Plan:
+    parts = [{"statements": statements, "actions": actions}]
+    return Plan.from_json(json.dumps({"version": 1, "parts": parts}))
+
+
+def run(text: str, plan: Plan, *shapes: tuple[int, ...]) -> str:
+    """The tree of a plan, whose kernel gives what the interpreter does."""
+    program = checked(text)
+    rng = np.random.default_rng(1)
+    inputs = {n: rng.random(s) for n, s in zip(program.inputs, shapes, strict=True)}
+    arrays = as_arrays(program, inputs)
+    shape = shaped(program, arrays)
+    traced = trace_lowering(
+        shape, {}, initial=frozenset(), check=True, device=DEVICE, options=Options(plan=plan)
+    )
+    tree = to_text(traced.mapped.tree)
+    for kernel in (traced.marked, traced.kernel):
+        held = {**arrays}
+        for name in program.outputs:
+            held[name] = np.full(shape.shapes[name], np.nan, program.tensors[name].dtype.numpy)
+        assert evaluate(kernel, as_buffers(kernel, held)) is None
+        for name in program.outputs:
+            want = tc.interpret(text, arrays)
+            assert_within(held[name], want, tc.error_bound(text, arrays))
+    return tree
+
+
+def refused(text: str, plan: Plan, reason: str, *shapes: tuple[int, ...]) -> None:
+    """A plan is refused for a reason, and its repair is right."""
+    with pytest.raises(tc.BackendError, match=re.escape(reason)) as error:
+        run(text, plan, *shapes)
+    assert error.value.repair is not None
+    run(text, Plan.from_json(error.value.repair), *shapes)
+
+
+def test_registers_whose_rows_are_not_whole_vectors() -> None:
+    """The rest of a row was not copied."""
+    promote = {"promote": "o", "scope": "register", "inside": "i div 4", "lanes": 8}
+    plan = planned(["S0.init", "S0"], {"tile": "i", "sizes": [4]}, promote)
+    run(MATMUL, plan, (6, 3), (3, 11))
+
+
+def test_a_tile_of_a_single_element() -> None:
+    total = "def f(float(K) a) -> (o) { o +=! a(k) }"
+    plan = planned(
+        ["S0.init", "S0"],
+        {"promote": "o", "scope": "scratch"},
+        {"promote": "o", "scope": "register", "lanes": 4},
+    )
+    run(total, plan, (9,))
+
+
+def test_panels_across_tiles() -> None:
+    plan = planned(
+        ["S0"],
+        {"tile": "i", "sizes": [3]},
+        {"promote": "a", "scope": "temporary", "axes": [[0, 4], [0, 1]]},
+    )
+    refused(COPY, plan, "the panels of 4 elements of a_packed do not fit its accesses", (10,))
+
+
+def test_what_is_written_back_is_what_is_touched() -> None:
+    """Alignment made a tile write elements of the next."""
+    promote = {"promote": "o", "scope": "scratch", "inside": "i div 4", "align": 8}
+    plan = planned(["S0"], {"tile": "i", "sizes": [4]}, promote)
+    refused(COPY, plan, "8 elements would be written back where 4 are touched", (16,))
+    aligned = {"promote": "a", "scope": "scratch", "inside": "i div 4", "align": 8}
+    run(COPY, planned(["S0"], {"tile": "i", "sizes": [4]}, aligned), (16,))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "reason", "shapes"),
+    [
+        ("def f(float(K) a) -> (o) { o +=! a(k) }", {}, "a single element has no cache", [(9,)]),
+        (MATMUL, {"axes": [[1, 1], [0, 1]]}, "laid out as the tensor is", [(4, 3), (3, 8)]),
+        ("def f(half(N) a) -> (o) { o(i) = a(i) }", {}, "cache lines of float16", [(40,)]),
+    ],
+)
+def test_cache_lines(text: str, lines: Any, reason: str, shapes: list[tuple[int, ...]]) -> None:
+    names = ["S0.init", "S0"] if "+=!" in text else ["S0"]
+    plan = planned(names, {"promote": "o", "scope": "scratch", "lines": True, **lines})
+    refused(text, plan, reason, *shapes)
+
+
+def test_cache_lines_inside_of_a_buffer() -> None:
+    lines = {"promote": "o", "scope": "scratch", "inside": "i div 4", "lines": True}
+    plan = planned(["S0"], {"tile": "i", "sizes": [4]}, lines, {"promote": "o", "scope": "scratch"})
+    refused(COPY, plan, "in cache lines, and inside of another buffer", (16,))
+
+
+def test_a_tile_larger_than_its_tensor_inside_of_a_buffer() -> None:
+    plan = planned(
+        ["S0.init", "S0"],
+        {"tile": "i", "sizes": [8]},
+        {"promote": "o", "scope": "register", "inside": "S0.init.i div 8"},
+        {"promote": "o", "scope": "scratch"},
+    )
+    refused(SUM, plan, "has 8 elements where o has 5, and is inside of another buffer", (5, 3))
+
+
+def test_a_digit_outside_of_its_tiles_is_no_place() -> None:
+    plan = planned(
+        ["S0"],
+        {"tile": "i", "sizes": [4]},
+        {"reorder": ["i mod 4", "i div 4"]},
+        {"promote": "a", "scope": "scratch", "inside": "i mod 4"},
+    )
+    refused(COPY, plan, "is outside of the tiles that it divides", (10,))
+
+
+def test_lanes_of_a_sum_need_accumulators() -> None:
+    tile, bind = {"tile": "S0.k", "sizes": [8]}, {"bind": "S0.k mod 8", "role": "vector"}
+    names = ["S0.init", "S0"]
+    refused(SUM, planned(names, tile, bind), "the lanes of k mod 8 would add to one", (5, 19))
+    split = {"split": "S0", "loops": ["S0.k mod 8"]}
+    run(SUM, planned(names, tile, {**split, "inside": "S0.i"}, bind), (5, 19))
+
+
+def test_loops_of_a_split_that_are_changed() -> None:
+    plan = planned(
+        ["S0.init", "S0"],
+        {"tile": "S0.k", "sizes": [8]},
+        {"split": "S0", "loops": ["S0.k mod 8"], "inside": "S0.i"},
+        {"tile": "S0.k mod 8", "sizes": [2]},
+    )
+    refused(SUM, plan, "by which S0 is split, is not there any more", (5, 19))
+
+
+def test_loops_around_a_tile_that_are_changed() -> None:
+    """What is copied follows from the loops; those around changed after it was found."""
+    names = ["S0.init", "S0"]
+    promote = {"promote": "o", "scope": "scratch", "inside": "S0.i"}
+    run(SUM, planned(names, promote), (6, 3))
+    plan = planned(names, promote, {"tile": "S0.i", "sizes": [2]})
+    run(SUM, plan, (6, 3))
