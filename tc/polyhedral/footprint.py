@@ -132,7 +132,7 @@ def enter(
         span=member.step,
         exact=digits.exact and even,
         lane=member.role == VECTOR,
-        tile=(digits.tile or digits.base) if member.role in (UNROLL, VECTOR) else None,
+        tile=(digits.tile or base) if member.role in (UNROLL, VECTOR) else None,
     )
     return {**position, value.variable: inside}
 

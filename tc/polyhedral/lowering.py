@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from tc.errors import InternalError
+from tc.errors import BackendError, InternalError
 from tc.kernel.ir import Kernel
 from tc.kernel.passes.pass_list import PassResult, trace_passes
 from tc.options import Options, check_options
+from tc.plan import Plan
 from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.codegen.generate import lower_schedule
@@ -120,11 +121,19 @@ def trace_lowering(
     )
     early = rounded_early(mapped.tree, scop)
     if early or chosen != options:
-        shaped = keep_sums(shaped, early)
-        scop, dependences, tree, mapped = _mapped(
-            shaped, strides, initial, check, options, target, timed
-        )
-        check_sums(options.plan, mapped.tree, scop)
+        kept = keep_sums(shaped, early)
+
+        def remapped(options: Options) -> tuple[Scop, Dependences, Node, Mapped]:
+            found = _mapped(kept, strides, initial, check, options, target, timed)
+            check_sums(options.plan, found[-1].tree, found[0])
+            return found
+
+        shaped = kept
+        try:
+            scop, dependences, tree, mapped = remapped(options)
+        except BackendError as error:
+            near = _working(error.repair, lambda plan: remapped(replace(options, plan=plan)))
+            raise BackendError(error.cause, repair=str(near)) from None
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
     try:
         written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
@@ -135,6 +144,19 @@ def trace_lowering(
     passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
     kernel = passes[-1].kernel
     return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, seconds)
+
+
+def _working(repair: str | None, attempt: Callable[[Plan], object]) -> Plan:
+    """A plan of which sums of halves are right, too: the repair, or its own, or that of tc."""
+    for _ in range(3):
+        plan = Plan() if repair is None else Plan.from_json(repair)
+        try:
+            attempt(plan)
+        except BackendError as error:
+            repair = error.repair
+        else:
+            return plan
+    return Plan()
 
 
 def _mapped(

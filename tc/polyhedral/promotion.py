@@ -319,8 +319,8 @@ def _faults(
             reason = tile_fault(tile, below)
             if reason is not None:
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
-            if tile.tensor in held:
-                yield from _faults_of_inner(tile, below)
+            if tile.copy.lines and tile.tensor in held:
+                yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
                 sized = Box(found.offsets, tile.sizes)
@@ -336,21 +336,6 @@ def _faults(
         around = (*around, *(EnclosingLoop(m, names) for m in node.members))
     for child in children(node):
         yield from _faults(child, around, held, scop)
-
-
-def _faults_of_inner(tile: ArrayTile, below: Footprint) -> Iterator[str]:
-    """Why a tile cannot be copied from and to another one of the same tensor."""
-    if tile.copy.lines:
-        yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
-    exact, shape = below.box(tile.tensor), below.scop.shaped.shapes[tile.tensor]
-    for offset, size, extent in zip(
-        exact.offsets if exact else (), tile.sizes, shape, strict=False
-    ):
-        if tile.write_back and not offset.terms and offset.constant + size > extent:
-            yield (
-                f"{tile.buffer} has {size} elements where {tile.tensor} has {extent}, and is "
-                "inside of another buffer"
-            )
 
 
 def _is_apart(number: int, tile: Box, below: Footprint) -> bool:

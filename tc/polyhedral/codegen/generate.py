@@ -331,7 +331,10 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             raise unfit(tile.tensor, tile.sizes, found)
         dtype = compute_dtype(world.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
-        name = world.add_buffer(_spelt(tile.buffer), tile.scope, dtype, tile.shape, local=local)
+        nested = tile.scope != PACKED and state.innermost(tile.tensor) is not None
+        name = world.add_buffer(
+            _spelt(tile.buffer), tile.scope, dtype, tile.shape, local=local or nested
+        )
         placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
     return placed
 
