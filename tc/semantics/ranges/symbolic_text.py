@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from tc.frontend.tokens import PRECEDENCE
 from tc.semantics import program as p
 
-_BINDING = {
-    "||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4,
-    "+": 5, "-": 5, "*": 6, "/": 6, "%": 6,
-}  # fmt: skip
 _TERNARY, _PREFIX = 0, 7
 
 
@@ -48,12 +45,12 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
         case p.Binary(op=("min" | "max") as op, left=left, right=right):
             text = f"{op}({inside(left)}, {inside(right)})"
         case p.Binary(op=op, left=left, right=right) | p.Compare(op=op, left=left, right=right):
-            binding = _BINDING[op]
+            binding = PRECEDENCE[op]
             text = f"{inside(left, binding)}{gap}{op}{gap}{inside(right, binding + 1)}"
         case p.Logical(op="!", operands=(operand,)):
             text, binding = "!" + inside(operand, _PREFIX), _PREFIX
         case p.Logical(op=op, operands=operands):
-            binding = _BINDING[op]
+            binding = PRECEDENCE[op]
             parts = [inside(operands[0], binding), *(inside(o, binding + 1) for o in operands[1:])]
             text = f"{gap}{op}{gap}".join(parts)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
