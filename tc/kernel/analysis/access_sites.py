@@ -123,14 +123,14 @@ def touches(
         yield TouchedElements(lanes, known, offsets, place.scalars)
 
 
-Accesses: TypeAlias = "Callable[[Stmt], Iterable[Load | Store]]"
+IndicesByBuffer: TypeAlias = "Callable[[Stmt], Iterable[Load | Store]]"
 """Those that a statement itself makes."""
 
 
 def always_touched(
     stmts: Stmts,
     buffers: Mapping[str, Buffer],
-    accesses: Accesses,
+    accesses: IndicesByBuffer,
     around: Enclosing,
     assigned: frozenset[str],
     inner: tuple[For, ...] = (),
@@ -150,7 +150,7 @@ def always_touched(
             around = around.after(stmt, assigned)
 
 
-def count_accesses(stmts: Stmts, accesses: Accesses) -> int:
+def count_accesses(stmts: Stmts, accesses: IndicesByBuffer) -> int:
     """How many there are, but for those in branches."""
     total = 0
     for stmt in stmts:

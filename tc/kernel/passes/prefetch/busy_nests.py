@@ -31,7 +31,7 @@ from tc.kernel.ir import (
     Var,
     statements,
 )
-from tc.kernel.passes.prefetch.footprints import Footprint, Footprints, accesses
+from tc.kernel.passes.prefetch.footprints import BufferFootprint, Footprints, accesses
 from tc.kernel.passes.prefetch.hosts import Nest
 from tc.kernel.rebuild import Stmts, changed, map_regions
 from tc.kernel.walk import assigned_in, loads_in, stored_in
@@ -125,7 +125,7 @@ class _Group:
     """What is touched later, each at these values of outer variables: all of it is asked for, with
     `most` hints in an iteration of the host, or nothing."""
 
-    members: Sequence[tuple[Footprint, Mapping[str, Expr]]]
+    members: Sequence[tuple[BufferFootprint, Mapping[str, Expr]]]
     waste: float = inf
 
     def hints(self, host: Nest, room: int, most: int) -> list[Prefetch]:
@@ -223,7 +223,7 @@ class _Region:
         ]
         return _Plan(host, groups, host.sums // COPY_WORK)
 
-    def _blocks(self, loop: For, host: For, within: Enclosing) -> Iterator[Footprint]:
+    def _blocks(self, loop: For, host: For, within: Enclosing) -> Iterator[BufferFootprint]:
         own = tuple(stmt for stmt in loop.body if stmt is host or isinstance(stmt, Let))
         rest = tuple(stmt for stmt in loop.body if stmt is not host)
         inputs = [name for name in self._large if name not in self._known]
@@ -266,7 +266,7 @@ class _Region:
 
     def _rows(
         self, loop: For, nests: Mapping[int, Nest], within: Enclosing
-    ) -> Iterator[tuple[int, Footprint]]:
+    ) -> Iterator[tuple[int, BufferFootprint]]:
         """Those of each nest that touches them first."""
         known: set[str] = set()
         for place, nest in nests.items():

@@ -19,7 +19,7 @@ from tc.kernel.walk import loads_in, names_in
 
 
 @dataclass(frozen=True)
-class Span:
+class AffineSpan:
     """What is touched along one dimension: from `low` to `high`, behind the sum of `terms`, which
     are expressions and their factors."""
 
@@ -32,11 +32,11 @@ class Span:
         """The number of indices."""
         return self.high - self.low + 1
 
-    def around(self, other: Span) -> Span | None:
+    def around(self, other: AffineSpan) -> AffineSpan | None:
         """Both; None where their terms differ."""
         if self.terms != other.terms:
             return None
-        return Span(self.terms, min(self.low, other.low), max(self.high, other.high))
+        return AffineSpan(self.terms, min(self.low, other.low), max(self.high, other.high))
 
     def start(self, values: Mapping[str, Expr]) -> Expr:
         """The first index, at these values of variables."""
@@ -47,11 +47,11 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Footprint:
+class BufferFootprint:
     """What statements touch of a buffer: a span of each dimension."""
 
     buffer: Buffer
-    spans: Sequence[Span]
+    spans: Sequence[AffineSpan]
 
     def moves_with(self, loop: For) -> bool:
         """Whether it depends on the iteration of a loop."""
@@ -130,11 +130,11 @@ class Footprints:
 
     def of(
         self, buffer: Buffer, stmts: tuple[Stmt, ...], around: Enclosing, *, stores: bool = False
-    ) -> Footprint | None:
+    ) -> BufferFootprint | None:
         """What statements read of a buffer, or also store to it; None where it is not known, or
         nothing."""
         spans = self._spans(buffer, stmts, around, {}, stores)
-        return Footprint(buffer, spans) if spans else None
+        return BufferFootprint(buffer, spans) if spans else None
 
     def _spans(
         self,
@@ -143,12 +143,12 @@ class Footprints:
         around: Enclosing,
         inner: Mapping[Expr, range],
         stores: bool,
-    ) -> list[Span] | None:
+    ) -> list[AffineSpan] | None:
         """Those in inner loops of these ranges: None if they are not known; an empty list if the
         statements do not touch the buffer."""
-        found: list[Span] = []
+        found: list[AffineSpan] = []
         for stmt in stmts:
-            new: list[Span] | None = []
+            new: list[AffineSpan] | None = []
             match stmt:
                 case For(body=body):
                     ranges = {**inner, Var(stmt.var, INT64): range_of(stmt)}
@@ -169,7 +169,7 @@ class Footprints:
 
     def _touched(
         self, indices: Indices, buffer: Buffer, around: Enclosing, inner: Mapping[Expr, range]
-    ) -> list[Span] | None:
+    ) -> list[AffineSpan] | None:
         spans = []
         for index, size in zip(indices, buffer.shape, strict=True):
             index = substitute(index, around.lets, {})
@@ -190,7 +190,7 @@ class Footprints:
                 return None
             if not place.scalars:  # masks keep to the buffer
                 low, high = max(low, 0), min(high, size - 1)
-            spans.append(Span(place.scalars, low, high))
+            spans.append(AffineSpan(place.scalars, low, high))
         return spans
 
 
@@ -204,7 +204,9 @@ def accesses(stmts: tuple[Stmt, ...], *, stores: bool) -> Iterator[tuple[str, In
             yield stmt.buffer, stmt.indices
 
 
-def _joined(one: list[Span] | None, other: list[Span] | None) -> list[Span] | None:
+def _joined(
+    one: list[AffineSpan] | None, other: list[AffineSpan] | None
+) -> list[AffineSpan] | None:
     """The spans around both; None where one is unknown or they are too different."""
     if not one or not other:
         return None if one is None or other is None else one or other
