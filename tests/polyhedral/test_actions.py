@@ -8,10 +8,10 @@ import pytest
 
 import tc
 from tc.plan import Action, Bind, Fuse, Part, Promote, Reorder, Separate, Sink, Split, Tile
-from tc.polyhedral.actions.apply import apply, fault
+from tc.polyhedral.actions.apply import apply, apply_plan, fault
 from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.facts import Facts
-from tc.polyhedral.schedule import Node, leaves, to_text
+from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value, leaves, to_text
 from tc.polyhedral.scop.dependences import compute_dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.strategies.scheduler import schedule
@@ -117,6 +117,13 @@ def test_tile_a_digit_and_a_variable_of_a_statement() -> None:
     """)
 
 
+def test_loops_that_begin_elsewhere_are_called_as_trees_show_them() -> None:
+    scop = scop_of("def f(float(N) a) -> (o) { o +=! a(i) where i in 3:20 }", N=30)
+    shown = "band [(i-3) div 8, (i-3) mod 8 unroll] permutable"
+    for name in ("i mod 8", "(i-3) mod 8", "S0.(i-3) mod 8"):
+        assert shown in made(scop, Tile("(i-3)", (8,)), Bind(name, "unroll"))
+
+
 @pytest.mark.parametrize(
     ("actions", "reason"),
     [
@@ -134,6 +141,22 @@ def test_tile_a_digit_and_a_variable_of_a_statement() -> None:
 )  # fmt: skip
 def test_tile_refuses(actions: tuple[Action, ...], reason: str) -> None:
     assert reason in refused(MM_SCOP, *actions)
+
+
+def test_tiles_along_a_dependence() -> None:
+    """A loop alone in its band is permutable; its tiles and their points cannot be swapped, and the
+    tree is right without that being said."""
+    values = {"S0": Value("i"), "S1": Value("i", 2)}
+    loop = Member("i", values, coincident=False)
+    tree = Band((loop,), True, Sequence((Leaf("S0"), Leaf("S1"))))
+    dependences, facts = compute_dependences(SHIFT_SCOP), Facts(SHIFT_SCOP, {}, True)
+    plan = tc.Plan((Part(("S0", "S1"), (Tile("i", (4,)),)),))
+    assert to_text(apply_plan(tree, plan, facts, dependences, TARGET)) == lines("""
+        band [i div 4, i mod 4]
+          sequence
+            S0
+            S1
+    """)
 
 
 # --- the order of loops -----------------------------------------------------------------------

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR
+from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Reorder, Sink, Tile
+from tc.polyhedral.actions.loops import map_bands, name_of
+from tc.polyhedral.actions.order import apply_reorder, apply_sink, apply_tile
 from tc.polyhedral.schedule import (
     Band,
     Leaf,
@@ -15,7 +17,7 @@ from tc.polyhedral.schedule import (
     Node,
     Sequence,
     Value,
-    leaves,
+    nodes,
     tile,
 )
 from tc.polyhedral.scop.scop import Scop
@@ -23,51 +25,38 @@ from tc.polyhedral.scop.scop import Scop
 Edit = Callable[[Node], Node]
 
 
-def tiled(node: Node, size: int) -> Node:
-    """Every permutable band as a band of tiles and a band of points in them."""
-    match node:
-        case Band(members=members, permutable=True, child=child) if all(
-            m.span is None or m.span % (m.step * size) == 0 for m in members
-        ):
-            outer, inner = zip(*(tile(m, size) for m in members), strict=True)
-            points = Band(
-                tuple(replace(m, name=f"{m.name}_") for m in inner), True, tiled(child, size)
-            )
-            return Band(tuple(outer), True, points)
-        case Band(child=child):
-            return replace(node, child=tiled(child, size))
-        case Sequence(children=children):
-            return Sequence(tuple(tiled(c, size) for c in children))
-        case _:
-            return node
+def tiled(tree: Node, size: int) -> Node:
+    """Every permutable band in tiles: first the loops over tiles, then those in them."""
+    for band in [node for node in nodes(tree) if isinstance(node, Band) and node.permutable]:
+        if all(m.span is None or m.span % (m.step * size) == 0 for m in band.members):
+            for member in band.members:
+                tree = apply_tile(tree, Tile(_called(member), (size,)))
+            outer, inner = zip(*(tile(m, size) for m in band.members), strict=True)
+            tree = apply_reorder(tree, Reorder(tuple(map(_called, (*outer, *inner)))))
+    return map_bands(tree, _careful)
 
 
-def sunk(node: Node) -> Node:
-    """Bands of coincident points moved below everything inside of them (Vasilache et al. 2018,
-    section 5.3)."""
-    match node:
-        case Band(members=members, child=child) if all(
-            m.coincident and m.span is not None for m in members
-        ):
-            return _below(sunk(child), members)
-        case Band(child=child):
-            return replace(node, child=sunk(child))
-        case Sequence(children=children):
-            return Sequence(tuple(map(sunk, children)))
-        case _:
-            return node
+def _careful(band: Band) -> Node:
+    """A band and those below it, permutable only where no member has dependences: a point loop
+    cannot be outside of its tiles' loop."""
+    safe = band.permutable and all(m.coincident for m in band.members)
+    return replace(band, permutable=safe, child=map_bands(band.child, _careful))
 
 
-def _below(node: Node, members: tuple[Member, ...]) -> Node:
-    match node:
-        case Band(child=child):
-            return replace(node, child=_below(child, members))
-        case Sequence(children=children):
-            return Sequence(tuple(_below(c, members) for c in children))
-        case _:
-            (name,) = leaves(node)
-            own = tuple(replace(m, values={name: m.values[name]}) for m in members)
-            return Band(own, True, node)
+def sunk(tree: Node) -> Node:
+    """The coincident points at the end of each band as the innermost loops of all statements that
+    they run (Vasilache et al. 2018, section 5.3)."""
+    for band in [node for node in nodes(tree) if isinstance(node, Band)][::-1]:
+        points = [m for m in band.members if m.span is not None]
+        if points and all(m.coincident for m in points):
+            tree = apply_sink(tree, Sink(tuple(map(_called, points))))
+    return tree
+
+
+def _called(member: Member) -> str:
+    """The name of a loop by a variable of one of its statements, which no other has."""
+    statement = next(n for n, value in member.values.items() if value.variable is not None)
+    return name_of(member, statement)
 
 
 # --- random edits -------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from tc.polyhedral.actions.order import (
     apply_separate,
     apply_sink,
     apply_tile,
+    unclaimed,
 )
 from tc.polyhedral.actions.promote import apply_promote
 from tc.polyhedral.actions.roles import apply_bind, apply_split
@@ -129,6 +130,9 @@ def apply_plan(
             done.append(node)
         whole = done[0] if len(done) == 1 else Sequence(tuple(done))
         reason = fault(whole, dependences, target)
+        if reason is not None:  # the order may be right, and what is said of it no longer
+            whole = unclaimed(whole)
+            reason = fault(whole, dependences, target)
         if reason is not None:
             return reason
         try:

@@ -22,6 +22,8 @@ from tc.polyhedral.schedule import (
 
 _FORM = re.compile(r"(?:(\S+)\.)?(\w+)(?: mod ([1-9]\d*))?(?: div ([1-9]\d*))?")
 
+_SHIFTED = re.compile(r"\((\w+)[+-]\d+\)")
+
 
 @dataclass(frozen=True, slots=True)
 class LoopName:
@@ -44,12 +46,13 @@ class LoopName:
 
 
 def loop_name(text: str) -> LoopName:
-    """A name taken apart; BackendError where it is none.
+    """A name taken apart; BackendError where it is none. Trees show loops that begin elsewhere than
+    at 0 as `(i-3) div 8`, which is `i div 8`.
 
     >>> loop_name("S0.init.i mod 32 div 8")
     LoopName(statement='S0.init', name='i', span=32, step=8)
     """
-    found = _FORM.fullmatch(text)
+    found = _FORM.fullmatch(_SHIFTED.sub(r"\1", text))
     if found is None:
         raise BackendError(
             f"{text!r} does not name a loop: loops are called i, i div 32, i mod 32, "

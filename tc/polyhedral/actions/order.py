@@ -174,7 +174,7 @@ def apply_sink(tree: Node, action: Sink) -> Node:
         rest = tuple(m for m in band.members if m not in moved)
         below = _below(band.child, moved, action)
         if not all(m.coincident for m in moved):
-            below = _unclaimed(below)
+            below = unclaimed(below)
             rest = tuple(replace(m, coincident=False) for m in rest)
         return band_of(rest, band.permutable, below)
 
@@ -188,12 +188,12 @@ def apply_sink(tree: Node, action: Sink) -> Node:
     return result
 
 
-def _unclaimed(node: Node) -> Node:
-    """The tree without what was known of its bands where the loops around them were equal."""
+def unclaimed(node: Node) -> Node:
+    """The tree without what was known of its bands: coincident members, permutable ones."""
     if isinstance(node, Band):
         own = tuple(replace(m, coincident=False) for m in node.members)
         node = Band(own, False, node.child)
-    return with_children(node, tuple(map(_unclaimed, children(node))))
+    return with_children(node, tuple(map(unclaimed, children(node))))
 
 
 def _below(node: Node, members: tuple[Member, ...], action: Sink) -> Node:
