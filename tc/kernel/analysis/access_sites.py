@@ -123,14 +123,14 @@ def touches(
         yield TouchedElements(lanes, known, offsets, place.scalars)
 
 
-IndicesByBuffer: TypeAlias = "Callable[[Stmt], Iterable[Load | Store]]"
+AccessesOf: TypeAlias = "Callable[[Stmt], Iterable[Load | Store]]"
 """Those that a statement itself makes."""
 
 
 def always_touched(
     stmts: Stmts,
     buffers: Mapping[str, Buffer],
-    accesses: IndicesByBuffer,
+    accesses: AccessesOf,
     around: Enclosing,
     assigned: frozenset[str],
     inner: tuple[For, ...] = (),
@@ -150,7 +150,7 @@ def always_touched(
             around = around.after(stmt, assigned)
 
 
-def count_accesses(stmts: Stmts, accesses: IndicesByBuffer) -> int:
+def count_accesses(stmts: Stmts, accesses: AccessesOf) -> int:
     """How many there are, but for those in branches."""
     total = 0
     for stmt in stmts:
