@@ -24,7 +24,7 @@ from tests.support.scops import program, scop_of
 from tests.support.sizes_of_call import shape
 from tests.support.tree_order import faults
 
-ROOT = Path(isl_strategy.__file__).parents[2]
+ROOT = Path(isl_strategy.__file__).parents[3]
 LONG = 600  # seconds, for what takes one, on a machine that has other work as well
 
 

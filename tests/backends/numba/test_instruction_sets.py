@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.instruction_sets import SETS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="these are instruction sets of x86-64")
