@@ -269,13 +269,23 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         return "loops around it were changed after it was promoted, and it must be copied otherwise"
     if tile.write_back and moved.limits != tile.limits:
         return "loops around it were changed after it was promoted, and others have its elements"
-    if tile.write_back:
-        for offset, own, size in zip(exact.offsets, exact.sizes, tile.sizes, strict=True):
-            if own < size and offset.terms:
-                return (
-                    f"{size} elements would be written back where {own} are touched: its axes and "
-                    "its alignment make it larger"
-                )
+    made_around = _is_written_around(tensor, below)
+    shape = below.scop.shaped.shapes[tensor]
+    for offset, own, begin, size, extent in zip(
+        exact.offsets, exact.sizes, before, tile.sizes, shape, strict=True
+    ):
+        first = offset.constant - begin
+        if offset.terms:
+            is_larger = own < size
+        else:  # what is beyond the limits is not copied
+            is_larger = made_around and (
+                max(0, first) < offset.constant or min(extent, first + size) > offset.constant + own
+            )
+        if is_larger and (tile.write_back or made_around):
+            return (
+                f"{size} elements would be copied where {own} are touched, and others write them: "
+                "its axes and its alignment make it larger"
+            )
     if tile.copy.lines:
         return _fault_of_lines(tile, exact, below)
     local = not tile.fetch and not tile.write_back and tile.scope != REGISTER
@@ -283,6 +293,13 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         # beyond a range, where others run, what nobody wrote would be read
         return "its statements do not all run in each iteration of the loops around"
     return None
+
+
+def _is_written_around(tensor: str, below: Footprint) -> bool:
+    """Whether a statement writes a tensor in a loop around, and not below: what is not touched
+    there may not be written yet, or be written meanwhile."""
+    names = {name for loop in below.around for name in loop.statements}
+    return any(below.scop.statement(n).write.tensor == tensor for n in names - set(below.inside))
 
 
 def _fault_of_lines(tile: ArrayTile, exact: Box, below: Footprint) -> str | None:

@@ -56,8 +56,7 @@ class KernelContext:
         self, wanted: str, kind: str, dtype: DType, shape: tuple[int, ...], *, local: bool = False
     ) -> str:
         """Adds a private buffer, under the wanted name or the next free one. Tails of tiles read
-        what they do not use of one that is `local`: it holds all that there is of its tensor, or
-        is copied to another buffer, whose tails go nowhere."""
+        what they do not use of one that is `local`: what is not written is not copied either."""
         name, number = wanted, 1
         while name in self.buffers:
             number += 1

@@ -42,6 +42,7 @@ from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Digits, box, enter, start, values_of
 from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.schedule import (
+    ArrayTile,
     Band,
     Expansion,
     Leaf,
@@ -331,12 +332,22 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             raise unfit(tile.tensor, tile.sizes, found)
         dtype = compute_dtype(world.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
-        nested = tile.scope != PACKED and state.innermost(tile.tensor) is not None
-        name = world.add_buffer(
-            _spelt(tile.buffer), tile.scope, dtype, tile.shape, local=local or nested
-        )
+        local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
+        name = world.add_buffer(_spelt(tile.buffer), tile.scope, dtype, tile.shape, local=local)
         placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
     return placed
+
+
+def _has_tails(tile: ArrayTile, found: Box, state: State) -> bool:
+    """Whether some of a tile may lie beyond what is copied: loops that are not full may leave it
+    unwritten, and others, which are vectors or unrolled, compute with it."""
+    shape = state.world.scop.shaped.shapes[tile.tensor]
+    limits = tile.limits or tuple((0, extent) for extent in shape)
+    for offset, size, (begin, end) in zip(found.offsets, tile.sizes, limits, strict=True):
+        low, high = range_of(offset, state.bounds)
+        if low < begin or high + size > end:
+            return True
+    return False
 
 
 def _begun_before(found: Box, before: tuple[int, ...]) -> Box:

@@ -17,7 +17,7 @@ from tc.dtypes import compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, If, Load, Stmt, Store
-from tc.polyhedral.codegen.context import Placed, State
+from tc.polyhedral.codegen.context import Expanded, Placed, State
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.footprint import Digits
@@ -67,8 +67,11 @@ def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
     world = state.world
     if world.checks and variable in checked_variables(statement, world.scop):
         return False
+    expanded = state.expanded.get(statement.name)
+    if expanded is not None:
+        return _has_accumulators(variable, statement, expanded, state)
     placed = state.innermost(statement.write.tensor)
-    if placed is None or statement.name in state.expanded:
+    if placed is None:
         return True
     shape = world.scop.shaped.shapes[statement.write.tensor]
     ends = shape if placed.tile.limits is None else (end for _, end in placed.tile.limits)
@@ -76,6 +79,20 @@ def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
     for subscript, last in zip(statement.write.subscripts, ends, strict=True):
         if subscript is not None and variable in subscript.terms:
             return subscript.constant + subscript.terms[variable] * end >= last
+    return True
+
+
+def _has_accumulators(
+    variable: str, statement: ScopStatement, expanded: Expanded, state: State
+) -> bool:
+    """Whether there are accumulators for all values of a variable, past its range, too."""
+    element, found = _element(statement.write, statement, state), expanded.box
+    for subscript, form, offset, size in zip(
+        statement.write.subscripts, element, found.offsets, found.sizes, strict=True
+    ):
+        low, high = range_of(add(form, offset, -1), state.bounds)
+        if subscript is not None and variable in subscript.terms and (low < 0 or high >= size):
+            return False
     return True
 
 

@@ -70,7 +70,8 @@ class Draft:
         for node in nodes(self.tree):
             is_there = isinstance(node, Band) and any(map(plain.fits, node.members))
             if is_there and not own >= set(leaves(node)):
-                named = (s for s in statements if member.values[s].variable is not None)
+                below = (*statements, *leaves(node))  # some may run once in it
+                named = (s for s in below if s in member.values and member.values[s].variable)
                 return name_of(member, next(named))
         return name_of(member)
 

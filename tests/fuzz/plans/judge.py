@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 from tests.fuzz.execute import Verdict
 from tests.fuzz.plans.prepared import Prepared, Unfit, prepared
+
+MOST_ELEMENTS = 1 << 20
+"""Of a buffer of a kernel that is run: small programs may have large tiles."""
 
 ORIGINS = {"random": 6, "mutated": 5, "chosen": 1}
 
@@ -60,6 +64,8 @@ def _ran(made: Prepared, plan: Any, backends: list[str]) -> Verdict:
         return Verdict("internal", str(error))
     except Exception as error:  # whatever is no TCError is a finding
         return Verdict("internal", f"{type(error).__name__}: {error}")
+    if any(math.prod(buffer.shape) > MOST_ELEMENTS for buffer in kernels[1].buffers):
+        return Verdict("ran", "not run: its buffers are large")
     try:
         for name, kernel in zip(("marked", "finished"), kernels, strict=True):
             wrong = made.evaluated(kernel)
