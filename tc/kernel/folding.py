@@ -13,50 +13,37 @@ import numpy as np
 
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
+from tc.kernel import ir
 from tc.kernel.intervals import Bounds, decided_comparison, interval
-from tc.kernel.ir import (
-    Binary,
-    Broadcast,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Logical,
-    Ramp,
-    Select,
-    Unary,
-    Var,
-    children,
-)
 
-TRUE, FALSE = Const(True, BOOL), Const(False, BOOL)
+TRUE, FALSE = ir.Const(True, BOOL), ir.Const(False, BOOL)
 
 _EXACT = {**ARITHMETIC, **BITWISE}
 _BOUNDED = ("min", "max", "/", "%")
 
 
-def constant(value: float, dtype: DType) -> Const:
+def constant(value: float, dtype: DType) -> ir.Const:
     """A constant of a type other than half: integers wrap around, floats are rounded.
 
     >>> constant(300, DType("uint8", "uint", 8)).value, constant(2, BOOL).value
     (44, True)
     """
     if dtype.kind == "bool":
-        return Const(bool(value), dtype)
+        return ir.Const(bool(value), dtype)
     if dtype.is_float:
         with np.errstate(over="ignore"):
-            return Const(float(dtype.numpy.type(value)), dtype)
-    return Const(wrap(int(value), dtype), dtype)
+            return ir.Const(float(dtype.numpy.type(value)), dtype)
+    return ir.Const(wrap(int(value), dtype), dtype)
 
 
-def integer(value: int) -> Const:
-    return Const(value, INT64)
+def integer(value: int) -> ir.Const:
+    return ir.Const(value, INT64)
 
 
-def binary(op: str, left: Expr, right: Expr, bounds: Bounds | None = None) -> Expr:
+def binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None = None) -> ir.Expr:
     """`left op right`, on operands of one type, or what it is for all values within the bounds.
 
-    >>> i = Var("i", INT64)
+    >>> i = ir.Var("i", INT64)
     >>> binary("+", binary("+", integer(1), i), integer(-1)) == i
     True
     >>> binary("min", i, integer(9), {"i": (0, 9)}) == i
@@ -64,9 +51,9 @@ def binary(op: str, left: Expr, right: Expr, bounds: Bounds | None = None) -> Ex
     """
     dtype = left.dtype
     if not dtype.is_integer:
-        return Binary(op, left, right, dtype)
+        return ir.Binary(op, left, right, dtype)
     match left, right:
-        case Const(value=a), Const(value=b) if _is_defined(op, int(b), dtype):
+        case ir.Const(value=a), ir.Const(value=b) if _is_defined(op, int(b), dtype):
             return constant(_EXACT[op](int(a), int(b)), dtype)
     if dtype.lanes > 1:
         folded = _vector_binary(op, left, right, bounds)
@@ -81,38 +68,38 @@ def binary(op: str, left: Expr, right: Expr, bounds: Bounds | None = None) -> Ex
             return _sum(op, left, right)
         case "*":
             return _product(left, right)
-        case "/" if right == Const(1, dtype):
+        case "/" if right == ir.Const(1, dtype):
             return left
-        case "%" if right == Const(1, dtype):
-            return Const(0, dtype)
+        case "%" if right == ir.Const(1, dtype):
+            return ir.Const(0, dtype)
         case _:
-            return Binary(op, left, right, dtype)
+            return ir.Binary(op, left, right, dtype)
 
 
-def negation(operand: Expr) -> Expr:
+def negation(operand: ir.Expr) -> ir.Expr:
     match operand:
-        case Const(value=value, dtype=dtype) if dtype.is_integer or not math.isnan(value):
+        case ir.Const(value=value, dtype=dtype) if dtype.is_integer or not math.isnan(value):
             return constant(-value, dtype)
         case _:
-            return Unary("-", operand, operand.dtype)
+            return ir.Unary("-", operand, operand.dtype)
 
 
-def cast(operand: Expr, dtype: DType) -> Expr:
+def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
     """The operand in another type; a cast to half stays as it is, as it rounds."""
     if operand.dtype == dtype:
         return operand
     match operand:
-        case Broadcast(operand=scalar):
+        case ir.Broadcast(operand=scalar):
             return broadcast(cast(scalar, dtype.scalar), dtype.lanes)
-        case Const(value=value) if dtype.scalar != FLOAT16 and _converts(value, dtype):
+        case ir.Const(value=value) if dtype.scalar != FLOAT16 and _converts(value, dtype):
             exact = operand.dtype.numpy.type(value)
             with np.errstate(over="ignore"):
                 return constant(exact.astype(dtype.numpy).item(), dtype)
         case _:
-            return Cast(operand, dtype)
+            return ir.Cast(operand, dtype)
 
 
-def broadcast(operand: Expr, lanes: int) -> Expr:
+def broadcast(operand: ir.Expr, lanes: int) -> ir.Expr:
     """The vector of a scalar in all lanes; a half is made of its float32.
 
     >>> broadcast(integer(1), 4)
@@ -122,140 +109,146 @@ def broadcast(operand: Expr, lanes: int) -> Expr:
     match operand:
         case _ if lanes == 1:
             return operand
-        case Const(value=value):
-            return Const(value, dtype)
-        case Cast(operand=whole) if dtype.scalar == FLOAT16:
-            return Cast(broadcast(whole, lanes), dtype)
+        case ir.Const(value=value):
+            return ir.Const(value, dtype)
+        case ir.Cast(operand=whole) if dtype.scalar == FLOAT16:
+            return ir.Cast(broadcast(whole, lanes), dtype)
         case _:
-            return Broadcast(operand, dtype)
+            return ir.Broadcast(operand, dtype)
 
 
-def ramp(base: Expr, step: int, lanes: int) -> Expr:
+def ramp(base: ir.Expr, step: int, lanes: int) -> ir.Expr:
     """The vector base, base + step, ..."""
     step = constant(step, INT64).value  # type: ignore[assignment]  # an int
-    return Ramp(base, step, INT64.vector(lanes)) if step and lanes > 1 else broadcast(base, lanes)
+    return (
+        ir.Ramp(base, step, INT64.vector(lanes)) if step and lanes > 1 else broadcast(base, lanes)
+    )
 
 
-def splat(expr: Expr) -> Expr | None:
+def splat(expr: ir.Expr) -> ir.Expr | None:
     """The scalar that all lanes of a vector are, where its form shows it."""
     match expr:
-        case Const(value=value, dtype=dtype):
-            return Const(value, dtype.scalar)
-        case Broadcast(operand=operand):
+        case ir.Const(value=value, dtype=dtype):
+            return ir.Const(value, dtype.scalar)
+        case ir.Broadcast(operand=operand):
             return operand
         case _:
             return None
 
 
-def compare(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
+def compare(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr:
     """`left op right`, or the constant that it is for all values within the bounds."""
     dtype = BOOL.vector(left.dtype.lanes)
     match left, right:
-        case Const(value=a), Const(value=b):
-            return Const(COMPARISONS[op](a, b), dtype)
+        case ir.Const(value=a), ir.Const(value=b):
+            return ir.Const(COMPARISONS[op](a, b), dtype)
     one, other = splat(left), splat(right)
     if dtype.lanes > 1 and one is not None and other is not None:
         return broadcast(compare(op, one, other, bounds), dtype.lanes)
     if not left.dtype.is_integer:
-        return Compare(op, left, right, dtype)
+        return ir.Compare(op, left, right, dtype)
     found = decided_comparison(op, interval(left, bounds), interval(right, bounds))
     if found is not None:
-        return Const(found, dtype)
+        return ir.Const(found, dtype)
     return _without_offset(op, left, right, bounds)
 
 
-def logical_and(left: Expr, right: Expr) -> Expr:
+def logical_and(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     if any(is_constant(operand, False) for operand in (left, right)):
-        return Const(False, left.dtype)
+        return ir.Const(False, left.dtype)
     if is_constant(left, True):
         return right
-    return left if is_constant(right, True) else Logical("&&", (left, right), left.dtype)
+    return left if is_constant(right, True) else ir.Logical("&&", (left, right), left.dtype)
 
 
-def logical_or(left: Expr, right: Expr) -> Expr:
+def logical_or(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     if any(is_constant(operand, True) for operand in (left, right)):
-        return Const(True, left.dtype)
+        return ir.Const(True, left.dtype)
     if is_constant(left, False):
         return right
-    return left if is_constant(right, False) else Logical("||", (left, right), left.dtype)
+    return left if is_constant(right, False) else ir.Logical("||", (left, right), left.dtype)
 
 
-def logical_not(operand: Expr) -> Expr:
+def logical_not(operand: ir.Expr) -> ir.Expr:
     match operand:
-        case Const(value=value, dtype=dtype):
-            return Const(not value, dtype)
-        case Logical(op="!", operands=(inner,)):
+        case ir.Const(value=value, dtype=dtype):
+            return ir.Const(not value, dtype)
+        case ir.Logical(op="!", operands=(inner,)):
             return inner
         case _:
-            return Logical("!", (operand,), operand.dtype)
+            return ir.Logical("!", (operand,), operand.dtype)
 
 
-def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+def select(condition: ir.Expr, then: ir.Expr, otherwise: ir.Expr) -> ir.Expr:
     """`condition ? then : otherwise`; `c ? x : false` is `c && x`, and so on."""
     match condition:
-        case Const(value=value):
+        case ir.Const(value=value):
             return then if value else otherwise
     if condition.dtype == then.dtype:
         if is_constant(otherwise, False):
             return logical_and(condition, then)
         if is_constant(then, True):
             return logical_or(condition, otherwise)
-    return Select(condition, then, otherwise, then.dtype)
+    return ir.Select(condition, then, otherwise, then.dtype)
 
 
-def is_constant(expr: Expr, value: bool) -> bool:
+def is_constant(expr: ir.Expr, value: bool) -> bool:
     """Whether it is this bool, in all lanes."""
     match expr:
-        case Const(value=bool(found)):
+        case ir.Const(value=bool(found)):
             return found is value
         case _:
             return False
 
 
-def _sum(op: str, left: Expr, right: Expr) -> Expr:
+def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """Constants go to the right end and join there."""
     dtype = left.dtype
     match left, right:
-        case Const(), _ if op == "+":
+        case ir.Const(), _ if op == "+":
             return _sum(op, right, left)
-        case _, Const(value=0):
+        case _, ir.Const(value=0):
             return left
-        case Const(value=0), _ if dtype.kind == "int":
+        case ir.Const(value=0), _ if dtype.kind == "int":
             return negation(right)
-        case Binary(op="+" | "-" as inner, left=rest, right=Const(value=a)), Const(value=b):
+        case ir.Binary(op="+" | "-" as inner, left=rest, right=ir.Const(value=a)), ir.Const(
+            value=b
+        ):
             total = constant((a if inner == "+" else -a) + (b if op == "+" else -b), dtype)
             return binary("+", rest, total)
-        case _, Const(value=value) if value < 0 and fits(-value, dtype):
-            return Binary("-" if op == "+" else "+", left, Const(-value, dtype), dtype)
+        case _, ir.Const(value=value) if value < 0 and fits(-value, dtype):
+            return ir.Binary("-" if op == "+" else "+", left, ir.Const(-value, dtype), dtype)
         case _:
-            return Binary(op, left, right, dtype)
+            return ir.Binary(op, left, right, dtype)
 
 
-def _product(left: Expr, right: Expr) -> Expr:
+def _product(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     dtype = left.dtype
     for one, other in ((left, right), (right, left)):
-        if one == Const(0, dtype):
+        if one == ir.Const(0, dtype):
             return one
-        if one == Const(1, dtype):
+        if one == ir.Const(1, dtype):
             return other
-    return Binary("*", left, right, dtype)
+    return ir.Binary("*", left, right, dtype)
 
 
-def _without_offset(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr:
+def _without_offset(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr:
     """`i + 1 < 3` as `i < 2`, where nothing wraps around; the constant stands on the right."""
     match left, right:
-        case Const(), _:
+        case ir.Const(), _:
             return _without_offset(MIRRORED[op], right, left, bounds)
-        case Binary(op="+" | "-" as inner, left=rest, right=Const(value=a)), Const(value=b):
+        case ir.Binary(op="+" | "-" as inner, left=rest, right=ir.Const(value=a)), ir.Const(
+            value=b
+        ):
             limit = int(b) - int(a) if inner == "+" else int(b) + int(a)
             low, high = interval(rest, bounds)
             moved = (low + int(a), high + int(a)) if inner == "+" else (low - int(a), high - int(a))
             if all(fits(value, left.dtype) for value in (limit, *moved)):
-                return _without_offset(op, rest, Const(limit, left.dtype), bounds)
-    return Compare(op, left, right, BOOL.vector(left.dtype.lanes))
+                return _without_offset(op, rest, ir.Const(limit, left.dtype), bounds)
+    return ir.Compare(op, left, right, BOOL.vector(left.dtype.lanes))
 
 
-def _bounded(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr | None:
+def _bounded(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr | None:
     """What the intervals of the operands decide; None if nothing."""
     (least, most), (low, high) = interval(left, bounds), interval(right, bounds)
     match op:
@@ -267,30 +260,30 @@ def _bounded(op: str, left: Expr, right: Expr, bounds: Bounds) -> Expr | None:
             return None
 
 
-def _vector_binary(op: str, left: Expr, right: Expr, bounds: Bounds | None) -> Expr | None:
+def _vector_binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None) -> ir.Expr | None:
     """What stays a ramp, or the same in all lanes; None for anything else."""
     lanes = left.dtype.lanes
     one, other = splat(left), splat(right)
     if one is not None and other is not None:
         return broadcast(binary(op, one, other, bounds), lanes)
     match op, left, right:
-        case "+" | "-", Ramp(base=a, step=s), Ramp(base=b, step=t):
+        case "+" | "-", ir.Ramp(base=a, step=s), ir.Ramp(base=b, step=t):
             return ramp(binary(op, a, b), s + t if op == "+" else s - t, lanes)
-        case "+" | "-", Ramp(base=a, step=s), _ if other is not None:
+        case "+" | "-", ir.Ramp(base=a, step=s), _ if other is not None:
             return ramp(binary(op, a, other), s, lanes)
-        case "+" | "-", _, Ramp(base=b, step=t) if one is not None:
+        case "+" | "-", _, ir.Ramp(base=b, step=t) if one is not None:
             return ramp(binary(op, one, b), t if op == "+" else -t, lanes)
-        case "*", Ramp(base=a, step=s), Const(value=c):
+        case "*", ir.Ramp(base=a, step=s), ir.Const(value=c):
             return ramp(binary("*", a, integer(int(c))), s * int(c), lanes)
-        case "*", Const(), Ramp():
+        case "*", ir.Const(), ir.Ramp():
             return _vector_binary(op, right, left, bounds)
-        case "/" | "%", Ramp(base=a, step=s), Const(value=c) if c > 0:
+        case "/" | "%", ir.Ramp(base=a, step=s), ir.Const(value=c) if c > 0:
             return _divided_ramp(op, a, s, int(c), lanes)
         case _:
             return None
 
 
-def _divided_ramp(op: str, base: Expr, step: int, by: int, lanes: int) -> Expr | None:
+def _divided_ramp(op: str, base: ir.Expr, step: int, by: int, lanes: int) -> ir.Expr | None:
     """Where the quotients are a ramp, or all are that of the first lane."""
     if 0 <= step * (lanes - 1) < math.gcd(_power_of_two(base), by):
         part = binary(op, base, integer(by))
@@ -298,14 +291,14 @@ def _divided_ramp(op: str, base: Expr, step: int, by: int, lanes: int) -> Expr |
     return None
 
 
-def _power_of_two(expr: Expr) -> int:
+def _power_of_two(expr: ir.Expr) -> int:
     """One that divides an int64 expression, even where it wraps around."""
     match expr:
-        case Const(value=value):
+        case ir.Const(value=value):
             return int(value) & -int(value) or 1 << 62
-        case Binary(op="*", left=left, right=right):
+        case ir.Binary(op="*", left=left, right=right):
             return _power_of_two(left) * _power_of_two(right)
-        case Binary(op="+" | "-", left=left, right=right):
+        case ir.Binary(op="+" | "-", left=left, right=right):
             return math.gcd(_power_of_two(left), _power_of_two(right))
         case _:
             return 1
@@ -324,22 +317,22 @@ def _converts(value: float, dtype: DType) -> bool:
     return math.isfinite(value) and fits(math.trunc(value), dtype)
 
 
-def is_simple(expr: Expr) -> bool:
+def is_simple(expr: ir.Expr) -> bool:
     """Whether it may stand twice in the code without harm."""
     match expr:
-        case Const() | Var():
+        case ir.Const() | ir.Var():
             return True
-        case Binary(op="+" | "-", left=Var(), right=Var() | Const()):
+        case ir.Binary(op="+" | "-", left=ir.Var(), right=ir.Var() | ir.Const()):
             return True
         case _:
             return False
 
 
-def depth(expr: Expr) -> int:
+def depth(expr: ir.Expr) -> int:
     """The number of nodes on the longest way down.
 
-    >>> depth(Binary("+", Var("i", INT64), Var("j", INT64), INT64))
+    >>> depth(ir.Binary("+", ir.Var("i", INT64), ir.Var("j", INT64), INT64))
     2
     """
-    from_below = (depth(child) for child in children(expr))
+    from_below = (depth(child) for child in ir.children(expr))
     return 1 + max(from_below, default=0)

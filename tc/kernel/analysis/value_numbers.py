@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from tc.kernel.ir import (
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-    children,
-)
+from tc.kernel import ir
 
 
 class ValueNumbers:
@@ -22,39 +10,39 @@ class ValueNumbers:
 
     >>> from tc.dtypes import FLOAT32
     >>> numbers = ValueNumbers()
-    >>> [numbers.of(Const(value, FLOAT32)) for value in (0.0, -0.0, 0.0)]  # for Python all equal
+    >>> [numbers.of(ir.Const(value, FLOAT32)) for value in (0.0, -0.0, 0.0)]  # for Python all equal
     [0, 1, 0]
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[Expr, int]] = {}  # by id of the expression, which is kept
+        self._seen: dict[int, tuple[ir.Expr, int]] = {}  # by id of the expression, which is kept
         self._known: dict[tuple[object, ...], int] = {}
 
-    def of(self, expr: Expr) -> int:
+    def of(self, expr: ir.Expr) -> int:
         found = self._seen.get(id(expr))
         if found is None:
-            parts = tuple([self.of(child) for child in children(expr)])
+            parts = tuple([self.of(child) for child in ir.children(expr)])
             key = (type(expr), expr.dtype.name, expr.dtype.lanes, *_own(expr), *parts)
             found = self._seen[id(expr)] = expr, self._known.setdefault(key, len(self._known))
         return found[1]
 
 
-def _own(expr: Expr) -> tuple[object, ...]:
+def _own(expr: ir.Expr) -> tuple[object, ...]:
     """What an expression is, but for its type and its operands."""
     match expr:
-        case Const(value=value):
+        case ir.Const(value=value):
             return (repr(value),)  # 0.0 is not -0.0, nor is 1 True
-        case Var(name=name):
+        case ir.Var(name=name):
             return (name,)
-        case Load(buffer=buffer, mask=mask):
+        case ir.Load(buffer=buffer, mask=mask):
             return (buffer, mask is None)
-        case Ramp(step=step):
+        case ir.Ramp(step=step):
             return (step,)
-        case Call(function=function):
+        case ir.Call(function=function):
             return (function,)
-        case Shuffle(lanes=lanes):
+        case ir.Shuffle(lanes=lanes):
             return (lanes,)
-        case Cast() | Broadcast() | Select():
+        case ir.Cast() | ir.Broadcast() | ir.Select():
             return ()
         case _:
             return (getattr(expr, "op", ""),)

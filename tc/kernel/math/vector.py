@@ -13,18 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT32, UINT64, DType
+from tc.kernel import ir
 from tc.kernel.folding import constant
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Call,
-    Cast,
-    Compare,
-    Expr,
-    Logical,
-    Select,
-    Unary,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,7 @@ FORMATS = {
 class Vector:
     """A vector expression; comparisons but == make BOOL lanes, which & | ~ combine."""
 
-    expr: Expr
+    expr: ir.Expr
 
     @property
     def dtype(self) -> DType:
@@ -98,7 +88,7 @@ class Vector:
         return self._number(other)._binary("/", self)
 
     def __neg__(self) -> Vector:
-        return Vector(Unary("-", self.expr, self.dtype))
+        return Vector(ir.Unary("-", self.expr, self.dtype))
 
     def __lshift__(self, count: int) -> Vector:
         return self._binary("<<", count)
@@ -116,7 +106,7 @@ class Vector:
         return self._binary("^", other)
 
     def __invert__(self) -> Vector:
-        return Vector(Logical("!", (self.expr,), self.dtype))
+        return Vector(ir.Logical("!", (self.expr,), self.dtype))
 
     # --- comparisons ------------------------------------------------------------------------
 
@@ -147,16 +137,16 @@ class Vector:
     @property
     def bits(self) -> Vector:
         """The bits of floats."""
-        return Vector(Bits(self.expr, self.format.integer.vector(self.dtype.lanes)))
+        return Vector(ir.Bits(self.expr, self.format.integer.vector(self.dtype.lanes)))
 
     @property
     def as_float(self) -> Vector:
         """The floats of bits."""
         scalar = FLOAT32 if self.dtype.bits == 32 else FLOAT64
-        return Vector(Bits(self.expr, scalar.vector(self.dtype.lanes)))
+        return Vector(ir.Bits(self.expr, scalar.vector(self.dtype.lanes)))
 
     def cast(self, scalar: DType) -> Vector:
-        return Vector(Cast(self.expr, scalar.vector(self.dtype.lanes)))
+        return Vector(ir.Cast(self.expr, scalar.vector(self.dtype.lanes)))
 
     def constant(self, value: float) -> Vector:
         """A number in all lanes, of this type."""
@@ -208,18 +198,18 @@ class Vector:
         return value if isinstance(value, Vector) else Vector(constant(value, self.dtype))
 
     def _binary(self, op: str, other: VectorOperand) -> Vector:
-        return Vector(Binary(op, self.expr, self._number(other).expr, self.dtype))
+        return Vector(ir.Binary(op, self.expr, self._number(other).expr, self.dtype))
 
     def _compare(self, op: str, other: VectorOperand) -> Vector:
         dtype = BOOL.vector(self.dtype.lanes)
-        return Vector(Compare(op, self.expr, self._number(other).expr, dtype))
+        return Vector(ir.Compare(op, self.expr, self._number(other).expr, dtype))
 
     def _logical(self, op: str, other: VectorOperand) -> Vector:
-        return Vector(Logical(op, (self.expr, self._number(other).expr), self.dtype))
+        return Vector(ir.Logical(op, (self.expr, self._number(other).expr), self.dtype))
 
     def _call(self, function: str, *others: Vector) -> Vector:
         args = (self.expr, *(other.expr for other in others))
-        return Vector(Call(function, args, self.dtype))
+        return Vector(ir.Call(function, args, self.dtype))
 
 
 VectorOperand: TypeAlias = "Vector | float"
@@ -245,7 +235,7 @@ def select(condition: Vector, then: VectorOperand, otherwise: VectorOperand) -> 
     typed = then if isinstance(then, Vector) else otherwise
     assert isinstance(typed, Vector)
     values = typed._number(then).expr, typed._number(otherwise).expr
-    return Vector(Select(condition.expr, *values, typed.dtype))
+    return Vector(ir.Select(condition.expr, *values, typed.dtype))
 
 
 def horner(x: Vector, coefficients: Sequence[float]) -> Vector:

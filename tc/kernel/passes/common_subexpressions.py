@@ -7,27 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.dtypes import FLOAT16
+from tc.kernel import ir
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.ir import (
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Select,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    children,
-)
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import (
     Stmts,
@@ -39,20 +20,19 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import assigned, own_expressions, stored_in
 
-Locals: TypeAlias = "dict[int, tuple[Var, frozenset[str]]]"
+Locals: TypeAlias = "dict[int, tuple[ir.Var, frozenset[str]]]"
 """Those that hold an expression, by its number, with the variables and buffers in it."""
 
 
-def eliminate_common_subexpressions(kernel: Kernel) -> Kernel:
+def eliminate_common_subexpressions(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with locals for loads, calls and masks that stand several times in a block.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.kernel.ir import Binary, Buffer
     >>> from tc.kernel.printer import to_text
-    >>> two, a = Const(2, INT64), Load("a", (), INT64)
-    >>> buffers = Buffer("a", INT64, (), (), "input"), Buffer("o", INT64, (), (), "output")
-    >>> square = Store("o", (), Binary("*", a, a, INT64))
-    >>> print(to_text(eliminate_common_subexpressions(Kernel("square", buffers, ((square,),)))))
+    >>> two, a = ir.Const(2, INT64), ir.Load("a", (), INT64)
+    >>> buffers = ir.Buffer("a", INT64, (), (), "input"), ir.Buffer("o", INT64, (), (), "output")
+    >>> square = ir.Store("o", (), ir.Binary("*", a, a, INT64))
+    >>> print(to_text(eliminate_common_subexpressions(ir.Kernel("square", buffers, ((square,),)))))
     kernel square
       input a: int64[]
       output o: int64[]
@@ -69,7 +49,7 @@ class _Found:
     """An expression that may become a local: how often it stands in the block, until memory
     that it reads changes; and from which statement on."""
 
-    expr: Expr
+    expr: ir.Expr
     number: int
     position: int
     reads: frozenset[str]
@@ -77,7 +57,7 @@ class _Found:
 
 
 class _Sharing:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self.names = LocalNames(kernel)
         self.assigned = assigned(kernel)
         self.number = ValueNumbers().of
@@ -90,7 +70,7 @@ class _Sharing:
         starting: dict[int, list[_Found]] = {}
         for found in self.repeated(stmts):
             starting.setdefault(found.position, []).append(found)
-        out: list[Stmt] = []
+        out: list[ir.Stmt] = []
         locals_ = dict(outer)
         for position, stmt in enumerate(stmts):
             new: Locals = {}
@@ -98,21 +78,21 @@ class _Sharing:
                 if found.number in locals_:
                     continue
                 value = self.replaced(found.expr, locals_)
-                if isinstance(stmt, Let) and self.is_all_of(stmt, found.number):
-                    new[found.number] = Var(stmt.var, stmt.dtype), found.reads
+                if isinstance(stmt, ir.Let) and self.is_all_of(stmt, found.number):
+                    new[found.number] = ir.Var(stmt.var, stmt.dtype), found.reads
                     continue
-                local = Var(self.names.fresh(_name(found.expr)), value.dtype)
-                out.append(Let(local.name, value))
+                local = ir.Var(self.names.fresh(_name(found.expr)), value.dtype)
+                out.append(ir.Let(local.name, value))
                 locals_[found.number] = local, found.reads
             out.append(self.stmt(stmt, locals_))
             locals_ = _lasting({**locals_, **new}, self.writes(stmt))
         return same_or(stmts, out)
 
-    def is_all_of(self, let: Let, number: int) -> bool:
+    def is_all_of(self, let: ir.Let, number: int) -> bool:
         """Whether a local holds the expression anyway."""
         return let.var not in self.assigned and self.number(let.value) == number
 
-    def repeated(self, stmts: tuple[Stmt, ...]) -> list[_Found]:
+    def repeated(self, stmts: tuple[ir.Stmt, ...]) -> list[_Found]:
         """The expressions worth a local, those in others before these."""
         every: list[_Found] = []
         current: dict[int, _Found] = {}
@@ -125,9 +105,9 @@ class _Sharing:
         return [found for found in every if found.count > 1]
 
     def visit(
-        self, expr: Expr, position: int, current: dict[int, _Found], every: list[_Found]
+        self, expr: ir.Expr, position: int, current: dict[int, _Found], every: list[_Found]
     ) -> None:
-        if isinstance(expr, Const | Var):
+        if isinstance(expr, ir.Const | ir.Var):
             return
         number = self.number(expr)
         known = current.get(number)
@@ -142,27 +122,27 @@ class _Sharing:
                 current[number] = _Found(expr, number, position, reads)
                 every.append(current[number])
 
-    def reads(self, expr: Expr) -> frozenset[str]:
+    def reads(self, expr: ir.Expr) -> frozenset[str]:
         """The variables and buffers in an expression."""
         match expr:
-            case Var(name=name):
+            case ir.Var(name=name):
                 return frozenset((name,))
-            case Const():
+            case ir.Const():
                 return frozenset()
         known = self.read.get(id(expr))
         if known is None:
-            known = frozenset().union(*map(self.reads, children(expr)))
-            if isinstance(expr, Load):
+            known = frozenset().union(*map(self.reads, ir.children(expr)))
+            if isinstance(expr, ir.Load):
                 known |= {expr.buffer}
             self.read[id(expr)] = known
         return known
 
-    def writes(self, stmt: Stmt) -> frozenset[str]:
+    def writes(self, stmt: ir.Stmt) -> frozenset[str]:
         """The buffers that a statement, or one in it, writes."""
         match stmt:
-            case Store(buffer=buffer):
+            case ir.Store(buffer=buffer):
                 return frozenset((buffer,))
-            case For() | If():
+            case ir.For() | ir.If():
                 known = self.written.get(id(stmt))
                 if known is None:
                     known = self.written[id(stmt)] = stored_in((stmt,))
@@ -172,8 +152,8 @@ class _Sharing:
 
     # --- writing it anew --------------------------------------------------------------------
 
-    def stmt(self, stmt: Stmt, locals_: Locals) -> Stmt:
-        if isinstance(stmt, For):
+    def stmt(self, stmt: ir.Stmt, locals_: Locals) -> ir.Stmt:
+        if isinstance(stmt, ir.For):
             inner = {} if stmt.parallel else _lasting(locals_, self.writes(stmt))
             return map_blocks(stmt, lambda block: self.block(block, inner))
         if not _evaluated(stmt):
@@ -181,8 +161,8 @@ class _Sharing:
         new = map_expressions(stmt, lambda expr: self.replaced(expr, locals_))
         return map_blocks(new, lambda block: self.block(block, locals_))
 
-    def replaced(self, expr: Expr, locals_: Locals) -> Expr:
-        if not locals_ or isinstance(expr, Const | Var):
+    def replaced(self, expr: ir.Expr, locals_: Locals) -> ir.Expr:
+        if not locals_ or isinstance(expr, ir.Const | ir.Var):
             return expr
         local = locals_.get(self.number(expr))
         if local is not None:
@@ -190,43 +170,43 @@ class _Sharing:
         return map_operands(expr, lambda operand: self.replaced(operand, locals_))
 
 
-def _is_costly(expr: Expr) -> bool:
+def _is_costly(expr: ir.Expr) -> bool:
     match expr:
-        case Load(dtype=dtype):
+        case ir.Load(dtype=dtype):
             return dtype.scalar != FLOAT16
-        case Broadcast(operand=operand) | Cast(operand=operand):
-            return isinstance(operand, Load) and expr.dtype.scalar != FLOAT16
-        case Call():
+        case ir.Broadcast(operand=operand) | ir.Cast(operand=operand):
+            return isinstance(operand, ir.Load) and expr.dtype.scalar != FLOAT16
+        case ir.Call():
             return True
-        case Compare(dtype=dtype):
+        case ir.Compare(dtype=dtype):
             return dtype.lanes > 1
         case _:
             return False
 
 
-def _evaluated(stmt: Stmt) -> tuple[Expr, ...]:
+def _evaluated(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
     """The expressions that a statement evaluates once, whatever the blocks in it do."""
-    return own_expressions(stmt) if isinstance(stmt, If | Let | Set | Store) else ()
+    return own_expressions(stmt) if isinstance(stmt, ir.If | ir.Let | ir.Set | ir.Store) else ()
 
 
-def _always(expr: Expr) -> tuple[Expr, ...]:
+def _always(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     """The operands that are evaluated whenever the expression is."""
     match expr:
-        case Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
+        case ir.Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
             return (condition,)
-        case Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
+        case ir.Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
             return (first,)
         case _:
-            return children(expr)
+            return ir.children(expr)
 
 
-def _name(expr: Expr) -> str:
+def _name(expr: ir.Expr) -> str:
     match expr:
-        case Load(buffer=buffer):
+        case ir.Load(buffer=buffer):
             return buffer
-        case Broadcast(operand=Load(buffer=buffer)) | Cast(operand=Load(buffer=buffer)):
+        case ir.Broadcast(operand=ir.Load(buffer=buffer)) | ir.Cast(operand=ir.Load(buffer=buffer)):
             return buffer
-        case Compare(dtype=dtype):
+        case ir.Compare(dtype=dtype):
             return f"m{dtype.lanes}"
         case _:
             return "t"

@@ -11,23 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import INT64
+from tc.kernel import ir
 from tc.kernel.folding import binary, broadcast, constant, is_constant, ramp
-from tc.kernel.ir import (
-    Broadcast,
-    Const,
-    Expr,
-    Kernel,
-    Let,
-    Ramp,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Var,
-    children,
-    expressions,
-    walk,
-)
 from tc.kernel.rebuild import (
     Stmts,
     changed,
@@ -43,19 +28,19 @@ SHORTEST = 128
 """Bits that the shortest vectors have."""
 
 
-def narrow_to_demanded_lanes(kernel: Kernel) -> Kernel:
+def narrow_to_demanded_lanes(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with shorter vectors for locals whose last lanes go nowhere.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.kernel.folding import compare
-    >>> from tc.kernel.ir import Buffer, Load
     >>> from tc.kernel.printer import to_text
-    >>> lanes, x16 = ramp(Const(0, INT64), 1, 16), FLOAT32.vector(16)
-    >>> mask = compare("<", lanes, broadcast(Const(6, INT64), 16), {})
-    >>> load, store = Load("a", (lanes,), x16), Store("o", (lanes,), Var("x", x16), mask)
-    >>> buffers = (Buffer("a", FLOAT32, (16,), (1,), "input"),
-    ...            Buffer("o", FLOAT32, (6,), (1,), "output"))
-    >>> print(to_text(narrow_to_demanded_lanes(Kernel("f", buffers, ((Let("x", load), store),)))))
+    >>> lanes, x16 = ramp(ir.Const(0, INT64), 1, 16), FLOAT32.vector(16)
+    >>> mask = compare("<", lanes, broadcast(ir.Const(6, INT64), 16), {})
+    >>> load, store = ir.Load("a", (lanes,), x16), ir.Store("o", (lanes,), ir.Var("x", x16), mask)
+    >>> buffers = (ir.Buffer("a", FLOAT32, (16,), (1,), "input"),
+    ...            ir.Buffer("o", FLOAT32, (6,), (1,), "output"))
+    >>> kernel = ir.Kernel("f", buffers, ((ir.Let("x", load), store),))
+    >>> print(to_text(narrow_to_demanded_lanes(kernel)))
     kernel f
       input a: float32[16]
       output o: float32[6]
@@ -70,26 +55,26 @@ def narrow_to_demanded_lanes(kernel: Kernel) -> Kernel:
     return map_regions(kernel, lambda region: _block(region, widths)) if widths else kernel
 
 
-def lanes_from(expr: Expr, first: int, count: int) -> Expr:
+def lanes_from(expr: ir.Expr, first: int, count: int) -> ir.Expr:
     """So many lanes of a vector from the first on, all at once; a scalar as it is. Locals can only
     be shortened, and are taken to be.
 
     >>> from tc.kernel.printer import expression_text
-    >>> expression_text(lanes_from(ramp(Const(3, INT64), 2, 8), 4, 4))
+    >>> expression_text(lanes_from(ramp(ir.Const(3, INT64), 2, 8), 4, 4))
     'int64x4.ramp(11, 2)'
     """
     if expr.dtype.lanes == 1:
         return expr
     match expr:
-        case Var(name=name, dtype=dtype):
-            return Var(name, dtype.scalar.vector(count))
-        case Const(value=value, dtype=dtype):
+        case ir.Var(name=name, dtype=dtype):
+            return ir.Var(name, dtype.scalar.vector(count))
+        case ir.Const(value=value, dtype=dtype):
             return constant(value, dtype.scalar.vector(count))
-        case Broadcast(operand=operand):
+        case ir.Broadcast(operand=operand):
             return broadcast(operand, count)
-        case Ramp(base=base, step=step):
+        case ir.Ramp(base=base, step=step):
             return ramp(binary("+", base, constant(first * step, INT64)), step, count)
-    return rebuild(expr, [lanes_from(operand, first, count) for operand in children(expr)], {})
+    return rebuild(expr, [lanes_from(operand, first, count) for operand in ir.children(expr)], {})
 
 
 @dataclass(slots=True)
@@ -97,7 +82,7 @@ class _Class:
     """Locals of one width: lane l of one depends on lane l of the others only. The first `needed`
     lanes are of use."""
 
-    names: list[Var]
+    names: list[ir.Var]
     needed: int = 0
 
 
@@ -107,26 +92,26 @@ class _Uses:
     def __init__(self) -> None:
         self.classes: dict[str, _Class] = {}
 
-    def add(self, stmt: Stmt) -> None:
-        whole: Iterable[Expr] = ()
+    def add(self, stmt: ir.Stmt) -> None:
+        whole: Iterable[ir.Expr] = ()
         match stmt:
-            case Let(var=var, value=value) | Set(var=var, value=value):
-                own = [Var(var, value.dtype)] if value.dtype.lanes > 1 else []
+            case ir.Let(var=var, value=value) | ir.Set(var=var, value=value):
+                own = [ir.Var(var, value.dtype)] if value.dtype.lanes > 1 else []
                 self._together(*own, *_lane_by_lane(value))
                 whole = _at_once(value)
                 if own and _is_shuffled(value):
                     self._need(own[0], value.dtype.lanes)
-            case Store(indices=indices, value=value, mask=mask):
+            case ir.Store(indices=indices, value=value, mask=mask):
                 found = list(_lane_by_lane(value))
                 self._together(*found)
                 others = indices if mask is None else (*indices, mask)
                 if found:
                     self._need(found[0], _stored(value, others, mask))
-                whole = (*_at_once(value), *(e for other in others for e in walk(other)))
+                whole = (*_at_once(value), *(e for other in others for e in ir.walk(other)))
             case _:
-                whole = expressions(stmt)
+                whole = ir.expressions(stmt)
         for expr in whole:
-            if isinstance(expr, Var) and expr.dtype.lanes > 1:
+            if isinstance(expr, ir.Var) and expr.dtype.lanes > 1:
                 self._need(expr, expr.dtype.lanes)
 
     def widths(self) -> dict[str, int]:
@@ -139,7 +124,7 @@ class _Uses:
                 widths |= {v.name: width for v in found.names if width < v.dtype.lanes}
         return widths
 
-    def _together(self, *vars: Var) -> None:
+    def _together(self, *vars: ir.Var) -> None:
         """Locals that are one class from now on."""
         if not vars:
             return
@@ -151,40 +136,40 @@ class _Uses:
                 whole.needed = max(whole.needed, other.needed)
                 self.classes |= dict.fromkeys((v.name for v in other.names), whole)
 
-    def _need(self, var: Var, lanes: int) -> None:
+    def _need(self, var: ir.Var, lanes: int) -> None:
         found = self._class(var)
         found.needed = max(found.needed, lanes)
 
-    def _class(self, var: Var) -> _Class:
+    def _class(self, var: ir.Var) -> _Class:
         return self.classes.setdefault(var.name, _Class([var]))
 
 
-def _lane_by_lane(expr: Expr) -> Iterator[Var]:
+def _lane_by_lane(expr: ir.Expr) -> Iterator[ir.Var]:
     """The vectors on whose lanes those of an expression depend, each on the same one."""
-    if isinstance(expr, Var) and expr.dtype.lanes > 1:
+    if isinstance(expr, ir.Var) and expr.dtype.lanes > 1:
         yield expr
-    elif expr.dtype.lanes > 1 and not isinstance(expr, Shuffle):
-        for operand in children(expr):
+    elif expr.dtype.lanes > 1 and not isinstance(expr, ir.Shuffle):
+        for operand in ir.children(expr):
             yield from _lane_by_lane(operand)
 
 
-def _is_shuffled(expr: Expr) -> bool:
+def _is_shuffled(expr: ir.Expr) -> bool:
     """Whether lanes of an expression come from other lanes."""
-    return isinstance(expr, Shuffle) or (
-        expr.dtype.lanes > 1 and any(map(_is_shuffled, children(expr)))
+    return isinstance(expr, ir.Shuffle) or (
+        expr.dtype.lanes > 1 and any(map(_is_shuffled, ir.children(expr)))
     )
 
 
-def _at_once(expr: Expr) -> Iterator[Expr]:
+def _at_once(expr: ir.Expr) -> Iterator[ir.Expr]:
     """What an expression, or part of it, needs all lanes of."""
-    if isinstance(expr, Shuffle) or expr.dtype.lanes == 1:
-        yield from walk(expr)
+    if isinstance(expr, ir.Shuffle) or expr.dtype.lanes == 1:
+        yield from ir.walk(expr)
     else:
-        for operand in children(expr):
+        for operand in ir.children(expr):
             yield from _at_once(operand)
 
 
-def _stored(value: Expr, others: Sequence[Expr], mask: Expr | None) -> int:
+def _stored(value: ir.Expr, others: Sequence[ir.Expr], mask: ir.Expr | None) -> int:
     """The first lanes of a value that are stored, as far as that is known: halved while the mask
     holds for none of the others. All, where its lanes or those of the places and the mask (the
     `others`) come from elsewhere."""
@@ -202,16 +187,16 @@ def _block(block: Stmts, widths: Mapping[str, int]) -> Stmts:
     return map_statements(block, lambda stmt: (_narrowed(stmt, widths),))
 
 
-def _narrowed(stmt: Stmt, widths: Mapping[str, int]) -> Stmt:
+def _narrowed(stmt: ir.Stmt, widths: Mapping[str, int]) -> ir.Stmt:
     match stmt:
-        case Let(var=var, value=value) | Set(var=var, value=value) if var in widths:
+        case ir.Let(var=var, value=value) | ir.Set(var=var, value=value) if var in widths:
             return map_expressions(stmt, lambda value: lanes_from(value, 0, widths[var]))
-        case Store(value=value):
+        case ir.Store(value=value):
             width = next((widths[v.name] for v in _lane_by_lane(value) if v.name in widths), None)
             if width is None:
                 return stmt
             new = map_expressions(stmt, lambda expr: lanes_from(expr, 0, width))
-            assert isinstance(new, Store)
+            assert isinstance(new, ir.Store)
             is_whole = new.mask is not None and is_constant(new.mask, True)
             return changed(new, mask=None) if is_whole else new
     return map_blocks(stmt, lambda block: _block(block, widths))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tc.dtypes import BOOL, FLOAT16, INT64, DType
+from tc.kernel import ir
 from tc.kernel.folding import (
     cast,
     compare,
@@ -20,25 +21,6 @@ from tc.kernel.folding import (
     select,
 )
 from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
-from tc.kernel.ir import (
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    For,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Reduce,
-    Select,
-    Stmt,
-    Var,
-    children,
-    walk,
-)
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import (
     Stmts,
@@ -52,7 +34,7 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import assigned
 
-Supports: TypeAlias = "Callable[[Call], bool]"
+Supports: TypeAlias = "Callable[[ir.Call], bool]"
 """Whether a function has a form for vectors; the call is one on vectors."""
 
 _MAX_REPEATED = 12
@@ -69,11 +51,11 @@ class VectorContext:
 
     supports: Supports
     names: LocalNames
-    buffers: Mapping[str, Buffer]
+    buffers: Mapping[str, ir.Buffer]
     assigned: frozenset[str]
 
     @classmethod
-    def of(cls, kernel: Kernel, supports: Supports = lambda _: True) -> VectorContext:
+    def of(cls, kernel: ir.Kernel, supports: Supports = lambda _: True) -> VectorContext:
         buffers = {buffer.name: buffer for buffer in kernel.buffers}
         return cls(supports, LocalNames(kernel), buffers, assigned(kernel))
 
@@ -84,9 +66,9 @@ class ActiveLanes:
     holds. `full` is both, and the mask of the tail, in one. `first`: the first lane is certainly
     in the mask, so what all lanes have in common is done by some iteration."""
 
-    mask: Expr | None
-    guard: Expr | None
-    full: Expr | None
+    mask: ir.Expr | None
+    guard: ir.Expr | None
+    full: ir.Expr | None
     first: bool = True
 
 
@@ -109,68 +91,72 @@ class Lanes:
     ) -> None:
         self.context = context
         self.count = power_of_two(extent) if count is None else count
-        self.values: dict[str, Expr] = {var: ramp(integer(begin), 1, self.count)}
+        self.values: dict[str, ir.Expr] = {var: ramp(integer(begin), 1, self.count)}
         self.bounds: dict[str, Interval] = dict(bounds)
         self.firsts: dict[str, Interval] = {**bounds, var: (begin, begin)}
         self.assigned = set(context.assigned)
-        self.tail: Expr | None = None
+        self.tail: ir.Expr | None = None
         if extent < self.count:
             last = constant(extent, INT64.vector(self.count))
             self.tail = compare("<", ramp(integer(0), 1, self.count), last, {})
 
-    def declare(self, var: str, old: Expr, new: Expr) -> Let:
+    def declare(self, var: str, old: ir.Expr, new: ir.Expr) -> ir.Let:
         """The declaration of a local whose first value was `old` and is now `new`."""
         is_vector = new.dtype.lanes > 1
         name = self.context.names.fresh(f"{var}x{self.count}" if is_vector else var)
-        self.values[var] = Var(name, new.dtype)
+        self.values[var] = ir.Var(name, new.dtype)
         if var in self.context.assigned:
             self.assigned.add(name)
         elif new.dtype.is_integer:
             self.bounds[name] = interval(new, self.bounds)
             self.firsts[var] = interval(old, self.firsts)
-        return Let(name, new)
+        return ir.Let(name, new)
 
-    def declare_loop(self, var: str, old: tuple[Expr, Expr], new: tuple[Expr, Expr]) -> None:
+    def declare_loop(
+        self, var: str, old: tuple[ir.Expr, ir.Expr], new: tuple[ir.Expr, ir.Expr]
+    ) -> None:
         """A loop, with its bounds, that stays one."""
         self.values.pop(var, None)
         self.firsts[var] = loop_interval(*old, self.firsts)
         self.bounds[var] = loop_interval(*new, self.bounds)
 
-    def varies(self, expr: Expr) -> bool:
+    def varies(self, expr: ir.Expr) -> bool:
         """Whether it may have different values in the lanes."""
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             value = self.values.get(expr.name)
             return value is not None and value.dtype.lanes > 1
-        return any(map(self.varies, children(expr)))
+        return any(map(self.varies, ir.children(expr)))
 
-    def expr(self, expr: Expr, active: ActiveLanes, out: list[Stmt]) -> Expr:
+    def expr(self, expr: ir.Expr, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Expr:
         """The expression of all lanes: a scalar where it is the same in all, else a vector."""
         if expr.dtype.lanes > 1:
             raise StaysLoop
         match expr:
-            case Const():
+            case ir.Const():
                 return expr
-            case Var(name=name):
+            case ir.Var(name=name):
                 return self.values.get(name, expr)
-            case Load():
+            case ir.Load():
                 return self.load(expr, active, out)
-            case Cast(operand=Load(dtype=dtype) as half, dtype=wide) if dtype == FLOAT16:
+            case ir.Cast(operand=ir.Load(dtype=dtype) as half, dtype=wide) if dtype == FLOAT16:
                 return self.load(half, active, out, cast_to=wide)
-            case Logical(op="&&" | "||" as op, operands=(left, right)) if self.varies(expr):
+            case ir.Logical(op="&&" | "||" as op, operands=(left, right)) if self.varies(expr):
                 first = self.expr(left, active, out)
                 if reads(right):
                     first = self.bound(first, out)
                     active = self.narrowed(active, left, first, op == "&&")
                 new = [first, self.expr(right, active, out)]
-            case Select(condition=condition, then=then, otherwise=otherwise) if self.varies(expr):
+            case ir.Select(condition=condition, then=then, otherwise=otherwise) if self.varies(
+                expr
+            ):
                 return self.select(condition, then, otherwise, active, out)
             case _:
-                new = [self.expr(operand, active, out) for operand in children(expr)]
-        if unchanged(children(expr), new):
+                new = [self.expr(operand, active, out) for operand in ir.children(expr)]
+        if unchanged(ir.children(expr), new):
             return expr
         result = rebuild(expr, new, self.bounds)
         if (
-            isinstance(result, Call)
+            isinstance(result, ir.Call)
             and result.dtype.lanes > 1
             and not self.context.supports(result)
         ):
@@ -178,8 +164,13 @@ class Lanes:
         return result
 
     def select(
-        self, condition: Expr, then: Expr, otherwise: Expr, active: ActiveLanes, out: list[Stmt]
-    ) -> Expr:
+        self,
+        condition: ir.Expr,
+        then: ir.Expr,
+        otherwise: ir.Expr,
+        active: ActiveLanes,
+        out: list[ir.Stmt],
+    ) -> ir.Expr:
         test = self.expr(condition, active, out)
         if reads(then) or reads(otherwise):
             test = self.bound(test, out)
@@ -194,8 +185,8 @@ class Lanes:
         return select(test, *(widened(branch, lanes) for branch in branches))
 
     def load(
-        self, expr: Load, active: ActiveLanes, out: list[Stmt], cast_to: DType | None = None
-    ) -> Expr:
+        self, expr: ir.Load, active: ActiveLanes, out: list[ir.Stmt], cast_to: DType | None = None
+    ) -> ir.Expr:
         """A load, or the cast of one: loads of half have no constant 0."""
         new = (self.expr(index, active, out) for index in expr.indices)
         indices = tuple(map(uniform, new))
@@ -205,22 +196,24 @@ class Lanes:
             mask = active.full
             found = masked_load(expr.buffer, indices, dtype, mask)
             return found if cast_to is None else cast(found, cast_to.vector(lanes))
-        load: Expr = expr if unchanged(expr.indices, indices) else Load(expr.buffer, indices, dtype)
+        load: ir.Expr = (
+            expr if unchanged(expr.indices, indices) else ir.Load(expr.buffer, indices, dtype)
+        )
         if cast_to is not None:
-            load = Cast(load, cast_to)
+            load = ir.Cast(load, cast_to)
         certain = self.certain(active)
         if certain is None or self.is_safe(expr.buffer, indices):
             return load
         return select(certain, load, constant(0, load.dtype))
 
-    def certain(self, active: ActiveLanes) -> Expr | None:
+    def certain(self, active: ActiveLanes) -> ir.Expr | None:
         """The scalar condition that some lane takes part; None where that is certain."""
         if active.mask is None or active.first:
             return active.guard
         assert active.full is not None
-        return Reduce("max", active.full, BOOL)
+        return ir.Reduce("max", active.full, BOOL)
 
-    def is_safe(self, buffer: str, indices: tuple[Expr, ...]) -> bool:
+    def is_safe(self, buffer: str, indices: tuple[ir.Expr, ...]) -> bool:
         """Whether an element may be read even if no iteration reads it."""
         array = self.context.buffers[buffer]
         if array.role != "input":
@@ -231,7 +224,7 @@ class Lanes:
     # --- masks ------------------------------------------------------------------------------
 
     def narrowed(
-        self, active: ActiveLanes, condition: Expr, test: Expr, is_then: bool
+        self, active: ActiveLanes, condition: ir.Expr, test: ir.Expr, is_then: bool
     ) -> ActiveLanes:
         """The lanes left where `test`, made of `condition`, holds (or does not)."""
         test = test if is_then else logical_not(test)
@@ -243,83 +236,83 @@ class Lanes:
         first = active.first and decided(condition, self.firsts) is is_then
         return ActiveLanes(_both(active.mask, test), active.guard, full, first)
 
-    def bound(self, test: Expr, out: list[Stmt]) -> Expr:
+    def bound(self, test: ir.Expr, out: list[ir.Stmt]) -> ir.Expr:
         """A condition that may stand several times, also after memory has changed."""
-        for count, node in enumerate(walk(test)):
-            is_settable = isinstance(node, Var) and node.name in self.assigned
-            if count >= _MAX_REPEATED or is_settable or isinstance(node, Load | Call):
+        for count, node in enumerate(ir.walk(test)):
+            is_settable = isinstance(node, ir.Var) and node.name in self.assigned
+            if count >= _MAX_REPEATED or is_settable or isinstance(node, ir.Load | ir.Call):
                 name = self.context.names.fresh(f"m{test.dtype.lanes}")
-                out.append(Let(name, test))
-                return Var(name, test.dtype)
+                out.append(ir.Let(name, test))
+                return ir.Var(name, test.dtype)
         return test
 
 
-def _both(one: Expr | None, other: Expr) -> Expr:
+def _both(one: ir.Expr | None, other: ir.Expr) -> ir.Expr:
     return other if one is None or one == other else logical_and(one, other)
 
 
-def _is_masked_by(expr: Expr, mask: Expr | None) -> bool:
+def _is_masked_by(expr: ir.Expr, mask: ir.Expr | None) -> bool:
     """Whether it is 0 in the lanes where the mask (None: none) is false."""
     match expr:
-        case Load(mask=own):
-            while own is not mask and isinstance(own, Logical) and own.op == "&&":
+        case ir.Load(mask=own):
+            while own is not mask and isinstance(own, ir.Logical) and own.op == "&&":
                 own = own.operands[0]
             return own is not None and own is mask
-        case Cast(operand=Load() as load):
+        case ir.Cast(operand=ir.Load() as load):
             return _is_masked_by(load, mask)
         case _:
             return False
 
 
-def is_zero(expr: Expr) -> bool:
+def is_zero(expr: ir.Expr) -> bool:
     """Whether it is the constant of all bits zero.
 
     >>> from tc.dtypes import FLOAT32
-    >>> is_zero(Const(0.0, FLOAT32)), is_zero(Const(-0.0, FLOAT32))
+    >>> is_zero(ir.Const(0.0, FLOAT32)), is_zero(ir.Const(-0.0, FLOAT32))
     (True, False)
     """
     match expr:
-        case Const(value=value):
+        case ir.Const(value=value):
             return value == 0 and math.copysign(1.0, value) > 0
         case _:
             return False
 
 
-def reads(expr: Expr) -> bool:
+def reads(expr: ir.Expr) -> bool:
     """Whether it reads memory."""
-    return isinstance(expr, Load) or any(map(reads, children(expr)))
+    return isinstance(expr, ir.Load) or any(map(reads, ir.children(expr)))
 
 
-def conjuncts(condition: Expr) -> list[Expr]:
+def conjuncts(condition: ir.Expr) -> list[ir.Expr]:
     """The operands of nested `&&`, in order.
 
-    >>> a, b, c = (Var(name, BOOL) for name in "abc")
+    >>> a, b, c = (ir.Var(name, BOOL) for name in "abc")
     >>> conjuncts(logical_and(a, logical_and(b, c))) == [a, b, c]
     True
     """
     match condition:
-        case Logical(op="&&", operands=operands):
+        case ir.Logical(op="&&", operands=operands):
             return [part for operand in operands for part in conjuncts(operand)]
         case _:
             return [condition]
 
 
-def decided(condition: Expr, bounds: Bounds) -> bool | None:
+def decided(condition: ir.Expr, bounds: Bounds) -> bool | None:
     """What a scalar condition is for all values within the bounds, None if that is not known.
 
-    >>> decided(Compare("<", Var("i", INT64), Const(4, INT64)), {"i": (0, 3)})
+    >>> decided(ir.Compare("<", ir.Var("i", INT64), ir.Const(4, INT64)), {"i": (0, 3)})
     True
     """
     match condition:
-        case Const(value=value):
+        case ir.Const(value=value):
             return bool(value)
-        case Compare(op=op, left=left, right=right) if left.dtype.is_integer:
+        case ir.Compare(op=op, left=left, right=right) if left.dtype.is_integer:
             folded = compare(op, left, right, bounds)
-            return bool(folded.value) if isinstance(folded, Const) else None
-        case Logical(op="!", operands=(operand,)):
+            return bool(folded.value) if isinstance(folded, ir.Const) else None
+        case ir.Logical(op="!", operands=(operand,)):
             known = decided(operand, bounds)
             return None if known is None else not known
-        case Logical(op=op, operands=operands):
+        case ir.Logical(op=op, operands=operands):
             found = [decided(operand, bounds) for operand in operands]
             absorbing = op == "||"
             if absorbing in found:
@@ -333,17 +326,17 @@ def map_bounded(
     block: Stmts,
     bounds: Bounds,
     assigned: frozenset[str],
-    change: Callable[[For, Bounds, Bounds], Iterable[Stmt]],
+    change: Callable[[ir.For, Bounds, Bounds], Iterable[ir.Stmt]],
 ) -> Stmts:
     """The block with its loops changed, also those in branches, by a function that knows the bounds
     of variables before the loop, and in it; what is in a loop is left to that."""
     bounds = dict(bounds)
 
-    def each(stmt: Stmt) -> Iterable[Stmt]:
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         match stmt:
-            case For(var=var, begin=begin, end=end):
+            case ir.For(var=var, begin=begin, end=end):
                 return change(stmt, bounds, {**bounds, var: loop_interval(begin, end, bounds)})
-            case Let(var=var, value=value):
+            case ir.Let(var=var, value=value):
                 if value.dtype.is_integer and var not in assigned:
                     bounds[var] = interval(value, bounds)
                 return (stmt,)

@@ -7,27 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tc.kernel import ir
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.ir import (
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    For,
-    Kernel,
-    Let,
-    Load,
-    Set,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    statements,
-    walk,
-)
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import (
     Stmts,
@@ -40,22 +21,20 @@ from tc.kernel.rebuild import (
 )
 
 
-def hoist_invariant_calls(kernel: Kernel) -> Kernel:
+def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with calls whose operands no iteration changes in locals before their loops.
 
     Only calls that every iteration makes, of loops that have iterations, are moved: a load in one
     stays in bounds.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Buffer
     >>> from tc.kernel.printer import to_text
-    >>> i, x = Var("i", INT64), Load("x", (), FLOAT32)
-    >>> store = Store("o", (i,), Call("sqrt", (x,), FLOAT32))
-    >>> buffers = Buffer("x", FLOAT32, (), (), "input"), Buffer("o", FLOAT32, (9,), (1,), "output")
-    >>> loop = For("i", Const(0, INT64), Const(9, INT64), (store,))
-    >>> print(to_text(hoist_invariant_calls(Kernel("roots", buffers, ((loop,),)))))
+    >>> i, x = ir.Var("i", INT64), ir.Load("x", (), FLOAT32)
+    >>> store = ir.Store("o", (i,), ir.Call("sqrt", (x,), FLOAT32))
+    >>> output = ir.Buffer("o", FLOAT32, (9,), (1,), "output")
+    >>> loop = ir.For("i", ir.Const(0, INT64), ir.Const(9, INT64), (store,))
+    >>> print(to_text(hoist_invariant_calls(ir.Kernel("roots", (output,), ((loop,),)))))
     kernel roots
-      input x: float32[]
       output o: float32[9]
     region
       let sqrt: float32 = sqrt(x[])
@@ -67,51 +46,54 @@ def hoist_invariant_calls(kernel: Kernel) -> Kernel:
 
 
 def _block(block: Stmts, names: LocalNames) -> Stmts:
-    def each(stmt: Stmt) -> Iterable[Stmt]:
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = map_blocks(stmt, lambda inner: _block(inner, names))
-        if isinstance(new, For) and not new.parallel and _runs(new):
+        if isinstance(new, ir.For) and not new.parallel and _runs(new):
             return _hoisted(new, names)
         return (new,)
 
     return map_statements(block, each)
 
 
-def _runs(loop: For) -> bool:
+def _runs(loop: ir.For) -> bool:
     match loop:
-        case For(begin=Const(value=begin), end=Const(value=end)):
+        case ir.For(begin=ir.Const(value=begin), end=ir.Const(value=end)):
             return begin < end
         case _:
             return False
 
 
-def _hoisted(loop: For, names: LocalNames) -> Iterator[Stmt]:
-    inside = tuple(statements(loop.body))
-    changing = {loop.var, *(s.var for s in inside if isinstance(s, Let | Set | For))}
-    stored = {s.buffer for s in inside if isinstance(s, Store)}
-    found: dict[int, tuple[Var, Expr]] = {}
+def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
+    inside = tuple(ir.statements(loop.body))
+    changing = {loop.var, *(s.var for s in inside if isinstance(s, ir.Let | ir.Set | ir.For))}
+    stored = {s.buffer for s in inside if isinstance(s, ir.Store)}
+    found: dict[int, tuple[ir.Var, ir.Expr]] = {}
     numbers = ValueNumbers()
 
-    def replaced(expr: Expr) -> Expr:
-        if isinstance(expr, Call) and _is_same(expr, changing, stored):
+    def replaced(expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Call) and _is_same(expr, changing, stored):
             number = numbers.of(expr)
             if number not in found:
-                found[number] = Var(names.fresh(expr.function), expr.dtype), expr
+                found[number] = ir.Var(names.fresh(expr.function), expr.dtype), expr
             return found[number][0]
-        if not isinstance(expr, Unary | Binary | Compare | Call | Cast | Broadcast):
+        if not isinstance(
+            expr, ir.Unary | ir.Binary | ir.Compare | ir.Call | ir.Cast | ir.Broadcast
+        ):
             return expr  # what is lazy, or memory, stays
         return map_operands(expr, replaced)
 
-    def each(stmt: Stmt) -> Iterable[Stmt]:
-        is_straight = isinstance(stmt, Let | Set | Store)
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        is_straight = isinstance(stmt, ir.Let | ir.Set | ir.Store)
         return (map_expressions(stmt, replaced) if is_straight else stmt,)
 
     body = map_statements(loop.body, each)
-    yield from (Let(var.name, expr) for var, expr in found.values())
+    yield from (ir.Let(var.name, expr) for var, expr in found.values())
     yield changed(loop, body=body)
 
 
-def _is_same(call: Call, changing: set[str], stored: set[str]) -> bool:
+def _is_same(call: ir.Call, changing: set[str], stored: set[str]) -> bool:
     return not any(
-        (isinstance(e, Var) and e.name in changing) or (isinstance(e, Load) and e.buffer in stored)
-        for e in walk(call)
+        (isinstance(e, ir.Var) and e.name in changing)
+        or (isinstance(e, ir.Load) and e.buffer in stored)
+        for e in ir.walk(call)
     )

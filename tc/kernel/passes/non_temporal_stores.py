@@ -16,18 +16,8 @@ from math import gcd
 
 from tc.device import LINE
 from tc.dtypes import INT64
+from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import Lets, divisor, lane_offsets, remembered
-from tc.kernel.ir import (
-    Buffer,
-    Expr,
-    For,
-    Kernel,
-    Let,
-    Stmt,
-    Store,
-    Var,
-    walk,
-)
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
 from tc.kernel.walk import every_statement, loads_in, stored_in
 
@@ -43,7 +33,7 @@ SHARE = 8
 """The output is no less than this part of it: a smaller one is little work for the memory."""
 
 
-def store_past_caches(kernel: Kernel, cache: int) -> Kernel:
+def store_past_caches(kernel: ir.Kernel, cache: int) -> ir.Kernel:
     """The kernel with hints at the stores that need no place in caches of so many bytes (0: it is
     not known how many, and there are no hints).
 
@@ -52,16 +42,15 @@ def store_past_caches(kernel: Kernel, cache: int) -> Kernel:
     and the memory that their region touches nearly fills the caches or is larger.
 
     >>> from tc.dtypes import FLOAT32
-    >>> from tc.kernel.ir import Const, Load, Ramp
     >>> from tc.kernel.printer import statement_lines
-    >>> row, two = Var("i", INT64), Const(2, INT64)
-    >>> place = row, Ramp(Const(0, INT64), 1, INT64.vector(16))
-    >>> copy = Store("o", place, Load("a", place, FLOAT32.vector(16)))
+    >>> row, two = ir.Var("i", INT64), ir.Const(2, INT64)
+    >>> place = row, ir.Ramp(ir.Const(0, INT64), 1, INT64.vector(16))
+    >>> copy = ir.Store("o", place, ir.Load("a", place, FLOAT32.vector(16)))
     >>> buffers = tuple(
-    ...     Buffer(name, FLOAT32, (2, 16), (16, 1), role)
+    ...     ir.Buffer(name, FLOAT32, (2, 16), (16, 1), role)
     ...     for name, role in (("a", "input"), ("o", "output"))
     ... )
-    >>> kernel = Kernel("f", buffers, ((For("i", Const(0, INT64), two, (copy,)),),))
+    >>> kernel = ir.Kernel("f", buffers, ((ir.For("i", ir.Const(0, INT64), two, (copy,)),),))
     >>> for cache in (293, 292):
     ...     print(*list(statement_lines(store_past_caches(kernel, cache).regions[0][0]))[1:])
       o[i, 0:16] = a[i, 0:16]
@@ -72,12 +61,14 @@ def store_past_caches(kernel: Kernel, cache: int) -> Kernel:
     return map_regions(kernel, lambda region: _with_streams(region, kernel, cache))
 
 
-def has_non_temporal_stores(kernel: Kernel) -> bool:
+def has_non_temporal_stores(kernel: ir.Kernel) -> bool:
     """Whether some store of a kernel is non-temporal."""
-    return any(isinstance(stmt, Store) and stmt.non_temporal for stmt in every_statement(kernel))
+    return any(isinstance(stmt, ir.Store) and stmt.non_temporal for stmt in every_statement(kernel))
 
 
-def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple[Stmt, ...]:
+def _with_streams(
+    region: tuple[ir.Stmt, ...], kernel: ir.Kernel, cache: int
+) -> tuple[ir.Stmt, ...]:
     used = _loaded(region) | stored_in(region)
     touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
     if touched <= CACHES * cache:
@@ -90,7 +81,7 @@ def _with_streams(region: tuple[Stmt, ...], kernel: Kernel, cache: int) -> tuple
 # --- buffers ----------------------------------------------------------------------------------
 
 
-def _unread(region: tuple[Stmt, ...], kernel: Kernel) -> frozenset[str]:
+def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
     """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
     read = {name for other in kernel.regions for name in _loaded(other)}
     others = (other for other in kernel.regions if other is not region and _has_loops(other))
@@ -99,11 +90,11 @@ def _unread(region: tuple[Stmt, ...], kernel: Kernel) -> frozenset[str]:
     return frozenset((outputs & stored_in(region)) - read - elsewhere)
 
 
-def _has_loops(region: tuple[Stmt, ...]) -> bool:
-    return any(isinstance(stmt, For) for stmt in region)
+def _has_loops(region: tuple[ir.Stmt, ...]) -> bool:
+    return any(isinstance(stmt, ir.For) for stmt in region)
 
 
-def _loaded(region: tuple[Stmt, ...]) -> set[str]:
+def _loaded(region: tuple[ir.Stmt, ...]) -> set[str]:
     return {load.buffer for load in loads_in(region)}
 
 
@@ -116,23 +107,23 @@ class _Around:
     loops around, outermost first, those that each variable depends on, and locals for which their
     values may stand."""
 
-    outputs: Mapping[str, Buffer]
+    outputs: Mapping[str, ir.Buffer]
     loops: tuple[str, ...] = ()
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     lets: Lets = field(default_factory=dict)
 
-    def inside(self, loop: For) -> _Around:
+    def inside(self, loop: ir.For) -> _Around:
         sources = {**self.sources, loop.var: frozenset((loop.var,))}
         return replace(self, loops=(*self.loops, loop.var), sources=sources)
 
-    def after(self, let: Let) -> _Around:
+    def after(self, let: ir.Let) -> _Around:
         sources = {**self.sources, let.var: self.sources_of((let.value,))}
         known = {let.var: let.value} if remembered(let.value, frozenset()) else {}
         return replace(self, sources=sources, lets={**self.lets, **known})
 
-    def sources_of(self, exprs: Iterable[Expr]) -> frozenset[str]:
+    def sources_of(self, exprs: Iterable[ir.Expr]) -> frozenset[str]:
         """The variables of loops that expressions depend on."""
-        names = {e.name for expr in exprs for e in walk(expr) if isinstance(e, Var)}
+        names = {e.name for expr in exprs for e in ir.walk(expr) if isinstance(e, ir.Var)}
         return frozenset(loop for name in names for loop in self.sources.get(name, ()))
 
 
@@ -143,7 +134,7 @@ class _Row:
     and `start` divides the bytes from the start of the output to where this loop starts."""
 
     buffer: str
-    terms: frozenset[tuple[Expr, int]]
+    terms: frozenset[tuple[ir.Expr, int]]
     step: int
     start: int
 
@@ -158,26 +149,26 @@ class _Stretch:
 
 
 def _marked(stmts: Stmts, around: _Around) -> Stmts:
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     rows: dict[_Row, list[_Stretch]] = defaultdict(list)
     for position, stmt in enumerate(stmts):
-        within = around.inside(stmt) if isinstance(stmt, For) else around
+        within = around.inside(stmt) if isinstance(stmt, ir.For) else around
         made.append(map_blocks(stmt, partial(_marked, around=within)))
         match stmt:
-            case Let():
+            case ir.Let():
                 around = around.after(stmt)
-            case Store():
+            case ir.Store():
                 if (placed := _placed(stmt, position, around)) is not None:
                     rows[placed[0]].append(placed[1])
     for row, stretches in rows.items():
         for position in _filling(row, stretches):
             store = made[position]
-            assert isinstance(store, Store)
+            assert isinstance(store, ir.Store)
             made[position] = changed(store, non_temporal=True)
     return same_or(stmts, made)
 
 
-def _placed(store: Store, position: int, around: _Around) -> tuple[_Row, _Stretch] | None:
+def _placed(store: ir.Store, position: int, around: _Around) -> tuple[_Row, _Stretch] | None:
     """What a store writes, if that is a contiguous vector, and another one in each iteration of
     the loops around."""
     lanes, element = store.value.dtype.lanes, store.value.dtype.bytes
@@ -192,8 +183,8 @@ def _placed(store: Store, position: int, around: _Around) -> tuple[_Row, _Stretc
     if place.vectors or place.distances != list(range(lanes)):
         return None
     terms = {term: factor * element for term, factor in place.scalars.items()}
-    step = terms.get(Var(around.loops[-1], INT64), 0) if around.loops else 0
-    others = (t for t in terms if not (isinstance(t, Var) and t.name in around.loops[-1:]))
+    step = terms.get(ir.Var(around.loops[-1], INT64), 0) if around.loops else 0
+    others = (t for t in terms if not (isinstance(t, ir.Var) and t.name in around.loops[-1:]))
     start = gcd(*(terms[term] * divisor(term, around.lets) for term in others))
     row = _Row(store.buffer, frozenset(terms.items()), step, start)
     first = place.constant * element

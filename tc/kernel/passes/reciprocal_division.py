@@ -18,28 +18,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tc.dtypes import BOOL, FLOAT32, INT32, DType
-from tc.kernel.ir import (
-    Binary,
-    Bits,
-    Broadcast,
-    Call,
-    Compare,
-    Const,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Reduce,
-    Set,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    walk,
-)
+from tc.kernel import ir
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import changed, map_blocks, map_regions, same_or
 
@@ -56,23 +35,20 @@ _FAR = 1 << 30
 2**30 floats are between these: less than the first borrows from it, more than the last has it."""
 
 
-def divide_by_reciprocals(kernel: Kernel) -> Kernel:
+def divide_by_reciprocals(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with products where several float32 vectors divided by one scalar are stored one
     after the other; if some lanes are not sure to be exact then, all are divided. For processors
     with a fused multiply-add.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.kernel.ir import Buffer, Ramp
     >>> from tc.kernel.printer import to_text
-    >>> f2, y = FLOAT32.vector(2), Load("y", (), FLOAT32)
-    >>> lanes = [Ramp(Const(2 * n, INT64), 1, INT64.vector(2)) for n in range(4)]
-    >>> quotients = [Binary("/", Load("x", (l,), f2), Var("v", f2), f2) for l in lanes]
-    >>> stores = [Store("o", (l,), q) for l, q in zip(lanes, quotients)]
-    >>> buffers = [Buffer(n, FLOAT32, (8,), (1,), k) for n, k in (("x", "input"), ("o", "output"))]
-    >>> buffers = (Buffer("y", FLOAT32, (), (), "input"), *buffers)
-    >>> whole = Kernel("scaled", buffers, ((Let("v", Broadcast(y, f2)), *stores),))
+    >>> f2, y = FLOAT32.vector(2), ir.Load("y", (), FLOAT32)
+    >>> lanes = [ir.Ramp(ir.Const(2 * n, INT64), 1, INT64.vector(2)) for n in range(4)]
+    >>> quotients = [ir.Binary("/", ir.Load("x", (l,), f2), ir.Var("v", f2), f2) for l in lanes]
+    >>> stores = [ir.Store("o", (l,), q) for l, q in zip(lanes, quotients)]
+    >>> whole = ir.Kernel("scaled", (), ((ir.Let("v", ir.Broadcast(y, f2)), *stores),))
     >>> lines = to_text(divide_by_reciprocals(whole)).splitlines()
-    >>> print("\\n".join([*lines[5:9], "...", *lines[13:14], "...", *lines[17:20]]))
+    >>> print("\\n".join([*lines[2:6], "...", *lines[10:11], "...", *lines[14:17]]))
       let v: float32x2 = float32x2(y[])
       let divisor: float32 = y[]
       let reciprocal: float32x2 = float32x2(1.0f / divisor)
@@ -92,8 +68,8 @@ def divide_by_reciprocals(kernel: Kernel) -> Kernel:
 class _Rewriter:
     names: LocalNames
 
-    def block(self, stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
-        divisors: dict[str, Broadcast] = {}
+    def block(self, stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
+        divisors: dict[str, ir.Broadcast] = {}
         place = 0
         while place < len(stmts):
             stores = _quotients(stmts[place : place + MOST], divisors)
@@ -106,66 +82,72 @@ class _Rewriter:
             stmt = stmts[place]
             place += 1
             match stmt:
-                case For() | If():
+                case ir.For() | ir.If():
                     divisors.clear()
                     yield map_blocks(stmt, lambda block: same_or(block, self.block(block)))
-                case Store(buffer=buffer):
+                case ir.Store(buffer=buffer):
                     divisors = {n: v for n, v in divisors.items() if not _reads(v, {buffer})}
                     yield stmt
-                case Set():
+                case ir.Set():
                     divisors.clear()
                     yield stmt
-                case Let(var=var, value=Broadcast() as value) if value.dtype.scalar == FLOAT32:
+                case ir.Let(var=var, value=ir.Broadcast() as value) if (
+                    value.dtype.scalar == FLOAT32
+                ):
                     divisors[var] = value
                     yield stmt
                 case _:
                     yield stmt
 
     def products(
-        self, stores: Sequence[_Quotient], divisors: Mapping[str, Broadcast]
-    ) -> Iterator[Stmt]:
+        self, stores: Sequence[_Quotient], divisors: Mapping[str, ir.Broadcast]
+    ) -> Iterator[ir.Stmt]:
         """The stores, by products where all of them are sure to be the quotients; the scalar is
         still what it was where the divisor was made of it."""
         divisor = stores[0].divisor
         dtype, broadcast = divisor.dtype, divisors[divisor.name]
         y, z = self.local("divisor", FLOAT32), self.local("reciprocal", dtype)
-        yield Let(y.name, broadcast.operand)
-        yield Let(z.name, Broadcast(Binary("/", Const(1.0, FLOAT32), y, FLOAT32), dtype))
+        yield ir.Let(y.name, broadcast.operand)
+        yield ir.Let(
+            z.name, ir.Broadcast(ir.Binary("/", ir.Const(1.0, FLOAT32), y, FLOAT32), dtype)
+        )
         dividends = [self.local("dividend", dtype) for _ in stores]
         for x, quotient in zip(dividends, stores, strict=True):
-            yield Let(x.name, quotient.dividend)
-        exact: list[Stmt] = []
-        fast: list[Stmt] = []
+            yield ir.Let(x.name, quotient.dividend)
+        exact: list[ir.Stmt] = []
+        fast: list[ir.Stmt] = []
         for x, quotient in zip(dividends, stores, strict=True):
-            exact.append(changed(quotient.store, value=Binary("/", x, divisor, dtype)))
+            exact.append(changed(quotient.store, value=ir.Binary("/", x, divisor, dtype)))
             q = self.local("product", dtype)
-            rest = Call("fma", (Unary("-", q, dtype), divisor, x), dtype)
-            fast.append(Let(q.name, Binary("*", x, z, dtype)))
-            fast.append(changed(quotient.store, value=Call("fma", (rest, z, q), dtype)))
-        is_rare = Logical("||", (_is_far(y), _are_far(dividends)), BOOL)
-        yield If(is_rare, tuple(exact), tuple(fast), rare=True)
+            rest = ir.Call("fma", (ir.Unary("-", q, dtype), divisor, x), dtype)
+            fast.append(ir.Let(q.name, ir.Binary("*", x, z, dtype)))
+            fast.append(changed(quotient.store, value=ir.Call("fma", (rest, z, q), dtype)))
+        is_rare = ir.Logical("||", (_is_far(y), _are_far(dividends)), BOOL)
+        yield ir.If(is_rare, tuple(exact), tuple(fast), rare=True)
 
-    def local(self, name: str, dtype: DType) -> Var:
-        return Var(self.names.fresh(name), dtype)
+    def local(self, name: str, dtype: DType) -> ir.Var:
+        return ir.Var(self.names.fresh(name), dtype)
 
 
 @dataclass(frozen=True)
 class _Quotient:
     """A store of a vector divided by a scalar in all lanes."""
 
-    store: Store
-    dividend: Expr
-    divisor: Var
+    store: ir.Store
+    dividend: ir.Expr
+    divisor: ir.Var
 
 
-def _quotients(stmts: Sequence[Stmt], divisors: Mapping[str, Broadcast]) -> list[_Quotient]:
+def _quotients(stmts: Sequence[ir.Stmt], divisors: Mapping[str, ir.Broadcast]) -> list[_Quotient]:
     """The leading statements that are stores of quotients by one of the divisors, and whose
     dividends may be read before the first of them."""
     found: list[_Quotient] = []
     stored: set[str] = set()
     for stmt in stmts:
         match stmt:
-            case Store(value=Binary(op="/", left=dividend, right=Var(name=name) as divisor)) if (
+            case ir.Store(
+                value=ir.Binary(op="/", left=dividend, right=ir.Var(name=name) as divisor)
+            ) if (
                 name in divisors
                 and (not found or divisor == found[0].divisor)
                 and not _reads(dividend, stored)
@@ -177,27 +159,29 @@ def _quotients(stmts: Sequence[Stmt], divisors: Mapping[str, Broadcast]) -> list
     return found
 
 
-def _reads(expr: Expr, buffers: set[str]) -> bool:
-    return any(isinstance(e, Load) and e.buffer in buffers for e in walk(expr))
+def _reads(expr: ir.Expr, buffers: set[str]) -> bool:
+    return any(isinstance(e, ir.Load) and e.buffer in buffers for e in ir.walk(expr))
 
 
-def _is_far(divisor: Var) -> Expr:
+def _is_far(divisor: ir.Var) -> ir.Expr:
     """Whether a divisor is outside of `DIVISORS`, or no number."""
-    size = Call("fabs", (divisor,), FLOAT32)
-    least, most = (Const(bound, FLOAT32) for bound in DIVISORS)
-    inside = Compare(">=", size, least, BOOL), Compare("<=", size, most, BOOL)
-    return Logical("!", (Logical("&&", inside, BOOL),), BOOL)
+    size = ir.Call("fabs", (divisor,), FLOAT32)
+    least, most = (ir.Const(bound, FLOAT32) for bound in DIVISORS)
+    inside = ir.Compare(">=", size, least, BOOL), ir.Compare("<=", size, most, BOOL)
+    return ir.Logical("!", (ir.Logical("&&", inside, BOOL),), BOOL)
 
 
-def _are_far(dividends: Sequence[Var]) -> Expr:
+def _are_far(dividends: Sequence[ir.Var]) -> ir.Expr:
     """Whether any lane is outside of `DIVIDENDS`."""
     bits = INT32.vector(dividends[0].dtype.lanes)
 
-    def constant(value: int) -> Expr:
-        return Broadcast(Const(value, INT32), bits)
+    def constant(value: int) -> ir.Expr:
+        return ir.Broadcast(ir.Const(value, INT32), bits)
 
-    moved: list[Expr] = [Binary("-", Bits(x, bits), constant(_FIRST), bits) for x in dividends]
-    united = reduce(lambda one, other: Binary("|", one, other, bits), moved)
+    moved: list[ir.Expr] = [
+        ir.Binary("-", ir.Bits(x, bits), constant(_FIRST), bits) for x in dividends
+    ]
+    united = reduce(lambda one, other: ir.Binary("|", one, other, bits), moved)
     lanes = BOOL.vector(bits.lanes)
-    is_far = Compare("!=", Binary("&", united, constant(_FAR), bits), constant(0), lanes)
-    return Reduce("max", is_far, BOOL)
+    is_far = ir.Compare("!=", ir.Binary("&", united, constant(_FAR), bits), constant(0), lanes)
+    return ir.Reduce("max", is_far, BOOL)

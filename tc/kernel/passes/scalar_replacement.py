@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tc.kernel import ir
 from tc.kernel.analysis.register_survey import Cell, RegisterSurvey, first_element
 from tc.kernel.folding import constant, logical_and, select
-from tc.kernel.ir import (
-    Expr,
-    For,
-    Kernel,
-    Let,
-    Load,
-    Reduce,
-    Select,
-    Set,
-    Shuffle,
-    Stmt,
-    Store,
-    Var,
-    children,
-)
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import (
     Stmts,
@@ -33,20 +19,19 @@ from tc.kernel.rebuild import (
 )
 
 
-def replace_by_scalars(kernel: Kernel) -> Kernel:
+def replace_by_scalars(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without registers: those whose indices are constant (but for the last, which may
     be all lanes of an aligned vector) become locals, the others scratch.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Binary, Buffer, Const
     >>> from tc.kernel.printer import to_text
-    >>> zero, two = Const(0, INT64), Const(2.0, FLOAT32)
-    >>> r = Load("r", (zero,), FLOAT32)
-    >>> print(to_text(replace_by_scalars(Kernel(
+    >>> zero, two = ir.Const(0, INT64), ir.Const(2.0, FLOAT32)
+    >>> r = ir.Load("r", (zero,), FLOAT32)
+    >>> print(to_text(replace_by_scalars(ir.Kernel(
     ...     "f",
-    ...     tuple(Buffer(*b) for b in (
+    ...     tuple(ir.Buffer(*b) for b in (
     ...         ("o", FLOAT32, (1,), (1,), "output"), ("r", FLOAT32, (1,), (1,), "register"))),
-    ...     ((Store("r", (zero,), two), Store("o", (zero,), Binary("*", r, r, FLOAT32))),),
+    ...     ((ir.Store("r", (zero,), two), ir.Store("o", (zero,), ir.Binary("*", r, r, FLOAT32))),),
     ... ))))
     kernel f
       output o: float32[1]
@@ -71,7 +56,7 @@ class _Rewriter:
     def __init__(self, survey: RegisterSurvey, names: LocalNames) -> None:
         self.survey = survey
         self.names = names
-        self.locals: dict[Cell, Var] = {}
+        self.locals: dict[Cell, ir.Var] = {}
         self.blocks = 0
         self.scopes = 0
 
@@ -84,34 +69,38 @@ class _Rewriter:
     def block(self, stmts: Stmts, scope: int) -> Stmts:
         places = self.survey.places[self.blocks]
         self.blocks += 1
-        out: list[Stmt] = []
+        out: list[ir.Stmt] = []
         for position, stmt in enumerate(stmts):
             new = self.stmt(stmt, scope)
             for cell in places.get(position, ()):
                 own = self.local(cell)
-                if isinstance(new, Set) and new.var == own.name and self.is_written_by(stmt, cell):
-                    new = Let(own.name, new.value)
+                if (
+                    isinstance(new, ir.Set)
+                    and new.var == own.name
+                    and self.is_written_by(stmt, cell)
+                ):
+                    new = ir.Let(own.name, new.value)
                 else:
-                    out.append(Let(own.name, constant(0, own.dtype)))
+                    out.append(ir.Let(own.name, constant(0, own.dtype)))
             out.append(new)
         return same_or(stmts, out)
 
-    def is_written_by(self, stmt: Stmt, cell: Cell) -> bool:
+    def is_written_by(self, stmt: ir.Stmt, cell: Cell) -> bool:
         """Whether a statement gives the cell a value without a look at the one before."""
         touch = self.survey.touches(stmt, cell[0]).get(cell)
         return touch is not None and touch.is_written
 
-    def stmt(self, stmt: Stmt, scope: int) -> Stmt:
+    def stmt(self, stmt: ir.Stmt, scope: int) -> ir.Stmt:
         new = stmt
         if self.survey.accesses[id(stmt)]:
-            if isinstance(stmt, Store):
+            if isinstance(stmt, ir.Store):
                 return self.store(stmt, scope)
             new = map_expressions(stmt, lambda expr: self.expr(expr, scope))
-        if isinstance(stmt, For) and stmt.parallel:
+        if isinstance(stmt, ir.For) and stmt.parallel:
             return map_blocks(new, self.scope)
         return map_blocks(new, lambda block: self.block(block, scope))
 
-    def store(self, stmt: Store, scope: int) -> Stmt:
+    def store(self, stmt: ir.Store, scope: int) -> ir.Stmt:
         mask = None if stmt.mask is None else self.expr(stmt.mask, scope)
         value = self.expr(stmt.value, scope, () if stmt.mask is None else (stmt.mask,))
         if stmt.buffer not in self.survey.fit:
@@ -121,46 +110,46 @@ class _Rewriter:
         own = self.local(cell)
         if mask is not None and cell not in self.survey.steady:
             value = select(mask, value, own)
-        return Set(own.name, value)
+        return ir.Set(own.name, value)
 
     # --- expressions ------------------------------------------------------------------------
 
-    def cell(self, access: Load | Store, scope: int) -> Cell:
+    def cell(self, access: ir.Load | ir.Store, scope: int) -> Cell:
         first = first_element(access)
         assert first is not None
         return scope, access.buffer, first
 
-    def local(self, cell: Cell) -> Var:
+    def local(self, cell: Cell) -> ir.Var:
         known = self.locals.get(cell)
         if known is None:
             _, buffer, first = cell
             lanes = self.survey.lanes[cell]
             parts = (*first[:-1], first[-1] // lanes) if first else ()
             name = self.names.fresh("_".join([buffer, *map(str, parts)]))
-            known = self.locals[cell] = Var(name, self.survey.fit[buffer].vector(lanes))
+            known = self.locals[cell] = ir.Var(name, self.survey.fit[buffer].vector(lanes))
         return known
 
-    def expr(self, expr: Expr, scope: int, masks: tuple[Expr, ...] = ()) -> Expr:
+    def expr(self, expr: ir.Expr, scope: int, masks: tuple[ir.Expr, ...] = ()) -> ir.Expr:
         if not self.survey.loads(expr):
             return expr
         match expr:
-            case Load(buffer=buffer, mask=mask) if buffer in self.survey.fit:
+            case ir.Load(buffer=buffer, mask=mask) if buffer in self.survey.fit:
                 own = self.local(self.cell(expr, scope))
                 if mask is None or mask in masks:
                     return own
                 return select(self.expr(mask, scope), own, constant(0, own.dtype))
-            case Load(mask=mask):
-                inner: tuple[Expr, ...] = () if mask is None else (mask,)
+            case ir.Load(mask=mask):
+                inner: tuple[ir.Expr, ...] = () if mask is None else (mask,)
                 new = [self.expr(index, scope, inner) for index in expr.indices]
                 if mask is not None:
                     new.append(self.expr(mask, scope))
-            case Reduce() | Shuffle():
-                new = [self.expr(operand, scope) for operand in children(expr)]
-            case Select(condition=condition, then=then, otherwise=otherwise):
+            case ir.Reduce() | ir.Shuffle():
+                new = [self.expr(operand, scope) for operand in ir.children(expr)]
+            case ir.Select(condition=condition, then=then, otherwise=otherwise):
                 both = [logical_and(m, condition) for m in masks if m.dtype == condition.dtype]
                 inner = (*masks, condition, *both) if condition.dtype.lanes > 1 else masks
                 new = [self.expr(condition, scope, masks), self.expr(then, scope, inner)]
                 new.append(self.expr(otherwise, scope, masks))
             case _:
-                new = [self.expr(operand, scope, masks) for operand in children(expr)]
+                new = [self.expr(operand, scope, masks) for operand in ir.children(expr)]
         return rebuild(expr, new, {})

@@ -7,25 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, FLOAT16, UINT8, DType
+from tc.kernel import ir
 from tc.kernel.folding import cast, constant, integer, is_constant, logical_and
 from tc.kernel.intervals import Bounds
-from tc.kernel.ir import (
-    Cast,
-    Comment,
-    Const,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Ramp,
-    Shuffle,
-    Stmt,
-    Store,
-    Var,
-    walk,
-)
 from tc.kernel.passes.lanes import (
     ActiveLanes,
     Lanes,
@@ -45,20 +29,19 @@ _SECTION = 128
 """Bits of a vector in which shuffles of neighbours stay, so that they are one instruction."""
 
 
-def transpose(kernel: Kernel, *, lanes_bits: int) -> Kernel:
+def transpose(kernel: ir.Kernel, *, lanes_bits: int) -> ir.Kernel:
     """The kernel without loops marked "transpose"; vectors have `lanes_bits` bits at most, 0
     meaning that there are none.
 
     >>> from tc.dtypes import FLOAT64, INT64
-    >>> from tc.kernel.ir import Buffer
     >>> from tc.kernel.printer import to_text
-    >>> i, j, two = Var("i", INT64), Var("j", INT64), integer(2)
-    >>> nest = For("i", integer(0), two, (
-    ...     For("j", integer(0), two, (Store("o", (j, i), Load("a", (i, j), FLOAT64)),)),
+    >>> i, j, two = ir.Var("i", INT64), ir.Var("j", INT64), integer(2)
+    >>> nest = ir.For("i", integer(0), two, (
+    ...     ir.For("j", integer(0), two, (ir.Store("o", (j, i), ir.Load("a", (i, j), FLOAT64)),)),
     ... ), mark="transpose")
-    >>> buffers = tuple(Buffer(n, FLOAT64, (2, 2), (2, 1), r) for n, r in (
+    >>> buffers = tuple(ir.Buffer(n, FLOAT64, (2, 2), (2, 1), r) for n, r in (
     ...     ("a", "input"), ("o", "output")))
-    >>> print(to_text(transpose(Kernel("t", buffers, ((nest,),)), lanes_bits=512)))
+    >>> print(to_text(transpose(ir.Kernel("t", buffers, ((nest,),)), lanes_bits=512)))
     kernel t
       input a: float64[2, 2]
       output o: float64[2, 2]
@@ -70,14 +53,14 @@ def transpose(kernel: Kernel, *, lanes_bits: int) -> Kernel:
       o[0, 0:2] = t
       o[1, 0:2] = t_1
     """
-    if not any(isinstance(s, For) and s.mark == "transpose" for s in every_statement(kernel)):
+    if not any(isinstance(s, ir.For) and s.mark == "transpose" for s in every_statement(kernel)):
         return kernel
     context = VectorContext.of(kernel)
 
     def outside_in(block: Stmts, bounds: Bounds) -> Stmts:
         return map_bounded(block, bounds, context.assigned, loop)
 
-    def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:
+    def loop(stmt: ir.For, bounds: Bounds, inner: Bounds) -> Iterable[ir.Stmt]:
         is_marked = stmt.mark == "transpose"
         if is_marked and (new := _transposed(stmt, bounds, context, lanes_bits)):
             return new
@@ -102,15 +85,15 @@ class _Copy:
 
     outer: _Axis
     inner: _Axis
-    conditions: tuple[Expr, ...]
-    store: Store
-    value: Expr
+    conditions: tuple[ir.Expr, ...]
+    store: ir.Store
+    value: ir.Expr
     dtype: DType
 
 
 def _transposed(
-    loop: For, bounds: Bounds, context: VectorContext, lanes_bits: int
-) -> list[Stmt] | None:
+    loop: ir.For, bounds: Bounds, context: VectorContext, lanes_bits: int
+) -> list[ir.Stmt] | None:
     """The nest as vectors; None if it cannot become that."""
     copy = _copy_of(loop)
     if copy is None:
@@ -136,37 +119,37 @@ def _transposed(
     return None
 
 
-def _copy_of(loop: For) -> _Copy | None:
+def _copy_of(loop: ir.For) -> _Copy | None:
     axes: list[_Axis] = []
-    conditions: list[Expr] = []
-    stmt: Stmt = loop
+    conditions: list[ir.Expr] = []
+    stmt: ir.Stmt = loop
     while True:
         match stmt:
-            case For(begin=Const(value=first), end=Const(value=last)) if first < last:
+            case ir.For(begin=ir.Const(value=first), end=ir.Const(value=last)) if first < last:
                 axes.append(_Axis(stmt.var, int(first), int(last - first)))
                 body = stmt.body
-            case If(condition=condition, otherwise=()):
+            case ir.If(condition=condition, otherwise=()):
                 conditions += conjuncts(condition)
                 body = stmt.then
             case _:
                 break
-        inner = [each for each in body if not isinstance(each, Comment)]
+        inner = [each for each in body if not isinstance(each, ir.Comment)]
         if len(inner) != 1:
             return None
         stmt = inner[0]
-    if not isinstance(stmt, Store) or len(axes) != 2:
+    if not isinstance(stmt, ir.Store) or len(axes) != 2:
         return None
     if any(_reads(expr, stmt.buffer) for expr in (stmt.value, *stmt.indices, *conditions)):
         return None
     value = stmt.value
-    if isinstance(value, Cast) and value.dtype == FLOAT16:
+    if isinstance(value, ir.Cast) and value.dtype == FLOAT16:
         value = value.operand
     value = cast(value, UINT8) if value.dtype == BOOL else value
     return _Copy(axes[0], axes[1], tuple(conditions), stmt, value, value.dtype)
 
 
-def _reads(expr: Expr, buffer: str) -> bool:
-    return any(isinstance(node, Load) and node.buffer == buffer for node in walk(expr))
+def _reads(expr: ir.Expr, buffer: str) -> bool:
+    return any(isinstance(node, ir.Load) and node.buffer == buffer for node in ir.walk(expr))
 
 
 def _parts(axis: _Axis, size: int) -> list[_Axis]:
@@ -196,10 +179,10 @@ class _Block:
         self.size = size
         self.bounds = bounds
         self.context = context
-        self.out: list[Stmt] = []
+        self.out: list[ir.Stmt] = []
         self.reads = False
 
-    def run(self) -> list[Stmt]:
+    def run(self) -> list[ir.Stmt]:
         rows = [self.row(k) for k in range(self.down.extent)]
         if not self.reads:
             raise StaysLoop
@@ -220,19 +203,19 @@ class _Block:
             active = lanes.narrowed(active, condition, test, True)
         return lanes, active
 
-    def row(self, position: int) -> Expr | None:
+    def row(self, position: int) -> ir.Expr | None:
         lanes, active = self.lanes(self.across, self.down, position)
         if active.full is not None and is_constant(active.full, False):
             return None
         value = lanes.expr(self.copy.value, active, self.out)
-        for node in walk(value):
-            if isinstance(node, Load) and node.dtype.lanes > 1:
+        for node in ir.walk(value):
+            if isinstance(node, ir.Load) and node.dtype.lanes > 1:
                 self.reads = True
                 if not self.is_contiguous(node):
                     raise StaysLoop
         return self.let("row", value)
 
-    def store(self, position: int, column: Expr) -> None:
+    def store(self, position: int, column: ir.Expr) -> None:
         lanes, active = self.lanes(self.down, self.across, position)
         if active.full is not None and is_constant(active.full, False):
             return
@@ -240,17 +223,17 @@ class _Block:
         indices = tuple(lanes.expr(index, active, self.out) for index in store.indices)
         mask = active.full if active.guard is None else _both(lanes.tail, active.mask)
         value = cast(column, store.value.dtype.vector(self.size))
-        new = Store(store.buffer, indices, value, mask)
+        new = ir.Store(store.buffer, indices, value, mask)
         if not self.is_contiguous(new):
             raise StaysLoop
-        self.out.append(new if active.guard is None else If(active.guard, (new,)))
+        self.out.append(new if active.guard is None else ir.If(active.guard, (new,)))
 
-    def let(self, name: str, value: Expr) -> Var:
-        new = Let(self.context.names.fresh(name), widened(value, self.size))
+    def let(self, name: str, value: ir.Expr) -> ir.Var:
+        new = ir.Let(self.context.names.fresh(name), widened(value, self.size))
         self.out.append(new)
-        return Var(new.var, new.dtype)
+        return ir.Var(new.var, new.dtype)
 
-    def is_contiguous(self, access: Load | Store) -> bool:
+    def is_contiguous(self, access: ir.Load | ir.Store) -> bool:
         strides = self.context.buffers[access.buffer].strides
         moving = [
             (index, stride)
@@ -258,14 +241,14 @@ class _Block:
             if index.dtype.lanes > 1
         ]
         match moving:
-            case [(Ramp(step=1), 1)]:
+            case [(ir.Ramp(step=1), 1)]:
                 return True
             case _:
                 return False
 
     # --- the network ------------------------------------------------------------------------
 
-    def exchanged(self, rows: Sequence[Expr | None]) -> list[Expr]:
+    def exchanged(self, rows: Sequence[ir.Expr | None]) -> list[ir.Expr]:
         """The columns: lane l of column k is lane k of row l; None is a row of anything.
 
         First neighbours are interleaved within sections, in ever larger groups, then the sections
@@ -286,12 +269,12 @@ class _Block:
 
     def paired(
         self,
-        rows: Sequence[Expr | None],
+        rows: Sequence[ir.Expr | None],
         distance: int,
         first: tuple[int, ...],
         second: tuple[int, ...],
-    ) -> list[Expr | None]:
-        out: list[Expr | None] = list(rows)
+    ) -> list[ir.Expr | None]:
+        out: list[ir.Expr | None] = list(rows)
         for low in range(self.size):
             high = low | distance
             one, other = rows[low], rows[high]
@@ -299,11 +282,11 @@ class _Block:
                 zero = constant(0, self.copy.dtype.vector(self.size))
                 pair = one or zero, other or zero
                 for place, order in ((low, first), (high, second)):
-                    out[place] = self.let("t", Shuffle(*pair, order, zero.dtype))
+                    out[place] = self.let("t", ir.Shuffle(*pair, order, zero.dtype))
         return out
 
 
-def _both(one: Expr | None, other: Expr | None) -> Expr | None:
+def _both(one: ir.Expr | None, other: ir.Expr | None) -> ir.Expr | None:
     if one is None or other is None:
         return one if other is None else other
     return logical_and(one, other)

@@ -11,29 +11,9 @@ from collections.abc import Iterable
 from functools import reduce
 
 from tc.builtins import identity
+from tc.kernel import ir
 from tc.kernel.folding import is_constant, logical_and, select
 from tc.kernel.intervals import Bounds
-from tc.kernel.ir import (
-    Binary,
-    Broadcast,
-    Comment,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Prefetch,
-    Ramp,
-    Reduce,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    accumulates,
-    unknown_node,
-)
 from tc.kernel.passes.lanes import (
     ActiveLanes,
     Lanes,
@@ -57,22 +37,19 @@ MAX_LANES = 128
 """Longer loops stay loops: vectors are cut into registers, so they would be straight-line code."""
 
 
-def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
+def vectorize(kernel: ir.Kernel, *, supports: Supports = lambda _: True) -> ir.Kernel:
     """The kernel without loops marked "vector"; `supports` says which calls vectors may make.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Buffer, Load
     >>> from tc.kernel.printer import to_text
-    >>> i = Var("i", INT64)
-    >>> body = Store("o", (i,), Binary("*", Const(2.0, FLOAT32), Load("a", (i,), FLOAT32), FLOAT32))
-    >>> print(to_text(vectorize(Kernel(
-    ...     "double",
-    ...     (Buffer("a", FLOAT32, (4,), (1,), "input"), Buffer("o", FLOAT32, (4,), (1,), "output")),
-    ...     ((For("i", Const(0, INT64), Const(4, INT64), (body,), mark="vector"),),),
-    ... ))))
+    >>> i = ir.Var("i", INT64)
+    >>> twice = ir.Binary("*", ir.Const(2.0, FLOAT32), ir.Load("a", (i,), FLOAT32), FLOAT32)
+    >>> body = (ir.Store("o", (i,), twice),)
+    >>> loop = ir.For("i", ir.Const(0, INT64), ir.Const(4, INT64), body, mark="vector")
+    >>> buffers = (ir.Buffer("a", FLOAT32, (4,), (1,), "input"),)
+    >>> print(to_text(vectorize(ir.Kernel("double", buffers, ((loop,),)))))
     kernel double
       input a: float32[4]
-      output o: float32[4]
     region
       o[0:4] = float32x4(2.0) * a[0:4]
     """
@@ -81,21 +58,21 @@ def vectorize(kernel: Kernel, *, supports: Supports = lambda _: True) -> Kernel:
     def inside_out(block: Stmts, bounds: Bounds) -> Stmts:
         return map_bounded(block, bounds, context.assigned, loop)
 
-    def loop(stmt: For, bounds: Bounds, inner: Bounds) -> Iterable[Stmt]:
+    def loop(stmt: ir.For, bounds: Bounds, inner: Bounds) -> Iterable[ir.Stmt]:
         """Of two marked loops the inner one becomes vectors."""
         new = changed(stmt, body=inside_out(stmt.body, inner))
         if stmt.mark != "vector":
             return (new,)
-        return _straight_line(changed(new, mark=""), accumulates(stmt), bounds, context)
+        return _straight_line(changed(new, mark=""), ir.accumulates(stmt), bounds, context)
 
     return map_regions(kernel, lambda region: inside_out(region, {}))
 
 
 def _straight_line(
-    loop: For, is_accumulation: bool, bounds: Bounds, context: VectorContext
-) -> list[Stmt]:
+    loop: ir.For, is_accumulation: bool, bounds: Bounds, context: VectorContext
+) -> list[ir.Stmt]:
     """The loop as vectors, or else as it is."""
-    if not (isinstance(loop.begin, Const) and isinstance(loop.end, Const)):
+    if not (isinstance(loop.begin, ir.Const) and isinstance(loop.end, ir.Const)):
         return [loop]
     begin, extent = int(loop.begin.value), int(loop.end.value - loop.begin.value)
     if extent <= 0 or extent > MAX_LANES:
@@ -113,12 +90,12 @@ def _straight_line(
             varying |= {found.name}
 
 
-def _first(value: Expr) -> Expr:
+def _first(value: ir.Expr) -> ir.Expr:
     """The first lane of a value of a Fail: where all iterations fail, the first is recorded."""
     match value:
-        case Ramp(base=base):
+        case ir.Ramp(base=base):
             return base
-        case Broadcast(operand=operand):
+        case ir.Broadcast(operand=operand):
             return operand
         case _ if value.dtype.lanes > 1:
             raise StaysLoop
@@ -142,53 +119,53 @@ class _Statements:
         self.varying = varying
         self.is_accumulation = is_accumulation
 
-    def block(self, stmts: tuple[Stmt, ...], active: ActiveLanes) -> list[Stmt]:
-        out: list[Stmt] = []
+    def block(self, stmts: tuple[ir.Stmt, ...], active: ActiveLanes) -> list[ir.Stmt]:
+        out: list[ir.Stmt] = []
         for stmt in stmts:
             self.add(stmt, active, out)
         return out
 
-    def add(self, stmt: Stmt, active: ActiveLanes, out: list[Stmt]) -> None:
+    def add(self, stmt: ir.Stmt, active: ActiveLanes, out: list[ir.Stmt]) -> None:
         match stmt:
-            case Let(var=var, value=value):
+            case ir.Let(var=var, value=value):
                 new = self.lanes.expr(value, active, out)
                 if var in self.varying:
                     new = widened(new, self.lanes.count)
                 out.append(self.lanes.declare(var, value, new))
-            case Set():
+            case ir.Set():
                 out.append(self.set(stmt, active, out))
-            case Store():
+            case ir.Store():
                 self.store(stmt, active, out)
-            case If():
+            case ir.If():
                 self.branch(stmt, active, out)
-            case For():
+            case ir.For():
                 out.append(self.serial_loop(stmt, active, out))
-            case Prefetch():
+            case ir.Prefetch():
                 out.append(map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
-            case Fail():
+            case ir.Fail():
                 if active.mask is not None:
                     raise StaysLoop
                 out.append(map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out))))
-            case Comment():
+            case ir.Comment():
                 out.append(stmt)
             case _:
-                raise unknown_node(stmt)
+                raise ir.unknown_node(stmt)
 
-    def set(self, stmt: Set, active: ActiveLanes, out: list[Stmt]) -> Set:
+    def set(self, stmt: ir.Set, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Set:
         own = self.lanes.values.get(stmt.var)
         if own is None and self.lanes.count > 1:
-            return Set(stmt.var, self.accumulated(stmt.value, active, out))
+            return ir.Set(stmt.var, self.accumulated(stmt.value, active, out))
         value = self.lanes.expr(stmt.value, active, out)
-        if not isinstance(own, Var):
-            return Set(stmt.var, value)
+        if not isinstance(own, ir.Var):
+            return ir.Set(stmt.var, value)
         if own.dtype.lanes == 1:
             if active.mask is not None or value.dtype.lanes > 1:
                 raise _Varies(stmt.var)
-            return Set(own.name, value)
+            return ir.Set(own.name, value)
         value = widened(value, own.dtype.lanes)
-        return Set(own.name, value if active.mask is None else select(active.mask, value, own))
+        return ir.Set(own.name, value if active.mask is None else select(active.mask, value, own))
 
-    def store(self, stmt: Store, active: ActiveLanes, out: list[Stmt]) -> None:
+    def store(self, stmt: ir.Store, active: ActiveLanes, out: list[ir.Stmt]) -> None:
         count = self.lanes.count
         indices = tuple(self.lanes.expr(index, active, out) for index in stmt.indices)
         if count > 1 and all(index.dtype.lanes == 1 for index in indices):
@@ -202,18 +179,18 @@ class _Statements:
             whole = None if is_whole else mask
             out.append(changed(stmt, indices=indices, value=value, mask=whole))
 
-    def accumulated(self, value: Expr, active: ActiveLanes, out: list[Stmt]) -> Expr:
+    def accumulated(self, value: ir.Expr, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Expr:
         """What all iterations together make of a value `old op term`."""
-        if not (self.is_accumulation and isinstance(value, Binary)):
+        if not (self.is_accumulation and isinstance(value, ir.Binary)):
             raise StaysLoop
         op, dtype, tail = value.op, value.dtype, self.lanes.tail
         terms = widened(self.lanes.expr(value.right, active, out), self.lanes.count)
         if tail is not None:
-            terms = select(tail, terms, Const(identity(op, dtype), terms.dtype))
+            terms = select(tail, terms, ir.Const(identity(op, dtype), terms.dtype))
         old = self.lanes.expr(value.left, active, out)
-        return Binary(op, old, Reduce(op, terms, dtype), dtype)
+        return ir.Binary(op, old, ir.Reduce(op, terms, dtype), dtype)
 
-    def serial_loop(self, loop: For, active: ActiveLanes, out: list[Stmt]) -> For:
+    def serial_loop(self, loop: ir.For, active: ActiveLanes, out: list[ir.Stmt]) -> ir.For:
         old = loop.begin, loop.end
         if any(map(self.lanes.varies, old)):
             raise StaysLoop
@@ -222,13 +199,13 @@ class _Statements:
         body = tuple(self.block(loop.body, active))
         return changed(loop, begin=begin, end=end, body=body)
 
-    def branch(self, stmt: If, active: ActiveLanes, out: list[Stmt]) -> None:
+    def branch(self, stmt: ir.If, active: ActiveLanes, out: list[ir.Stmt]) -> None:
         lanes, condition = self.lanes, stmt.condition
         parts = conjuncts(condition)
         varying = [part for part in parts if lanes.varies(part)]
         if varying and len(varying) < len(parts) and not (stmt.otherwise or reads(condition)):
             same = reduce(logical_and, (part for part in parts if not lanes.varies(part)))
-            inner: list[Stmt] = []
+            inner: list[ir.Stmt] = []
             self.branch(changed(stmt, condition=reduce(logical_and, varying)), active, inner)
             test = lanes.expr(same, active, out)
             out.append(changed(stmt, condition=test, then=tuple(inner)))

@@ -14,48 +14,31 @@ from math import prod
 
 from tc.device import LINE
 from tc.dtypes import BOOL, FLOAT16, INT64
+from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, integer, ramp
-from tc.kernel.ir import (
-    Const,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Prefetch,
-    Stmt,
-    Store,
-    Var,
-    expressions,
-    row_major,
-    statements,
-    walk,
-)
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, same_or
 from tc.kernel.walk import every_statement
 
 
-def combine_writes(kernel: Kernel, *, lanes_bits: int) -> Kernel:
+def combine_writes(kernel: ir.Kernel, *, lanes_bits: int) -> ir.Kernel:
     """The kernel without loops marked "lines"; vectors have `lanes_bits` bits at most, 0 meaning
     that there are none.
 
     The buffers that such a loop copies between have one dimension then.
 
     >>> from tc.dtypes import FLOAT64
-    >>> from tc.kernel.ir import Buffer
     >>> from tc.kernel.printer import to_text
-    >>> i, j = Var("i", INT64), Var("j", INT64)
-    >>> copy = Store("o", (i, j), Load("s", (i, j), FLOAT64))
-    >>> inner = For("j", integer(0), integer(30), (copy,))
-    >>> nest = For("i", integer(0), integer(7), (inner,), mark="lines")
+    >>> i, j = ir.Var("i", INT64), ir.Var("j", INT64)
+    >>> copy = ir.Store("o", (i, j), ir.Load("s", (i, j), FLOAT64))
+    >>> inner = ir.For("j", integer(0), integer(30), (copy,))
+    >>> nest = ir.For("i", integer(0), integer(7), (inner,), mark="lines")
     >>> buffers = tuple(
-    ...     Buffer(name, FLOAT64, (7, 30), (30, 1), role)
+    ...     ir.Buffer(name, FLOAT64, (7, 30), (30, 1), role)
     ...     for name, role in (("o", "output"), ("s", "scratch"))
     ... )
-    >>> print(to_text(combine_writes(Kernel("l", buffers, ((nest,),)), lanes_bits=512)))
+    >>> print(to_text(combine_writes(ir.Kernel("l", buffers, ((nest,),)), lanes_bits=512)))
     kernel l
       output o: float64[210]
       scratch s: float64[210]
@@ -90,13 +73,13 @@ class _Copy:
     """The elements of `source` from an offset on become those of `target`, `count` of them."""
 
     target: str
-    start: Expr
+    start: ir.Expr
     source: str
-    begin: Expr
-    count: Expr
+    begin: ir.Expr
+    count: ir.Expr
 
 
-def _copies(kernel: Kernel) -> dict[int, _Copy]:
+def _copies(kernel: ir.Kernel) -> dict[int, _Copy]:
     """Those of marked loops, by the identities of the loops. Nothing else touches their targets,
     or reads their sources."""
     marked = [s for s in every_statement(kernel) if _is_marked(s)]
@@ -104,9 +87,9 @@ def _copies(kernel: Kernel) -> dict[int, _Copy]:
         return {}
     found = {id(loop): _copy_of(loop, kernel) for loop in marked}
     others = [s for r in kernel.regions for s in _outside(r)]
-    loads = (e.buffer for s in others for e in expressions(s) if isinstance(e, Load))
-    read = {*loads, *(s.buffer for s in others if isinstance(s, Prefetch))}
-    stored = {s.buffer for s in others if isinstance(s, Store)}
+    loads = (e.buffer for s in others for e in ir.expressions(s) if isinstance(e, ir.Load))
+    read = {*loads, *(s.buffer for s in others if isinstance(s, ir.Prefetch))}
+    stored = {s.buffer for s in others if isinstance(s, ir.Store)}
     left = {n for loop in marked if not found[id(loop)] for n in _touched(loop)}
     return {
         key: copy
@@ -115,41 +98,41 @@ def _copies(kernel: Kernel) -> dict[int, _Copy]:
     }
 
 
-def _is_marked(stmt: Stmt) -> bool:
-    return isinstance(stmt, For) and stmt.mark == "lines"
+def _is_marked(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.For) and stmt.mark == "lines"
 
 
-def _outside(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
+def _outside(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
     """The statements that are in no marked loop; those with bodies without them."""
     for stmt in stmts:
         match stmt:
-            case For(body=body):
+            case ir.For(body=body):
                 if not _is_marked(stmt):
                     yield replace(stmt, body=())
                     yield from _outside(body)
-            case If(then=then, otherwise=otherwise):
+            case ir.If(then=then, otherwise=otherwise):
                 yield replace(stmt, then=(), otherwise=())
                 yield from _outside((*then, *otherwise))
             case _:
                 yield stmt
 
 
-def _touched(loop: Stmt) -> Iterator[str]:
-    for stmt in statements((loop,)):
-        if isinstance(stmt, Store):
+def _touched(loop: ir.Stmt) -> Iterator[str]:
+    for stmt in ir.statements((loop,)):
+        if isinstance(stmt, ir.Store):
             yield stmt.buffer
-        yield from (e.buffer for e in expressions(stmt) if isinstance(e, Load))
+        yield from (e.buffer for e in ir.expressions(stmt) if isinstance(e, ir.Load))
 
 
-def _copy_of(stmt: Stmt, kernel: Kernel) -> _Copy | None:
+def _copy_of(stmt: ir.Stmt, kernel: ir.Kernel) -> _Copy | None:
     """What a nest copies; None unless that is one stretch of memory on both sides."""
-    loops: list[For] = []
-    while isinstance(stmt, For) and stmt.begin == integer(0) and len(stmt.body) == 1:
+    loops: list[ir.For] = []
+    while isinstance(stmt, ir.For) and stmt.begin == integer(0) and len(stmt.body) == 1:
         loops.append(stmt)
         stmt = stmt.body[0]
-    sizes = [int(loop.end.value) for loop in loops[1:] if isinstance(loop.end, Const)]
+    sizes = [int(loop.end.value) for loop in loops[1:] if isinstance(loop.end, ir.Const)]
     match stmt:
-        case Store(value=Load() as load) if loops and len(sizes) == len(loops) - 1:
+        case ir.Store(value=ir.Load() as load) if loops and len(sizes) == len(loops) - 1:
             start, begin = (_stretch(access, loops, sizes, kernel) for access in (stmt, load))
             if start is not None and begin is not None:
                 count = binary("*", loops[0].end, integer(prod(sizes)))
@@ -158,19 +141,19 @@ def _copy_of(stmt: Stmt, kernel: Kernel) -> _Copy | None:
 
 
 def _stretch(
-    access: Store | Load, loops: Sequence[For], sizes: Sequence[int], kernel: Kernel
-) -> Expr | None:
+    access: ir.Store | ir.Load, loops: Sequence[ir.For], sizes: Sequence[int], kernel: ir.Kernel
+) -> ir.Expr | None:
     """The offset of the first element that an access touches, if it goes on one by one."""
     buffer = kernel.buffer(access.buffer)
-    if buffer.strides != row_major(buffer.shape) or buffer.dtype in (BOOL, FLOAT16):
+    if buffer.strides != ir.row_major(buffer.shape) or buffer.dtype in (BOOL, FLOAT16):
         return None
     place = lane_offsets(access.indices, buffer.strides, 1, {})
     terms = dict(place.scalars)
-    for loop, step in zip(loops, row_major((1, *sizes)), strict=True):
-        if terms.pop(Var(loop.var, INT64), None) != step:
+    for loop, step in zip(loops, ir.row_major((1, *sizes)), strict=True):
+        if terms.pop(ir.Var(loop.var, INT64), None) != step:
             return None
     names = {loop.var for loop in loops}
-    if any(isinstance(e, Var) and e.name in names for term in terms for e in walk(term)):
+    if any(isinstance(e, ir.Var) and e.name in names for term in terms for e in ir.walk(term)):
         return None
     return _sum(integer(place.constant), *(_times(t, factor) for t, factor in terms.items()))
 
@@ -182,7 +165,7 @@ def _stretch(
 class _Writer:
     """Writes blocks again; `flat` are the buffers that have one dimension now."""
 
-    kernel: Kernel
+    kernel: ir.Kernel
     copies: Mapping[int, _Copy]
     lanes_bits: int
 
@@ -193,20 +176,20 @@ class _Writer:
     def block(self, block: Stmts) -> Stmts:
         return map_statements(block, self.statement)
 
-    def statement(self, stmt: Stmt) -> Iterator[Stmt]:
+    def statement(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         match stmt:
-            case For() if id(stmt) in self.copies:
+            case ir.For() if id(stmt) in self.copies:
                 yield from self.whole_lines(self.copies[id(stmt)])
-            case For(mark="lines"):
+            case ir.For(mark="lines"):
                 yield map_blocks(changed(stmt, mark=""), self.block)
-            case Store(buffer=name, indices=indices) if name in self.flat:
+            case ir.Store(buffer=name, indices=indices) if name in self.flat:
                 strides = self.kernel.buffer(name).strides
                 steps = (_times(i, s) for i, s in zip(indices, strides, strict=True))
                 yield changed(stmt, indices=(_sum(*steps),))
             case _:
                 yield map_blocks(stmt, self.block)
 
-    def whole_lines(self, copy: _Copy) -> Iterator[Stmt]:
+    def whole_lines(self, copy: _Copy) -> Iterator[ir.Stmt]:
         element = self.kernel.buffer(copy.target).dtype
         line = LINE // element.bytes
         lanes = min(self.lanes_bits // 8, LINE) // element.bytes
@@ -215,40 +198,43 @@ class _Writer:
         first = yield from self.let("first", _over(_sum(start, integer(line - 1)), line))
         last = yield from self.let("last", binary("max", first, _over(end, line)))
 
-        def elements(begin: Expr, stop: Expr) -> For:
-            k = Var(self.names.fresh("k"), INT64)
-            return For(k.name, begin, stop, (self.moved(copy, start, k, 1),))
+        def elements(begin: ir.Expr, stop: ir.Expr) -> ir.For:
+            k = ir.Var(self.names.fresh("k"), INT64)
+            return ir.For(k.name, begin, stop, (self.moved(copy, start, k, 1),))
 
         yield elements(start, binary("min", end, _times(first, line)))
-        number = Var(self.names.fresh("line"), INT64)
-        place = Let(self.names.fresh("place"), _times(_sum(first, number), line))
-        parts = [_sum(Var(place.var, INT64), integer(at)) for at in range(0, line, lanes)]
-        body: tuple[Stmt, ...] = (place, *(self.moved(copy, start, part, lanes) for part in parts))
-        yield For(number.name, integer(0), binary("-", last, first), body)
+        number = ir.Var(self.names.fresh("line"), INT64)
+        place = ir.Let(self.names.fresh("place"), _times(_sum(first, number), line))
+        parts = [_sum(ir.Var(place.var, INT64), integer(at)) for at in range(0, line, lanes)]
+        body: tuple[ir.Stmt, ...] = (
+            place,
+            *(self.moved(copy, start, part, lanes) for part in parts),
+        )
+        yield ir.For(number.name, integer(0), binary("-", last, first), body)
         yield elements(_times(last, line), end)
 
-    def let(self, name: str, value: Expr) -> Generator[Stmt, None, Var]:
-        new = Let(self.names.fresh(name), value)
+    def let(self, name: str, value: ir.Expr) -> Generator[ir.Stmt, None, ir.Var]:
+        new = ir.Let(self.names.fresh(name), value)
         yield new
-        return Var(new.var, INT64)
+        return ir.Var(new.var, INT64)
 
-    def moved(self, copy: _Copy, start: Expr, place: Expr, lanes: int) -> Store:
+    def moved(self, copy: _Copy, start: ir.Expr, place: ir.Expr, lanes: int) -> ir.Store:
         """The store of so many elements from an offset of the target on."""
         dtype = self.kernel.buffer(copy.target).dtype
         source = _sum(copy.begin, binary("-", place, start))
         if lanes > 1:
             place, source = ramp(place, 1, lanes), ramp(source, 1, lanes)
             dtype = dtype.vector(lanes)
-        return Store(copy.target, (place,), Load(copy.source, (source,), dtype))
+        return ir.Store(copy.target, (place,), ir.Load(copy.source, (source,), dtype))
 
 
-def _sum(*terms: Expr) -> Expr:
+def _sum(*terms: ir.Expr) -> ir.Expr:
     return reduce(lambda one, other: binary("+", one, other), terms)
 
 
-def _times(expr: Expr, factor: int) -> Expr:
+def _times(expr: ir.Expr, factor: int) -> ir.Expr:
     return binary("*", expr, integer(factor))
 
 
-def _over(expr: Expr, divisor: int) -> Expr:
+def _over(expr: ir.Expr, divisor: int) -> ir.Expr:
     return binary("/", expr, integer(divisor))
