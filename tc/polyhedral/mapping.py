@@ -10,9 +10,8 @@ from tc.errors import BackendError, InternalError
 from tc.options import MappingOptions
 from tc.plan import Part, Plan
 from tc.polyhedral.actions.apply import Generate, apply_plan
-from tc.polyhedral.actions.loops import sequence_of
 from tc.polyhedral.facts import Facts
-from tc.polyhedral.schedule import Node, Sequence, leaves
+from tc.polyhedral.schedule import Node, Sequence, leaves, sequence_of
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, Target

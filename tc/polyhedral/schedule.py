@@ -16,7 +16,7 @@ The trees are ours; `tc.polyhedral.legality` checks each against the dependences
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
@@ -201,6 +201,15 @@ def with_children(node: Node, new: tuple[Node, ...]) -> Node:
         return Sequence(new)
     assert not isinstance(node, Leaf)
     return replace(node, child=new[0])
+
+
+def sequence_of(children: Iterable[Node]) -> Node:
+    """Nodes one after the other: sequences within become part of this one, and one alone needs
+    none."""
+    flat: list[Node] = []
+    for child in children:
+        flat += child.children if isinstance(child, Sequence) else (child,)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
 
 
 def nodes(node: Node) -> Iterator[Node]:

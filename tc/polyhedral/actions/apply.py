@@ -30,7 +30,7 @@ from tc.plan import (
     action_text,
 )
 from tc.plan_fields import shortened
-from tc.polyhedral.actions.loops import misplaced_digit, name_of, sequence_of
+from tc.polyhedral.actions.loops import misplaced_digit, name_of
 from tc.polyhedral.actions.nearest import blamed, nearest
 from tc.polyhedral.actions.order import (
     apply_fuse,
@@ -57,6 +57,7 @@ from tc.polyhedral.schedule import (
     depth,
     leaves,
     nodes,
+    sequence_of,
     to_text,
 )
 from tc.polyhedral.scop.dependences import Dependences

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tc.errors import BackendError
 from tc.polyhedral.promotion import EnclosingLoop, members_below
@@ -13,10 +13,10 @@ from tc.polyhedral.schedule import (
     Band,
     Member,
     Node,
-    Sequence,
     children,
     leaves,
     members,
+    sequence_of,
     with_children,
 )
 
@@ -56,8 +56,7 @@ def loop_name(text: str) -> LoopName:
     if found is None:
         raise BackendError(
             f"{text!r} does not name a loop: loops are called i, i div 32, i mod 32, "
-            "i mod 32 div 8, or S0.i after a variable of a statement",
-            repair="i div 32",
+            "i mod 32 div 8, or S0.i after a variable of a statement"
         )
     statement, name, span, step = found.groups()
     return LoopName(statement, name, int(span) if span else None, int(step) if step else 1)
@@ -83,26 +82,17 @@ def on_the_way(node: Node, loop: LoopName) -> bool:
 
 def no_such_loop(text: str, node: Node) -> BackendError:
     """The error for a loop that is not in a tree: those that are."""
-    there = list(dict.fromkeys(map(name_of, members(node))))
-    nearest = difflib.get_close_matches(text.rpartition(".")[2], there, 1, cutoff=0.0)
-    listed = ", ".join(there) if there else "none"
-    what = f"no loop {text!r} in {_part(node)}; the loops there are {listed}"
-    return BackendError(what, repair=nearest[0] if nearest else None)
-
-
-def _part(node: Node) -> str:
-    return ", ".join(dict.fromkeys(leaves(node)))
+    there = ", ".join(dict.fromkeys(map(name_of, members(node)))) or "none"
+    part = ", ".join(dict.fromkeys(leaves(node)))
+    return BackendError(f"no loop {text!r} in {part}; the loops there are {there}")
 
 
 def check_statements(names: Iterable[str], node: Node) -> None:
     """BackendError where a statement is not in a tree."""
-    there = list(dict.fromkeys(leaves(node)))
+    there = dict.fromkeys(leaves(node))
     for name in names:
         if name not in there:
-            nearest = difflib.get_close_matches(name, there, 1, cutoff=0.0)
-            raise BackendError(
-                f"no statement {name!r} here; there are {', '.join(there)}", repair=nearest[0]
-            )
+            raise BackendError(f"no statement {name!r} here; there are {', '.join(there)}")
 
 
 def map_bands(node: Node, change: Callable[[Band], Node | None]) -> Node:
@@ -116,21 +106,19 @@ def map_bands(node: Node, change: Callable[[Band], Node | None]) -> Node:
 
 def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, ...]]) -> Node:
     """The tree with other members in the place of those of a name; BackendError if none has it."""
-    loop, found = loop_name(text), False
+    loop = loop_name(text)
 
     def changed(node: Node) -> Node:
-        nonlocal found
         node = with_children(node, tuple(map(changed, children(node))))
         if not isinstance(node, Band) or not on_the_way(node, loop):
             return node
-        new: list[Member] = []
-        for member in node.members:
-            found = found or loop.fits(member)
-            new += change(member) if loop.fits(member) else (member,)
-        return replace(node, members=tuple(new))
+        if not any(map(loop.fits, node.members)):
+            return node
+        new = (change(member) if loop.fits(member) else (member,) for member in node.members)
+        return replace(node, members=tuple(chain.from_iterable(new)))
 
     result = changed(node)
-    if not found:
+    if result is node:
         raise no_such_loop(text, node)
     return result
 
@@ -138,15 +126,6 @@ def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, 
 def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
     """A band of members, or its child alone if there are none."""
     return Band(own, permutable, child) if own else child
-
-
-def sequence_of(children: Iterable[Node]) -> Node:
-    """Nodes one after the other: sequences within become part of this one, and one alone needs
-    none."""
-    flat: list[Node] = []
-    for child in children:
-        flat += child.children if isinstance(child, Sequence) else (child,)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
 
 
 def misplaced_digit(tree: Node) -> str | None:
@@ -240,20 +219,14 @@ def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) ->
             raise no_such_loop(inside, tree)
     if len(found) > 1:
         names = [", ".join(leaves(place.node)) for place in found]
-        raise BackendError(
-            f"{inside!r} is {len(found)} loops: around {'; around '.join(names)}",
-            repair=f'"statements": ["{next(leaves(found[0].node))}"]',
-        )
+        raise BackendError(f"{inside!r} is {len(found)} loops: around {'; around '.join(names)}")
     place = found[0]
     while wanted and wanted != set(leaves(place.node)):
         inner = None if isinstance(place.node, Band) else place.around_some(wanted)
         if inner is None:
             others = ", ".join(n for n in leaves(place.node) if n not in wanted)
             where = "outside of all loops" if inside is None else f"inside of {inside}"
-            raise BackendError(
-                f"{where}, {others} runs together with {', '.join(statements)}",
-                repair='"statements": []',
-            )
+            raise BackendError(f"{where}, {others} runs together with {', '.join(statements)}")
         place = inner
     return place
 

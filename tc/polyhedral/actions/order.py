@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
@@ -15,22 +16,18 @@ from tc.polyhedral.actions.loops import (
     loop_name,
     map_bands,
     map_members,
-    name_of,
     on_the_way,
-    sequence_of,
 )
 from tc.polyhedral.schedule import (
     Band,
-    Expansion,
     Leaf,
     Member,
     Node,
-    Promotion,
     Sequence,
     children,
     leaves,
+    sequence_of,
     tile,
-    unknown_tree,
     with_children,
 )
 
@@ -38,12 +35,11 @@ from tc.polyhedral.schedule import (
 def apply_tile(tree: Node, action: Tile) -> Node:
     """The tree with a loop in tiles, and tiles of these."""
     if not action.sizes:
-        raise BackendError(f"no sizes to tile {action.loop} by", repair='"sizes": [32]')
+        raise BackendError(f"no sizes to tile {action.loop} by")
     for outer, inner in pairwise(action.sizes):
         if outer % inner:
             raise BackendError(
-                f"tiles of {inner} do not divide those of {outer} iterations of {action.loop}",
-                repair=f'"sizes": [{inner * max(1, outer // inner)}, {inner}]',
+                f"tiles of {inner} do not divide those of {outer} iterations of {action.loop}"
             )
 
     def tiled(member: Member) -> tuple[Member, ...]:
@@ -51,14 +47,12 @@ def apply_tile(tree: Node, action: Tile) -> Node:
         if step > MOST:
             raise BackendError(
                 f"tiles of {step} iterations of {member.name} are more than any loop has: it is at "
-                f"most {MOST}",
-                repair=f'"sizes": [{max(1, MOST // member.step)}]',
+                f"most {MOST}"
             )
         trips = None if member.span is None else member.span // member.step
         if trips is not None and trips % action.sizes[0]:
             raise BackendError(
-                f"tiles of {action.sizes[0]} do not divide the {trips} iterations of {action.loop}",
-                repair=f'"sizes": [{_divisor(trips, action.sizes[0])}]',
+                f"tiles of {action.sizes[0]} do not divide the {trips} iterations of {action.loop}"
             )
         found, rest = [], replace(member, role=SERIAL)
         for size in action.sizes:
@@ -69,108 +63,66 @@ def apply_tile(tree: Node, action: Tile) -> Node:
     return map_members(tree, action.loop, tiled)
 
 
-def _divisor(trips: int, size: int) -> int:
-    """The largest divisor of a number that is no larger than a size."""
-    return next(n for n in range(min(trips, size), 0, -1) if trips % n == 0)
-
-
 def apply_reorder(tree: Node, action: Reorder) -> Node:
     """The tree with loops of one nest, bands directly inside of each other, in another order."""
     loops = _distinct(action.loops)
-    found = 0
 
     def reordered(band: Band) -> Node | None:
-        nonlocal found
-        chain, members, child = _chain(band)
-        if not all(on_the_way(band, loop) for loop in loops):
+        members, child = list(band.members), band.child
+        while isinstance(child, Band):
+            members += child.members
+            child = child.child
+        places = _places(loops, band, members)
+        if not places:
             return None
-        places = [_place(loop, members) for loop in loops]
-        if None in places:
-            return None
-        found += 1
-        moved = [members[place] for place in places if place is not None]
+        moved = [members[place] for place in places]
         result = list(members)
-        for place, member in zip(sorted(p for p in places if p is not None), moved, strict=True):
+        for place, member in zip(sorted(places), moved, strict=True):
             result[place] = member
-        if len(chain) > 1 or not all(m.coincident for m in moved):
+        is_one = child is band.child
+        if not is_one or not all(m.coincident for m in moved):
             # coincident meant: where the loops before are equal; these are others now
             result = [replace(m, coincident=False) if m in moved else m for m in result]
-        permutable = len(chain) == 1 and band.permutable
-        return Band(tuple(result), permutable, map_bands(child, reordered))
+        return Band(tuple(result), is_one and band.permutable, map_bands(child, reordered))
 
-    result = map_bands(tree, reordered)
-    if not found:
-        _check_known(action.loops, tree)
-        raise BackendError(
-            f"{', '.join(action.loops)} are not loops of one nest: between them something else "
-            "begins or runs",
-            repair=f'{{"reorder": {_listed(_nest_around(tree, loops[0]))}}}',
-        )
-    return result
+    reason = "are not loops of one nest: between them something else begins or runs"
+    return _changed(map_bands(tree, reordered), tree, action.loops, reason)
 
 
-def _nest_around(tree: Node, loop: LoopName) -> list[str]:
-    """The names of the nest in which a loop stands."""
-    names: list[str] = []
-
-    def look(band: Band) -> Node | None:
-        _, members, _ = _chain(band)
-        if not names and _place(loop, members) is not None:
-            names.extend(map(name_of, members))
-        return None
-
-    map_bands(tree, look)
-    return names
-
-
-def _listed(names: list[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
-
-
-def _chain(band: Band) -> tuple[list[Band], list[Member], Node]:
-    """Bands directly inside of each other: they, all of their members, and what is inside."""
-    bands, members = [band], list(band.members)
-    while isinstance(bands[-1].child, Band):
-        bands.append(bands[-1].child)
-        members += bands[-1].members
-    return bands, members, bands[-1].child
-
-
-def _place(loop: LoopName, members: list[Member]) -> int | None:
-    return next((i for i, member in enumerate(members) if loop.fits(member)), None)
+def _places(loops: Collection[LoopName], band: Band, members: Collection[Member]) -> list[int]:
+    """Where loops stand among members of a band, and of those in it; nowhere if one does not."""
+    here = [loop for loop in loops if on_the_way(band, loop)]
+    found = [next((i for i, m in enumerate(members) if loop.fits(m)), -1) for loop in here]
+    return found if len(here) == len(loops) and -1 not in found else []
 
 
 def _distinct(names: tuple[str, ...]) -> list[LoopName]:
     if not names:
-        raise BackendError("no loops are named", repair='["i", "j"]')
+        raise BackendError("no loops are named")
     if len(set(names)) < len(names):
-        raise BackendError(
-            f"a loop is named twice in {', '.join(names)}",
-            repair=_listed(list(dict.fromkeys(names))),
-        )
+        raise BackendError(f"a loop is named twice in {', '.join(names)}")
     return list(map(loop_name, names))
 
 
-def _check_known(names: tuple[str, ...], tree: Node) -> None:
-    """BackendError for the first loop that is nowhere in the tree."""
+def _changed(result: Node, tree: Node, names: tuple[str, ...], reason: str) -> Node:
+    """The result of an action; BackendError where it is the very tree: one of the loops is nowhere
+    in it, or they are where the action finds none."""
+    if result is not tree:
+        return result
     for name in names:
         map_members(tree, name, lambda member: (member,))
+    raise BackendError(f"{', '.join(names)} {reason}")
 
 
 def apply_sink(tree: Node, action: Sink) -> Node:
     """The tree with loops as the innermost ones around each statement that they run."""
     loops = _distinct(action.loops)
-    found = False
 
     def sunk(band: Band) -> Node | None:
-        nonlocal found
-        if not all(on_the_way(band, loop) for loop in loops):
+        places = _places(loops, band, band.members)
+        if not places:
             return None
-        places = [_place(loop, list(band.members)) for loop in loops]
-        if None in places:
-            return None
-        found = True
-        moved = tuple(band.members[place] for place in places if place is not None)
+        moved = tuple(band.members[place] for place in places)
         rest = tuple(m for m in band.members if m not in moved)
         below = _below(band.child, moved, action)
         if not all(m.coincident for m in moved):
@@ -178,14 +130,7 @@ def apply_sink(tree: Node, action: Sink) -> Node:
             rest = tuple(replace(m, coincident=False) for m in rest)
         return band_of(rest, band.permutable, below)
 
-    result = map_bands(tree, sunk)
-    if not found:
-        _check_known(action.loops, tree)
-        raise BackendError(
-            f"{', '.join(action.loops)} are not loops of one band",
-            repair=f'{{"sink": {_listed([action.loops[0]])}}}',
-        )
-    return result
+    return _changed(map_bands(tree, sunk), tree, action.loops, "are not loops of one band")
 
 
 def unclaimed(node: Node) -> Node:
@@ -199,25 +144,23 @@ def unclaimed(node: Node) -> Node:
 def _below(node: Node, members: tuple[Member, ...], action: Sink) -> Node:
     match node:
         case Leaf(statement=name):
-            own = tuple(m for m in members if m.values[name].variable is not None)
-            return band_of(own, True, node)
-        case Sequence():
-            return with_children(node, tuple(_below(c, members, action) for c in children(node)))
+            return band_of(_run(members, [name]), True, node)
         case Band(members=inner, permutable=permutable, child=Leaf(statement=name) as leaf) if all(
             m.span is not None for m in inner
         ):
-            own = tuple(m for m in members if m.values[name].variable is not None)
-            return Band((*inner, *own), permutable, leaf)
-        case Band(child=child):
-            return replace(node, child=_below(child, members, action))
-        case Promotion() | Expansion():
+            return Band((*inner, *_run(members, [name])), permutable, leaf)
+        case Band() | Sequence():
+            return with_children(node, tuple(_below(c, members, action) for c in children(node)))
+        case _:
             raise BackendError(
                 f"{', '.join(action.loops)} cannot move into the place of a buffer: loops sink "
-                "before tensors are promoted and reductions split",
-                repair='{"sink": ...} before {"promote": ...}',
+                "before tensors are promoted and reductions split"
             )
-        case _:
-            raise unknown_tree(node)
+
+
+def _run(members: tuple[Member, ...], names: Collection[str]) -> tuple[Member, ...]:
+    """Those of some members in which not all of some statements run just once."""
+    return tuple(m for m in members if any(m.values[n].variable is not None for n in names))
 
 
 def apply_separate(tree: Node, action: Separate) -> Node:
@@ -225,10 +168,8 @@ def apply_separate(tree: Node, action: Separate) -> Node:
     loops = _distinct(action.loops)
     check_statements(action.statements, tree)
     wanted = set(action.statements)
-    found = False
 
     def separated(band: Band) -> Node | None:
-        nonlocal found
         if not wanted <= set(leaves(band)):
             return None
         last = band.members[-len(loops) :]
@@ -240,34 +181,20 @@ def apply_separate(tree: Node, action: Separate) -> Node:
         after = parts[len(before) + len(own) :]
         if {n for child in own for n in leaves(child)} != wanted:
             return None
-        found = True
         groups = [sequence_of(group) for group in (before, own, after) if group]
-        apart = [_around(last, band.permutable, group) for group in groups]
+        apart = [band_of(_run(last, tuple(leaves(g))), band.permutable, g) for g in groups]
         return band_of(band.members[: -len(loops)], band.permutable, sequence_of(apart))
 
-    result = map_bands(tree, separated)
-    if not found:
-        _check_known(action.loops, tree)
-        raise BackendError(
-            f"{', '.join(action.loops)} are not the innermost loops around "
-            f"{', '.join(action.statements)} and their neighbours",
-            repair=f'{{"reorder": {_listed([*_nest_around(tree, loops[0])])}}}',
-        )
-    return result
-
-
-def _around(members: tuple[Member, ...], permutable: bool, node: Node) -> Node:
-    """Loops around a node; not those in which all of its statements run once."""
-    names = list(leaves(node))
-    own = tuple(m for m in members if any(m.values[n].variable is not None for n in names))
-    return band_of(own, permutable, node)
+    where = f"{', '.join(action.statements)} and their neighbours"
+    reason = f"are not the innermost loops around {where}"
+    return _changed(map_bands(tree, separated), tree, action.loops, reason)
 
 
 def apply_fuse(tree: Node, action: Fuse) -> Node:
     """The tree with the outermost loops of neighbours as one."""
     loops = _distinct(action.loops)
     if len(loops) < 2:
-        raise BackendError("one loop cannot be fused", repair='{"fuse": ["S0.i", "S1.i"]}')
+        raise BackendError("one loop cannot be fused")
     found = False
 
     def fused(node: Node) -> Node:
@@ -281,14 +208,8 @@ def apply_fuse(tree: Node, action: Fuse) -> Node:
                 return sequence_of((*parts[:first], one, *parts[first + len(loops) :]))
         return with_children(node, tuple(map(fused, parts)))
 
-    result = fused(tree)
-    if not found:
-        _check_known(action.loops, tree)
-        raise BackendError(
-            f"{', '.join(action.loops)} are not the outermost loops of neighbours, in their order",
-            repair='{"fuse": ["S0.i", "S1.i"]}',
-        )
-    return result
+    reason = "are not the outermost loops of neighbours, in their order"
+    return _changed(fused(tree), tree, action.loops, reason)
 
 
 def _begins_with(node: Node, loop: LoopName) -> bool:
@@ -297,9 +218,9 @@ def _begins_with(node: Node, loop: LoopName) -> bool:
 
 def _fused(bands: tuple[Band, ...]) -> Node:
     firsts = [band.members[0] for band in bands]
-    if len({(m.span, m.step) for m in firsts}) > 1 or len({m.origin for m in firsts}) > 1:
+    if len({(m.span, m.step, m.origin) for m in firsts}) > 1:
         names = ", ".join(map(str, firsts))
-        raise BackendError(f"the loops {names} do not count alike", repair="tile them afterwards")
+        raise BackendError(f"the loops {names} do not count alike")
     values = {name: value for m in firsts for name, value in m.values.items()}
     member = replace(firsts[0], values=values, coincident=False, role=SERIAL)
     rest = [band_of(band.members[1:], band.permutable, band.child) for band in bands]

@@ -7,7 +7,7 @@ from math import prod
 
 from tc.dtypes import DType, compute_dtype
 from tc.errors import BackendError
-from tc.plan import PACKED, REGISTER, SCRATCH, Promote
+from tc.plan import PACKED, REGISTER, Promote
 from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
@@ -37,8 +37,7 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
     if not users:
         there = sorted({a.tensor for n in below.inside for a in facts.scop.statement(n).accesses})
         raise BackendError(
-            f"nothing touches a tensor {action.tensor!r} there; there are {', '.join(there)}",
-            repair=f'"promote": "{there[0]}"' if there else None,
+            f"nothing touches a tensor {action.tensor!r} there; there are {', '.join(there)}"
         )
     if is_rounded_between(action.tensor, users, facts.scop):
         raise _refused(action, "its statements give each other values that are rounded (Y8)")
@@ -48,8 +47,7 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
     if size > room:
         raise BackendError(
             f"the tile of {action.tensor} has {' x '.join(map(str, tile.shape))} elements, "
-            f"{size} bytes, and in {action.scope} there is room for {room}",
-            repair="smaller tiles, or a place further inside",
+            f"{size} bytes, and in {action.scope} there is room for {room}"
         )
     return place.put(_promoted(place.node, tile))
 
@@ -57,14 +55,10 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
 def _check_scope(action: Promote, target: Target) -> None:
     if target.room(action.scope) is None:
         names = ", ".join(scope.name for scope in target.scopes)
-        raise BackendError(
-            f"no memory scope {action.scope!r} here; there are {names}",
-            repair=f'"scope": "{SCRATCH}"',
-        )
+        raise BackendError(f"no memory scope {action.scope!r} here; there are {names}")
     if action.scope == PACKED and action.inside is not None:
         raise BackendError(
-            f"memory that is filled before the part begins is not inside of {action.inside}",
-            repair='"inside": null',
+            f"memory that is filled before the part begins is not inside of {action.inside}"
         )
 
 
@@ -140,14 +134,12 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
     for dimension, step in wanted:
         if dimension >= rank:
             raise BackendError(
-                f"{action.tensor} has no dimension {dimension}; it has {rank}, counted from 0",
-                repair=f'"axes": [{", ".join(f"[{d}, 1]" for d in range(rank))}]',
+                f"{action.tensor} has no dimension {dimension}; it has {rank}, counted from 0"
             )
         before = last.get(dimension)
         if before is not None and (before % step or before == step):
             raise BackendError(
-                f"steps of {step} do not divide those of {before} along dimension {dimension}",
-                repair=f"[{dimension}, 1]",
+                f"steps of {step} do not divide those of {before} along dimension {dimension}"
             )
         size = -(-held.sizes[dimension] // step) if before is None else before // step
         last[dimension] = step
@@ -155,8 +147,7 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
     if any(last.get(d) != 1 for d in range(rank)):
         raise BackendError(
             f"the axes {list(map(list, wanted))} do not reach each element of {action.tensor}: "
-            "each dimension ends with a step of 1",
-            repair=f'"axes": [{", ".join(f"[{d}, 1]" for d in range(rank))}]',
+            "each dimension ends with a step of 1"
         )
     if axes and action.align > 1:
         whole = -(-axes[-1].size // action.align) * action.align
@@ -203,7 +194,6 @@ def _fill(action: Promote, users: list[ScopStatement], facts: Facts) -> int | fl
     fills = {repr(pads[site]): pads[site] for site in sites if site in pads}
     if len(fills) != 1 or any(site not in pads for site in sites):
         raise BackendError(
-            f"not all reads of {action.tensor} there are pad({action.tensor}(...), c) with one c",
-            repair='"padded": false',
+            f"not all reads of {action.tensor} there are pad({action.tensor}(...), c) with one c"
         )
     return next(iter(fills.values()))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tc.errors import BackendError
-from tc.plan import SERIAL, Bind, Split
+from tc.plan import Bind, Split
 from tc.polyhedral.actions.loops import (
     check_statements,
     loop_name,
     map_members,
-    name_of,
     no_such_loop,
     place_inside,
 )
 from tc.polyhedral.promotion import members_below
-from tc.polyhedral.schedule import Expansion, Member, Node
+from tc.polyhedral.schedule import Expansion, Node
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
 
@@ -24,10 +23,7 @@ def apply_bind(tree: Node, action: Bind, target: Target) -> Node:
     """The tree with a role for a loop."""
     if action.role not in target.roles:
         names = ", ".join(target.roles)
-        raise BackendError(
-            f"no role {action.role!r} on this target; there are {names}",
-            repair=f'"role": "{SERIAL}"',
-        )
+        raise BackendError(f"no role {action.role!r} on this target; there are {names}")
     return map_members(tree, action.loop, lambda m: (replace(m, role=action.role),))
 
 
@@ -45,24 +41,12 @@ def apply_split(tree: Node, action: Split, scop: Scop) -> Node:
             raise no_such_loop(text, place.node)
         if found.span is None or found.values[statement.name].variable not in statement.reduction:
             raise BackendError(
-                f"{text} is no loop inside of tiles of the reduction of {statement.name}",
-                repair=_digits(below, statement.name, statement.reduction),
+                f"{text} is no loop inside of tiles of the reduction of {statement.name}"
             )
         digits.append(found)
     if not digits or not statement.accumulates:
         raise BackendError(
-            f"{statement.name} has no reduction along {', '.join(action.loops) or 'no loops'}",
-            repair=_digits(below, statement.name, statement.reduction),
+            f"{statement.name} has no reduction along {', '.join(action.loops) or 'no loops'}"
         )
     buffer = f"{statement.write.tensor}_partial"
     return place.put(Expansion(statement.name, buffer, tuple(digits), place.node))
-
-
-def _digits(below: tuple[Member, ...], name: str, reduction: tuple[str, ...]) -> str:
-    """The loops of a reduction that can be split, or how to have one."""
-    found = [m for m in below if m.span is not None and m.values[name].variable in reduction]
-    if found:
-        return f'"loops": ["{name_of(found[-1])}"]'
-    loop = next((m for m in below if m.values[name].variable in reduction), None)
-    what = "k" if loop is None else name_of(loop)
-    return f'{{"tile": "{what}", "sizes": [8]}}, then "loops": ["{what} mod 8"]'

@@ -7,7 +7,7 @@ they do as well, and accumulators stay in registers.
 
 from __future__ import annotations
 
-from tc.polyhedral.schedule import Band, Member, Node, Sequence, leaves
+from tc.polyhedral.schedule import Band, Member, Node, Sequence, leaves, sequence_of
 
 
 def hoist(node: Node) -> Node:
@@ -30,12 +30,12 @@ def hoist(node: Node) -> Node:
             first, inside, last = _parts(child, members[-1])
             if not (first or last) or not inside:
                 return Band(members, permutable, child)
-            loop = Band(members[-1:], permutable, _sequence(inside))
-            parts = _sequence([*first, loop, *last])
+            loop = Band(members[-1:], permutable, sequence_of(inside))
+            parts = sequence_of([*first, loop, *last])
             rest = members[:-1]
             return hoist(Band(rest, permutable, parts)) if rest else parts
         case Sequence(children=children):
-            return _sequence([hoist(child) for child in children])
+            return sequence_of([hoist(child) for child in children])
         case _:
             return node
 
@@ -47,10 +47,3 @@ def _parts(node: Sequence, member: Member) -> tuple[list[Node], list[Node], list
     end = len(once) - next((i for i, o in enumerate(reversed(once)) if not o), 0)
     children = list(node.children)
     return children[:start], children[start:end], children[end:]
-
-
-def _sequence(nodes: list[Node]) -> Node:
-    flat: list[Node] = []
-    for node in nodes:
-        flat += node.children if isinstance(node, Sequence) else (node,)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
