@@ -28,38 +28,23 @@ _LIMITS = {8: "CHAR", 16: "SHRT", 32: "INT", 64: "LONG"}
 
 # --- names ------------------------------------------------------------------------------------
 
+# those of C are reserved too, and all of these forms
 _WORDS = """
-auto bool break case char const constant continue default do double else enum event_t extern false
-float for global goto half if image1d_array_t image1d_buffer_t image1d_t image2d_array_t image2d_t
-image3d_t inline int kernel local long pipe private quad read_only read_write register reserve_id_t
-restrict return sampler_t short signed sizeof size_t static struct switch true typedef uchar uint
-ulong uniform union unsigned ushort void volatile while write_only ptrdiff_t intptr_t uintptr_t
-clk_event_t queue_t ndrange_t complex imaginary vec_step asm typeof inline generic status workspace
-main printf NULL INFINITY NAN HUGE_VAL HUGE_VALF MAXFLOAT
-""".split()  # noqa: SIM905
-_FUNCTIONS = """
-abs abs_diff acos acosh acospi add_sat all any as_char as_double as_float as_int as_long as_short
-as_uchar as_uint as_ulong as_ushort asin asinh asinpi async_work_group_copy
-async_work_group_strided_copy atan atan2 atan2pi atanh atanpi barrier bitselect cbrt ceil clamp clz
-copysign cos cosh cospi cross ctz degrees distance dot erf erfc exp exp10 exp2 expm1 fabs
-fast_distance fast_length fast_normalize fdim floor fma fmax fmin fmod fract frexp get_enqueued
-get_global_id get_global_offset get_global_size get_group_id get_image_channel_data_type
-get_image_channel_order get_image_depth get_image_dim get_image_height get_image_width get_local_id
-get_local_size get_num_groups get_work_dim hadd hypot ilogb isequal isfinite isgreater
+abs abs_diff acospi add_sat all any asinpi async_work_group_copy async_work_group_strided_copy
+atan2pi atanpi barrier bitselect constant cospi cross ctz degrees distance dot event_t exp10
+fast_distance fast_length fast_normalize fract generic global hadd half image1d_array_t
+image1d_buffer_t image1d_t image2d_array_t image2d_t image3d_t isequal isfinite isgreater
 isgreaterequal isinf isless islessequal islessgreater isnan isnormal isnotequal isordered
-isunordered ldexp length lgamma lgamma_r log log10 log1p log2 logb mad mad24 mad_hi mad_sat max
-maxmag mem_fence min minmag mix modf mul24 mul_hi nan native_cos native_divide native_exp
-native_exp10 native_exp2 native_log native_log10 native_log2 native_powr native_recip native_rsqrt
-native_sin native_sqrt native_tan nextafter normalize popcount pow pown powr prefetch radians
-read_imagef read_imagei read_imageui read_mem_fence remainder remquo rhadd rint rootn rotate round
-rsqrt select shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step sub_group_all
-sub_sat tan tanh tanpi tgamma trunc upsample wait_group_events write_imagef write_imagei
-write_imageui write_mem_fence work_group_barrier
+isunordered kernel length lgamma_r local mad mad24 mad_hi mad_sat max maxmag mem_fence min minmag
+mix mul24 mul_hi ndrange_t normalize pipe popcount pown powr prefetch printf private ptrdiff_t quad
+queue_t radians reserve_id_t rhadd rootn rotate rsqrt sampler_t select shuffle shuffle2 sign signbit
+sincos sinpi size_t smoothstep step sub_sat tanpi uchar uint ulong uniform upsample ushort vec_step
+wait_group_events
 """.split()  # noqa: SIM905
 
 RESERVED = Reserved(
-    words=frozenset((*_WORDS, *_FUNCTIONS)) | C99.reserved.words,
-    functions=frozenset((*_WORDS, *_FUNCTIONS)) | C99.reserved.functions,
+    words=C99.reserved.words.union(_WORDS),
+    functions=C99.reserved.functions.union(_WORDS),
     forms=re.compile(
         r"_.*|tc_.*|(u?(char|short|int|long)|float|double|half|bool|quad)(2|3|4|8|16)"
         r"|(float|double)\d+x\d+|(atomic|atom|convert|cl|sub_group|work_group|vload|vstore)_?\w*"
