@@ -47,13 +47,18 @@ def in_double(formula: Formula) -> Formula:
     return widened
 
 
-def scipy_special(name: str) -> Formula:
-    """A function of scipy.special, which is imported when it is first called."""
+def scipy_special(name: str, at_infinity: Formula | None = None) -> Formula:
+    """A function of scipy.special, which is imported when it is first called, but for its values
+    at infinity where they are given."""
 
     @in_double
     def formula(*args: Array) -> Array:
         result: Array = getattr(special(), name)(*args)
-        return result
+        return (
+            result
+            if at_infinity is None
+            else np.where(np.isinf(args[0]), at_infinity(*args), result)
+        )
 
     return formula
 
@@ -170,21 +175,6 @@ def _half_turns(x: Array) -> tuple[Array, Array]:
 
 
 @in_double
-def exp10(x: Array) -> Array:
-    return np.power(10.0, x)
-
-
-@in_double
-def rcbrt(x: Array) -> Array:
-    return 1.0 / np.cbrt(x)
-
-
-@in_double
-def rsqrt(x: Array) -> Array:
-    return 1.0 / np.sqrt(x)
-
-
-@in_double
 def norm(*args: Array) -> Array:
     """The length of a vector; infinite where a component is, whatever the others are."""
     return functools.reduce(np.hypot, args)
@@ -241,54 +231,8 @@ def erfcinv(x: Array) -> Array:
     return np.asarray(special().erfcinv(x) + 0.0)  # no -0 at 1
 
 
-@in_double
-def j0(x: Array) -> Array:
-    return np.where(np.isinf(x), 0.0, special().j0(x))
-
-
-@in_double
-def j1(x: Array) -> Array:
-    return np.where(np.isinf(x), np.copysign(0.0, x), special().j1(x))
-
-
-@in_double
-def y0(x: Array) -> Array:
-    return np.where(x == np.inf, 0.0, special().y0(x))
-
-
-@in_double
-def y1(x: Array) -> Array:
-    return np.where(x == np.inf, 0.0, special().y1(x))
-
-
-@in_double
-def cyl_bessel_i0(x: Array) -> Array:
-    return np.where(np.isinf(x), np.inf, special().i0(x))
-
-
-@in_double
-def cyl_bessel_i1(x: Array) -> Array:
-    return np.where(np.isinf(x), x, special().i1(x))
-
-
-acos, acosh, asin, asinh = (
-    in_double(f) for f in (np.arccos, np.arccosh, np.arcsin, np.arcsinh)
-)  # fmt: skip
-atan, atan2, atanh = (in_double(f) for f in (np.arctan, np.arctan2, np.arctanh))
-cbrt, cos, cosh, exp, exp2, expm1 = (
-    in_double(f) for f in (np.cbrt, np.cos, np.cosh, np.exp, np.exp2, np.expm1)
-)
-hypot, log, log10, log1p, log2 = (
-    in_double(f) for f in (np.hypot, np.log, np.log10, np.log1p, np.log2)
-)
-power, sin, sinh, tan, tanh = (
-    in_double(f) for f in (np.power, np.sin, np.sinh, np.tan, np.tanh)
-)  # fmt: skip
-absolute, ceil, copysign, divide = (
-    exact(f) for f in (np.abs, np.ceil, np.copysign, np.true_divide)
-)
-fabs, floor, fmax, fmin, fmod = (
-    exact(f) for f in (np.fabs, np.floor, np.fmax, np.fmin, np.fmod)
-)  # fmt: skip
-nextafter, sqrt, trunc = (exact(f) for f in (np.nextafter, np.sqrt, np.trunc))
-erf, erfinv, normcdfinv = (scipy_special(n) for n in ("erf", "erfinv", "ndtri"))
+j0 = scipy_special("j0", np.zeros_like)
+j1 = scipy_special("j1", lambda x: np.copysign(0.0, x))
+y0, y1 = (scipy_special(n, lambda x: np.where(x > 0, 0.0, np.nan)) for n in ("y0", "y1"))
+cyl_bessel_i0 = scipy_special("i0", np.abs)
+cyl_bessel_i1 = scipy_special("i1", np.positive)

@@ -25,7 +25,6 @@ _compiled = njit(**_OPTIONS)
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_HALF_REST = -4.833646656726457e-17  # sqrt(1/2) is the sum of the two
-_SPLITTER = 134217729.0  # 2**27 + 1
 
 
 def _chosen_by_type(choose: Callable[..., Callable[..., Any]]) -> Any:
@@ -145,41 +144,40 @@ def from_half(half: Any) -> Any:
     )
 
 
-@_compiled
-def _half_of_float32(x: Any) -> Any:
-    bits = _as_bits(x, np.uint32)
-    sign = np.uint32((bits >> np.uint32(16)) & np.uint32(0x8000))
-    size = np.uint32(bits & np.uint32(0x7FFFFFFF))
-    if size > np.uint32(0x7F800000):
-        half = np.uint32(0x7E00)
-    elif size >= np.uint32(0x477FF000):  # 65520 and more
-        half = np.uint32(0x7C00)
-    elif size < np.uint32(0x38800000):  # subnormal: adding 0.5 rounds to multiples of 2**-24
-        sum_ = np.float32(_as_bits(size, np.float32) + np.float32(0.5))
-        half = np.uint32(_as_bits(sum_, np.uint32) - np.uint32(0x3F000000))
-    else:  # rounds to 10 bits, then moves the exponent down by 112
-        odd = np.uint32((size >> np.uint32(13)) & np.uint32(1))
-        half = np.uint32((size + odd + np.uint32(0xFFF) - np.uint32(0x38000000)) >> np.uint32(13))
-    return np.uint16(half | sign)
+def _rounded_to_half(real: Any, whole: Any, fraction: int) -> Any:
+    """Halves of floats of that type. `whole` is the integer as wide, of whose bits so many are
+    the fraction."""
+
+    def of(number: float) -> int:
+        return int(real(number).view(whole))
+
+    infinity, overflow, least = (whole(of(number)) for number in (np.inf, 65520.0, 2.0**-14))
+    magic = real(2.0 ** (fraction - 24))  # adding it rounds to multiples of 2**-24, the least half
+    magic_bits, one, drop = whole(of(magic)), whole(1), whole(fraction - 10)
+    half_of_last = whole((1 << (fraction - 11)) - 1)
+    exponents = whole(of(2.0**-14) - (1 << fraction))  # their difference: 112 or 1008
+    sign_bits, size_bits = whole(real().nbytes * 8 - 16), whole(of(-0.0) - 1)
+
+    @_compiled
+    def rounded(x: Any) -> Any:
+        bits = _as_bits(x, whole)
+        sign = whole((bits >> sign_bits) & whole(0x8000))
+        size = whole(bits & size_bits)
+        if size > infinity:
+            half = whole(0x7E00)
+        elif size >= overflow:
+            half = whole(0x7C00)
+        elif size < least:
+            half = whole(_as_bits(real(_as_bits(size, real) + magic), whole) - magic_bits)
+        else:
+            half = whole((size + ((size >> drop) & one) + half_of_last - exponents) >> drop)
+        return np.uint16(half | sign)
+
+    return rounded
 
 
-@_compiled
-def _half_of_float64(x: Any) -> Any:
-    bits = _as_bits(x, np.uint64)
-    sign = np.uint64((bits >> np.uint64(48)) & np.uint64(0x8000))
-    size = np.uint64(bits & np.uint64(0x7FFFFFFFFFFFFFFF))
-    if size > np.uint64(0x7FF0000000000000):
-        half = np.uint64(0x7E00)
-    elif size >= np.uint64(0x40EFFE0000000000):  # 65520 and more
-        half = np.uint64(0x7C00)
-    elif size < np.uint64(0x3F10000000000000):  # adding 2**28 rounds to multiples of 2**-24
-        sum_ = _as_bits(size, np.float64) + 268435456.0
-        half = np.uint64(_as_bits(sum_, np.uint64) - np.uint64(0x41B0000000000000))
-    else:  # rounds to 10 bits, then moves the exponent down by 1008
-        odd = np.uint64((size >> np.uint64(42)) & np.uint64(1))
-        lowered = size + odd + np.uint64(0x1FFFFFFFFFF) - np.uint64(0x3F00000000000000)
-        half = np.uint64(lowered >> np.uint64(42))
-    return np.uint16(half | sign)
+_half_of_float32 = _rounded_to_half(np.float32, np.uint32, 23)
+_half_of_float64 = _rounded_to_half(np.float64, np.uint64, 52)
 
 
 @_chosen_by_type
@@ -281,83 +279,50 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 @_compiled
-def exp10(x: Any) -> Any:
-    return type(x)(math.pow(10.0, np.float64(x)))
-
-
-@_compiled
-def rcbrt(x: Any) -> Any:
-    return type(x)(1.0 / np.cbrt(np.float64(x)))
-
-
-@_compiled
 def rsqrt(x: Any) -> Any:
     return type(x)(1) / math.sqrt(x)
 
 
-@_compiled
-def rhypot(x: Any, y: Any) -> Any:
-    return type(x)(1.0 / math.hypot(np.float64(x), np.float64(y)))
+def _in_double(function: Callable[..., Any]) -> Any:
+    """A function of float64 that serves float32 too, rounded at the end."""
+    f = _compiled(function)
+    of_arity = (
+        lambda x: type(x)(f(np.float64(x))),
+        lambda x, y: type(x)(f(np.float64(x), np.float64(y))),
+        lambda x, y, z: type(x)(f(np.float64(x), np.float64(y), np.float64(z))),
+        lambda x, y, z, w: type(x)(f(np.float64(x), np.float64(y), np.float64(z), np.float64(w))),
+    )
+    return _compiled(of_arity[function.__code__.co_argcount - 1])
+
+
+exp10 = _in_double(lambda x: math.pow(10.0, x))
+rcbrt = _in_double(lambda x: 1.0 / np.cbrt(x))
+rhypot = _in_double(lambda x, y: 1.0 / math.hypot(x, y))
+norm3d = _in_double(lambda x, y, z: math.hypot(math.hypot(x, y), z))
+norm4d = _in_double(lambda x, y, z, w: math.hypot(math.hypot(math.hypot(x, y), z), w))
+rnorm3d = _in_double(lambda x, y, z: 1.0 / math.hypot(math.hypot(x, y), z))
+rnorm4d = _in_double(lambda x, y, z, w: 1.0 / math.hypot(math.hypot(math.hypot(x, y), z), w))
 
 
 @_compiled
-def norm3d(x: Any, y: Any, z: Any) -> Any:
-    return type(x)(math.hypot(math.hypot(np.float64(x), np.float64(y)), np.float64(z)))
-
-
-@_compiled
-def norm4d(x: Any, y: Any, z: Any, w: Any) -> Any:
-    first = math.hypot(math.hypot(np.float64(x), np.float64(y)), np.float64(z))
-    return type(x)(math.hypot(first, np.float64(w)))
-
-
-@_compiled
-def rnorm3d(x: Any, y: Any, z: Any) -> Any:
-    return type(x)(1.0 / math.hypot(math.hypot(np.float64(x), np.float64(y)), np.float64(z)))
-
-
-@_compiled
-def rnorm4d(x: Any, y: Any, z: Any, w: Any) -> Any:
-    first = math.hypot(math.hypot(np.float64(x), np.float64(y)), np.float64(z))
-    return type(x)(1.0 / math.hypot(first, np.float64(w)))
-
-
-@_compiled
-def sinpi(x: Any) -> Any:
-    turn = np.fmod(math.fabs(np.float64(x)), 2.0)
+def _sine(x: Any, quarters: Any) -> Any:
+    """sin(pi * (|x| + quarters / 2)), of float64."""
+    turn = np.fmod(math.fabs(x), 2.0)
     quarter = np.floor(2.0 * turn + 0.5)
     angle = np.pi * (turn - 0.5 * quarter)
-    if quarter == 1.0:
-        value = math.cos(angle)
-    elif quarter == 2.0:
-        value = -math.sin(angle)
-    elif quarter == 3.0:
-        value = -math.cos(angle)
-    else:
-        value = math.sin(angle)
-    # + 0.0 makes the zeros at whole numbers positive before x gives them its sign
-    return type(x)(math.copysign(1.0, np.float64(x)) * (value + 0.0))
+    turned = np.fmod(quarter + quarters, 4.0)
+    value = math.cos(angle) if turned == 1.0 or turned == 3.0 else math.sin(angle)
+    # + 0.0 makes the zeros at whole numbers positive
+    return (-value if turned >= 2.0 else value) + 0.0
 
 
-@_compiled
-def cospi(x: Any) -> Any:
-    turn = np.fmod(math.fabs(np.float64(x)), 2.0)
-    quarter = np.floor(2.0 * turn + 0.5)
-    angle = np.pi * (turn - 0.5 * quarter)
-    if quarter == 1.0:
-        value = -math.sin(angle)
-    elif quarter == 2.0:
-        value = -math.cos(angle)
-    elif quarter == 3.0:
-        value = math.sin(angle)
-    else:
-        value = math.cos(angle)
-    return type(x)(value + 0.0)
+sinpi = _in_double(lambda x: math.copysign(1.0, x) * _sine(x, 0.0))
+cospi = _in_double(lambda x: _sine(x, 1.0))
 
 
-@_compiled
+@_in_double
 def normcdf(x: Any) -> Any:
-    bounded = min(max(np.float64(x), -39.0), 39.0)  # 0 and 1 are reached before
+    bounded = min(max(x, -39.0), 39.0)  # 0 and 1 are reached before
     if x != x:
         return x
     scaled = bounded * -_SQRT_HALF
@@ -365,15 +330,16 @@ def normcdf(x: Any) -> Any:
     tail = math.erfc(scaled)
     if bounded < -1.0:  # erfc(z + rest) is erfc(z) (1 - 2 z rest) but for terms that do not count
         tail -= 2.0 * scaled * rest * tail
-    return type(x)(0.5 * tail)
+    return 0.5 * tail
 
 
 # --- built-in functions of scipy --------------------------------------------------------------
 
 
-def _of_scipy(name: str) -> Any:
-    """A function of scipy.special on float64, found by a symbol, which unlike an address may
-    stand in code that is kept on disk. Fused functions have a mangled name for each type."""
+def _of_scipy(name: str, at_infinity: Callable[[Any], Any] | None = None) -> Any:
+    """A function of scipy.special on float64, but for its values at infinity where they are given.
+    It is found by a symbol, which unlike an address may stand in code that is kept on disk. Fused
+    functions have a mangled name for each type."""
     table = cython_special.__pyx_capi__
     for mangled in (name, *(f"__pyx_fuse_{k}{name}" for k in range(4))):
         signature = _capsule_name(table[mangled]) if mangled in table else b""
@@ -385,7 +351,10 @@ def _of_scipy(name: str) -> Any:
     binding.add_symbol(symbol, _capsule_pointer(table[mangled], signature))
     # where the C function takes no second argument, it finds an unused one in a register
     function = types.ExternalFunction(symbol, types.float64(types.float64, types.int32))
-    return _compiled(lambda x: type(x)(function(np.float64(x), np.int32(0))))
+    if at_infinity is None:
+        return _in_double(lambda x: function(x, np.int32(0)))
+    there = _compiled(at_infinity)
+    return _in_double(lambda x: there(x) if math.isinf(x) else function(x, np.int32(0)))
 
 
 _capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
@@ -396,54 +365,22 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
 )
 
 erfinv, normcdfinv = _of_scipy("erfinv"), _of_scipy("ndtri")
-_erfcinv = _of_scipy("erfcinv")
-_j0, _j1, _y0, _y1 = _of_scipy("j0"), _of_scipy("j1"), _of_scipy("y0"), _of_scipy("y1")
-_i0, _i1 = _of_scipy("i0"), _of_scipy("i1")
-_right_of_erfcx = _of_scipy("erfcx")
+_erfcinv, _right_of_erfcx = _of_scipy("erfcinv"), _of_scipy("erfcx")
+j0 = _of_scipy("j0", lambda _x: 0.0)
+j1 = _of_scipy("j1", lambda x: math.copysign(0.0, x))
+y0, y1 = (_of_scipy(name, lambda x: 0.0 if x > 0 else np.nan) for name in ("y0", "y1"))
+cyl_bessel_i0 = _of_scipy("i0", lambda _x: np.inf)
+cyl_bessel_i1 = _of_scipy("i1", lambda x: x)
+
+erfcinv = _in_double(lambda x: _erfcinv(x) + 0.0)  # no -0 at 1
 
 
-@_compiled
-def erfcinv(x: Any) -> Any:
-    return _erfcinv(x) + type(x)(0)  # no -0 at 1
-
-
-@_compiled
-def j0(x: Any) -> Any:
-    return type(x)(0) if math.isinf(x) else _j0(x)
-
-
-@_compiled
-def j1(x: Any) -> Any:
-    return math.copysign(type(x)(0), x) if math.isinf(x) else _j1(x)
-
-
-@_compiled
-def y0(x: Any) -> Any:
-    return type(x)(0) if x == np.inf else _y0(x)
-
-
-@_compiled
-def y1(x: Any) -> Any:
-    return type(x)(0) if x == np.inf else _y1(x)
-
-
-@_compiled
-def cyl_bessel_i0(x: Any) -> Any:
-    return math.fabs(x) if math.isinf(x) else _i0(x)
-
-
-@_compiled
-def cyl_bessel_i1(x: Any) -> Any:
-    return x if math.isinf(x) else _i1(x)
-
-
-@_compiled
+@_in_double
 def erfcx(x: Any) -> Any:
-    z = np.float64(x)
-    if not z < -1.0:
-        return type(x)(_right_of_erfcx(z))
-    if z < -26.8:
-        return type(x)(np.inf)
-    # scipy's loses 400 units here, as the error of z * z grows in exp
-    square = z * z
-    return type(x)(2.0 * math.exp(square) * (1.0 + fma(z, z, -square)) - _right_of_erfcx(-z))
+    if not x < -1.0:
+        return _right_of_erfcx(x)
+    if x < -26.8:
+        return np.inf
+    # scipy's loses 400 units here, as the error of x * x grows in exp
+    square = x * x
+    return 2.0 * math.exp(square) * (1.0 + fma(x, x, -square)) - _right_of_erfcx(-x)

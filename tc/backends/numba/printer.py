@@ -17,7 +17,6 @@ from tc.backends.numba.traced_printer import is_vector_region, vector_region_lin
 from tc.backends.offsets import offset_text
 from tc.backends.printing import buffer_lines, shared_loop, short, used_buffers
 from tc.backends.spellings import Spellings
-from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -202,7 +201,7 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
             chosen = (_at_least(e, _OR, context) for e in (then, condition))
             return f"{' if '.join(chosen)} else {_text(otherwise, context)}", _CHOICE
         case ir.Call(function=function, args=args):
-            return f"math.{BUILTINS[function].numba}({_list(args, context)})", _ATOM
+            return f"math.{function}({_list(args, context)})", _ATOM
         case ir.Cast():
             return _cast(expr, context)
         case ir.Bits() | ir.Broadcast() | ir.Ramp() | ir.Reduce() | ir.Shuffle():

@@ -13,7 +13,6 @@ from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
 from tc.backends.printing import shared_loop, short, used_buffers
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.backends.spellings import Spellings
-from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -205,8 +204,7 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
                 return f"m.{function}({_operands(args, context)})", _ATOM
             if dtype.lanes > 1:
                 raise InternalError(f"{function} of vectors is no single instruction")
-            name = BUILTINS[function].numba
-            return f"m.call(math.{name}, {_operands(args, context)})", _ATOM
+            return f"m.call(math.{function}, {_operands(args, context)})", _ATOM
         case _:
             return _conversion(expr, context), _ATOM
 
