@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
 
 import numpy as np
@@ -83,61 +83,33 @@ class Machine:
 
     # --- buffers ----------------------------------------------------------------------------
 
-    def read_only(
-        self, arguments: Value, position: int, dtype: Any, *, wide: bool = False
-    ) -> TracedPointer:
-        """The buffer at a position among the arguments, which the region only reads. `wide`: some
-        offsets do not fit in 32 bits."""
-        return self._argument(arguments, position, dtype, "read_only", wide)
-
-    def writable(
-        self, arguments: Value, position: int, dtype: Any, *, wide: bool = False
-    ) -> TracedPointer:
-        """The buffer at a position among the arguments, which the region writes, or also reads."""
-        return self._argument(arguments, position, dtype, "writable", wide)
-
     def scratch(
         self, arguments: Value, position: int, part: Value, size: int, start: int, dtype: Any
     ) -> TracedPointer:
         """The buffer that starts at byte `start` of this part's share, of `size` bytes, of the
         private memory at a position among the arguments."""
-        whole = self._word(arguments, position)
-        base = self._code.pure(f"inttoptr i64 {(whole + part * size + start).text} to ptr")
-        return TracedPointer(self._code, base, _dtype(dtype), f"scratch {start}")
+        first = self._word(arguments, position) + part * size + start
+        return self._pointer(first, dtype, f"scratch {start}")
 
     def _argument(
-        self, arguments: Value, position: int, dtype: Any, kind: str, wide: bool
+        self, kind: str, arguments: Value, position: int, dtype: Any, *, wide: bool = False
     ) -> TracedPointer:
-        base = self._code.pure(f"inttoptr i64 {self._word(arguments, position).text} to ptr")
+        """The buffer at a position among the arguments, which the region only reads, or writes or
+        also reads. `wide`: some offsets do not fit in 32 bits."""
+        return self._pointer(self._word(arguments, position), dtype, kind, wide=wide)
+
+    read_only = partialmethod(_argument, "read_only")
+    writable = partialmethod(_argument, "writable")
+
+    def _pointer(self, start: Value, dtype: Any, kind: str, *, wide: bool = False) -> TracedPointer:
+        base = self._code.pure(f"inttoptr i64 {start.text} to ptr")
         return TracedPointer(self._code, base, _dtype(dtype), kind, wide)
 
     def _word(self, arguments: Value, position: int) -> Value:
-        addresses = self._code.pure(f"inttoptr i64 {arguments.text} to ptr")
-        return TracedPointer(self._code, addresses, INT64, "read_only")[position]
+        return self._pointer(arguments, np.int64, "read_only")[position]
 
-    def load(
-        self,
-        pointer: TracedPointer,
-        offset: Operand,
-        lanes: int | Sequence[int],
-        mask: Value | None = None,
-        *,
-        aligned: bool = False,
-    ) -> Value:
-        return memory.load(pointer, offset, lanes, mask, aligned=aligned)
-
-    def store(
-        self,
-        pointer: TracedPointer,
-        offset: Operand,
-        value: Value,
-        mask: Value | None = None,
-        *,
-        lanes: Sequence[int] = (),
-        aligned: bool = False,
-    ) -> None:
-        memory.store(pointer, offset, value, mask, lanes=lanes, aligned=aligned)
-
+    load = staticmethod(memory.load)
+    store = staticmethod(memory.store)
     gather = staticmethod(memory.gather)
     scatter = staticmethod(memory.scatter)
     stream = staticmethod(memory.stream)
@@ -148,8 +120,7 @@ class Machine:
     def constant(self, value: float, dtype: Any, lanes: int = 1) -> Value:
         return known(self._code, value, _dtype(dtype).vector(lanes))
 
-    def variable(self, first: Value) -> Variable:
-        return Variable(first)
+    variable = Variable
 
     def lanes(self, numbers: Sequence[int]) -> Value:
         """A vector of int64 constants."""
@@ -165,11 +136,8 @@ class Machine:
     reduce = staticmethod(values.reduce)
     select = staticmethod(values.select)
 
-    def minimum(self, left: Operand, right: Operand) -> Value:
-        return values.extremum("min", left, right)
-
-    def maximum(self, left: Operand, right: Operand) -> Value:
-        return values.extremum("max", left, right)
+    minimum = staticmethod(partial(values.extremum, "min"))
+    maximum = staticmethod(partial(values.extremum, "max"))
 
     def cast(self, value: Value, dtype: Any) -> Value:
         return functions.cast(value, _dtype(dtype))
@@ -224,11 +192,8 @@ class Machine:
         place = code.emit("")
         hint = code.rarely() if rare else ""
         code.replace(place, f"br i1 {condition.text}, label %{yes}, label %{end}{hint}")
-        code.start(yes)
-        with code.scope():
+        with self._branch(yes, end):
             yield
-        code.jump(end)
-        code.start(end)
         self._choice = (place, condition.text, yes, hint)
 
     @contextmanager
@@ -241,11 +206,16 @@ class Machine:
         no, end = code.label("otherwise"), code.label("end")
         code.replace(place, f"br i1 {condition}, label %{yes}, label %{no}{hint}")
         code.jump(end)
-        code.start(no)
-        with code.scope():
+        with self._branch(no, end):
             yield
-        code.jump(end)
-        code.start(end)
+
+    @contextmanager
+    def _branch(self, label: str, end: str) -> Iterator[None]:
+        self._code.start(label)
+        with self._code.scope():
+            yield
+        self._code.jump(end)
+        self._code.start(end)
 
     def range(self, begin: Operand, end: Operand | None = None) -> Iterator[Value]:
         """The index of a loop, once: the body that follows is its code."""
@@ -280,19 +250,16 @@ class Machine:
         """The bounds of one of `parts` almost equal parts of a range; in order, they are it."""
         first, last = (as_value(self._code, bound, INT64) for bound in (begin, end))
         extent = values.extremum("max", last - first, 0)
-        starts = [
-            self._code.pure(f"sdiv i64 {(extent * number).text}, {parts.text}")
-            for number in (part, part + 1)
-        ]
-        return first + Value(self._code, starts[0], INT64), first + Value(
-            self._code, starts[1], INT64
+        start, following = (
+            Value(self._code, self._code.pure(f"sdiv i64 {(extent * n).text}, {parts.text}"), INT64)
+            for n in (part, part + 1)
         )
+        return first + start, first + following
 
     def record(self, failure: Value, site: Operand, *numbers: Operand) -> None:
         """Records a failed check and its values, unless an earlier one is recorded."""
         code = self._code
-        base = code.pure(f"inttoptr i64 {failure.text} to ptr")
-        words = TracedPointer(code, base, INT64, "failure")
+        words = self._pointer(failure, np.int64, "failure")
         with self.when(words[0] == 0):
             words[0] = as_value(code, site, INT64) + 1
             for position, number in enumerate(numbers, 1):
