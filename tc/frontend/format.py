@@ -2,7 +2,7 @@
 
 Only white space changes: every token, parentheses included, and every comment stays, in its
 order, so the tree is the same. Where nothing is long and no parenthesis is superfluous, the
-layout is that of `printer.to_text`.
+layout is one that the tree alone gives.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tc.dtypes import SPELLINGS
-from tc.frontend.ast import Comprehension, Def, RangeClause, Statement
+from tc.frontend.ast import Binary, Comprehension, Conditional, Def, Expr, RangeClause, Statement
 from tc.frontend.lexer import scan
 from tc.frontend.parser import parse
-from tc.frontend.printer import is_composite
 from tc.frontend.tokens import ASSIGNMENTS, PRECEDENCE, PREFIX_PRECEDENCE, PREFIXES, Kind, Token
 from tc.source import Source
 
@@ -141,13 +140,18 @@ def _statement(statement: Statement, pieces: Sequence[_Piece]) -> list[str]:
     tight: tuple[bool, ...] = ()
     if isinstance(statement, Comprehension):
         ranges = [clause for clause in statement.where if isinstance(clause, RangeClause)]
-        tight = tuple(not (is_composite(r.begin) or is_composite(r.end)) for r in ranges)
+        tight = tuple(not any(map(is_composite, (r.begin, r.end))) for r in ranges)
     sections: list[list[_Piece]] = [[]]
     for piece in _spaced(pieces, tight):
         if piece.token.text in ("where", "<=>"):
             sections.append([])
         sections[-1].append(piece)
     return _wrapped(sections, BODY_INDENT, CONTINUATION_INDENT)
+
+
+def is_composite(bound: Expr) -> bool:
+    """Whether a bound of a range has spaces in it, and so gets some around its `:`."""
+    return isinstance(bound, Binary | Conditional)
 
 
 def _spaced(pieces: Sequence[_Piece], tight: tuple[bool, ...]) -> list[_Piece]:

@@ -88,20 +88,6 @@ class Scan:
     error: ParseError | None
 
 
-def tokenize(source: Source) -> tuple[Token, ...]:
-    """The tokens of a text without comments, an END token last.
-
-    Raises ParseError (T1, T2) for characters and numbers that are not of the language.
-
-    >>> [token.text for token in tokenize(Source("2f(i) min=! T.1 * 1e5 # sum"))]
-    ['2f', '(', 'i', ')', 'min=!', 'T', '.1', '*', '1e5', '']
-    """
-    found = scan(source)
-    if found.error is not None:
-        raise found.error
-    return found.tokens
-
-
 def scan(source: Source) -> Scan:
     """All tokens up to the first error, if any; never raises."""
     tokens: list[Token] = []

@@ -63,20 +63,6 @@ def parse(source: Source) -> ast.Module:
     return ast.Module(tuple(defs), span=cursor.span(0, len(source.text)))
 
 
-def parse_expression(source: Source) -> ast.Expr:
-    """The tree of a text that is one expression.
-
-    >>> parse_expression(Source("a - b - c")).left.op
-    '-'
-    """
-    cursor = Cursor(source)
-    part = parse_part(cursor)
-    if not cursor.at_end:
-        raise cursor.unexpected("the end of the expression", repair="delete the rest")
-    cursor.finish()
-    return part.expr
-
-
 def _definition(cursor: Cursor, follows: bool) -> ast.Def:
     if not cursor.at("def"):
         if follows and cursor.at("}"):

@@ -86,13 +86,7 @@ def one_line(text: str) -> str:
 
 
 def reduction_written(tokens: Sequence[Token], at: int) -> tuple[str, int] | None:
-    """The reduction operator meant by `max! =`, `max =` or `+! =`, and how many tokens it has.
-
-    >>> from tc.frontend.lexer import tokenize
-    >>> from tc.source import Source
-    >>> reduction_written(tokenize(Source("max! = a(i)")), 0)
-    ('max=!', 3)
-    """
+    """The reduction operator meant by `max! =`, `max =` or `+! =`, and how many tokens it has."""
     text = ""
     for count, token in enumerate(tokens[at : at + 3], 1):
         text += token.text

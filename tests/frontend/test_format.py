@@ -13,9 +13,9 @@ from tc.frontend.ast import Module
 from tc.frontend.format import MAX_COLUMNS, format_source
 from tc.frontend.lexer import scan
 from tc.frontend.parser import parse
-from tc.frontend.printer import to_text
 from tc.source import Source
 from tests.support.ast_strategies import modules, ragged_texts
+from tests.support.syntax import to_text
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.tc"))
 

@@ -13,10 +13,10 @@ from tc.errors import ParseError
 from tc.frontend.ast import Module
 from tc.frontend.format import format_source
 from tc.frontend.parser import parse
-from tc.frontend.printer import to_text
 from tc.frontend.tokens import FOREIGN, RESERVED, SIGNS
 from tc.source import Source
 from tests.support.ast_strategies import modules
+from tests.support.syntax import to_text
 
 PROGRAMS = [
     path.read_text(encoding="utf-8")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tc.errors import ParseError
-from tc.frontend.lexer import number_value, scan, tokenize
+from tc.frontend.lexer import number_value, scan
 from tc.frontend.tokens import Kind
 from tc.source import Source
+from tests.support.syntax import tokenize
 
 
 def kinds(text: str) -> list[tuple[str, str]]:

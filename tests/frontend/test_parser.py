@@ -24,10 +24,10 @@ from tc.frontend.ast import (
     TensorType,
 )
 from tc.frontend.expression_parser import MAX_HEIGHT, MAX_NESTING
-from tc.frontend.parser import parse, parse_expression
-from tc.frontend.printer import to_text
+from tc.frontend.parser import parse
 from tc.source import Source
 from tests.support.ast_strategies import NOWHERE
+from tests.support.syntax import parse_expression, to_text
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.tc"))
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tc.frontend.ast import Binary, Conditional, Expr, Name, Unary
-from tc.frontend.parser import parse_expression
 from tc.source import Source
+from tests.support.syntax import parse_expression
 
 # C11 6.5.5 to 6.5.14, from the weakest to the strongest
 C_LEVELS = [["||"], ["&&"], ["==", "!="], ["<", "<=", ">", ">="], ["+", "-"], ["*", "/", "%"]]

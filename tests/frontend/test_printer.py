@@ -7,10 +7,10 @@ from hypothesis import given
 
 from tc.errors import ParseError
 from tc.frontend.ast import Expr, Module
-from tc.frontend.parser import parse, parse_expression
-from tc.frontend.printer import to_text
+from tc.frontend.parser import parse
 from tc.source import Source
 from tests.support.ast_strategies import expressions, modules
+from tests.support.syntax import parse_expression, to_text
 
 
 @given(modules())

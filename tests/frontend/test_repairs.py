@@ -7,10 +7,10 @@ import pytest
 
 import tc
 from tc.errors import ParseError
-from tc.frontend.lexer import tokenize
 from tc.frontend.parser import parse
 from tc.frontend.repairs import from_python, reduction_written
 from tc.source import Source
+from tests.support.syntax import tokenize
 
 PYTHON = [
     "i if i > 3 else 0",

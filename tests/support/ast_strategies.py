@@ -39,10 +39,9 @@ from tc.frontend.ast import (
     TensorType,
     Unary,
 )
-from tc.frontend.lexer import tokenize
-from tc.frontend.printer import to_text
 from tc.frontend.tokens import Kind
 from tc.source import Source, Span
+from tests.support.syntax import to_text, tokenize
 
 NOWHERE = Span(Source(""), 0, 0)
 

@@ -13,7 +13,6 @@ from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, compute_dtype, fit
 from tc.errors import CheckError, TCError
 from tc.frontend import ast
 from tc.frontend.parser import parse
-from tc.frontend.printer import to_text
 from tc.semantics.check.checker import check_all
 from tc.semantics.program import (
     Binary,
@@ -38,6 +37,7 @@ from tc.source import Source
 from tests.fuzz import legal
 from tests.fuzz.strategies import disturbed_calls
 from tests.support import ast_strategies
+from tests.support.syntax import to_text
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 

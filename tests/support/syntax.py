@@ -1,4 +1,5 @@
-"""From the syntax tree back to text, with as few parentheses as the tree allows.
+"""Syntax trees for tests: of one expression, and back as text with as few parentheses as the tree
+allows; and the tokens of a text.
 
 What is printed parses back to the same tree: `parse(Source(to_text(module))) == module`.
 """
@@ -8,7 +9,12 @@ from __future__ import annotations
 from typing import NoReturn, TypeAlias
 
 from tc.frontend import ast
-from tc.frontend.tokens import PRECEDENCE, PREFIX_PRECEDENCE, TERNARY_PRECEDENCE
+from tc.frontend.cursor import Cursor
+from tc.frontend.expression_parser import parse_part
+from tc.frontend.format import is_composite
+from tc.frontend.lexer import scan
+from tc.frontend.tokens import PRECEDENCE, PREFIX_PRECEDENCE, TERNARY_PRECEDENCE, Token
+from tc.source import Source
 
 AnyNode: TypeAlias = (
     ast.Module
@@ -25,6 +31,24 @@ AnyNode: TypeAlias = (
 _LOOSEST = TERNARY_PRECEDENCE
 
 
+def tokenize(source: Source) -> tuple[Token, ...]:
+    """The tokens of a text without comments, an END token last; raises ParseError."""
+    found = scan(source)
+    if found.error is not None:
+        raise found.error
+    return found.tokens
+
+
+def parse_expression(source: Source) -> ast.Expr:
+    """The tree of a text that is one expression; raises ParseError."""
+    cursor = Cursor(source)
+    part = parse_part(cursor)
+    if not cursor.at_end:
+        raise cursor.unexpected("the end of the expression")
+    cursor.finish()
+    return part.expr
+
+
 def to_text(node: AnyNode) -> str:
     """The text of a tree or of a part of one.
 
@@ -32,7 +56,6 @@ def to_text(node: AnyNode) -> str:
     end, that of any other node does not.
 
     >>> from tc.frontend.parser import parse
-    >>> from tc.source import Source
     >>> text = "def f(float(N)A)->(C) {C(i)=(2*A(i))-(1-A(i))}"
     >>> print(to_text(parse(Source(text))), end="")
     def f(float(N) A) -> (C) {
@@ -60,11 +83,6 @@ def to_text(node: AnyNode) -> str:
             return f"<=> {node.name.text}({_list(node.args)})"
         case _:
             return _expression(node, _LOOSEST)
-
-
-def is_composite(bound: ast.Expr) -> bool:
-    """Whether a bound of a range has spaces in it, and so gets some around its `:`."""
-    return isinstance(bound, ast.Binary | ast.Conditional)
 
 
 def _list(nodes: tuple[ast.Param, ...] | tuple[ast.Return, ...] | tuple[ast.Expr, ...]) -> str:
