@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tc.edits import Edit, described
 from tc.errors import Notes, ParseError
-from tc.frontend.ast import Expr, Name
-from tc.frontend.foreign import DeclaredNames
+from tc.frontend.ast import Expr, Name, TensorType
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source, Span
 
-_NO_NAMES = DeclaredNames({}, frozenset())
 _LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
+
+
+class DeclaredNames(NamedTuple):
+    """The names of a def whose types the text gives, and those of its other tensors."""
+
+    params: Mapping[str, TensorType]
+    written: frozenset[str]
+
+    def sizes(self) -> frozenset[str]:
+        """The sizes that the types of the parameters name."""
+        types = self.params.values()
+        return frozenset(d.text for t in types for d in t.dims or () if isinstance(d, Name))
 
 
 class ParsedExpr(NamedTuple):
@@ -46,7 +57,7 @@ class Cursor:
         self.index = 0
         self.token = found.tokens[0]
         self._lexical_error = found.error
-        self.names = _NO_NAMES
+        self.names = DeclaredNames({}, frozenset())
         """Those of the def that is parsed."""
         self.statement: tuple[int, Token] | None = None
         """Where the statement that is parsed begins, and its operator once that is known."""

@@ -15,13 +15,7 @@ from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.lexer import number_value
-from tc.frontend.rejections import (
-    choice_text,
-    matrix_product,
-    power_text,
-    reject_brackets,
-    reject_slice,
-)
+from tc.frontend.rejections import choice_text, matrix_product, reject_brackets, reject_slice
 from tc.frontend.tokens import (
     BITS,
     COMPARISONS,
@@ -49,19 +43,21 @@ class _Pending(NamedTuple):
     then: ParsedExpr | None = None
 
 
-def parse_part(cursor: Cursor, nesting: int = 0) -> ParsedExpr:
-    """One expression, as long as it goes, from the current token on."""
+def parse_part(cursor: Cursor, nesting: int = 0, binding: int = TERNARY_PRECEDENCE) -> ParsedExpr:
+    """One expression from the current token on, as long as its operators bind so strongly."""
     operands: list[ParsedExpr] = []
     pending: list[_Pending] = []
     while True:
-        _take_operand(cursor, operands, pending, nesting)
+        while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
+            pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
+        operands.append(_primary(cursor, nesting))
         token = cursor.token
-        if token.kind is not Kind.SIGN:
+        strength = PRECEDENCE.get(token.text, TERNARY_PRECEDENCE)
+        if token.kind is not Kind.SIGN or strength < binding:
             break
         if token.text in PRECEDENCE:
-            binding = PRECEDENCE[token.text]
-            _reduce(cursor, operands, pending, binding)
-            pending.append(_Pending(cursor.step(), binding))
+            _reduce(cursor, operands, pending, strength)
+            pending.append(_Pending(cursor.step(), strength))
         elif token.text == "?":
             _reduce(cursor, operands, pending, TERNARY_PRECEDENCE + 1)
             cursor.step()
@@ -75,15 +71,6 @@ def parse_part(cursor: Cursor, nesting: int = 0) -> ParsedExpr:
             break
     _reduce(cursor, operands, pending, TERNARY_PRECEDENCE)
     return operands[0]
-
-
-def _take_operand(
-    cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], nesting: int
-) -> None:
-    """An operand, and the signs before it."""
-    while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
-        pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
-    operands.append(_primary(cursor, nesting))
 
 
 def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[ParsedExpr, ...]:
@@ -281,11 +268,11 @@ def _power(cursor: Cursor, base: ParsedExpr, nesting: int) -> ParseError:
     try:
         exponent = _exponent(cursor, nesting)
     except ParseError:
-        span = cursor.span(base.start, token.end)
-        return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
-    span = base.span.to(exponent.span)
-    paste = power_text(cursor, base, exponent)
-    if len(paste) > 160 or "\n" in paste:
+        span, paste = cursor.span(base.start, token.end), ""
+    else:
+        span = base.span.to(exponent.span)
+        paste = foreign.power(base, exponent, cursor.names)
+    if not paste or len(paste) > 160 or "\n" in paste:
         return cursor.error(cause, span=span, idiom="a power is written pow(x, y)")
     return cursor.error(cause, span=span, paste=paste)
 
@@ -318,30 +305,26 @@ def _is_division(cursor: Cursor) -> bool:
         rest = Cursor(Source(line.partition("#")[0]))
         while rest.token.kind is Kind.SIGN and rest.token.text in (*PREFIXES, "("):
             rest.step()
-        operand = parse_part(rest)
+        operand = parse_part(rest).expr
     except ParseError:
         return False
-    is_word = isinstance(operand.expr, Name) and len(operand.expr.text) > 2
-    named = cursor.names.sizes().union(cursor.names.params)
-    known = is_word and isinstance(operand.expr, Name) and operand.expr.text in named
-    ends = rest.at_end or rest.token.text in (")", ",", "}", "where", ":", "?")
-    return ends and (not is_word or known)
+    if not rest.at_end and rest.token.text not in (")", ",", "}", "where", ":", "?"):
+        return False
+    is_word = isinstance(operand, Name) and len(operand.text) > 2
+    return not is_word or operand.span.text in {*cursor.names.sizes(), *cursor.names.params}
 
 
 def _quotient(cursor: Cursor, left: ParsedExpr, nesting: int) -> ParseError:
     """The error for `a // b` and `A @ B`."""
     token = cursor.step()
-    try:
-        right = _operand(cursor, nesting, PREFIX_PRECEDENCE)
-    except ParseError as error:
-        return error
+    right = parse_part(cursor, nesting, PREFIX_PRECEDENCE)
     span = left.span.to(right.span)
-    first, second = (part.span.line for part in (left, right))
     if token.text == "@":
         return matrix_product(cursor, left, right, span)
-    meant = foreign.floor_division(left.expr, first, right.expr, second, cursor.names)
+    first, second = left.span.line, right.span.line
+    paste, idiom = foreign.floor_division(left.expr, first, right.expr, second, cursor.names)
     cause = "there is no operator '//': comments begin with '#', and '/' of integers rounds down"
-    return cursor.error(cause, rule="T2", span=span, paste=meant.text, idiom=meant.words or None)
+    return cursor.error(cause, rule="T2", span=span, paste=paste, idiom=idiom)
 
 
 def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int) -> ParseError:
@@ -349,7 +332,7 @@ def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int
     token = cursor.step()
     cause = f"there is no operator '{token.text}'"
     try:
-        right = _operand(cursor, nesting, _ARITHMETIC)
+        right = parse_part(cursor, nesting, _ARITHMETIC)
     except ParseError:
         span = cursor.span(left.start, token.end)
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
@@ -362,61 +345,29 @@ def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int
             paste=token.text * 2,
         )
     span = left.span.to(right.span)
-    first, second = (part.span.line for part in (left, right))
-    if compares and not _is_number(right):
+    if compares and not isinstance(right.expr, Number):
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
-    meant = foreign.bits(token.text, left.expr, first, right.expr, second, cursor.names)
-    return cursor.error(cause, span=span, paste=meant.text, idiom=meant.words or None)
-
-
-def _is_number(part: ParsedExpr) -> bool:
-    return isinstance(part.expr, Number)
-
-
-def _operand(cursor: Cursor, nesting: int, binding: int) -> ParsedExpr:
-    """The operand that operators which bind at least so strongly make."""
-    operands: list[ParsedExpr] = []
-    pending: list[_Pending] = []
-    while True:
-        _take_operand(cursor, operands, pending, nesting)
-        token = cursor.token
-        strength = PRECEDENCE.get(token.text, -1) if token.kind is Kind.SIGN else -1
-        if strength < binding:
-            break
-        _reduce(cursor, operands, pending, strength)
-        pending.append(_Pending(cursor.step(), strength))
-    _reduce(cursor, operands, pending, TERNARY_PRECEDENCE)
-    return operands[0]
+    paste, idiom = foreign.bits(token.text, left, right, cursor.names)
+    return cursor.error(cause, span=span, paste=paste, idiom=idiom)
 
 
 def _complement(cursor: Cursor, nesting: int) -> ParseError:
-    token = cursor.step()
-    try:
-        operand = _operand(cursor, nesting, PREFIX_PRECEDENCE)
-    except ParseError as error:
-        return error
-    text = operand.span.line
-    meant = foreign.complement(operand.expr, text, cursor.names)
-    return cursor.error(
-        "there is no operator '~'",
-        span=cursor.span(token.start, operand.end),
-        paste=meant.text,
-        idiom=meant.words or None,
-    )
+    start = cursor.step().start
+    operand = parse_part(cursor, nesting, PREFIX_PRECEDENCE)
+    paste, idiom = foreign.complement(operand, cursor.names)
+    span = cursor.span(start, operand.end)
+    return cursor.error("there is no operator '~'", span=span, paste=paste, idiom=idiom)
 
 
 def _choice_as_function(cursor: Cursor, nesting: int) -> ParseError:
     """The error for numpy's `where(c, a, b)`, from its `where` on."""
     start = cursor.step().start
     cause = "'where' gives the range of an index variable; a choice is written 'c ? a : b'"
-    try:
-        parts = parse_arguments(cursor, nesting, "the arguments of 'where'")
-    except ParseError as error:
-        return error
+    parts = parse_arguments(cursor, nesting, "the arguments of 'where'")
     span = cursor.span(start, cursor.previous_end)
     if len(parts) != 3:
         return cursor.error(cause, span=span, idiom="c ? a : b")
-    return cursor.error(cause, span=span, paste=choice_text(list(parts)))
+    return cursor.error(cause, span=span, paste=choice_text(parts))
 
 
 def _choice_in_words(cursor: Cursor) -> ParseError | None:
@@ -452,15 +403,11 @@ def _magnitude(cursor: Cursor, nesting: int) -> ParseError:
     """The error for `|x|`, from its first `|` on."""
     start = cursor.step().start
     cause = "there is no operator '|': the absolute value of x is abs(x)"
-    try:
-        inside = _operand(cursor, nesting, _ARITHMETIC)
-    except ParseError as error:
-        return error
-    if not cursor.at("|"):
+    inside = parse_part(cursor, nesting, _ARITHMETIC)
+    if not cursor.accept("|"):
         return cursor.error(cause, span=cursor.span(start, inside.end), idiom="abs(x)")
-    cursor.step()
-    text = inside.span.line
-    return cursor.error(cause, span=cursor.span(start, cursor.previous_end), paste=f"abs({text})")
+    span = cursor.span(start, cursor.previous_end)
+    return cursor.error(cause, span=span, paste=f"abs({inside.span.line})")
 
 
 def _cast_before(cursor: Cursor, spelling: Token, nesting: int) -> ParseError:
@@ -469,9 +416,9 @@ def _cast_before(cursor: Cursor, spelling: Token, nesting: int) -> ParseError:
     cause = f"the value of the cast '{spelling.text}' stands in parentheses, and the type does not"
     cursor.step()
     try:
-        operand = _operand(cursor, nesting, PREFIX_PRECEDENCE)
+        operand = parse_part(cursor, nesting, PREFIX_PRECEDENCE)
     except ParseError:
         return cursor.error(cause, rule="T3", idiom=f"{spelling.text}(x)")
-    text = operand.span.line
     span = cursor.span(opening.start, operand.end)
-    return cursor.error(cause, rule="T3", span=span, paste=f"{spelling.text}({text})")
+    paste = f"{spelling.text}({operand.span.line})"
+    return cursor.error(cause, rule="T3", span=span, paste=paste)

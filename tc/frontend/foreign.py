@@ -6,38 +6,21 @@ its literals, and that sizes and index variables are integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TypeAlias
 
 from tc.builtins import lookup
 from tc.builtins.operators import COMPARISONS
 from tc.dtypes import SPELLINGS
 from tc.frontend import ast
+from tc.frontend.cursor import DeclaredNames, ParsedExpr
 
 NO_BITS = "there are no operators on bits"
 _LOGICAL = frozenset(("&&", "||"))
 _MAX_TWICE = 40
 """The longest text that a repair writes twice, as in x * x."""
 
-
-class Meant(NamedTuple):
-    """What stands for an operation of another language: `text` to paste for it, or None and
-    words."""
-
-    text: str | None
-    words: str = ""
-
-
-class DeclaredNames(NamedTuple):
-    """The names of a def whose types the text gives, and those of its other tensors."""
-
-    params: Mapping[str, ast.TensorType]
-    written: frozenset[str]
-
-    def sizes(self) -> frozenset[str]:
-        """The sizes that the types of the parameters name."""
-        types = self.params.values()
-        return frozenset(d.text for t in types for d in t.dims or () if isinstance(d, ast.Name))
+Meant: TypeAlias = tuple[str | None, str | None]
+"""What stands for an operation of another language: text to paste for it, or else words."""
 
 
 # --- kinds ------------------------------------------------------------------------------------
@@ -95,37 +78,30 @@ def _joined(first: str | None, second: str | None) -> str | None:
 # --- operators --------------------------------------------------------------------------------
 
 
-def power(
-    base: ast.Expr, base_text: str, exponent: ast.Expr, exponent_text: str, names: DeclaredNames
-) -> str:
+def power(base: ParsedExpr, exponent: ParsedExpr, names: DeclaredNames) -> str:
     """A power. Whole powers of what may be an integer are products, which keep its type."""
-    plain = _unwrapped(base_text)
-    if isinstance(exponent, ast.Number) and kind_of(base, names) != "float":
-        count = exponent.value
-        if isinstance(count, int) and 2 <= count <= 4 and len(base_text) <= _MAX_TWICE:
-            factor = base_text if _is_simple(base, base_text) else f"({plain})"
-            return f"({' * '.join([factor] * count)})"
-    if isinstance(exponent, ast.Number) and exponent.value == 0.5:
-        return f"sqrt({plain})"
-    return f"pow({plain}, {_unwrapped(exponent_text)})"
+    short = len(base.span.line) <= _MAX_TWICE and kind_of(base.expr, names) != "float"
+    match exponent.expr:
+        case ast.Number(value=int() as count) if short and 2 <= count <= 4:
+            return f"({' * '.join([_operand(base)] * count)})"
+        case ast.Number(value=0.5):
+            return f"sqrt({base.expr.span.line})"
+    return f"pow({base.expr.span.line}, {exponent.expr.span.line})"
 
 
-def bits(
-    op: str, left: ast.Expr, left_text: str, right: ast.Expr, right_text: str, names: DeclaredNames
-) -> Meant:
+def bits(op: str, left: ParsedExpr, right: ParsedExpr, names: DeclaredNames) -> Meant:
     """`& | ^ << >>` of two operands."""
-    if op in _CONDITIONS and kind_of(left, names) == kind_of(right, names) == "bool":
-        return Meant(f"{left_text} {_CONDITIONS[op]} {right_text}")
-    operand = left_text if _is_simple(left, left_text) else f"({_unwrapped(left_text)})"
-    value = right.value if isinstance(right, ast.Number) else None
-    if isinstance(value, int) and kind_of(left, names) != "float":
+    kind = kind_of(left.expr, names)
+    if op in _CONDITIONS and kind == kind_of(right.expr, names) == "bool":
+        return f"{left.span.line} {_CONDITIONS[op]} {right.span.line}", None
+    operand = _operand(left)
+    value = right.expr.value if isinstance(right.expr, ast.Number) else None
+    if isinstance(value, int) and kind != "float":
         if op == "&" and value > 0 and value & (value + 1) == 0:
-            return Meant(f"{operand} % {value + 1}")
-        if op == ">>" and 0 <= value < 63:
-            return Meant(f"{operand} / {2**value}")
-        if op == "<<" and 0 <= value < 63:
-            return Meant(f"{operand} * {2**value}")
-    return Meant(None, _BIT_IDIOMS[op].format(left=operand))
+            return f"{operand} % {value + 1}", None
+        if op in ("<<", ">>") and 0 <= value < 63:
+            return f"{operand} {'*' if op == '<<' else '/'} {2**value}", None
+    return None, _BIT_IDIOMS[op].format(left=operand)
 
 
 _CONDITIONS = {"&": "&&", "|": "||", "^": "!="}
@@ -140,15 +116,14 @@ _BIT_IDIOMS = {
 }
 
 
-def complement(operand: ast.Expr, text: str, names: DeclaredNames) -> Meant:
+def complement(operand: ParsedExpr, names: DeclaredNames) -> Meant:
     """`~x`."""
-    kind = kind_of(operand, names)
-    if kind == "bool":
-        return Meant(f"!{text if _is_simple(operand, text) else f'({_unwrapped(text)})'}")
-    inside = text if _is_simple(operand, text) else f"({_unwrapped(text)})"
-    if kind == "int":
-        return Meant(f"(-{inside} - 1)")
-    return Meant(None, f"{NO_BITS}: a condition is negated by '!', and of an integer it is -x - 1")
+    match kind_of(operand.expr, names):
+        case "bool":
+            return f"!{_operand(operand)}", None
+        case "int":
+            return f"(-{_operand(operand)} - 1)", None
+    return None, f"{NO_BITS}: a condition is negated by '!', and of an integer it is -x - 1"
 
 
 MATRIX_PRODUCTS = {
@@ -166,33 +141,17 @@ def floor_division(
     """Python's `//`."""
     kind = _joined(kind_of(left, names), kind_of(right, names))
     if kind == "float":
-        return Meant(f"floor({left_text} / {right_text})")
-    if kind in ("int", "bool"):
-        return Meant(f"{left_text} / {right_text}")
-    return Meant(
+        return f"floor({left_text} / {right_text})", None
+    if kind is not None:
+        return f"{left_text} / {right_text}", None
+    return (
         None,
         "comments begin with '#'; '/' of integers rounds down already, and of floats a quotient "
         f"is rounded down by floor({left_text} / {right_text})",
     )
 
 
-def _is_simple(expr: ast.Expr, text: str) -> bool:
-    """Whether a text is one operand, whatever stands around it."""
-    is_leaf = isinstance(expr, ast.Name | ast.Number | ast.Dim | ast.Apply | ast.Cast)
-    return is_leaf or _unwrapped(text) != text
-
-
-def _unwrapped(text: str) -> str:
-    """A text without the parentheses around the whole of it.
-
-    >>> _unwrapped("(a - 1)"), _unwrapped("(a) - (b)")
-    ('a - 1', '(a) - (b)')
-    """
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for at, character in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if depth == 0 and at < len(text) - 1:
-            return text
-    return text[1:-1].strip()
+def _operand(part: ParsedExpr) -> str:
+    """The text of an expression as one operand, whatever stands around it."""
+    is_leaf = isinstance(part.expr, ast.Name | ast.Number | ast.Dim | ast.Apply | ast.Cast)
+    return part.span.line if is_leaf or part.start < part.expr.span.start else f"({part.span.line})"

@@ -21,13 +21,13 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import ast
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
-from tc.frontend.cursor import Cursor, describe
+from tc.frontend.cursor import Cursor, DeclaredNames, describe
 from tc.frontend.expression_parser import (
     close_bracket,
     parse_apply,
     parse_part,
 )
-from tc.frontend.foreign import DeclaredNames, kind_of
+from tc.frontend.foreign import kind_of
 from tc.frontend.left_sides import left_side, walk
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written

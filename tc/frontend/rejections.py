@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tc.edits import Edit
 from tc.errors import ParseError
@@ -31,15 +32,10 @@ def reject_slice(cursor: Cursor) -> None:
 
 def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
     """The error for `A[i][j]`, from its `[` on."""
-    end = cursor.previous_end
     depth = 0
-    while not cursor.at_end:
-        if depth == 0 and not cursor.at("["):
-            break
-        token = cursor.step()
-        depth += {"[": 1, "]": -1}.get(token.text, 0)
-        end = token.end
-    span = cursor.span(name.span.start, end)
+    while not cursor.at_end and (depth or cursor.at("[")):
+        depth += {"[": 1, "]": -1}.get(cursor.step().text, 0)
+    span = cursor.span(name.span.start, cursor.previous_end)
     written = span.text
     inside = re.sub(r"\]\s*\[", ", ", written[len(name.text) :])
     simple = depth == 0 and len(written) <= 80 and not set(written) & set("\n:#")
@@ -49,10 +45,6 @@ def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
         paste=name.text + inside.strip().replace("[", "(").replace("]", ")") if simple else None,
         repair=None if simple else f"{name.text}(i, j)",
     )
-
-
-def power_text(cursor: Cursor, base: ParsedExpr, exponent: ParsedExpr) -> str:
-    return foreign.power(base.expr, base.span.line, exponent.expr, exponent.span.line, cursor.names)
 
 
 def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Span) -> ParseError:
@@ -72,19 +64,11 @@ def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Sp
         return cursor.error(cause, span=span, idiom="C(i,j) +=! A(i,k) * B(k,j)")
     names = [f"({','.join(letters)})" if letters else "" for letters in known]
     first, second = left.expr.span.text, right.expr.span.text
-    return cursor.error(
-        cause,
-        span=span,
-        edits=(
-            Edit(
-                cursor.span(start, right.end),
-                f"{target}{names[0]} +=! {first}{names[1]} * {second}{names[2]}",
-            ),
-        ),
-    )
+    text = f"{target}{names[0]} +=! {first}{names[1]} * {second}{names[2]}"
+    return cursor.error(cause, span=span, edits=(Edit(cursor.span(start, right.end), text),))
 
 
-def choice_text(parts: list[ParsedExpr]) -> str:
+def choice_text(parts: Sequence[ParsedExpr]) -> str:
     texts = [part.span.line for part in parts]
     first = parts[0]
     if isinstance(first.expr, Conditional) and first.start == first.expr.span.start:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 
 from tc.frontend.ast import Apply, Binary, Conditional, Expr, Unary
-from tc.frontend.foreign import DeclaredNames, floor_division, kind_of
+from tc.frontend.cursor import DeclaredNames
+from tc.frontend.foreign import floor_division, kind_of
 from tc.semantics.suggest import one_line
 
 _SQRT_HALF = "0.707106781186548"
@@ -244,7 +245,7 @@ def formula(expr: Apply, names: DeclaredNames) -> str | None:
         return f"({x} > 0 ? 1.0 : {x} < 0 ? -1.0 : {x})"
     if name in _FLOORED and count == 2:
         first, second = (as_operand(a, t) for a, t in zip(expr.args, texts, strict=True))
-        text = floor_division(expr.args[0], first, expr.args[1], second, names).text
+        text, _ = floor_division(expr.args[0], first, expr.args[1], second, names)
         return f"({text})" if text is not None else None
     if name in ("divide", "div", "true_divide") and count == 2:
         kinds = [kind_of(arg, names) for arg in expr.args]

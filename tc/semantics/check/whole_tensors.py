@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from tc.edits import Edit, within
 from tc.frontend import ast
-from tc.frontend.foreign import MATRIX_PRODUCTS, DeclaredNames, kind_of
+from tc.frontend.cursor import DeclaredNames
+from tc.frontend.foreign import MATRIX_PRODUCTS, kind_of
 from tc.frontend.left_sides import walk
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.foreign_functions import MEANS, REDUCTIONS, TRUTHS, as_operand
