@@ -8,8 +8,9 @@ whoever relies on that checks with `ranges.index_intervals` that no value wraps 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tc import sets
 from tc.dtypes import BOOL
@@ -19,6 +20,15 @@ from tc.semantics.size_values import KnownSizes, evaluate
 MAX_PIECES = 8
 """How many / % min max ?: an expression may have and still count as affine: each may double the
 pieces of the function, and isl's time grows with them faster than its quota tells."""
+
+MAX_GUARD_PIECES = 16
+"""Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
+
+IndexRanges: TypeAlias = Mapping[str, tuple[int, int]]
+"""Half-open ranges of index variables: a box of their values."""
+
+Guard: TypeAlias = tuple[p.Expr, bool]
+"""A condition and the value that it has where the guarded expression is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +43,9 @@ class LinearForm:
     terms: Mapping[str, int]
     plain: bool = True
 
-    def rest(self, variable: str, box: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    def rest(self, variable: str, box: IndexRanges) -> tuple[int, int]:
         """Least and greatest value of the form without one variable, the others in a box of
-        half-open, nonempty ranges.
+        nonempty ranges.
 
         >>> LinearForm(1, {"i": 2, "x": -1}).rest("i", {"x": (0, 3)})
         (-1, 1)
@@ -72,7 +82,7 @@ def linear_form(expr: p.Expr, known: KnownSizes) -> LinearForm | None:
                     return _scaled(linear_form(operand, known), value)
             return None
         case p.Convert(operand=operand, dtype=dtype) if (
-            dtype.is_integer and operand.dtype.is_integer and _has_index(operand)
+            dtype.is_integer and operand.dtype.is_integer and p.index_names(operand)
         ):
             form = linear_form(operand, known)
             widening = dtype.kind == "int" and dtype.bits == 64 and operand.dtype.name != "uint64"
@@ -82,10 +92,6 @@ def linear_form(expr: p.Expr, known: KnownSizes) -> LinearForm | None:
         case _:
             value = evaluate(expr, known) if expr.dtype.is_integer else None
             return None if value is None else LinearForm(value, {})
-
-
-def _has_index(expr: p.Expr) -> bool:
-    return any(isinstance(node, p.Index) for node in p.walk(expr))
 
 
 def _sum(a: LinearForm | None, b: LinearForm | None, wide: bool) -> LinearForm | None:
@@ -122,9 +128,12 @@ def pieces(expr: p.Expr) -> int:
     count = 0
     for node in p.walk(expr):
         match node:
-            case p.Binary(op=("/" | "%" | "min" | "max")) | p.Select() | p.Compare(op="!="):
-                count += 1
-            case p.Logical(op=("&&" | "||")):
+            case (
+                p.Binary(op=("/" | "%" | "min" | "max"))
+                | p.Select()
+                | p.Compare(op="!=")
+                | p.Logical(op=("&&" | "||"))
+            ):
                 count += 1
     return count
 
@@ -142,10 +151,8 @@ def _is_affine(expr: p.Expr, known: KnownSizes) -> bool:
             return True
         case p.Literal() | p.Size() | p.Extent() | p.Read():
             return evaluate(expr, known) is not None
-        case p.Unary(operand=operand):
-            return _is_affine(operand, known)
-        case p.Binary(op=("+" | "-" | "min" | "max"), left=left, right=right):
-            return _is_affine(left, known) and _is_affine(right, known)
+        case p.Unary() | p.Convert() | p.Binary(op=("+" | "-" | "min" | "max")):
+            return all(_is_affine(child, known) for child in p.children(expr))
         case p.Binary(op="*", left=left, right=right):
             for factor, operand in ((left, right), (right, left)):
                 if evaluate(factor, known) is not None:
@@ -155,13 +162,9 @@ def _is_affine(expr: p.Expr, known: KnownSizes) -> bool:
             divisor = evaluate(right, known)
             return divisor is not None and divisor > 0 and _is_affine(left, known)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
-            return (
-                _is_affine_condition(condition, known)
-                and _is_affine(then, known)
-                and _is_affine(otherwise, known)
+            return _is_affine_condition(condition, known) and all(
+                _is_affine(branch, known) for branch in (then, otherwise)
             )
-        case p.Convert(operand=operand):
-            return _is_affine(operand, known)
         case _:
             return False
 
@@ -170,27 +173,62 @@ def _is_affine_condition(expr: p.Expr, known: KnownSizes) -> bool:
     match expr:
         case p.Literal():
             return True
-        case p.Compare(op=op, left=left, right=right) if left.dtype == BOOL:
-            both = _is_affine_condition(left, known) and _is_affine_condition(right, known)
-            return both and op in ("==", "!=")
-        case p.Compare(left=left, right=right):
+        case p.Compare(left=left, right=right) if left.dtype != BOOL:
             return _is_affine(left, known) and _is_affine(right, known)
-        case p.Logical(operands=operands):
-            return all(_is_affine_condition(o, known) for o in operands)
         case p.Convert(operand=operand, dtype=dtype) if dtype == BOOL:
             return _is_affine(operand, known) or _is_affine_condition(operand, known)
-        case p.Select() if expr.dtype == BOOL:
+        case (
+            p.Compare(op=("==" | "!=")) | p.Logical() | p.Select() | p.Binary(op=("min" | "max"))
+        ) if expr.dtype == BOOL:
             return all(_is_affine_condition(child, known) for child in p.children(expr))
-        case p.Binary(op=("min" | "max"), left=left, right=right) if expr.dtype == BOOL:
-            return _is_affine_condition(left, known) and _is_affine_condition(right, known)
         case _:
             return False
 
 
+def box_of(ranges: Mapping[str, p.Range], names: Iterable[str]) -> IndexRanges:
+    """The box of some variables."""
+    return {name: (ranges[name].begin, ranges[name].end) for name in names}
+
+
+def is_empty(box: IndexRanges) -> bool:
+    return any(begin >= end for begin, end in box.values())
+
+
+def function_on(
+    expr: p.Expr,
+    known: KnownSizes,
+    names: tuple[str, ...],
+    box: Mapping[str, tuple[int, int | None]],
+) -> tuple[sets.Space, sets.Function]:
+    """The space of some variables, and an affine expression as a function on a box of it."""
+    space = sets.Space(names)
+    return space, function_of(expr, known, space).intersect_domain(space.box(box))
+
+
+def first_outside(
+    expr: p.Expr,
+    extent: int,
+    known: KnownSizes,
+    names: tuple[str, ...],
+    box: IndexRanges,
+    guards: tuple[Guard, ...] = (),
+) -> dict[str, int] | None:
+    """The first point of a box where some affine guards hold and an affine expression is not in
+    [0, extent). Raises TooComplex."""
+    with sets.bounded():
+        space, function = function_on(expr, known, names, box)
+        function = function.intersect_domain(points_of_guards(guards, known, space))
+        return sets.point(sets.leaving(space, function, extent), space)
+
+
 def function_of(
-    expr: p.Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
+    expr: p.Expr,
+    known: KnownSizes,
+    space: sets.Space,
+    values: Mapping[str, sets.Function] | None = None,
 ) -> sets.Function:
-    """The function of an affine expression, the index variables standing for `values`."""
+    """The function of an affine expression, the index variables standing for `values`, or for
+    those of the space."""
 
     def visit(node: p.Expr) -> sets.Function:
         constant = evaluate(node, known)
@@ -198,26 +236,19 @@ def function_of(
             return space.constant(constant)
         match node:
             case p.Index(name=name):
-                return values[name]
+                return space.variable(name) if values is None else values[name]
             case p.Unary(operand=operand):
                 return sets.scale(space, visit(operand), -1)
-            case p.Binary(op="+", left=left, right=right):
-                return sets.add(visit(left), visit(right))
-            case p.Binary(op="-", left=left, right=right):
-                return sets.subtract(visit(left), visit(right))
-            case p.Binary(op="min", left=left, right=right):
-                return sets.minimum(visit(left), visit(right))
-            case p.Binary(op="max", left=left, right=right):
-                return sets.maximum(visit(left), visit(right))
             case p.Binary(op="*", left=left, right=right):
                 factor = evaluate(left, known)
                 if factor is None:
                     return sets.scale(space, visit(left), evaluate(right, known) or 0)
                 return sets.scale(space, visit(right), factor)
-            case p.Binary(op="/", left=left, right=right):
-                return sets.floor_divide(space, visit(left), evaluate(right, known) or 1)
-            case p.Binary(op="%", left=left, right=right):
-                return sets.remainder(space, visit(left), evaluate(right, known) or 1)
+            case p.Binary(op=("/" | "%") as op, left=left, right=right):
+                divide = sets.floor_divide if op == "/" else sets.remainder
+                return divide(space, visit(left), evaluate(right, known) or 1)
+            case p.Binary(op=op, left=left, right=right):
+                return _FUNCTIONS[op](visit(left), visit(right))
             case p.Select(condition=condition, then=then, otherwise=otherwise):
                 chosen = points_where(condition, known, space, values)
                 return sets.choose(chosen, visit(then), visit(otherwise))
@@ -229,8 +260,30 @@ def function_of(
     return visit(expr)
 
 
+_FUNCTIONS = {"+": sets.add, "-": sets.subtract, "min": sets.minimum, "max": sets.maximum}
+
+
+def points_of_guards(
+    guards: tuple[Guard, ...],
+    known: KnownSizes,
+    space: sets.Space,
+    values: Mapping[str, sets.Function] | None = None,
+) -> sets.Points:
+    """The points where all of some affine guards have their value."""
+    if sum(1 + pieces(condition) for condition, _ in guards) > MAX_GUARD_PIECES:
+        raise sets.TooComplex("too many guards")
+    points = space.everything()
+    for condition, value in guards:
+        where = points_where(condition, known, space, values)
+        points = points.intersect(where if value else where.complement())
+    return points
+
+
 def points_where(
-    expr: p.Expr, known: KnownSizes, space: sets.Space, values: Mapping[str, sets.Function]
+    expr: p.Expr,
+    known: KnownSizes,
+    space: sets.Space,
+    values: Mapping[str, sets.Function] | None = None,
 ) -> sets.Points:
     """The points where an affine condition holds."""
 
@@ -246,13 +299,11 @@ def points_where(
                 return sets.compare(op, number(left), number(right))
             case p.Logical(op="!", operands=(operand,)):
                 return visit(operand).complement()
-            case p.Logical(op="&&", operands=(left, right)):
+            case p.Logical(op="&&") | p.Binary(op="min"):
+                left, right = p.children(node)
                 return visit(left).intersect(visit(right))
-            case p.Logical(op="||", operands=(left, right)):
-                return visit(left).union(visit(right))
-            case p.Binary(op="min", left=left, right=right):
-                return visit(left).intersect(visit(right))
-            case p.Binary(op="max", left=left, right=right):
+            case p.Logical(op="||") | p.Binary(op="max"):
+                left, right = p.children(node)
                 return visit(left).union(visit(right))
             case p.Select(condition=condition, then=then, otherwise=otherwise):
                 chosen = visit(condition)

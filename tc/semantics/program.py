@@ -197,6 +197,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(reversed(children(node)))
 
 
+def index_names(expr: Expr) -> tuple[str, ...]:
+    """The index variables in an expression, in order of appearance."""
+    return tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))
+
+
 # --- the program, for all sizes ---------------------------------------------------------------
 
 

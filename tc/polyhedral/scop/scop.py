@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from tc.polyhedral.scop.zero_fills import starts_fresh, writes, zero_fills
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm, linear_form
+from tc.semantics.affine import IndexRanges, LinearForm, box_of, linear_form
 from tc.semantics.ranges.index_intervals import interval_of
-from tc.semantics.ranges.preconditions import IterationSpace, is_exact, iteration_space
+from tc.semantics.ranges.preconditions import is_exact
 from tc.semantics.size_values import KnownSizes
 
 HalfOpen: TypeAlias = "tuple[int, int]"
@@ -116,7 +116,7 @@ def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
 
 def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
-    outer, space = statement.outer, iteration_space(shaped.ranges, statement.outer)
+    outer, space = statement.outer, box_of(shaped.ranges, statement.outer)
     return ScopStatement(
         f"{statement.name}.init",
         "init",
@@ -124,7 +124,7 @@ def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopSt
         statement.op,
         outer,
         outer,
-        space.ranges,
+        space,
         _access(statement.target, statement.subscripts, known, space),
         (),
         False,
@@ -133,7 +133,7 @@ def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopSt
 
 def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
-    space = iteration_space(shaped.ranges, statement.variables)
+    space = box_of(shaped.ranges, statement.variables)
     target = _access(statement.target, statement.subscripts, known, space)
     accumulates = statement.op != "="
     reads = [target] if accumulates else []
@@ -148,7 +148,7 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
         statement.op,
         statement.variables,
         statement.outer,
-        space.ranges,
+        space,
         target,
         tuple(reads),
         accumulates,
@@ -165,16 +165,16 @@ def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:
 
 
 def _access(
-    tensor: str, subscripts: tuple[p.Expr, ...], known: KnownSizes, space: IterationSpace
+    tensor: str, subscripts: tuple[p.Expr, ...], known: KnownSizes, space: IndexRanges
 ) -> Access:
     forms, bounds = [], []
     for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):
         form = linear_form(subscript, known)
         if form is not None and is_exact(subscript, form, known, space):
-            low, high = form.rest("", space.ranges)
+            low, high = form.rest("", space)
         else:
             form = None
-            interval = interval_of(subscript, known, space.intervals)
+            interval = interval_of(subscript, known, space)
             low, high = interval.low, interval.high
         forms.append(form)
         bounds.append((min(max(low, 0), extent), max(min(high + 1, extent), 0)))

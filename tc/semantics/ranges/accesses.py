@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tc.semantics import program as p
+from tc.semantics.affine import Guard
 from tc.semantics.suggest import one_line
 from tc.source import Span
-
-Guard: TypeAlias = tuple[p.Expr, bool]
-"""A condition and the value that it has where the guarded expression is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class SubscriptAccess:
     """One subscript of a read, of a `where exists`, or of the left side.
 
     `variables` are those written in the subscript, `boundable` those of them that occur not only
-    under % (G2). `read` is None for the left side; `inferring_only` marks `where exists` (T5).
+    under % (G2). `read` is None for the left side.
     `number` counts the accesses of the statement, the left side first.
     """
 
@@ -33,9 +30,11 @@ class SubscriptAccess:
     subscript: p.Expr
     span: Span
     read: p.Read | None
-    inferring_only: bool
     variables: tuple[str, ...]
     boundable: frozenset[str]
+
+    def others(self, variable: str) -> tuple[str, ...]:
+        return tuple(name for name in self.variables if name != variable)
 
     @property
     def is_bare(self) -> bool:
@@ -44,12 +43,8 @@ class SubscriptAccess:
     @property
     def is_made(self) -> bool:
         """Whether the left side stands for `concat`, and not in the text."""
-        subscript = self.subscript
-        return (
-            self.read is None
-            and isinstance(subscript, p.Index)
-            and subscript.span.text != (subscript.name)
-        )
+        index = self.subscript
+        return self.read is None and isinstance(index, p.Index) and index.span.text != index.name
 
     @property
     def constrains(self) -> bool:
@@ -94,12 +89,12 @@ class Accesses:
 
     written: tuple[SubscriptAccess, ...]
     reads: tuple[GuardedRead, ...]
-    exists: tuple[SubscriptAccess, ...]
     divisions: tuple[Division, ...]
     tensors: frozenset[str]
     """Tensors other than the target whose shapes the statement needs (G3)."""
     sizes: frozenset[str]
     all: tuple[SubscriptAccess, ...]
+    """With those of `where exists`, last."""
 
 
 def accesses_of(statement: p.Statement) -> Accesses:
@@ -107,35 +102,42 @@ def accesses_of(statement: p.Statement) -> Accesses:
     reads: list[GuardedRead] = []
     divisions: list[Division] = []
     needed: list[p.Expr] = []
-    written = tuple(_subscripts(statement.subscripts, statement.target, _target_span(statement)))
-    everything = list(written)
+    everything: list[SubscriptAccess] = []
+
+    def accesses(
+        tensor: str, subscripts: tuple[p.Expr, ...], span: Span, read: p.Read | None
+    ) -> tuple[SubscriptAccess, ...]:
+        first = len(everything)
+        for axis, subscript in enumerate(subscripts):
+            names, boundable = p.index_names(subscript), frozenset(_outside_remainders(subscript))
+            everything.append(
+                SubscriptAccess(first + axis, tensor, axis, subscript, span, read, names, boundable)
+            )
+        return tuple(everything[first:])
+
+    written = accesses(statement.target, statement.subscripts, _target_span(statement), None)
     for node, guards in _evaluated(statement.rhs, ()):
-        match node:
-            case p.Read() | p.Extent() | p.Size():
-                needed.append(node)
+        needed.append(node)
         match node:
             case p.Read():
-                accesses = tuple(_read(node, len(everything), False))
-                everything += accesses
-                reads.append(GuardedRead(node, accesses, guards))
+                found = accesses(node.tensor, node.subscripts, node.span, node)
+                reads.append(GuardedRead(node, found, guards))
             case p.Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
                 divisions.append(Division(node, guards))
-    exists: list[SubscriptAccess] = []
     for node in (n for read in statement.exists for n in p.walk(read)):
         needed.append(node)
         if isinstance(node, p.Read):
-            exists += _read(node, len(everything) + len(exists), True)
+            accesses(node.tensor, node.subscripts, node.span, node)
     for clause in statement.where:
         needed += (*p.walk(clause.begin), *p.walk(clause.end))
     tensors = {n.tensor for n in needed if isinstance(n, p.Read | p.Extent)}
     return Accesses(
         written,
         tuple(reads),
-        tuple(exists),
         tuple(divisions),
         frozenset(tensors - {statement.target}),
         frozenset(n.name for n in needed if isinstance(n, p.Size)),
-        (*everything, *exists),
+        tuple(everything),
     )
 
 
@@ -176,32 +178,6 @@ def _target_span(statement: p.Statement) -> Span:
     end = max((s.end for s in spans if start <= s.start < statement.span.end), default=start)
     closing = statement.span.source.text.find(")", end, statement.span.end)
     return statement.span if closing < 0 else Span(statement.span.source, start, closing + 1)
-
-
-def _read(read: p.Read, first: int, inferring_only: bool) -> Iterator[SubscriptAccess]:
-    return _subscripts(read.subscripts, read.tensor, read.span, first, read, inferring_only)
-
-
-def _subscripts(
-    subscripts: tuple[p.Expr, ...],
-    tensor: str,
-    span: Span,
-    first: int = 0,
-    read: p.Read | None = None,
-    inferring_only: bool = False,
-) -> Iterator[SubscriptAccess]:
-    for axis, subscript in enumerate(subscripts):
-        variables, boundable = _variables(subscript)
-        yield SubscriptAccess(
-            first + axis, tensor, axis, subscript, span, read, inferring_only, variables, boundable
-        )
-
-
-def _variables(expr: p.Expr) -> tuple[tuple[str, ...], frozenset[str]]:
-    if isinstance(expr, p.Index):
-        return (expr.name,), frozenset((expr.name,))
-    names = tuple(dict.fromkeys(n.name for n in p.walk(expr) if isinstance(n, p.Index)))
-    return names, frozenset(_outside_remainders(expr))
 
 
 def _outside_remainders(expr: p.Expr) -> Iterator[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tc import sets
-from tc.semantics.affine import function_of, is_affine, linear_form
+from tc.semantics import affine
+from tc.semantics.affine import IndexRanges
 from tc.semantics.program import Expr, Range
 from tc.semantics.ranges.accesses import SubscriptAccess
 from tc.semantics.ranges.rounds import Bound, Situation
 from tc.semantics.ranges.symbolic import bounds_inside, to_text
 from tc.semantics.size_values import LARGEST, evaluate
-
-IndexRanges = Mapping[str, tuple[int, int]]
 
 
 def feasible_where(
@@ -26,8 +25,9 @@ def feasible_where(
     begin_text = end_text = ""
     for bound in bounds:
         access = bound.access
-        first, last = _allowed(situation, access, name, box_of(access, name, ranges))
-        extent = situation.symbols.extent(access.tensor, access.axis)
+        box = affine.box_of(ranges, access.others(name))
+        first, last = _allowed(situation, access, name, box)
+        extent = situation.symbolic_extent(access)
         found = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
         if first >= begin:
             begin, begin_text = first, _if_equal(situation, found and found[0], first)
@@ -50,9 +50,7 @@ def shrunk_where(
     situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
 ) -> str | None:
     """A smaller range of another variable with which the first can at least be 0."""
-    for other in access.variables:
-        if other == name:
-            continue
+    for other in access.others(name):
         begin, end = _allowed(situation, access, other, {**box, name: (0, 1)})
         begin, end = max(begin, box[other][0]), min(end, box[other][1])
         if begin < end:
@@ -87,13 +85,14 @@ def _widest(
     found: list[tuple[bool, float, str, str]] = []
     for name in access.variables:
         own = ranges[name]
-        first, last = _allowed(situation, access, name, box_of(access, name, ranges))
+        box = affine.box_of(ranges, access.others(name))
+        first, last = _allowed(situation, access, name, box)
         begin, end = max(first, own.begin), min(last, own.end)
         if begin >= end:
             continue
         if (begin, end) == (own.begin, own.end):
             return None
-        extent = situation.symbols.extent(access.tensor, access.axis)
+        extent = situation.symbolic_extent(access)
         texts = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
         low = own.symbolic_begin if begin == own.begin else texts and texts[0]
         high = own.symbolic_end if end == own.end else texts and texts[1]
@@ -109,11 +108,10 @@ def _allowed(
 ) -> tuple[int, int]:
     """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
     the others are; empty where there is none."""
-    known = situation.known
-    extent = known.extent(access.tensor, access.axis)
-    if extent is None or any(begin >= end for begin, end in box.values()):
+    known, extent = situation.known, situation.extent(access)
+    if extent is None or affine.is_empty(box):
         return 0, 0
-    form = linear_form(access.subscript, known)
+    form = affine.linear_form(access.subscript, known)
     if form is not None:
         low, high = form.rest(name, box)
         factor = form.terms[name]
@@ -123,7 +121,7 @@ def _allowed(
         if factor > 0:
             return max(0, -(low // factor)), room // factor + 1
         return max(0, -(room // -factor)), low // -factor + 1
-    if not is_affine(access.subscript, known):
+    if not affine.is_affine(access.subscript, known):
         return 0, 0
     try:
         with sets.bounded():
@@ -135,11 +133,10 @@ def _allowed(
 def _allowed_exactly(
     situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges, extent: int
 ) -> tuple[int, int]:
-    space = sets.Space(access.variables)
-    values = {v: space.variable(v) for v in access.variables}
-    subscript = function_of(access.subscript, situation.known, space, values)
-    points = space.box({**box, name: (0, None)})
-    bad = sets.leaving(space, subscript.intersect_domain(points), extent)
+    space, subscript = affine.function_on(
+        access.subscript, situation.known, access.variables, {**box, name: (0, None)}
+    )
+    bad = sets.leaving(space, subscript, extent)
     for begin in range(64):
         end = sets.smallest(bad.intersect(space.box({name: (begin, None)})), space, name)
         if end is None:
@@ -147,10 +144,3 @@ def _allowed_exactly(
         if end > begin:
             return begin, end
     return 0, 0
-
-
-def box_of(
-    access: SubscriptAccess, name: str, ranges: Mapping[str, Range]
-) -> dict[str, tuple[int, int]]:
-    """The ranges of the other variables of a subscript."""
-    return {v: (ranges[v].begin, ranges[v].end) for v in access.variables if v != name}

@@ -7,11 +7,11 @@ int64 need not be the mathematical one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tc.dtypes import BOOL, DType, limits
 from tc.semantics import program as p
+from tc.semantics.affine import IndexRanges
 from tc.semantics.size_values import KnownSizes, evaluate
 
 
@@ -28,11 +28,8 @@ class IndexInterval:
         return begin <= self.low and self.high < end
 
 
-IndexIntervals = Mapping[str, IndexInterval]
-
-
-def interval_of(expr: p.Expr, known: KnownSizes, box: IndexIntervals) -> IndexInterval:
-    """The interval of a bool or integer expression for index values in a box.
+def interval_of(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> IndexInterval:
+    """The interval of a bool or integer expression for index values in a nonempty box.
 
     What a wrapped operation may give is its whole type. Subscripts of reads are not looked at,
     nor are operands of floating type.
@@ -41,7 +38,8 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: IndexIntervals) -> IndexIn
         case p.Literal(value=number):
             return IndexInterval(int(number), int(number))
         case p.Index(name=name):
-            return box[name]
+            begin, end = box[name]
+            return IndexInterval(begin, end - 1)
         case p.Size() | p.Extent():
             value = evaluate(expr, known)
             return _anything(expr.dtype) if value is None else IndexInterval(value, value)
@@ -63,29 +61,21 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: IndexIntervals) -> IndexIn
             return IndexInterval(0, 1, _are_clean((left, right), known, box))
         case p.Logical(operands=operands):
             return IndexInterval(0, 1, _are_clean(operands, known, box))
-        case p.Convert(operand=operand, dtype=dtype):
-            return _convert(operand, dtype, known, box)
+        case p.Convert(operand=operand, dtype=dtype) if dtype == BOOL:
+            return IndexInterval(0, 1, _are_clean((operand,), known, box))
+        case p.Convert(operand=operand, dtype=dtype) if not operand.dtype.is_float:
+            a = interval_of(operand, known, box)
+            return _in_type(a.low, a.high, dtype, a.clean)
         case p.Call(function="abs", args=(operand,), dtype=dtype):
             a = interval_of(operand, known, box)
             low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
             return _in_type(low, max(abs(a.low), abs(a.high)), dtype, a.clean)
-        case p.Call(dtype=dtype):
-            return _anything(dtype)
+        case p.Call() | p.Convert():
+            return _anything(expr.dtype)
 
 
-def _are_clean(operands: tuple[p.Expr, ...], known: KnownSizes, box: IndexIntervals) -> bool:
+def _are_clean(operands: tuple[p.Expr, ...], known: KnownSizes, box: IndexRanges) -> bool:
     return all(o.dtype.is_float or interval_of(o, known, box).clean for o in operands)
-
-
-def _convert(
-    operand: p.Expr, dtype: DType, known: KnownSizes, box: IndexIntervals
-) -> IndexInterval:
-    if operand.dtype.is_float:
-        return IndexInterval(0, 1) if dtype == BOOL else _anything(dtype)
-    a = interval_of(operand, known, box)
-    return (
-        IndexInterval(0, 1, a.clean) if dtype == BOOL else _in_type(a.low, a.high, dtype, a.clean)
-    )
 
 
 def _anything(dtype: DType) -> IndexInterval:
@@ -117,9 +107,9 @@ def _binary(op: str, a: IndexInterval, b: IndexInterval, dtype: DType) -> IndexI
         case "/" if b.low > 0:
             corners = [x // y for x in (a.low, a.high) for y in (b.low, b.high)]
             return _in_type(min(corners), max(corners), dtype, clean)
-        case "%" if b.low > 0 and a.low >= 0 and a.high < b.low:
-            return IndexInterval(a.low, a.high, clean)
         case "%" if b.low > 0:
-            return IndexInterval(0, b.high - 1, clean)
+            is_same = a.low >= 0 and a.high < b.low
+            low, high = (a.low, a.high) if is_same else (0, b.high - 1)
+            return IndexInterval(low, high, clean)
         case _:
             return _anything(dtype)

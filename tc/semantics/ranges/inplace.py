@@ -13,22 +13,11 @@ from collections.abc import Mapping
 from tc import sets
 from tc.edits import Edit
 from tc.errors import RangeError
-from tc.semantics.affine import (
-    MAX_PIECES,
-    function_of,
-    has_too_many_pieces,
-    linear_form,
-    pieces,
-)
+from tc.semantics import affine
+from tc.semantics.affine import IndexRanges
 from tc.semantics.program import Index, Range
 from tc.semantics.ranges.accesses import GuardedRead, facts
-from tc.semantics.ranges.preconditions import (
-    IterationSpace,
-    is_exact,
-    is_usable,
-    iteration_space,
-    points_of_guards,
-)
+from tc.semantics.ranges.preconditions import is_exact, is_usable
 from tc.semantics.ranges.rounds import Situation
 from tc.semantics.size_values import evaluate
 from tc.semantics.suggest import before, element, unused
@@ -46,12 +35,12 @@ def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
     own = [r for r in situation.accesses.reads if r.read.tensor == statement.target]
     if not own or math.prod(r.extent for r in ranges.values()) <= 1:
         return
-    space = iteration_space(ranges, statement.variables)
+    space = affine.box_of(ranges, statement.variables)
     for read in own:
         if _is_pointwise(situation, read, ranges):
             continue
         subscripts = read.read.subscripts
-        if not all(is_exact(s, linear_form(s, known), known, space) for s in subscripts):
+        if not all(is_exact(s, affine.linear_form(s, known), known, space) for s in subscripts):
             raise _error(situation, read, _not_affine(situation, read))
         try:
             pair = _conflict(situation, read, space)
@@ -64,11 +53,11 @@ def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
 
 def _not_affine(situation: Situation, read: GuardedRead) -> str:
     for subscript in read.read.subscripts:
-        if has_too_many_pieces(subscript, situation.known):
+        if affine.has_too_many_pieces(subscript, situation.known):
             return (
-                f"reads a place with {pieces(subscript)} of / % min max ?: and conditions, and "
-                f"with more than {MAX_PIECES} it does not count as affine: another instance may "
-                "write there"
+                f"reads a place with {affine.pieces(subscript)} of / % min max ?: and conditions, "
+                f"and with more than {affine.MAX_PIECES} it does not count as affine: another "
+                "instance may write there"
             )
     return "reads a place that is not affine: another instance may write there"
 
@@ -84,24 +73,23 @@ def _is_pointwise(situation: Situation, read: GuardedRead, ranges: Mapping[str, 
 
 
 def _conflict(
-    situation: Situation, read: GuardedRead, space: IterationSpace
+    situation: Situation, read: GuardedRead, space: IndexRanges
 ) -> tuple[dict[str, int], dict[str, int]] | None:
     """Two different instances of which the first reads what the second writes."""
     statement, known = situation.statement, situation.known
     guards = tuple(g for g in facts(read.guards) if is_usable(g, known, space))
-    names = tuple(space.ranges)
+    names = tuple(space)
     others = tuple(name + _OTHER for name in names)
     with sets.bounded():
         pairs = sets.Space((*names, *others))
         here = {name: pairs.variable(name) for name in names}
         there = {name: pairs.variable(name + _OTHER) for name in names}
-        box = {**space.ranges, **{n + _OTHER: b for n, b in space.ranges.items()}}
-        same = pairs.box(box).intersect(points_of_guards(guards, known, pairs, here))
+        same = pairs.box({**space, **{n + _OTHER: b for n, b in space.items()}})
+        same = same.intersect(affine.points_of_guards(guards, known, pairs, here))
         for subscript, written in zip(read.read.subscripts, statement.subscripts, strict=True):
-            place = function_of(subscript, known, pairs, here)
-            same = same.intersect(
-                sets.compare("==", place, function_of(written, known, pairs, there))
-            )
+            place = affine.function_of(subscript, known, pairs, here)
+            own = affine.function_of(written, known, pairs, there)
+            same = same.intersect(sets.compare("==", place, own))
         for name in names:
             differ = same.intersect(sets.compare("!=", here[name], there[name]))
             point = sets.point(differ, pairs)
@@ -132,11 +120,11 @@ def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
     is plain; of `a(i) = a(i-1)` it is not, which may be meant as a recurrence."""
     name, statement = _name(situation), situation.statement
     rank = len(read.read.subscripts)
-    old = unused(f"{name}_old", read.read.span)
+    at = read.read.span
+    old = unused(f"{name}_old", at)
     copy = f"{element(old, rank)} = {element(name, rank)}"
-    cause = f"'{read.read.span.line}' {what}"
-    if _is_transposed(situation, read) and read.read.span.text.startswith(name):
-        at = read.read.span
+    cause = f"'{at.line}' {what}"
+    if _is_transposed(situation, read) and at.text.startswith(name):
         first = Span(at.source, at.start, at.start + len(name))
         return RangeError(
             cause,
@@ -148,7 +136,7 @@ def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
     return RangeError(
         cause,
         rule="P1",
-        span=read.read.span,
+        span=at,
         idiom=f"a statement reads all before it writes any, so that there are no recurrences; to "
         f"read what '{name}' held: {copy}, before this statement, and {old} here",
     )

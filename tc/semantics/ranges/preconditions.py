@@ -7,42 +7,19 @@ data is proven by interval arithmetic or by a guard that says the same, or else 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from tc import sets
 from tc.builtins.operators import MIRRORED, NEGATED
 from tc.dtypes import limits
-from tc.semantics.affine import (
-    LinearForm,
-    function_of,
-    is_affine,
-    is_affine_condition,
-    linear_form,
-    pieces,
-    points_where,
-)
-from tc.semantics.program import Compare, Convert, Expr, Precondition, Range, children
-from tc.semantics.ranges.accesses import Division, Guard, GuardedRead, SubscriptAccess, facts
-from tc.semantics.ranges.index_intervals import IndexInterval, interval_of
+from tc.semantics import affine
+from tc.semantics.affine import Guard, IndexRanges, LinearForm, linear_form
+from tc.semantics.program import Compare, Convert, Expr, Precondition, children
+from tc.semantics.ranges.accesses import Division, GuardedRead, SubscriptAccess, facts
+from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.ranges.range_errors import outside
 from tc.semantics.ranges.rounds import Rounds, Situation
 from tc.semantics.size_values import KnownSizes, evaluate
-
-MAX_GUARD_PIECES = 16
-"""Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class IterationSpace:
-    """The iteration space of a statement, twice: as half-open ranges and as intervals."""
-
-    ranges: Mapping[str, tuple[int, int]]
-    intervals: Mapping[str, IndexInterval]
-
-    @property
-    def is_empty(self) -> bool:
-        return any(begin >= end for begin, end in self.ranges.values())
 
 
 def check_accesses(
@@ -53,13 +30,13 @@ def check_accesses(
     Raises RangeError where a precondition fails.
     """
     statement, found = situation.statement, situation.accesses
-    space = iteration_space(rounds.ranges, statement.variables)
+    space = affine.box_of(rounds.ranges, statement.variables)
     preconditions = []
-    written = space if not statement.init else iteration_space(rounds.ranges, statement.outer)
+    written = affine.box_of(rounds.ranges, statement.outer) if statement.init else space
     for access in found.written:
         if access.number not in rounds.used:
             preconditions.append(_precondition(situation, access))
-            if not written.is_empty:
+            if not affine.is_empty(written):
                 _check(situation, rounds, access, (), written)
     checked = set()
     for read in found.reads:
@@ -68,17 +45,9 @@ def check_accesses(
         if not is_proven:
             checked.add(read.read.site)
     for division in found.divisions:
-        if not space.is_empty and not _is_nonzero(situation.known, division, space):
+        if not affine.is_empty(space) and not _is_nonzero(situation.known, division, space):
             checked.add(division.node.site)
     return tuple(dict.fromkeys(preconditions)), frozenset(checked)
-
-
-def iteration_space(ranges: Mapping[str, Range], names: tuple[str, ...]) -> IterationSpace:
-    """The space of some variables of a statement."""
-    box = {name: (ranges[name].begin, ranges[name].end) for name in names}
-    return IterationSpace(
-        box, {name: IndexInterval(begin, end - 1) for name, (begin, end) in box.items()}
-    )
 
 
 def _precondition(situation: Situation, access: SubscriptAccess) -> Precondition:
@@ -86,16 +55,16 @@ def _precondition(situation: Situation, access: SubscriptAccess) -> Precondition
 
 
 def _check_read(
-    situation: Situation, rounds: Rounds, read: GuardedRead, space: IterationSpace
+    situation: Situation, rounds: Rounds, read: GuardedRead, space: IndexRanges
 ) -> tuple[list[Precondition], bool]:
     """The preconditions of a read, and whether nothing is left to check at run time."""
-    known = situation.known
+    known, is_empty = situation.known, affine.is_empty(space)
     guards: tuple[Guard, ...] | None = None
     preconditions = []
     is_proven = True
     for access in read.accesses:
         is_used = access.number in rounds.used
-        if is_used and (access.is_bare or space.is_empty):
+        if is_used and (access.is_bare or is_empty):
             continue
         form = linear_form(access.subscript, known)
         if is_used and form is not None and form.plain:
@@ -108,30 +77,28 @@ def _check_read(
         usable = tuple(g for g in guards if is_usable(g, known, space))
         if exact and len(usable) == len(guards) and not read.read.late and not is_used:
             preconditions.append(_precondition(situation, access))
-            if space.is_empty or _check(situation, rounds, access, usable, space):
+            if is_empty or _check(situation, rounds, access, usable, space):
                 continue
-        if space.is_empty:
-            continue
-        if not _is_proven(access, form if exact else None, usable, known, space):
+        if not is_empty and not _is_proven(access, form if exact else None, usable, known, space):
             is_proven = False
     return preconditions, is_proven
 
 
-def is_exact(expr: Expr, form: LinearForm | None, known: KnownSizes, space: IterationSpace) -> bool:
+def is_exact(expr: Expr, form: LinearForm | None, known: KnownSizes, space: IndexRanges) -> bool:
     """Whether an expression is affine and computed as mathematics has it: nothing wraps."""
     if form is not None and form.plain:
         return True
-    if not is_affine(expr, known):
+    if not affine.is_affine(expr, known):
         return False
-    return space.is_empty or interval_of(expr, known, space.intervals).clean
+    return affine.is_empty(space) or interval_of(expr, known, space).clean
 
 
-def is_usable(guard: Guard, known: KnownSizes, space: IterationSpace) -> bool:
+def is_usable(guard: Guard, known: KnownSizes, space: IndexRanges) -> bool:
     """Whether a guard is an affine condition, computed without wrapping."""
     condition, _ = guard
-    if not is_affine_condition(condition, known):
+    if not affine.is_affine_condition(condition, known):
         return False
-    return space.is_empty or interval_of(condition, known, space.intervals).clean
+    return affine.is_empty(space) or interval_of(condition, known, space).clean
 
 
 def _check(
@@ -139,15 +106,15 @@ def _check(
     rounds: Rounds,
     access: SubscriptAccess,
     guards: tuple[Guard, ...],
-    space: IterationSpace,
+    space: IndexRanges,
 ) -> bool:
     """Whether an affine access was decided; raises RangeError where it leaves its tensor."""
-    extent = situation.known.extent(access.tensor, access.axis)
+    extent, known = situation.extent(access), situation.known
     assert extent is not None
-    if _stays_in_box(access.subscript, situation.known, space, extent):
+    if _stays_in_box(access.subscript, known, space, extent):
         return True
     try:
-        point = _first_outside(access.subscript, extent, guards, situation.known, space)
+        point = affine.first_outside(access.subscript, extent, known, tuple(space), space, guards)
     except sets.TooComplex:
         return False
     if point is None:
@@ -160,68 +127,40 @@ def _is_proven(
     form: LinearForm | None,
     guards: tuple[Guard, ...],
     known: KnownSizes,
-    space: IterationSpace,
+    space: IndexRanges,
 ) -> bool:
     """Whether a read that needs no precondition stays in bounds all the same."""
     extent = known.extent(access.tensor, access.axis)
     assert extent is not None
-    if interval_of(access.subscript, known, space.intervals).within(0, extent):
+    if interval_of(access.subscript, known, space).within(0, extent):
         return True
     if form is None and not is_exact(access.subscript, form, known, space):
         return False
     if form is not None and not guards:
         return _stays_in_box(access.subscript, known, space, extent)
     try:
-        return _first_outside(access.subscript, extent, guards, known, space) is None
+        point = affine.first_outside(access.subscript, extent, known, tuple(space), space, guards)
+        return point is None
     except sets.TooComplex:
         return False
 
 
-def _stays_in_box(subscript: Expr, known: KnownSizes, space: IterationSpace, extent: int) -> bool:
+def _stays_in_box(subscript: Expr, known: KnownSizes, space: IndexRanges, extent: int) -> bool:
     form = linear_form(subscript, known)
     if form is None:
-        return interval_of(subscript, known, space.intervals).within(0, extent)
-    low, high = form.rest("", space.ranges)
+        return interval_of(subscript, known, space).within(0, extent)
+    low, high = form.rest("", space)
     return low >= 0 and high < extent
 
 
-def _first_outside(
-    subscript: Expr, extent: int, guards: tuple[Guard, ...], known: KnownSizes, box: IterationSpace
-) -> dict[str, int] | None:
-    """The first point of the box where the guards hold and a subscript leaves its dimension."""
-    with sets.bounded():
-        space = sets.Space(tuple(box.ranges))
-        values = {name: space.variable(name) for name in box.ranges}
-        points = space.box(box.ranges)
-        points = points.intersect(points_of_guards(guards, known, space, values))
-        function = function_of(subscript, known, space, values).intersect_domain(points)
-        return sets.point(sets.leaving(space, function, extent), space)
-
-
-def points_of_guards(
-    guards: tuple[Guard, ...],
-    known: KnownSizes,
-    space: sets.Space,
-    values: Mapping[str, sets.Function],
-) -> sets.Points:
-    """The points where all of some affine guards have their value."""
-    if sum(1 + pieces(condition) for condition, _ in guards) > MAX_GUARD_PIECES:
-        raise sets.TooComplex("too many guards")
-    points = space.everything()
-    for condition, value in guards:
-        where = points_where(condition, known, space, values)
-        points = points.intersect(where if value else where.complement())
-    return points
-
-
 def _is_guarded(
-    access: SubscriptAccess, guards: tuple[Guard, ...], known: KnownSizes, space: IterationSpace
+    access: SubscriptAccess, guards: tuple[Guard, ...], known: KnownSizes, space: IndexRanges
 ) -> bool:
     """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
     extent = known.extent(access.tensor, access.axis)
-    if extent is None or not guards or space.is_empty:
+    if extent is None or not guards or affine.is_empty(space):
         return False
-    found = interval_of(access.subscript, known, space.intervals)
+    found = interval_of(access.subscript, known, space)
     low, high = found.low, found.high
     for op, value in _comparisons(access.subscript, guards, known):
         match op:
@@ -270,10 +209,10 @@ def _form(expr: Expr) -> tuple[object, ...]:
 _IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")
 
 
-def _is_nonzero(known: KnownSizes, division: Division, space: IterationSpace) -> bool:
+def _is_nonzero(known: KnownSizes, division: Division, space: IndexRanges) -> bool:
     """Whether a divisor is nonzero wherever its guards let it be used."""
     divisor = division.node.right
-    interval = interval_of(divisor, known, space.intervals)
+    interval = interval_of(divisor, known, space)
     if interval.low > 0 or interval.high < 0:
         return True
     guards = tuple(facts(division.guards))
@@ -285,12 +224,9 @@ def _is_nonzero(known: KnownSizes, division: Division, space: IterationSpace) ->
     usable = tuple(g for g in guards if is_usable(g, known, space))
     try:
         with sets.bounded():
-            room = sets.Space(tuple(space.ranges))
-            values = {name: room.variable(name) for name in space.ranges}
-            function = function_of(divisor, known, room, values)
-            points = room.box(space.ranges)
-            points = points.intersect(points_of_guards(usable, known, room, values))
-            zero = sets.compare("==", function.intersect_domain(points), room.constant(0))
+            room, function = affine.function_on(divisor, known, tuple(space), space)
+            zero = sets.compare("==", function, room.constant(0))
+            zero = zero.intersect(affine.points_of_guards(usable, known, room))
             return sets.point(zero, room) is None
     except sets.TooComplex:
         return False

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
 from tc.edits import within
 from tc.errors import Notes, RangeError
-from tc.semantics.affine import (
-    MAX_PIECES,
-    function_of,
-    has_too_many_pieces,
-    is_affine,
-    linear_form,
-    pieces,
-)
+from tc.semantics import affine
+from tc.semantics.affine import IndexRanges, linear_form
 from tc.semantics.program import Range
 from tc.semantics.ranges.accesses import SubscriptAccess
-from tc.semantics.ranges.feasible_ranges import (
-    IndexRanges,
-    box_of,
-    feasible_where,
-    shrunk_where,
-    widest_where,
-)
-from tc.semantics.ranges.rounds import (
-    INFEASIBLE,
-    NEGATIVE,
-    NoRange,
-    NoWhere,
-    Rounds,
-    Situation,
-    resolve,
-)
+from tc.semantics.ranges.feasible_ranges import feasible_where, shrunk_where, widest_where
+from tc.semantics.ranges.rounds import INFEASIBLE, NEGATIVE, NoRange, Rounds, Situation, resolve
 from tc.semantics.ranges.symbolic import to_text
-from tc.semantics.size_values import evaluate, why_unknown
+from tc.semantics.size_values import evaluate
 from tc.semantics.suggest import listed, number_written, respelled
 
 # --- a variable without a range (G5) ----------------------------------------------------------
@@ -45,7 +26,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     """A variable whose bounds leave it no range that starts at 0."""
     name, ranges = failure.variable, failure.rounds.ranges
     worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
-    access, box = worst.access, box_of(worst.access, name, ranges)
+    access, box = worst.access, affine.box_of(ranges, worst.access.others(name))
     repair: str | None = f"say which values '{name}' takes: "
     idiom = None
     where = feasible_where(situation, name, failure.bounds, ranges)
@@ -53,7 +34,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
         place = _place_outside(situation, access, {**box, name: (0, 1)})
         cause = f"'{name}' cannot start at 0: {place}"
         if _falls_from_the_size(situation, access, name):
-            size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
+            size = _size(situation, access)
             idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
             repair = None
     elif worst.problem == NEGATIVE:
@@ -61,9 +42,9 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
         cause = f"the range of '{name}' would have a size below 0: {place}"
         shrunk = shrunk_where(situation, access, name, box)
         if shrunk is not None:
-            extent = situation.known.extent(access.tensor, access.axis)
-            repair = f"make {access.tensor}.{access.axis}, which is {extent}, as large as the "
-            repair, where = repair + "offsets, or say which of them count: ", shrunk
+            place = f"{access.tensor}.{access.axis}, which is {situation.extent(access)}"
+            repair = f"make {place}, as large as the offsets, or say which of them count: "
+            where = shrunk
     else:
         cause = f"'{access.text}' lets '{name}' run to {worst.end}, more than 2**62"
         repair, where = "give it a range that ends before that", ""
@@ -85,36 +66,12 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
 def _falls_from_the_size(situation: Situation, access: SubscriptAccess, name: str) -> bool:
     """Whether the subscript is the size less the variable, whose first value is one too many."""
     form = linear_form(access.subscript, situation.known)
-    extent = situation.known.extent(access.tensor, access.axis)
-    return form is not None and form.terms == {name: -1} and form.constant == extent
+    start = situation.extent(access)
+    return form is not None and form.terms == {name: -1} and form.constant == start
 
 
-def no_where(situation: Situation, failure: NoWhere) -> RangeError:
-    """A where clause that gives no range (G5, G8)."""
-    clause, name = failure.clause, failure.clause.variable
-    rule, text = "G8", f"{failure.begin}:{failure.end}"
-    if failure.reason == "unknown":
-        bound = clause.begin if evaluate(clause.begin, situation.known) is None else clause.end
-        cause = f"a bound of '{name}' has no value: {why_unknown(bound, situation.known)}"
-        repair = "write bounds that have a value at these sizes"
-    elif failure.reason == "negative":
-        rule = "G5"
-        cause = f"the range of '{name}' is {text}, a size below 0"
-        repair = (
-            "write the lesser bound first; for a falling index, T(N - 1 - i) reads from the end"
-        )
-    elif failure.reason == "start":
-        cause = (
-            f"'{name}' is on the left side, and its range {text} starts below 0, where "
-            f"{situation.statement.target} has no elements"
-        )
-        repair = (
-            f"let '{name}' start at 0, and write {name} - {-failure.begin} for {name} on the right"
-        )
-    else:
-        cause = f"the range of '{name}' is {text}, beyond 2**62"
-        repair = "write bounds below 2**62"
-    return RangeError(cause, rule=rule, span=clause.span, repair=repair)
+def _size(situation: Situation, access: SubscriptAccess) -> str:
+    return to_text(situation.symbolic_extent(access), compact=True)
 
 
 def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
@@ -171,7 +128,7 @@ def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:
         free = [v for v in access.variables if v in names]
         if not free:
             continue
-        if situation.known.extent(access.tensor, access.axis) is None:
+        if situation.extent(access) is None:
             unknown[access.text] = access.tensor
             continue
         explained.update(free)
@@ -185,12 +142,12 @@ def _reason(situation: Situation, access: SubscriptAccess, free: list[str]) -> s
     subscript = f"subscript {access.axis} of '{access.text}'"
     if not access.constrains:
         return f"{subscript}, inside pad, is no bare variable (G9)"
-    if has_too_many_pieces(access.subscript, situation.known):
+    if affine.has_too_many_pieces(access.subscript, situation.known):
         return (
-            f"{subscript} has {pieces(access.subscript)} of / % min max ?: and conditions, and "
-            f"with more than {MAX_PIECES} it does not count as affine (G7)"
+            f"{subscript} has {affine.pieces(access.subscript)} of / % min max ?: and conditions, "
+            f"and with more than {affine.MAX_PIECES} it does not count as affine (G7)"
         )
-    if not is_affine(access.subscript, situation.known):
+    if not affine.is_affine(access.subscript, situation.known):
         return f"{subscript} is not affine (G7)"
     if len(free) > 1:
         return f"{subscript} leaves {' and '.join(free)} open"
@@ -228,7 +185,7 @@ def _suggested(situation: Situation, rounds: Rounds) -> list[str]:
         given = Rounds({**rounds.ranges, name: Range(0, end, number(0), number(end))})
         try:
             rounds = resolve(situation, given)
-        except (NoRange, NoWhere):
+        except NoRange:
             rounds = given
     return clauses
 
@@ -237,14 +194,13 @@ def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[i
     """The size of what a variable alone indexes (inside pad), or else a window that fits: the
     step of what slides over it, 2 in `2*i + k`."""
     for access in situation.accesses.all:
-        extent = situation.known.extent(access.tensor, access.axis)
+        extent = situation.extent(access)
         form = linear_form(access.subscript, situation.known)
         if extent is None or form is None or name not in form.terms:
             continue
         steps = [abs(c) for v, c in form.terms.items() if v in names and v != name]
         if not steps and extent > 0:
-            symbolic = situation.symbols.extent(access.tensor, access.axis)
-            return extent, to_text(symbolic, compact=True)
+            return extent, _size(situation, access)
         end = max(1, min(max([2, *steps]), extent))
         return end, str(end)
     return 2, "2"
@@ -260,25 +216,19 @@ def outside(
     ranges: Mapping[str, Range],
 ) -> RangeError:
     """An access that leaves its tensor at a point of the iteration space."""
-    known = situation.known
-    value = evaluate(access.subscript, known.at(point))
-    extent = known.extent(access.tensor, access.axis) or 0
+    value = evaluate(access.subscript, situation.known.at(point))
+    extent, size = situation.extent(access) or 0, _size(situation, access)
     where = widest_where(situation, access, ranges)
-    repair: str | None
-    idiom = None
+    repair = idiom = None
     if extent == 1 and access.is_bare and access.at_zero is not None:
         repair = f"{access.at_zero} for {access.text}, which takes that element for all"
     elif where is not None:
         repair = f"let the index stay in bounds: {where}"
-    elif value == extent and not access.variables and _names_size(situation, access):
-        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
-        repair = None
+    elif value == extent and not access.variables and _names_size(access, size):
         idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     elif value is not None and not access.variables and -extent <= value:
-        size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
-        repair = None
         idiom = f"{size}-{-value}, which counts from the end; pad({access.text}, 0), for 0 there"
     else:
         repair = f"pad the read: pad({access.text}, 0)"
@@ -292,9 +242,8 @@ def outside(
     )
 
 
-def _names_size(situation: Situation, access: SubscriptAccess) -> bool:
+def _names_size(access: SubscriptAccess, size: str) -> bool:
     """Whether a read such as `A(K)` names the size that it runs into, and grows with it."""
-    size = to_text(situation.symbols.extent(access.tensor, access.axis), compact=True)
     return re.search(rf"(?<![\w.]){re.escape(size)}(?!\w)", access.text) is not None
 
 
@@ -311,11 +260,11 @@ def shape_notes(situation: Situation, accesses: Iterable[SubscriptAccess]) -> No
 def _place(situation: Situation, access: SubscriptAccess, point: Mapping[str, int]) -> str:
     """Where an access leaves its tensor, in words."""
     value = evaluate(access.subscript, situation.known.at(point))
-    extent = situation.known.extent(access.tensor, access.axis)
+    extent = situation.extent(access)
     values = ", ".join(f"{name} = {point[name]}" for name in access.variables)
     at = f"at {values} " if values else ""
     size = f"{access.tensor}.{access.axis} is {extent}"
-    text = to_text(situation.symbols.extent(access.tensor, access.axis))
+    text = to_text(situation.symbolic_extent(access))
     if text not in (str(extent), f"{access.tensor}.{access.axis}"):
         size = f"{access.tensor}.{access.axis} is {text} = {extent}"
     return f"{at}subscript {access.axis} of '{access.text}' is {value}, but {size}"
@@ -327,29 +276,15 @@ def _place_outside(
     """A point of a small box where an access leaves its tensor, in words."""
     form = linear_form(access.subscript, situation.known)
     if form is not None:
-        low = form.constant + sum(
-            min(c * box[v][0], c * (box[v][1] - 1)) for v, c in form.terms.items()
-        )
+        low, _ = form.rest("", box)
         point = {
             v: box[v][1] - 1 if (form.terms[v] > 0) == (highest or low >= 0) else box[v][0]
             for v in access.variables
         }
         return _place(situation, access, point)
-    found = _first_outside(situation, access, box)
+    found, extent = None, situation.extent(access) or 0
+    with contextlib.suppress(sets.TooComplex):
+        found = affine.first_outside(
+            access.subscript, extent, situation.known, access.variables, box
+        )
     return _place(situation, access, found or {v: b for v, (b, _) in box.items()})
-
-
-def _first_outside(
-    situation: Situation, access: SubscriptAccess, box: IndexRanges
-) -> dict[str, int] | None:
-    known = situation.known
-    extent = known.extent(access.tensor, access.axis) or 0
-    try:
-        with sets.bounded():
-            space = sets.Space(access.variables)
-            values = {name: space.variable(name) for name in access.variables}
-            subscript = function_of(access.subscript, known, space, values)
-            subscript = subscript.intersect_domain(space.box(box))
-            return sets.point(sets.leaving(space, subscript, extent), space)
-    except sets.TooComplex:
-        return None

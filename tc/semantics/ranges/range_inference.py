@@ -19,8 +19,8 @@ from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.inplace import check_in_place
 from tc.semantics.ranges.preconditions import check_accesses
-from tc.semantics.ranges.range_errors import no_range, no_where, unresolved
-from tc.semantics.ranges.rounds import NoRange, NoWhere, Rounds, Situation, resolve
+from tc.semantics.ranges.range_errors import no_range, unresolved
+from tc.semantics.ranges.rounds import NoRange, Rounds, Situation, resolve
 from tc.semantics.ranges.symbolic import Symbols, in_symbols
 from tc.semantics.size_values import (
     KnownSizes,
@@ -128,7 +128,7 @@ def _fix_next(
             tried.add(statement.name)
         try:
             rounds = resolve(_situation(shaping, statement, found))
-        except (NoRange, NoWhere):
+        except (NoRange, RangeError):
             continue  # another statement may fix the shape, and this one fit it
         if all(name in rounds.ranges for name in statement.outer):
             return _with_shape(shaping, statement, rounds)
@@ -191,8 +191,8 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
             rounds = resolve(situation)
         except NoRange as failure:
             return no_range(situation, failure)
-        except NoWhere as failure:
-            return no_where(situation, failure)
+        except RangeError as error:
+            return error
         names = {name for name in statement.outer if name not in rounds.ranges}
         mentioned = any(names & set(a.variables) for r in found.reads for a in r.accesses)
         rank = 2 * (not _is_ready(found, shaping.known)) + (not mentioned)
@@ -220,8 +220,6 @@ def _finish(situation: Situation, rounds: Rounds | None) -> Rounds:
         rounds = resolve(situation, rounds)
     except NoRange as failure:
         raise no_range(situation, failure) from None
-    except NoWhere as failure:
-        raise no_where(situation, failure) from None
     if any(name not in rounds.ranges for name in situation.statement.variables):
         raise unresolved(situation, rounds)
     return rounds

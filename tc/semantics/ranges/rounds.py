@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc import sets
+from tc.errors import RangeError
+from tc.semantics import affine
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm, function_of, is_affine, linear_form
+from tc.semantics.affine import IndexRanges, LinearForm
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
-from tc.semantics.size_values import LARGEST, KnownSizes, evaluate
+from tc.semantics.size_values import LARGEST, KnownSizes, evaluate, why_unknown
 from tc.source import Span
 
 INFEASIBLE = "infeasible"
@@ -35,6 +37,13 @@ class Situation:
     known: KnownSizes
     symbols: Symbols
     fixed_by: Mapping[str, Span]
+
+    def extent(self, access: SubscriptAccess) -> int | None:
+        """Below what an access must stay; None where the shape is not known."""
+        return self.known.extent(access.tensor, access.axis)
+
+    def symbolic_extent(self, access: SubscriptAccess) -> p.Expr:
+        return self.symbols.extent(access.tensor, access.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +79,11 @@ class NoRange(Exception):
         self.rounds = rounds
 
 
-class NoWhere(Exception):
-    """A where clause gives no range: `reason` is "unknown", "negative", "start" or "large"."""
-
-    def __init__(self, clause: p.WhereRange, reason: str, begin: int = 0, end: int = 0) -> None:
-        super().__init__(reason)
-        self.clause = clause
-        self.reason = reason
-        self.begin = begin
-        self.end = end
-
-
 def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
     """As many ranges as follow from what is known; those of `start` stay.
 
-    Raises NoRange and NoWhere where a range is impossible, whatever else becomes known.
+    Raises NoRange where a range is impossible, whatever else becomes known, and RangeError where
+    it is because of a where clause.
     """
     statement = situation.statement
     rounds = start or Rounds({})
@@ -110,7 +109,7 @@ def _bounds_of_round(
     for access in situation.accesses.all:
         free = [name for name in access.variables if name not in ranges]
         if len(free) == 1 and free[0] in access.boundable and access.constrains:
-            bound = bound_of(access, free[0], situation.known, ranges)
+            bound = _bound_of(access, free[0], situation, ranges)
             if bound is not None:
                 bounds[free[0]] = (*bounds.get(free[0], ()), bound)
     return bounds
@@ -147,26 +146,26 @@ def _intersect(
 # --- one subscript ----------------------------------------------------------------------------
 
 
-def bound_of(
-    access: SubscriptAccess, variable: str, known: KnownSizes, ranges: Mapping[str, p.Range]
+def _bound_of(
+    access: SubscriptAccess, variable: str, situation: Situation, ranges: Mapping[str, p.Range]
 ) -> Bound | None:
     """How a subscript bounds its one unresolved variable, None where it does not.
 
     It does not where the tensor's shape is unknown, the subscript is not affine or too complex,
     another variable in it has an empty range, or no value of the variable leads out of bounds.
     """
-    extent = known.extent(access.tensor, access.axis)
+    known, extent = situation.known, situation.extent(access)
     if extent is None:
         return None
     if access.is_bare:
         return Bound(access, extent)
-    box = {n: (ranges[n].begin, ranges[n].end) for n in access.variables if n != variable}
-    if any(begin >= end for begin, end in box.values()):
+    box = affine.box_of(ranges, access.others(variable))
+    if affine.is_empty(box):
         return None
-    form = linear_form(access.subscript, known)
+    form = affine.linear_form(access.subscript, known)
     if form is not None:
         return _linear_bound(access, form, variable, extent, box)
-    if not is_affine(access.subscript, known):
+    if not affine.is_affine(access.subscript, known):
         return None
     try:
         return _exact_bound(access, variable, known, extent, box)
@@ -175,11 +174,7 @@ def bound_of(
 
 
 def _linear_bound(
-    access: SubscriptAccess,
-    form: LinearForm,
-    variable: str,
-    extent: int,
-    box: Mapping[str, tuple[int, int]],
+    access: SubscriptAccess, form: LinearForm, variable: str, extent: int, box: IndexRanges
 ) -> Bound | None:
     low, high = form.rest(variable, box)
     factor = form.terms[variable]
@@ -199,22 +194,15 @@ def _linear_bound(
 
 
 def _exact_bound(
-    access: SubscriptAccess,
-    variable: str,
-    known: KnownSizes,
-    extent: int,
-    box: Mapping[str, tuple[int, int]],
+    access: SubscriptAccess, variable: str, known: KnownSizes, extent: int, box: IndexRanges
 ) -> Bound | None:
+    rising = {**box, variable: (0, None)}
     with sets.bounded():
-        space = sets.Space(access.variables)
-        values = {name: space.variable(name) for name in access.variables}
-        points = space.box({**box, variable: (0, None)})
-        subscript = function_of(access.subscript, known, space, values).intersect_domain(points)
-        outside = sets.leaving(space, subscript, extent)
-        end = sets.smallest(outside, space, variable)
+        space, subscript = affine.function_on(access.subscript, known, access.variables, rising)
+        end = sets.smallest(sets.leaving(space, subscript, extent), space, variable)
         if end is None or end > 0:
             return None if end is None else Bound(access, end)
-        first = space.fix(points, variable, 0)
+        first = space.fix(space.everything(), variable, 0)
         if sets.smallest_value(first, subscript) < 0:
             return Bound(access, 0, INFEASIBLE)
         high = sets.largest_value(first, subscript)
@@ -227,18 +215,15 @@ def _exact_bound(
     return Bound(access, 0, NEGATIVE if high > extent else "")
 
 
-def _falls(
-    access: SubscriptAccess, variable: str, known: KnownSizes, box: Mapping[str, tuple[int, int]]
-) -> bool:
+def _falls(access: SubscriptAccess, variable: str, known: KnownSizes, box: IndexRanges) -> bool:
     """Whether the subscript ever falls as the variable grows by 1."""
+    rising = {**box, variable: (0, None)}
     with sets.bounded():
-        space = sets.Space(access.variables)
+        space, before = affine.function_on(access.subscript, known, access.variables, rising)
         values = {name: space.variable(name) for name in access.variables}
-        points = space.box({**box, variable: (0, None)})
-        before = function_of(access.subscript, known, space, values)
         values[variable] = sets.add(values[variable], space.constant(1))
-        after = function_of(access.subscript, known, space, values)
-        falls = sets.compare("<", after.intersect_domain(points), before.intersect_domain(points))
+        after = affine.function_of(access.subscript, known, space, values)
+        falls = sets.compare("<", after, before)
         return sets.smallest(falls, space, variable) is not None
 
 
@@ -247,18 +232,36 @@ def _falls(
 
 def _where_range(situation: Situation, clause: p.WhereRange) -> p.Range | None:
     """The range of a where clause (G8), None where it waits for a shape."""
-    known = situation.known
+    known, name = situation.known, clause.variable
+
+    def refused(cause: str, repair: str, rule: str = "G8") -> RangeError:
+        return RangeError(cause, rule=rule, span=clause.span, repair=repair)
+
     begin, end = evaluate(clause.begin, known), evaluate(clause.end, known)
     if begin is None or end is None:
         if _waits(clause.begin, known) or _waits(clause.end, known):
             return None
-        raise NoWhere(clause, "unknown")
+        why = why_unknown(clause.begin if begin is None else clause.end, known)
+        raise refused(
+            f"a bound of '{name}' has no value: {why}",
+            "write bounds that have a value at these sizes",
+        )
     if end < begin:
-        raise NoWhere(clause, "negative", begin, end)
-    if begin < 0 and clause.variable in situation.statement.outer:
-        raise NoWhere(clause, "start", begin, end)
+        raise refused(
+            f"the range of '{name}' is {begin}:{end}, a size below 0",
+            "write the lesser bound first; for a falling index, T(N - 1 - i) reads from the end",
+            "G5",
+        )
+    if begin < 0 and name in situation.statement.outer:
+        raise refused(
+            f"'{name}' is on the left side, and its range {begin}:{end} starts below 0, where "
+            f"{situation.statement.target} has no elements",
+            f"let '{name}' start at 0, and write {name} - {-begin} for {name} on the right",
+        )
     if end > LARGEST or begin < -LARGEST:
-        raise NoWhere(clause, "large", begin, end)
+        raise refused(
+            f"the range of '{name}' is {begin}:{end}, beyond 2**62", "write bounds below 2**62"
+        )
     symbols = replace(situation.symbols, span=clause.span)
     first, last = in_symbols(clause.begin, symbols), in_symbols(clause.end, symbols)
     return p.Range(
@@ -287,12 +290,11 @@ def _symbolic_end(
     symbols = situation.symbols
     ends: list[p.Expr] = []
     for bound in bounds:
-        access = bound.access
-        extent = symbols.extent(access.tensor, access.axis)
-        if access.is_bare:
+        extent = situation.symbolic_extent(bound.access)
+        if bound.access.is_bare:
             ends.append(extent)
             continue
-        found = bounds_inside(access.subscript, variable, extent, ranges, symbols)
+        found = bounds_inside(bound.access.subscript, variable, extent, ranges, symbols)
         if found is None:
             return None
         ends.append(found[1])
@@ -312,10 +314,9 @@ def _lesser_size(
     end = min(b.end for b in bounds)
 
     def described(bound: Bound) -> str:
-        access = bound.access
-        text = to_text(situation.symbols.extent(access.tensor, access.axis))
-        size = str(bound.end) if text == str(bound.end) else f"{text} = {bound.end}"
-        return f"'{access.text}', of size {size} in dimension {access.axis}"
+        text = to_text(situation.symbolic_extent(bound.access))
+        size = text if text == str(bound.end) else f"{text} = {bound.end}"
+        return f"'{bound.access.text}', of size {size} in dimension {bound.access.axis}"
 
     return p.ProgramWarning(
         "G2",
