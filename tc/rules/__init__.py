@@ -9,7 +9,7 @@ Starting at the identity
 from __future__ import annotations
 
 from tc.rules import names, ranges, reductions, text, types
-from tc.rules.rule import PAGES, Rule, paragraphs
+from tc.rules.rule import PAGES, Rule, filled
 
 __all__ = ["PAGES", "RULES", "Rule", "page"]
 
@@ -41,7 +41,7 @@ def page() -> str:
     for rule in RULES.values():
         parts.append(
             f'<a id="{rule.name}"></a>\n\n## {rule.name} {rule.title}\n\n'
-            f"{paragraphs(rule.text)} See [{rule.page}]({rule.page}).\n\n"
+            f"{filled(rule.text)} See [{rule.page}]({rule.page}).\n\n"
             f"```python\n{rule.example}\n\n```\n"
         )
     return "\n".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 
@@ -22,25 +23,26 @@ class Rule:
     def __str__(self) -> str:
         example = textwrap.indent(self.example, "    ")
         return (
-            f"{self.name}  {self.title}\n\n{paragraphs(self.text)}\n\n{example}\n\n"
+            f"{self.name}  {self.title}\n\n{filled(self.text)}\n\n{example}\n\n"
             f"More: {PAGES}/{self.page}\nAll rules: {PAGES}/rules.md#{self.name}"
         )
 
 
-def paragraphs(text: str) -> str:
-    """Text in lines of a page, its paragraphs kept.
+def filled(text: str) -> str:
+    """Text in lines of a page."""
+    return textwrap.fill(text, 96, break_long_words=False, break_on_hyphens=False)
 
-    >>> print(paragraphs("one\\ntwo\\n\\nthree"))
-    one two
-    <BLANKLINE>
-    three
+
+def rules_of(text: str) -> tuple[Rule, ...]:
+    """Rules as they stand in these modules: `# NAME TITLE (PAGE)`, the text and the example, with
+    blank lines between them, and nowhere else.
+
+    >>> [rule] = rules_of("# R9 Sums (statements.md)\\n\\nOf numbers.\\n\\n>>> 1 + 2\\n3\\n")
+    >>> rule.title, rule.page, rule.text, rule.example
+    ('Sums', 'statements.md', 'Of numbers.', '>>> 1 + 2\\n3')
     """
-    return "\n\n".join(
-        textwrap.fill(" ".join(part.split()), 96, break_long_words=False, break_on_hyphens=False)
-        for part in text.strip().split("\n\n")
+    parts = iter(text.strip().split("\n\n"))
+    return tuple(
+        Rule(*re.findall(r"# (\w+) (.+) \((.+)\)", head)[0], told, example)
+        for head, told, example in zip(parts, parts, parts, strict=True)
     )
-
-
-def rule(name: str, title: str, page: str, text: str, example: str) -> Rule:
-    """A rule from texts as they stand in these modules, with blank lines around them."""
-    return Rule(name, title, page, text.strip(), textwrap.dedent(example).strip())

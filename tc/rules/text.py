@@ -2,86 +2,60 @@
 
 from __future__ import annotations
 
-from tc.rules.rule import rule
+from tc.rules.rule import rules_of
 
-PAGE = "text.md"
+RULES = rules_of(
+    """
+# T1 Names and numbers (text.md)
 
-RULES = (
-    rule(
-        "T1",
-        "Names and numbers",
-        PAGE,
-        """
 A name is made of letters, digits and underscores and may begin with digits (`2LUT`, `2f`). Numbers
 are C literals: decimal, hexadecimal, with exponent, with the suffixes `f F u U l L`, which mean
 nothing. The longest match wins; what matches both (`1e5`, `0x1F`) is a number. A zero before other
 digits is an error. Emitted code renames what its language cannot spell.
-""",
-        """
-        >>> tc.interpret("def f() -> (2f) { 2f = 0x1F + 1e1f }", [])
-        array(41., dtype=float32)
-        """,
-    ),
-    rule(
-        "T2",
-        "Sizes of dimensions, comments, the end of a statement",
-        PAGE,
-        """
+
+>>> tc.interpret("def f() -> (2f) { 2f = 0x1F + 1e1f }", [])
+array(41., dtype=float32)
+
+# T2 Sizes of dimensions, comments, the end of a statement (text.md)
+
 `T.1` is the size of dimension 1, counted from 0, of tensor `T`, with no space around the dot. A
 comment runs from `#` to the end of its line. White space separates statements; a name followed by
 `(names) =` begins a statement with several results. `def`, `where`, `exists` and the names of types
 are reserved; `in` is a word of the language only behind a name in a `where`.
-""",
-        """
-        >>> A = np.zeros((2, 3), np.float32)
-        >>> tc.interpret("def f(float(N,M) A) -> (o) { o = 10 * A.0 + A.1  # 2 and 3\\n}", [A])
-        array(23, dtype=int32)
-        """,
-    ),
-    rule(
-        "T3",
-        "Types",
-        PAGE,
-        """
+
+>>> A = np.zeros((2, 3), np.float32)
+>>> tc.interpret("def f(float(N,M) A) -> (o) { o = 10 * A.0 + A.1  # 2 and 3\\n}", [A])
+array(23, dtype=int32)
+
+# T3 Types (text.md)
+
 `bool`, `byte` = `uint8`, `uint16`, `uint32`, `uint64`, `int8`, `int16`, `int` = `int32`, `int64`,
 `half` = `float16`, `float` = `float32`, `double` = `float64`. The name of a type is also a cast.
-""",
-        """
-        >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = int(a(i)) }", [np.float32([1.9, -1.9])])
-        array([ 1, -1], dtype=int32)
-        """,
-    ),
-    rule(
-        "T4",
-        "Precedence, constant and repeated sizes, declared returns",
-        PAGE,
-        """
+
+>>> tc.interpret("def f(float(N) a) -> (o) { o(i) = int(a(i)) }", [np.float32([1.9, -1.9])])
+array([ 1, -1], dtype=int32)
+
+# T4 Precedence, constant and repeated sizes, declared returns (text.md)
+
 Precedence is that of C: unary, `* / %`, `+ -`, `< <= > >=`, `== !=`, `&&`, `||`, `?:`. A dimension
 of a declared type is a size, by a name of its own, or a constant. A size named twice must be the
 same in both places. A return may carry a type, which fixes its element type and its shape, also
 for a def that calls this one; a size in it that no input has is an error.
-""",
-        """
-        >>> x, y = np.zeros(3, np.float32), np.zeros((2, 4), np.float32)
-        >>> mv = "def mv(float(N) x, float(M,N) y) -> (o) { o(i) +=! x(j) * y(i,j) }"
-        >>> tc.interpret(mv, [x, y])
-        Traceback (most recent call last):
-        tc.errors.InputError: InputError [T4]: size N is 3 in dimension 0 of x, but 4 in ...
-        """,
-    ),
-    rule(
-        "T5",
-        "Bindings, exists, annotations",
-        PAGE,
-        """
+
+>>> x, y = np.zeros(3, np.float32), np.zeros((2, 4), np.float32)
+>>> mv = "def mv(float(N) x, float(M,N) y) -> (o) { o(i) +=! x(j) * y(i,j) }"
+>>> tc.interpret(mv, [x, y])
+Traceback (most recent call last):
+tc.errors.InputError: InputError [T4]: size N is 3 in dimension 0 of x, but 4 in ...
+
+# T5 Bindings, exists, annotations (text.md)
+
 `where x = exp` names an expression for the bindings behind it and for the right side. `where exists
 T(i,j)` takes part in range inference and reads nothing. `<=> name(args)` after a statement is kept
 by the printer and means nothing.
-""",
-        """
-        >>> a = np.float32([1, 2, 3])
-        >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = s * s where s = a(i) + 1 }", [a])
-        array([ 4.,  9., 16.], dtype=float32)
-        """,
-    ),
+
+>>> a = np.float32([1, 2, 3])
+>>> tc.interpret("def f(float(N) a) -> (o) { o(i) = s * s where s = a(i) + 1 }", [a])
+array([ 4.,  9., 16.], dtype=float32)
+"""
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from tc.rules.rule import rule
+from tc.rules.rule import rules_of
 
-PAGE = "types.md"
+RULES = rules_of(
+    """
+# Y1 Literals, sizes and index variables are weak (types.md)
 
-RULES = (
-    rule(
-        "Y1",
-        "Literals, sizes and index variables are weak",
-        PAGE,
-        """
 Weak values (literals, sizes, `T.1`, index variables, and what is computed from them alone) take the
 type of what they meet; before that they are computed in `int64` and `float64`. A floating literal
 that meets an integer makes a `float32`. Alone they are `int32` or `float32`, and a literal beyond
@@ -19,138 +15,96 @@ that meets an integer makes a `float32`. Alone they are `int32` or `float32`, an
 sign, does not fit its type is an error (a float fits where the nearest value of the type is
 finite); a cast converts without that check. `1/2 * x` is 0, as in C, and so is `1/N * x` but for an
 N of 1, each with a warning.
-""",
-        """
-        >>> byte = np.uint8([7])
-        >>> tc.interpret("def f(byte(N) a) -> (o) { o(i) = a(i) + 1 }", [byte]).dtype
-        dtype('uint8')
-        >>> tc.interpret("def f(byte(N) a) -> (o) { o(i) = a(i) + 300 }", [byte])
-        Traceback (most recent call last):
-        tc.errors.CheckError: CheckError [Y1]: the literal 300 does not fit uint8...
-        """,
-    ),
-    rule(
-        "Y2",
-        "Promotion",
-        PAGE,
-        """
+
+>>> byte = np.uint8([7])
+>>> tc.interpret("def f(byte(N) a) -> (o) { o(i) = a(i) + 1 }", [byte]).dtype
+dtype('uint8')
+>>> tc.interpret("def f(byte(N) a) -> (o) { o(i) = a(i) + 300 }", [byte])
+Traceback (most recent call last):
+tc.errors.CheckError: CheckError [Y1]: the literal 300 does not fit uint8...
+
+# Y2 Promotion (types.md)
+
 Floats beat integers; within a kind the wider type wins; signed with unsigned gives the smallest
 signed type that holds both (`int64` with `uint64` gives `int64`, with a warning). Sizes and index
 variables never narrow: beside narrower integers they are `int32`. `bool` counts as `int32` in
 arithmetic, so a sum of conditions is a count; it stays `bool` under `! && || == !=`, in `?:`,
 `min`, `max` and assignment, as long as it meets only `bool`. Functions of integers compute in
 `float32`, except `abs`. Conditions take any scalar.
-""",
-        """
-        >>> a = np.float32([-1, 1, 3])
-        >>> tc.interpret("def f(float(N) a) -> (positive) { positive +=! a(i) > 0 }", [a])
-        array(2, dtype=int32)
-        """,
-    ),
-    rule(
-        "Y3",
-        "Element types of outputs and arguments",
-        PAGE,
-        """
+
+>>> a = np.float32([-1, 1, 3])
+>>> tc.interpret("def f(float(N) a) -> (positive) { positive +=! a(i) > 0 }", [a])
+array(2, dtype=int32)
+
+# Y3 Element types of outputs and arguments (types.md)
+
 An output has the type in which the right sides of all statements that define it meet, or its
 declared type, into which a wider type goes only by a cast. An argument must have the declared
 element type, of a call from Python and of a call of one def by another. For an input of rank 0,
 numbers of any type, Python's and numpy's, are converted where the declared type holds their value.
-""",
-        """
-        >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = a(i) }", [np.float64([1])])
-        Traceback (most recent call last):
-        tc.errors.InputError: InputError [Y3]: f: a has dtype float64, but float32(N) a asks ...
-        """,
-    ),
-    rule(
-        "Y4",
-        "Integer arithmetic",
-        PAGE,
-        """
+
+>>> tc.interpret("def f(float(N) a) -> (o) { o(i) = a(i) }", [np.float64([1])])
+Traceback (most recent call last):
+tc.errors.InputError: InputError [Y3]: f: a has dtype float64, but float32(N) a asks ...
+
+# Y4 Integer arithmetic (types.md)
+
 `/` and `%` of integers round toward minus infinity, and so does `%` of floats. Overflow of integers
 wraps around. A float becomes an integer by truncation; NaN, and what is out of range, becomes an
 unspecified value. Division of an integer by zero is an error where code is checked (G7), and an
 unspecified value elsewhere, never a trap; in the bounds of a `where` it is always an error.
-""",
-        """
-        >>> a = np.int32([7, -7])
-        >>> tc.interpret("def f(int(N) a) -> (q, r) { q(i) = a(i) / 3  r(i) = a(i) % 3 }", [a])
-        f(q=array([ 2, -3], dtype=int32), r=array([1, 2], dtype=int32))
-        """,
-    ),
-    rule(
-        "Y5",
-        "Minimum and maximum",
-        PAGE,
-        """
+
+>>> a = np.int32([7, -7])
+>>> tc.interpret("def f(int(N) a) -> (q, r) { q(i) = a(i) / 3  r(i) = a(i) % 3 }", [a])
+f(q=array([ 2, -3], dtype=int32), r=array([1, 2], dtype=int32))
+
+# Y5 Minimum and maximum (types.md)
+
 `min`, `max` and the reductions `min=`, `max=` propagate NaN. `fmin` and `fmax` ignore it, as in C.
 CUDA's single-precision spellings (`fmaxf`, `expf`, ...) are other names of the functions.
-""",
-        """
-        >>> a = np.float32([np.nan, 3])
-        >>> both = "def g(float(N) a) -> (m, f) { m(i) = max(a(i), 1)  f(i) = fmax(a(i), 1) }"
-        >>> tc.interpret(both, [a])
-        g(m=array([nan,  3.], dtype=float32), f=array([1., 3.], dtype=float32))
-        """,
-    ),
-    rule(
-        "Y6",
-        "Lazy operators",
-        PAGE,
-        """
+
+>>> a = np.float32([np.nan, 3])
+>>> both = "def g(float(N) a) -> (m, f) { m(i) = max(a(i), 1)  f(i) = fmax(a(i), 1) }"
+>>> tc.interpret(both, [a])
+g(m=array([nan,  3.], dtype=float32), f=array([1., 3.], dtype=float32))
+
+# Y6 Lazy operators (types.md)
+
 `c ? a : b`, `&&` and `||` evaluate only what they need: a read on the path not taken may lie
 outside its tensor. Range inference still uses the affine reads of both sides.
-""",
-        """
-        >>> I, R = np.float32([5, 6]), np.int32([1, 2, 0])
-        >>> lazy = "def f(float(C) I, int(L) R) -> (o) { o(l) = R(l) == C ? 0 : I(R(l)) }"
-        >>> tc.interpret(lazy, [I, R])
-        array([6., 0., 5.], dtype=float32)
-        """,
-    ),
-    rule(
-        "Y7",
-        "Built-in functions",
-        "functions.md",
-        """
+
+>>> I, R = np.float32([5, 6]), np.int32([1, 2, 0])
+>>> lazy = "def f(float(C) I, int(L) R) -> (o) { o(l) = R(l) == C ? 0 : I(R(l)) }"
+>>> tc.interpret(lazy, [I, R])
+array([6., 0., 5.], dtype=float32)
+
+# Y7 Built-in functions (functions.md)
+
 The built-in functions are those of CUDA's math library, by the same names, and some of scipy's. A
 name is a function only where it is called, and yields to a tensor or a def of that name. Arguments
 that are floats are computed in their own type, integers in `float32`; `abs` keeps its type.
-""",
-        """
-        >>> x = np.float32([-2.5, 0.5])
-        >>> tc.interpret("def f(float(N) x) -> (o) { o(i) = round(x(i)) }", [x])
-        array([-3.,  1.], dtype=float32)
-        """,
-    ),
-    rule(
-        "Y8",
-        "Half precision",
-        PAGE,
-        """
+
+>>> x = np.float32([-2.5, 0.5])
+>>> tc.interpret("def f(float(N) x) -> (o) { o(i) = round(x(i)) }", [x])
+array([-3.,  1.], dtype=float32)
+
+# Y8 Half precision (types.md)
+
 What has type `half` is computed in `float32`, its literals, weak values and reductions included,
 and rounded once, when it is stored as `half` or cast to it.
-""",
-        """
-        >>> ones = np.ones(4096, np.float16)  # added up in half precision, 2048
-        >>> float(tc.interpret("def f(half(N) a) -> (o) { o +=! a(i) }", [ones]))
-        4096.0
-        """,
-    ),
-    rule(
-        "Y9",
-        "Subscripts are computed in int64",
-        PAGE,
-        """
+
+>>> ones = np.ones(4096, np.float16)  # added up in half precision, 2048
+>>> float(tc.interpret("def f(half(N) a) -> (o) { o +=! a(i) }", [ones]))
+4096.0
+
+# Y9 Subscripts are computed in int64 (types.md)
+
 In subscripts, bounds of a `where` and affine conditions, integers are computed in `int64`, literals
 included, whatever their type; casts convert as ever.
-""",
-        """
-        >>> table, k = np.arange(1000, dtype=np.float32), np.uint8([0, 3])
-        >>> scaled = "def f(float(T) t, byte(N) k) -> (o) { o(i) = t(k(i) * 300) }"
-        >>> tc.interpret(scaled, [table, k])
-        array([  0., 900.], dtype=float32)
-        """,
-    ),
+
+>>> table, k = np.arange(1000, dtype=np.float32), np.uint8([0, 3])
+>>> scaled = "def f(float(T) t, byte(N) k) -> (o) { o(i) = t(k(i) * 300) }"
+>>> tc.interpret(scaled, [table, k])
+array([  0., 900.], dtype=float32)
+"""
 )
