@@ -17,19 +17,7 @@ from tc.dtypes import Array
 from tc.process.uninterrupted import Once
 from tc.runtime import native
 from tc.runtime.arrays import numpy_records
-from tc.runtime.arrays.numpy_records import (
-    ALIGNED,
-    CONTIGUOUS,
-    DATA,
-    DTYPE,
-    FLAGS,
-    KIND,
-    RANK,
-    SHAPE,
-    STRIDES,
-    WORD,
-    WRITABLE,
-)
+from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
 from tc.runtime.guards import (
     ADMITTED,
     DONE,
@@ -41,7 +29,7 @@ from tc.runtime.guards import (
     Wanted,
 )
 from tc.runtime.loaded import Direct
-from tc.runtime.object_files import new_engine, parse_module
+from tc.runtime.object_files import lasting_code
 
 MACHINES = ("x86_64", "aarch64")
 
@@ -102,30 +90,28 @@ def _python_function(place: int) -> Callable[..., int]:
 def _serving() -> tuple[int, Any]:
     """The address of what Python's functions refer to, and how they are made. They may outlive
     this module, so that is in the memory of the code, which is never freed."""
-    text = CODE
-    for name in PYTHON:
-        place = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        text = text.replace(f"ADDRESS_OF_{name} ", f"{place} ")
-    engine = new_engine(parse_module(text))
-    engine.finalize_object()
-    method = engine.get_global_value_address("method")
-    engine.detach()
     prototype = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
     )
-    return int(method), prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+    return lasting_code(CODE, "method")[0], prototype(("PyCFunction_NewEx", ctypes.pythonapi))
 
 
 FAST_CALL = 0x80
 """METH_FASTCALL: the arguments come as the address of objects, and their number."""
 
-PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
-"""Functions of Python's C interface; ADDRESS_OF_... in the text."""
-
 CODE = f"""
 ; records, words per record, type, inputs, arrays | where addresses go, a word that is 0 while
 ; nothing may run, what to run, its arguments
 %frame = type {{ ptr, i64, ptr, i64, i64, ptr, ptr, ptr, [7 x i64] }}
+; dtype, rank, flags, bytes below the address, bytes above it, strides to compare | shape, strides
+%record = type {{ ptr, i64, i64, i64, i64, i64 }}
+; an array as `numpy_records` has it: counts, type | data, rank, shape, strides, base, dtype, flags
+%array = type {{ [{KIND} x i8], ptr, i64, i32, ptr, ptr, ptr, ptr, i32 }}
+
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare ptr @PyLong_FromLong(i64)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
 
 @name = internal constant [6 x i8] c"serve\\00"
 
@@ -135,71 +121,53 @@ CODE = f"""
 ; the arrays of a call are `arguments`; `self` is the address of a frame
 define ptr @serve(ptr %self, ptr %arguments, i64 %count) uwtable {{
 start:
-  %address_of = inttoptr i64 ADDRESS_OF_PyLong_AsVoidPtr to ptr
-  %frame = call ptr %address_of(ptr %self)
-  %wanted_at = getelementptr %frame, ptr %frame, i64 0, i32 4
-  %wanted = load i64, ptr %wanted_at
+  %frame = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %words = load %frame, ptr %frame
+  %wanted = extractvalue %frame %words, 4
   %complete = icmp eq i64 %count, %wanted
   br i1 %complete, label %ask, label %end
 ask:
-  %ready_at = getelementptr %frame, ptr %frame, i64 0, i32 6
-  %word = load ptr, ptr %ready_at
+  %word = extractvalue %frame %words, 6
   %ready = load i64, ptr %word
   %may = icmp ne i64 %ready, 0
   br i1 %may, label %look, label %end
 look:
-  %same = call i1 @admit(ptr %frame, ptr %arguments, i64 %count)
+  %same = call i1 @admit(%frame %words, ptr %arguments, i64 %count)
   br i1 %same, label %choose, label %end
 choose:
-  %function_at = getelementptr %frame, ptr %frame, i64 0, i32 7
-  %function = load ptr, ptr %function_at
+  %function = extractvalue %frame %words, 7
   %nothing = icmp eq ptr %function, null
   br i1 %nothing, label %end, label %run
 run:
-  %at0 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 0
-  %at1 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 1
-  %at2 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 2
-  %at3 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 3
-  %at4 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 4
-  %at5 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 5
-  %at6 = getelementptr %frame, ptr %frame, i64 0, i32 8, i64 6
-  %a0 = load i64, ptr %at0
-  %a1 = load i64, ptr %at1
-  %a2 = load i64, ptr %at2
-  %a3 = load i64, ptr %at3
-  %a4 = load i64, ptr %at4
-  %a5 = load i64, ptr %at5
-  %a6 = load i64, ptr %at6
-  %release = inttoptr i64 ADDRESS_OF_PyEval_SaveThread to ptr
-  %thread = call ptr %release()
+  %a0 = extractvalue %frame %words, 8, 0
+  %a1 = extractvalue %frame %words, 8, 1
+  %a2 = extractvalue %frame %words, 8, 2
+  %a3 = extractvalue %frame %words, 8, 3
+  %a4 = extractvalue %frame %words, 8, 4
+  %a5 = extractvalue %frame %words, 8, 5
+  %a6 = extractvalue %frame %words, 8, 6
+  %thread = call ptr @PyEval_SaveThread()
   %failed = call i64 %function(i64 %a0, i64 %a1, i64 %a2, i64 %a3, i64 %a4, i64 %a5, i64 %a6)
-  %acquire = inttoptr i64 ADDRESS_OF_PyEval_RestoreThread to ptr
-  call void %acquire(ptr %thread)
+  call void @PyEval_RestoreThread(ptr %thread)
   %good = icmp eq i64 %failed, 0
   %ran = select i1 %good, i64 {DONE}, i64 {FAILED}
   br label %end
 end:
   %status = phi i64 [ {OTHER}, %start ], [ {OTHER}, %ask ], [ {OTHER}, %look ],
                     [ {ADMITTED}, %choose ], [ %ran, %run ]
-  %number = inttoptr i64 ADDRESS_OF_PyLong_FromLong to ptr
-  %result = call ptr %number(i64 %status)
+  %result = call ptr @PyLong_FromLong(i64 %status)
   ret ptr %result
 }}
 
 ; Whether `count` objects are arrays as in the frame's records, of which those from `inputs` on
 ; overlap no other; then their addresses are where the frame wants them.
-; a record: dtype, rank, flags, bytes below the address, bytes above it, strides to compare
-define internal i1 @admit(ptr %frame, ptr %objects, i64 %count) {{
+define internal i1 @admit(%frame %words, ptr %objects, i64 %count) {{
 start:
-  %records = load ptr, ptr %frame
-  %width_at = getelementptr %frame, ptr %frame, i64 0, i32 1
-  %width = load i64, ptr %width_at
-  %type_at = getelementptr %frame, ptr %frame, i64 0, i32 2
-  %type = load ptr, ptr %type_at
-  %inputs_at = getelementptr %frame, ptr %frame, i64 0, i32 3
-  %inputs = load i64, ptr %inputs_at
-  %addresses_at = getelementptr %frame, ptr %frame, i64 0, i32 5
-  %addresses = load ptr, ptr %addresses_at
+  %records = extractvalue %frame %words, 0
+  %width = extractvalue %frame %words, 1
+  %type = extractvalue %frame %words, 2
+  %inputs = extractvalue %frame %words, 3
+  %addresses = extractvalue %frame %words, 5
   br label %next
 next:
   %i = phi i64 [ 0, %start ], [ %following, %apart ]
@@ -208,53 +176,48 @@ next:
 look:
   %object_at = getelementptr ptr, ptr %objects, i64 %i
   %object = load ptr, ptr %object_at
-  %kind_at = getelementptr i8, ptr %object, i64 {KIND}
+  %kind_at = getelementptr %array, ptr %object, i64 0, i32 1
   %kind = load ptr, ptr %kind_at
   %known = icmp eq ptr %kind, %type
   br i1 %known, label %array, label %no
 array:
+  %held = load %array, ptr %object
   %skipped = mul i64 %i, %width
   %record = getelementptr i64, ptr %records, i64 %skipped
-  %dtype_at = getelementptr i8, ptr %object, i64 {DTYPE}
-  %dtype = load i64, ptr %dtype_at
-  %wanted_dtype = load i64, ptr %record
-  %same_dtype = icmp eq i64 %dtype, %wanted_dtype
-  %rank_at = getelementptr i8, ptr %object, i64 {RANK}
-  %short_rank = load i32, ptr %rank_at
+  %like = load %record, ptr %record
+  %dtype = extractvalue %array %held, 7
+  %wanted_dtype = extractvalue %record %like, 0
+  %same_dtype = icmp eq ptr %dtype, %wanted_dtype
+  %short_rank = extractvalue %array %held, 3
   %rank = sext i32 %short_rank to i64
-  %wanted_rank_at = getelementptr i64, ptr %record, i64 1
-  %wanted_rank = load i64, ptr %wanted_rank_at
+  %wanted_rank = extractvalue %record %like, 1
   %same_rank = icmp eq i64 %rank, %wanted_rank
-  %flags_at = getelementptr i8, ptr %object, i64 {FLAGS}
-  %short_flags = load i32, ptr %flags_at
+  %short_flags = extractvalue %array %held, 8
   %flags = zext i32 %short_flags to i64
-  %wanted_flags_at = getelementptr i64, ptr %record, i64 2
-  %wanted_flags = load i64, ptr %wanted_flags_at
+  %wanted_flags = extractvalue %record %like, 2
   %present = and i64 %flags, %wanted_flags
   %same_flags = icmp eq i64 %present, %wanted_flags
   %alike = and i1 %same_dtype, %same_rank
   %fit = and i1 %alike, %same_flags
   br i1 %fit, label %dims, label %no
 dims:
-  %shape_at = getelementptr i8, ptr %object, i64 {SHAPE}
-  %shape = load ptr, ptr %shape_at
-  %strides_at = getelementptr i8, ptr %object, i64 {STRIDES}
-  %strides = load ptr, ptr %strides_at
-  %wanted_shape = getelementptr i64, ptr %record, i64 6
+  %shape = extractvalue %array %held, 4
+  %strides = extractvalue %array %held, 5
+  %wanted_shape = getelementptr %record, ptr %record, i64 1
   %wanted_strides = getelementptr i64, ptr %wanted_shape, i64 %rank
-  %compared_at = getelementptr i64, ptr %record, i64 5
-  %compared = load i64, ptr %compared_at
+  %compared = extractvalue %record %like, 5
   %same_shape = call i1 @same(ptr %shape, ptr %wanted_shape, i64 %rank)
   %same_strides = call i1 @same(ptr %strides, ptr %wanted_strides, i64 %compared)
   %same = and i1 %same_shape, %same_strides
   br i1 %same, label %place, label %no
 place:
-  %data_at = getelementptr i8, ptr %object, i64 {DATA}
-  %data = load i64, ptr %data_at
+  %data = extractvalue %array %held, 2
   %address_at = getelementptr i64, ptr %addresses, i64 %i
   store i64 %data, ptr %address_at
-  %low = call i64 @low(i64 %data, ptr %record)
-  %high = call i64 @high(i64 %data, ptr %record)
+  %below = extractvalue %record %like, 3
+  %above = extractvalue %record %like, 4
+  %low = sub i64 %data, %below
+  %high = add i64 %data, %above
   %written = icmp sge i64 %i, %inputs
   br i1 %written, label %others, label %apart
 others:
@@ -267,8 +230,11 @@ other:
   %its_record = getelementptr i64, ptr %records, i64 %passed
   %its_at = getelementptr i64, ptr %addresses, i64 %j
   %its_data = load i64, ptr %its_at
-  %its_low = call i64 @low(i64 %its_data, ptr %its_record)
-  %its_high = call i64 @high(i64 %its_data, ptr %its_record)
+  %its = load %record, ptr %its_record
+  %its_below = extractvalue %record %its, 3
+  %its_above = extractvalue %record %its, 4
+  %its_low = sub i64 %its_data, %its_below
+  %its_high = add i64 %its_data, %its_above
   %begins = icmp ult i64 %its_low, %high
   %reaches = icmp ult i64 %low, %its_high
   %both = and i1 %begins, %reaches
@@ -302,19 +268,5 @@ equal:
 end:
   %all = phi i1 [ true, %next ], [ false, %look ]
   ret i1 %all
-}}
-
-define internal i64 @low(i64 %data, ptr %record) {{
-  %below_at = getelementptr i64, ptr %record, i64 3
-  %below = load i64, ptr %below_at
-  %low = sub i64 %data, %below
-  ret i64 %low
-}}
-
-define internal i64 @high(i64 %data, ptr %record) {{
-  %above_at = getelementptr i64, ptr %record, i64 4
-  %above = load i64, ptr %above_at
-  %high = add i64 %data, %above
-  ret i64 %high
 }}
 """

@@ -24,7 +24,7 @@ from tc.process.forks import renew_in_child
 from tc.process.processors import available
 from tc.process.uninterrupted import Once, uninterrupted
 from tc.runtime import native
-from tc.runtime.object_files import new_engine, parse_module
+from tc.runtime.object_files import lasting_code
 from tc.runtime.thread_count import thread_count
 from tc.runtime.thread_pool import Pool, Regions, ThreadPool, without_signals
 from tc.runtime.thread_pool_llvm import CODE, PERFORM
@@ -149,35 +149,19 @@ def new_pool() -> Pool:
 def compile_pool() -> PoolCode:
     """The machine code of a pool, as it comes first: what takes time in a launch is memory that
     goes from one processor to another."""
-    numbers = {
-        "SLOTS": SLOTS,
-        "BYTES": PROCESSORS // 8,
-        "WORDS": PROCESSORS // 64,
-        "BITS": PROCESSORS,
-        "PATIENCE": PATIENCE,
-    }
+    numbers = {"SLOTS": SLOTS, "BYTES": PROCESSORS // 8, "BITS": PROCESSORS, "PATIENCE": PATIENCE}
     text = CODE
     for name, number in numbers.items():
         text = text.replace(name, str(number))
-    for name in ("syscall", "sched_getcpu"):
-        address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
-        text = text.replace(name.upper(), str(address))
-    engine = new_engine(parse_module(text), level=0)
-    engine.finalize_object()
-    launch, work, attempt = map(engine.get_function_address, ("launch", "work", "attempt"))
-    memory = _Memory.from_address(engine.get_global_value_address("pool"))
-    engine.detach()
-    return PoolCode(_LAUNCH(launch), launch, _PERFORM(performer()), work, attempt, memory)
+    launch, work, attempt, memory = lasting_code(text, "launch", "work", "attempt", "pool", level=0)
+    performs = _PERFORM(performer())
+    return PoolCode(_LAUNCH(launch), launch, performs, work, attempt, _Memory.from_address(memory))
 
 
 @Once
 def performer() -> int:
     """The address of what runs regions, with threads or without (see `PERFORM`)."""
-    engine = new_engine(parse_module(PERFORM))
-    engine.finalize_object()
-    address = engine.get_function_address("perform")
-    engine.detach()
-    return int(address)
+    return lasting_code(PERFORM, "perform")[0]
 
 
 def _library() -> ctypes.CDLL:

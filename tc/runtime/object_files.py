@@ -130,6 +130,16 @@ def new_engine(module: Any, level: int = 2) -> Any:
     return llvm.create_mcjit_compiler(module, target.create_target_machine(jit=True, opt=level))
 
 
+def lasting_code(text: str, *names: str, level: int = 2) -> tuple[int, ...]:
+    """The addresses of functions and variables of a module in LLVM's text, which is never freed.
+    What it calls from outside has to be in this process."""
+    engine = new_engine(parse_module(text), level)
+    engine.finalize_object()
+    addresses = tuple(map(engine.get_global_value_address, names))
+    engine.detach()
+    return addresses
+
+
 def all_found(file: ObjectFile) -> bool | None:
     """Whether all that a file needs from outside is in this process; None where nothing can tell
     what it needs, as it is no ELF file of 64 bits."""

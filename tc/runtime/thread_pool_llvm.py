@@ -1,15 +1,15 @@
-"""The machine code of `thread_pool`, in LLVM's language. SLOTS, BYTES, WORDS, BITS and PATIENCE are
-numbers, SYSCALL and SCHED_GETCPU the addresses of functions of the C library; `PERFORM`
-needs no pool."""
+"""The machine code of `thread_pool`, in LLVM's language; SLOTS, BYTES, BITS and PATIENCE are
+numbers. `PERFORM` needs no pool."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
 ; taken
 ; the two halves are written by different threads: each has a pair of cache lines of its own
-%slot = type { i64, [5 x i64], i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
+%call = type { ptr, i64, i64, i64, i64 }
+%slot = type { i64, %call, i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
 ; slots | asleep, signal | patience, workers, whether they have been started, the process, the
 ; processors that it might use when they were, a bit each
-%pool = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [WORDS x i64] }
+%pool = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [BYTES x i8] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @pool = global %pool zeroinitializer, align 128
 
@@ -17,14 +17,13 @@ declare i64 @llvm.readcyclecounter()
 declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-declare i64 @llvm.ctpop.i64(i64)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare iBITS @llvm.ctpop.iBITS(iBITS)
+declare i64 @syscall(i64, ...)
+declare i32 @sched_getcpu()
 
 define internal void @futex(ptr %word, i64 %operation, i32 %number, ptr %time) {
   %value = zext i32 %number to i64
-  %function = inttoptr i64 SYSCALL to ptr
-  call i64 (i64, ...) %function(i64 202, ptr %word, i64 %operation, i64 %value, ptr %time)
+  call i64 (i64, ...) @syscall(i64 202, ptr %word, i64 %operation, i64 %value, ptr %time)
   ret void
 }
 
@@ -47,103 +46,51 @@ define internal i1 @impatient(i64 %began) {
   ret i1 %over
 }
 
-define internal ptr @slot(i64 %index) {
-  %slot = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 %index
-  ret ptr %slot
-}
-
 define internal void @run(ptr %slot, i64 %number) {
-  %region_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 0
-  %arguments_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 1
-  %failures_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 2
-  %width_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 3
-  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 4
-  %region = load ptr, ptr %region_at
-  %arguments = load i64, ptr %arguments_at
-  %failures = load i64, ptr %failures_at
-  %width = load i64, ptr %width_at
-  %parts = load i64, ptr %parts_at
+  %call_at = getelementptr %slot, ptr %slot, i64 0, i32 1
+  %call = load %call, ptr %call_at
+  %region = extractvalue %call %call, 0
+  %arguments = extractvalue %call %call, 1
+  %failures = extractvalue %call %call, 2
+  %width = extractvalue %call %call, 3
+  %parts = extractvalue %call %call, 4
   %offset = mul i64 %width, %number
   %record = add i64 %failures, %offset
   call void %region(i64 %arguments, i64 %record, i64 %number, i64 %parts)
   ret void
 }
 
-define internal i32 @processor() {
-  %function = inttoptr i64 SCHED_GETCPU to ptr
-  %number = call i32 %function()
-  ret i32 %number
-}
-
 ; the processors that a thread may use, a bit each: 0 is this one, a process stands for its first
 define internal i1 @allowed(i64 %thread, ptr %processors) {
-  call void @llvm.memset.p0.i64(ptr %processors, i8 0, i64 BYTES, i1 false)
-  %function = inttoptr i64 SYSCALL to ptr
-  %status = call i64 (i64, ...) %function(i64 204, i64 %thread, i64 BYTES, ptr %processors)
+  store iBITS 0, ptr %processors, align 8
+  %status = call i64 (i64, ...) @syscall(i64 204, i64 %thread, i64 BYTES, ptr %processors)
   %known = icmp sgt i64 %status, 0
   ret i1 %known
 }
 
 define internal i1 @confine(ptr %processors) {
-  %function = inttoptr i64 SYSCALL to ptr
-  %status = call i64 (i64, ...) %function(i64 203, i64 0, i64 BYTES, ptr %processors)
+  %status = call i64 (i64, ...) @syscall(i64 203, i64 0, i64 BYTES, ptr %processors)
   %done = icmp eq i64 %status, 0
   ret i1 %done
-}
-
-; how many processors there are in a set
-define internal i64 @number(ptr %processors) {
-start:
-  br label %next
-next:
-  %at = phi i64 [ 0, %start ], [ %after, %next ]
-  %sum = phi i64 [ 0, %start ], [ %more, %next ]
-  %word_at = getelementptr i64, ptr %processors, i64 %at
-  %word = load i64, ptr %word_at, align 8
-  %bits = call i64 @llvm.ctpop.i64(i64 %word)
-  %more = add i64 %sum, %bits
-  %after = add i64 %at, 1
-  %last = icmp eq i64 %after, WORDS
-  br i1 %last, label %end, label %next
-end:
-  ret i64 %more
-}
-
-; whether two sets of processors are the same
-define internal i1 @same(ptr %one, ptr %other) {
-start:
-  br label %next
-next:
-  %at = phi i64 [ 0, %start ], [ %after, %next ]
-  %differ = phi i64 [ 0, %start ], [ %more, %next ]
-  %one_at = getelementptr i64, ptr %one, i64 %at
-  %other_at = getelementptr i64, ptr %other, i64 %at
-  %left = load i64, ptr %one_at, align 8
-  %right = load i64, ptr %other_at, align 8
-  %bits = xor i64 %left, %right
-  %more = or i64 %differ, %bits
-  %after = add i64 %at, 1
-  %last = icmp eq i64 %after, WORDS
-  br i1 %last, label %end, label %next
-end:
-  %equal = icmp eq i64 %more, 0
-  ret i1 %equal
 }
 
 ; goes along where the process has been confined to other processors than were known
 define internal void @follow(ptr %known) {
 start:
-  %now = alloca [WORDS x i64]
+  %now = alloca iBITS, align 8
   %process = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 7)
   %told = call i1 @allowed(i64 %process, ptr %now)
   br i1 %told, label %compare, label %end
 compare:
-  %same = call i1 @same(ptr %known, ptr %now)
+  %before = load iBITS, ptr %known, align 8
+  %after = load iBITS, ptr %now, align 8
+  %same = icmp eq iBITS %before, %after
   br i1 %same, label %end, label %move
 move:
-  call void @llvm.memcpy.p0.p0.i64(ptr %known, ptr %now, i64 BYTES, i1 false)
+  store iBITS %after, ptr %known, align 8
   %moved = call i1 @confine(ptr %now)
-  %processors = call i64 @number(ptr %now)
+  %number = call iBITS @llvm.ctpop.iBITS(iBITS %after)
+  %processors = trunc iBITS %number to i64
   %workers = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 5)
   %enough = icmp ugt i64 %processors, %workers
   %patience = select i1 %enough, i64 PATIENCE, i64 0
@@ -157,15 +104,16 @@ end:
 ; has been confined meanwhile
 define internal i1 @avoid(i32 %processor) {
 start:
-  %all = alloca [WORDS x i64]
-  %others = alloca [WORDS x i64]
-  %seen = alloca [WORDS x i64]
+  %all = alloca iBITS, align 8
+  %others = alloca iBITS, align 8
+  %seen = alloca iBITS, align 8
   %inside = icmp ult i32 %processor, BITS
   %known = call i1 @allowed(i64 0, ptr %all)
   %possible = and i1 %inside, %known
   br i1 %possible, label %mask, label %end
 mask:
-  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %all, i64 BYTES, i1 false)
+  %set = load iBITS, ptr %all, align 8
+  store iBITS %set, ptr %others, align 8
   %index = lshr i32 %processor, 3
   %byte_at = getelementptr i8, ptr %others, i32 %index
   %byte = load i8, ptr %byte_at
@@ -179,7 +127,9 @@ mask:
   br i1 %moved, label %check, label %end
 check:
   %again = call i1 @allowed(i64 0, ptr %seen)
-  %mine = call i1 @same(ptr %others, ptr %seen)
+  %left = load iBITS, ptr %others, align 8
+  %found = load iBITS, ptr %seen, align 8
+  %mine = icmp eq iBITS %left, %found
   br i1 %mine, label %restore, label %end
 restore:
   %restored = call i1 @confine(ptr %all)
@@ -192,7 +142,7 @@ end:
 ; runs parts as long as there are any left, and says whether there were
 define internal i1 @help(ptr %slot) {
 start:
-  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 4
+  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i32 4
   %modes = getelementptr %slot, ptr %slot, i64 0, i32 2
   %done = getelementptr %slot, ptr %slot, i64 0, i32 5
   %waiting_at = getelementptr %slot, ptr %slot, i64 0, i32 6
@@ -229,7 +179,7 @@ start:
 next:
   %index = phi i64 [ 0, %start ], [ %following, %next ]
   %before = phi i1 [ false, %start ], [ %helped, %next ]
-  %slot = call ptr @slot(i64 %index)
+  %slot = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 %index
   %now = call i1 @help(ptr %slot)
   %helped = or i1 %before, %now
   %following = add i64 %index, 1
@@ -247,9 +197,10 @@ start:
   %asleep = getelementptr %pool, ptr @pool, i64 0, i32 1
   %signal = getelementptr %pool, ptr @pool, i64 0, i32 2
   %processor_at = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 0, i32 3
-  %known = alloca [WORDS x i64]
+  %known = alloca iBITS, align 8
   %before = getelementptr %pool, ptr @pool, i64 0, i32 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %known, ptr %before, i64 BYTES, i1 false)
+  %set = load iBITS, ptr %before, align 8
+  store iBITS %set, ptr %known, align 8
   br label %fresh
 fresh:
   %began = call i64 @llvm.readcyclecounter()
@@ -259,7 +210,7 @@ look:
   br i1 %helped, label %place, label %wait
 place:
   call void @follow(ptr %known)
-  %here = call i32 @processor()
+  %here = call i32 @sched_getcpu()
   %there = load atomic i32, ptr %processor_at monotonic, align 4
   %rival = icmp eq i32 %here, %there
   br i1 %rival, label %move, label %fresh
@@ -346,10 +297,9 @@ end:
 define i32 @attempt(ptr %unused) {
 start:
   %word = alloca i32
-  %processors = alloca [WORDS x i64]
+  %processors = alloca iBITS, align 8
   store i32 0, ptr %word
-  %function = inttoptr i64 SYSCALL to ptr
-  %woken = call i64 (i64, ...) %function(i64 202, ptr %word, i64 129, i64 1, ptr null)
+  %woken = call i64 (i64, ...) @syscall(i64 202, ptr %word, i64 129, i64 1, ptr null)
   %wakes = icmp eq i64 %woken, 0
   %known = call i1 @allowed(i64 0, ptr %processors)
   %confined = call i1 @confine(ptr %processors)
@@ -359,12 +309,12 @@ start:
   ret i32 %status
 }
 
-define i64 @launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts) {
+define i64 @launch(ptr %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts) {
 start:
   br label %look
 look:
   %index = phi i64 [ 0, %start ], [ %following, %next ]
-  %slot = call ptr @slot(i64 %index)
+  %slot = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 %index
   %taken = getelementptr %slot, ptr %slot, i64 0, i32 7
   %exchange = cmpxchg ptr %taken, i32 0, i32 1 seq_cst seq_cst
   %free = extractvalue { i32, i1 } %exchange, 1
@@ -376,20 +326,17 @@ next:
 busy:
   ret i64 0
 publish:
-  %region_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 0
-  %arguments_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 1
-  %failures_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 2
-  %width_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 3
-  %parts_at = getelementptr %slot, ptr %slot, i64 0, i32 1, i64 4
   %modes = getelementptr %slot, ptr %slot, i64 0, i32 2
   %done = getelementptr %slot, ptr %slot, i64 0, i32 5
-  store i64 %region, ptr %region_at
-  store i64 %arguments, ptr %arguments_at
-  store i64 %failures, ptr %failures_at
-  store i64 %width, ptr %width_at
-  store i64 %parts, ptr %parts_at
+  %call0 = insertvalue %call poison, ptr %region, 0
+  %call1 = insertvalue %call %call0, i64 %arguments, 1
+  %call2 = insertvalue %call %call1, i64 %failures, 2
+  %call3 = insertvalue %call %call2, i64 %width, 3
+  %call4 = insertvalue %call %call3, i64 %parts, 4
+  %call_at = getelementptr %slot, ptr %slot, i64 0, i32 1
+  store %call %call4, ptr %call_at
   call void @llvm.x86.sse.stmxcsr(ptr %modes)
-  %processor = call i32 @processor()
+  %processor = call i32 @sched_getcpu()
   %processor_at = getelementptr %slot, ptr %slot, i64 0, i32 3
   store atomic i32 %processor, ptr %processor_at monotonic, align 4
   store atomic i32 1, ptr %done seq_cst, align 4
@@ -426,21 +373,19 @@ next:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %begin, label %well
 begin:
-  %twice = mul i64 %i, 2
-  %region_at = getelementptr i64, ptr %regions, i64 %twice
-  %region = load i64, ptr %region_at
-  %shared_at = getelementptr i64, ptr %region_at, i64 1
-  %shared = load i64, ptr %shared_at
+  %step_at = getelementptr { ptr, i64 }, ptr %regions, i64 %i
+  %step = load { ptr, i64 }, ptr %step_at
+  %region = extractvalue { ptr, i64 } %step, 0
+  %shared = extractvalue { ptr, i64 } %step, 1
   %fit = icmp ne i64 %shared, 0
   %several = and i1 %fit, %threads
   br i1 %several, label %share, label %alone
 share:
-  %ran = call i64 %launch(i64 %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
+  %ran = call i64 %launch(ptr %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
   %served = icmp ne i64 %ran, 0
   br i1 %served, label %after, label %alone
 alone:
-  %function = inttoptr i64 %region to ptr
-  call void %function(i64 %arguments, i64 %failures, i64 0, i64 1)
+  call void %region(i64 %arguments, i64 %failures, i64 0, i64 1)
   br label %after
 after:
   br i1 %checked, label %record, label %good
