@@ -6,7 +6,7 @@ points at, the cause, the repair, and notes that point elsewhere.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tc.edits import Edit, apply, described
 from tc.source import Span
@@ -73,8 +73,10 @@ class TCError(Exception):
         return render(type(self).__name__, self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        kept = (self.repair, self.notes, self.edits, self.idiom, self.example)
-        return _rebuild, (type(self), self.cause, self.rule, self.span, *kept)
+        return _rebuild, (type(self), self.cause, {name: getattr(self, name) for name in _KEPT})
+
+
+_KEPT = ("rule", "span", "repair", "notes", "edits", "idiom", "example")
 
 
 class ParseError(TCError):
@@ -142,24 +144,5 @@ def render(kind: str, error: TCError) -> str:
     return "\n".join(parts)
 
 
-def _rebuild(
-    kind: type[TCError],
-    cause: str,
-    rule: str | None,
-    span: Span | None,
-    repair: str | None,
-    notes: Notes,
-    edits: tuple[Edit, ...],
-    idiom: str | None,
-    example: tuple[Edit, ...],
-) -> TCError:
-    return kind(
-        cause,
-        rule=rule,
-        span=span,
-        repair=repair,
-        notes=notes,
-        edits=edits,
-        idiom=idiom,
-        example=example,
-    )
+def _rebuild(kind: type[TCError], cause: str, kept: dict[str, Any]) -> TCError:
+    return kind(cause, **kept)

@@ -21,7 +21,7 @@ from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.polyhedral.cpu.cpu_target import cpu_target
-from tc.polyhedral.lowering import Lowering, lower, trace_lowering
+from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.polyhedral.target import Target
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
@@ -83,28 +83,9 @@ def shape_program(
         return infer_ranges(program, sizes.shapes, sizes.scalars)
 
 
-def lower_program(
-    shaped: ShapedProgram,
-    sizes: CallSizes,
-    *,
-    options: Options | None = None,
-    initial: frozenset[str] = frozenset(),
-    check: bool,
-    device: Device,
-) -> Kernel:
-    """The loops for inputs with the strides of `sizes` and outputs `initial` from the caller."""
-    strides, target = element_strides(shaped, sizes), target_of(device)
-    return lower(shaped, strides, target, initial=initial, check=check, options=options)
-
-
 def target_of(device: Device) -> Target:
     """What code for a device can use: the one place that knows which kinds there are."""
     return cpu_target(device)
-
-
-def emit_kernel(kernel: Kernel, backend: Backend, options: Options) -> KernelText:
-    """The kernel in the language of a backend; BackendError."""
-    return backend.emit(kernel, options)
 
 
 def trace(
@@ -146,7 +127,7 @@ def trace(
                 options=options,
             ),
         )
-        text = timed("emit", lambda: emit_kernel(lowering.kernel, backend, options))
+        text = timed("emit", lambda: backend.emit(lowering.kernel, options))
     return Trace(module, program, shaped, lowering, text, options, device, seconds)
 
 

@@ -7,17 +7,18 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tc.backends.base import AnyBackend, Backend, KernelText
 from tc.backends.interpret import InterpretBackend
 from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
-from tc.backends.library import LibraryKernel, library_kernel, match_contraction
+from tc.backends.library import library_kernel, match_contraction
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import element_strides, emit_kernel, lower_program, shape_program
+from tc.pipeline import element_strides, shape_program, target_of
+from tc.polyhedral.lowering import lower
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.fallback import Request, compile_or_fall_back
 from tc.runtime.loaded import CompiledKernel
@@ -76,95 +77,46 @@ class Specialiser:
         self.building = threading.RLock()
 
     def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
-        request = self.request(sizes, given)
+        request, backend = self.request(sizes, given), self.backend
         shaped = shape_program(self.program, sizes, request)
-        backend = self.backend
-        runner: CompiledKernel | None = None
-        shaped_backend, fault = None, None
-        copies: tuple[int, ...] = ()
+        runner, fault = None, None
         if isinstance(backend, Backend):
             runner, fault = compile_or_fall_back(
-                lambda options: self._compile(backend, options, shaped, sizes, given), request
+                lambda options: self._compile(backend, replace(request, options=options), shaped),
+                request,
             )
-            copies = odd_strides(shaped, sizes)
-        else:
-            shaped_backend = backend
-        if runner is None and shaped_backend is None:
-            shaped_backend = InterpretBackend()
         return Specialisation(
             request,
             shaped,
             runner,
-            shaped_backend,
-            copies,
+            InterpretBackend() if isinstance(backend, Backend) else backend,
+            odd_strides(shaped, sizes),
             spaces(shaped, self.program.outputs),
             (*shaped.warnings, *start_warnings(shaped, given)),
             Temporaries.of(() if runner is None else runner.kernel.arguments),
             fault,
         )
 
-    def _compile(
-        self,
-        backend: Backend,
-        options: Options,
-        shaped: ShapedProgram,
-        sizes: CallSizes,
-        given: frozenset[str],
-    ) -> CompiledKernel:
+    def _compile(self, backend: Backend, request: Request, shaped: ShapedProgram) -> CompiledKernel:
         start = time.perf_counter()
-        found: CompiledKernel | None = self._library_kernel(options, shaped, sizes, given)
+        strides = element_strides(shaped, request.sizes)
+        found: CompiledKernel | None = None
+        if request.options.match_library and backend.name in LIBRARY_BACKENDS:
+            contraction = match_contraction(shaped, request.given)
+            if contraction is not None:
+                found = library_kernel(contraction, shaped, strides, request.given)
         if found is None:
-            text = self._text(backend, options, shaped, sizes, given)
+            text = _text(backend, request, shaped, strides)
             found = self._find(text.kernel) or backend.load(text)
+        shapes = request.sizes.shapes.items()
         _LOG.info(
             "%s is ready for %s after %.0f ms (backend %s)",
             self.program.name,
-            ", ".join(f"{name} {shape}" for name, shape in sizes.shapes.items()) or "no inputs",
+            ", ".join(f"{name} {shape}" for name, shape in shapes) or "no inputs",
             1000 * (time.perf_counter() - start),
-            self.backend.name,
+            backend.name,
         )
         return found
-
-    def _library_kernel(
-        self,
-        options: Options,
-        shaped: ShapedProgram,
-        sizes: CallSizes,
-        given: frozenset[str],
-    ) -> LibraryKernel | None:
-        """The library call that does the same, where the options want one and there is one."""
-        if not options.match_library or self.backend.name not in LIBRARY_BACKENDS:
-            return None
-        found = match_contraction(shaped, given)
-        if found is None:
-            return None
-        return library_kernel(found, shaped, element_strides(shaped, sizes), given)
-
-    def _text(
-        self,
-        backend: Backend,
-        options: Options,
-        shaped: ShapedProgram,
-        sizes: CallSizes,
-        given: frozenset[str],
-    ) -> KernelText:
-        def make() -> KernelText:
-            kernel = lower_program(
-                shaped, sizes, options=options, initial=given, check=self.check, device=device
-            )
-            return emit_kernel(kernel, backend, options)
-
-        strides, device = element_strides(shaped, sizes), backend.device()
-        return stored_text(
-            shaped,
-            strides,
-            backend,
-            options,
-            initial=given,
-            check=self.check,
-            device=device,
-            make=make,
-        )
 
     def _find(self, kernel: Kernel) -> CompiledKernel | None:
         """A kernel that was compiled before and does the same: that a caller passes an output
@@ -172,6 +124,28 @@ class Specialiser:
         wanted = replace(kernel, initial=frozenset())
         runners = [s.runner for s in tuple(self.made.values()) if s.runner is not None]
         return next((r for r in runners if replace(r.kernel, initial=frozenset()) == wanted), None)
+
+
+def _text(
+    backend: Backend,
+    request: Request,
+    shaped: ShapedProgram,
+    strides: Mapping[str, tuple[int, ...]],
+) -> KernelText:
+    device = backend.device()
+
+    def make() -> KernelText:
+        kernel = lower(
+            shaped,
+            strides,
+            target_of(device),
+            initial=request.given,
+            check=request.check,
+            options=request.options,
+        )
+        return backend.emit(kernel, request.options)
+
+    return stored_text(request, shaped, strides, backend, device, make)
 
 
 def odd_strides(shaped: ShapedProgram, sizes: CallSizes) -> tuple[int, ...]:

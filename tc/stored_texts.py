@@ -11,19 +11,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
-from tc.options import Options
 from tc.runtime import cache as disk
+from tc.runtime.fallback import Request
 from tc.semantics.program import ShapedProgram
 
 
 def stored_text(
+    request: Request,
     shaped: ShapedProgram,
     strides: Mapping[str, tuple[int, ...]],
     backend: Backend,
-    options: Options,
-    *,
-    initial: frozenset[str],
-    check: bool,
     device: Device,
     make: Callable[[], KernelText],
 ) -> KernelText:
@@ -33,7 +30,7 @@ def stored_text(
     """
     if not type(backend).__module__.startswith("tc."):
         return make()
-    how = (backend.name, options.to_json(), str(check), repr(sorted(initial)))
+    how = (backend.name, request.options.to_json(), str(request.check), repr(sorted(request.given)))
     where = (repr(sorted(strides.items())), repr(device), _isl())
     try:
         key = disk.digest("text", *how, *where, *canonical(shaped))

@@ -52,8 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _outputs(call: GivenCall, arguments: argparse.Namespace) -> dict[str, Any]:
     program = call.program
-    signature = signature_of(program)
-    parameters = {parameter.name: parameter for parameter in signature.outputs}
+    parameters = {parameter.name: parameter for parameter in signature_of(program).outputs}
     rng = np.random.default_rng(arguments.seed + 1)
     sizes = {name: value for name, value in call.values.items() if isinstance(value, int)}
     outputs = {}
@@ -66,7 +65,7 @@ def _outputs(call: GivenCall, arguments: argparse.Namespace) -> dict[str, Any]:
             )
         number = number_of(text)
         outputs[name] = (
-            read_number(signature, parameters[name], number)
+            read_number(parameters[name], number)
             if number is not None
             else array_of(program.tensors[name], text, sizes, rng)
         )

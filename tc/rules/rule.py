@@ -43,6 +43,6 @@ def rules_of(text: str) -> tuple[Rule, ...]:
     """
     parts = iter(text.strip().split("\n\n"))
     return tuple(
-        Rule(*re.findall(r"# (\w+) (.+) \((.+)\)", head)[0], told, example)
+        Rule(*(*re.findall(r"# (\w+) (.+) \((.+)\)", head)[0], told, example))
         for head, told, example in zip(parts, parts, parts, strict=True)
     )

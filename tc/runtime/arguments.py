@@ -26,10 +26,11 @@ NUMBERS = (int, float, np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An input or output as calls see it; `text` is its declaration, `dims` its declared shape,
-    `dtype` is there as numpy's too. `static`: code is specialised on its value (an integer of
-    rank 0)."""
+    """An input or output of a function as calls see it; `text` is its declaration, `dims` its
+    declared shape, `dtype` is there as numpy's too. `static`: code is specialised on its value (an
+    integer of rank 0)."""
 
+    function: str
     name: str
     text: str
     dims: str
@@ -70,7 +71,8 @@ def signature_of(program: Program) -> Signature:
         dtype = tensor.dtype
         dims = ", ".join(map(_dim_text, tensor.shape or ()))
         text = f"{dtype}({dims}) {name}" if dims else f"{dtype} {name}"
-        return Parameter(name, text, dims, tensor.rank, dtype, dtype.numpy, static, tensor.span)
+        known = (tensor.rank, dtype, dtype.numpy, static, tensor.span)
+        return Parameter(program.name, name, text, dims, *known)
 
     return Signature(
         program.name,
@@ -96,26 +98,34 @@ def entry_sizes(program: Program) -> tuple[str, ...]:
 
 
 def fault(
-    signature: Signature,
-    parameter: Parameter,
-    cause: str,
-    repair: str | None = None,
-    rule: str | None = None,
+    parameter: Parameter, cause: str, repair: str | None = None, rule: str | None = None
 ) -> InputError:
     """The error about one parameter: `cause` continues its name, "{name}" and "{dtype}" in
     `repair` stand for what the parameter is called and declared as."""
     if repair is not None:
         repair = repair.format(name=parameter.name, dtype=parameter.dtype.name)
     return InputError(
-        f"{signature.name}: {parameter.name} {cause}", rule=rule, span=parameter.span, repair=repair
+        f"{parameter.function}: {parameter.name} {cause}",
+        rule=rule,
+        span=parameter.span,
+        repair=repair,
     )
 
 
-def bind_inputs(
+def bind_call(
     signature: Signature, inputs: Sequence[Any], named: Mapping[Any, Any]
 ) -> tuple[Any, ...]:
-    """The inputs in order of the parameters, from positional ones and those given by name."""
+    """The inputs in order: given one by one and by name, or as one collection of them."""
     parameters = signature.inputs
+    if len(inputs) == 1 and is_collection(signature, inputs[0]):
+        only = inputs[0]
+        if isinstance(only, Mapping):
+            for parameter in parameters:
+                if parameter.name in only and parameter.name in named:
+                    raise given_twice(parameter, signature.call_text())
+            inputs, named = (), {**only, **named}
+        else:
+            inputs = only
     if len(inputs) > len(parameters):
         raise InputError(
             f"{signature.name} takes {counted(len(parameters), 'input')}"
@@ -128,7 +138,7 @@ def bind_inputs(
             raise _unknown_input(signature, name, order)
     for parameter in parameters[: len(inputs)]:
         if parameter.name in named:
-            raise _given_twice(signature, parameter)
+            raise given_twice(parameter, signature.call_text())
     missing = [p for p in parameters[len(inputs) :] if p.name not in named]
     if missing:
         raise InputError(
@@ -139,21 +149,6 @@ def bind_inputs(
             repair=signature.call_text(),
         )
     return (*inputs, *(named[name] for name in order[len(inputs) :]))
-
-
-def bind_call(
-    signature: Signature, inputs: tuple[Any, ...], named: Mapping[Any, Any]
-) -> tuple[Any, ...]:
-    """The inputs in order: given one by one and by name, or as one collection of them."""
-    if len(inputs) == 1 and is_collection(signature, inputs[0]):
-        only = inputs[0]
-        if not isinstance(only, Mapping):
-            return bind_inputs(signature, only, named)
-        for parameter in signature.inputs:
-            if parameter.name in only and parameter.name in named:
-                raise _given_twice(signature, parameter)
-        return bind_inputs(signature, (), {**only, **named})
-    return bind_inputs(signature, inputs, named)
 
 
 def is_collection(signature: Signature, value: object) -> bool:
@@ -169,10 +164,8 @@ def is_collection(signature: Signature, value: object) -> bool:
     return len(value) == 1 and not (is_shape and signature.inputs[0].rank == 1)
 
 
-def _given_twice(signature: Signature, parameter: Parameter) -> InputError:
-    return fault(
-        signature, parameter, "is given twice, by place and by name", signature.call_text()
-    )
+def given_twice(parameter: Parameter, repair: str | None = None) -> InputError:
+    return fault(parameter, "is given twice, by place and by name", repair)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
@@ -192,19 +185,19 @@ def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
         if type(value) is np.ndarray:
             view, found = value, NUMPY
         elif isinstance(value, NUMBERS) and parameter.rank == 0:
-            view = read_number(signature, parameter, value)
+            view = read_number(parameter, value)
             views.append(view)
             if parameter.static:
                 key.append(int(view))
             continue
         else:
-            found, view = view_of(signature, parameter, value)
+            found, view = view_of(parameter, value)
         if view.dtype != parameter.numpy or view.ndim != parameter.rank:
-            view = read_other(signature, parameter, view, found)
+            view = read_other(parameter, view, found)
         if family is None:
             family, like, first = found, value, parameter
         elif found is not family and first is not None and not same_family(found, family):
-            raise mixed_kinds(signature, parameter, found, first.name, family)
+            raise mixed_kinds(parameter, found, first.name, family)
         if not view.flags.aligned:
             view = view.copy()
         if parameter.rank:
@@ -216,14 +209,11 @@ def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
     return views, family or NUMPY, like, tuple(key)
 
 
-def view_of(
-    signature: Signature, parameter: Parameter, value: Any, *, measured: bool = False
-) -> tuple[Family, Array]:
+def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tuple[Family, Array]:
     """The family of an array of any library, and a numpy array on the same memory; `measured`
     where nothing but its shape, strides and dtype are read."""
     if isinstance(value, NUMBERS):
         raise fault(
-            signature,
             parameter,
             f"is the number {value!r}, but {parameter.text} asks for an array of rank "
             f"{parameter.rank}",
@@ -235,18 +225,18 @@ def view_of(
     except Refusal as refusal:
         if parameter.rank == 0 and not hasattr(value, "shape"):
             cause = f"is of type {type(value).__name__}, but {parameter.text} asks for a number"
-            raise fault(signature, parameter, cause) from None
-        raise fault(signature, parameter, refusal.cause, refusal.repair) from None
+            raise fault(parameter, cause) from None
+        raise fault(parameter, refusal.cause, refusal.repair) from None
 
 
-def read_other(signature: Signature, parameter: Parameter, view: Array, family: Family) -> Array:
+def read_other(parameter: Parameter, view: Array, family: Family) -> Array:
     """An array of rank 0 of another type than declared, as the number that it holds."""
     if parameter.rank == view.ndim == 0 and view.dtype.kind in _NUMERIC:
-        return read_number(signature, parameter, view[()])
-    raise wrong_type(signature, parameter, view, family)
+        return read_number(parameter, view[()])
+    raise wrong_type(parameter, view, family)
 
 
-def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array:
+def read_number(parameter: Parameter, value: Any) -> Array:
     """A number, Python's or numpy's, as an array of rank 0 of the declared type (Y3); converted
     where nothing is lost but the digits that a float has not."""
     dtype = parameter.dtype
@@ -255,25 +245,25 @@ def read_number(signature: Signature, parameter: Parameter, value: Any) -> Array
             return np.array(value, parameter.numpy)
         if value.dtype.kind not in _NUMERIC:
             cause = f"has dtype {value.dtype}, but {parameter.text} asks for {dtype}"
-            raise fault(signature, parameter, cause, None, "Y3")
+            raise fault(parameter, cause, None, "Y3")
         value = float(value) if value.dtype.kind == "f" else value.item()
     if dtype.is_float:
         if not _fits_float(value, dtype):
             cause = f"is {short(value)}, which {dtype} cannot hold"
-            raise fault(signature, parameter, cause, "declare a wider type, or scale {name}", "Y3")
+            raise fault(parameter, cause, "declare a wider type, or scale {name}", "Y3")
     elif dtype == BOOL:
         if not isinstance(value, bool):
             cause = f"is {short(value)}, but {parameter.text} asks for bool"
-            raise fault(signature, parameter, cause, "bool({name})", "Y3")
+            raise fault(parameter, cause, "bool({name})", "Y3")
     elif isinstance(value, float):
         cause = f"is {value!r}, but {parameter.text} asks for an integer"
-        raise fault(signature, parameter, cause, "declare it: float {name}", "Y3")
-    elif not _fits_integer(value, dtype):
+        raise fault(parameter, cause, "declare it: float {name}", "Y3")
+    elif not fits(value, dtype):
         info = np.iinfo(parameter.numpy)
         cause = f"is {short(value)}, but {dtype} holds {info.min} to {info.max}"
-        wider = [w for w in (INT64, UINT64) if _fits_integer(value, w)]
+        wider = [w for w in (INT64, UINT64) if fits(value, w)]
         repair = f"declare a wider type: {wider[0]} {{name}}" if wider else "a smaller {name}"
-        raise fault(signature, parameter, cause, repair, "Y3")
+        raise fault(parameter, cause, repair, "Y3")
     return np.array(value, parameter.numpy)
 
 
@@ -283,13 +273,6 @@ def _fits_float(value: float, dtype: DType) -> bool:
     except OverflowError:
         return False
     return fits(value, dtype) or not math.isfinite(value)
-
-
-def _fits_integer(value: int, dtype: DType) -> bool:
-    bits = dtype.bits
-    if dtype.kind == "uint":
-        return 0 <= value < 1 << bits
-    return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
 _NUMERIC = "biuf"
@@ -304,24 +287,19 @@ def short(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:15]}...{text[-15:]}"
 
 
-def mixed_kinds(
-    signature: Signature, parameter: Parameter, found: Family, first: str, family: Family
-) -> InputError:
+def mixed_kinds(parameter: Parameter, found: Family, first: str, family: Family) -> InputError:
     """The arrays of one call come from two libraries."""
     cause = (
         f"is an array of {found.name}, but {first} is one of {family.name}: the arrays of a call "
         "are of one kind"
     )
-    return fault(signature, parameter, cause, family.convert)
+    return fault(parameter, cause, family.convert)
 
 
-def wrong_type(
-    signature: Signature, parameter: Parameter, view: Array, family: Family
-) -> InputError:
+def wrong_type(parameter: Parameter, view: Array, family: Family) -> InputError:
     """The error about an array whose dtype or rank is not the declared one."""
     if view.dtype == parameter.numpy:
         return fault(
-            signature,
             parameter,
             f"has rank {view.ndim} and shape {view.shape}, but {parameter.text} asks for "
             f"rank {parameter.rank}",
@@ -329,7 +307,7 @@ def wrong_type(
         )
     if view.dtype.newbyteorder("=") == parameter.numpy:
         cause = f"has dtype {view.dtype.str}, which is not in this machine's byte order"
-        return fault(signature, parameter, cause, family.cast, "Y3")
+        return fault(parameter, cause, family.cast, "Y3")
     cause = f"has dtype {_dtype_text(view.dtype)}, but {parameter.text} asks for {parameter.dtype}"
     if view.dtype.name in DTYPES and view.ndim == parameter.rank:
         dims = f"({parameter.dims})" if parameter.dims else ""
@@ -340,7 +318,7 @@ def wrong_type(
         repair = f'{{name}}["{view.dtype.names[0]}"]'
     elif view.dtype.kind == "c":
         repair = repair.replace("{name}", "{name}.real")
-    return fault(signature, parameter, cause, repair, "Y3")
+    return fault(parameter, cause, repair, "Y3")
 
 
 def _ranked(shape: tuple[int, ...], parameter: Parameter) -> str | None:

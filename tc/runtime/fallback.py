@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from types import CodeType, TracebackType
 from typing import TypeVar
@@ -44,10 +45,8 @@ _TOLD_FRAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was to be compiled: all that it takes to compile it again elsewhere.
-
-    `given` are the outputs that the caller passed.
-    """
+    """What was to be compiled: all that it takes to compile it again elsewhere. `given` are the
+    outputs that the caller passed."""
 
     program: Program
     sizes: CallSizes
@@ -112,29 +111,25 @@ def faults_reported(
     request: Request, repair: str | None = 'options=tc.Options.preset("naive")'
 ) -> Iterator[None]:
     """Makes faults errors with a text to report them by, where there is nothing to fall back to."""
-    with _reported(request.program.name, lambda error: report(request, error), repair):
+    with _reported(request.program.name, partial(_report, request), repair):
         yield
 
 
 @contextmanager
 def faults_of_run_reported(request: Request) -> Iterator[None]:
-    """The same where the interpreter runs, which nothing stands in for."""
-    try:
+    """The same where the interpreter runs, which nothing stands in for; the text has zeros for the
+    values, which a report does not tell."""
+    repair = 'backend="numba"' if request.backend == INTERPRETER else None
+    known = ["# values of arrays: replace the zeros"]
+    with _reported(request.program.name, partial(_script, known, _run(request)), repair):
         yield
-    except Exception as error:
-        if is_strict() or not is_fault(error):
-            raise
-        raise InternalError(
-            f"tc itself is at fault, not {request.program.name}. "
-            f"{_please(report_of_run(request, error))}",
-            repair='backend="numba"' if request.backend == INTERPRETER else None,
-        ) from error
 
 
 @contextmanager
 def text_faults_reported(source: Source) -> Iterator[None]:
     """The same where a text is parsed and checked, and nothing else is known yet."""
-    with _reported(f"the text {source.name}", lambda error: report_of_text(source, error), None):
+    calls = [f"tc.define({_literal(source.text)})"]
+    with _reported(f"the text {source.name}", partial(_script, [], calls), None):
         yield
 
 
@@ -151,21 +146,11 @@ def _reported(
         raise InternalError(cause, repair=repair) from error
 
 
-def report(request: Request, error: Exception) -> str:
+def _report(request: Request, error: Exception) -> str:
     """A text for a report: a Python program that fails in the same way, and what is known."""
     called = ", ".join(map(repr, sorted(request.given))) or "none"
     known = [f"# {request.device or host()}", f"# outputs passed: {called}"]
     return _script(known, _calls(request), error)
-
-
-def report_of_run(request: Request, error: Exception) -> str:
-    """The same for the interpreter, with zeros for the values, which a report does not tell."""
-    return _script(["# values of arrays: replace the zeros"], _run(request), error)
-
-
-def report_of_text(source: Source, error: Exception) -> str:
-    """The same for a text that is not yet a program."""
-    return _script([], [f"tc.define({_literal(source.text)})"], error)
 
 
 def _script(known: Iterable[str], calls: Iterable[str], error: Exception) -> str:
@@ -185,7 +170,7 @@ def _warning(request: Request, error: Exception, instead: str, repair: str) -> P
     return ProgramWarning(
         "",
         f"{request.program.name} is run by {instead}, which is slower and gives the same results, "
-        f"as tc itself is at fault. {_please(report(request, error))}",
+        f"as tc itself is at fault. {_please(_report(request, error))}",
         repair=repair,
     )
 

@@ -17,15 +17,13 @@ import numpy as np
 
 from tc.dtypes import Array
 from tc.runtime.arrays import address
-from tc.runtime.loaded import Direct
+from tc.runtime.loaded import PERFORM, Direct
 
 Shape: TypeAlias = tuple[int, ...]
 
 OTHER, ADMITTED, DONE, FAILED = range(4)
 """What a call returns: the arrays do not fit, or the kernel may not be run now, and nothing has
 run; they fit, and nothing is there to run; the kernel has run; it has recorded a failed check."""
-
-_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ class GuardFrame(FrameMemory):
             return OTHER
         if not direct:
             return ADMITTED
-        return FAILED if _KERNEL(direct.function)(*direct.arguments) else DONE
+        return FAILED if PERFORM(direct.function)(*direct.arguments) else DONE
 
 
 def guard_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[Any]]]) -> CallGuard:

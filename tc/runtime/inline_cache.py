@@ -37,7 +37,6 @@ class CacheEntry:
     """
 
     special: Specialisation
-    signature: Signature
     scalars: tuple[tuple[int, Parameter], ...]
     runner: CompiledKernel
     given: bool
@@ -94,7 +93,7 @@ class CacheEntry:
         for place, parameter in self.scalars:
             value = arrays[place]
             if isinstance(value, NUMBERS):
-                arrays[place] = read_number(self.signature, parameter, value)
+                arrays[place] = read_number(parameter, value)
         return tuple(arrays)
 
     def expects(
@@ -153,13 +152,5 @@ def new_entry(
     guard = guard_of(inputs, written)
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
     return CacheEntry(
-        special,
-        signature,
-        scalars,
-        special.runner,
-        bool(outputs),
-        result,
-        threads,
-        guard,
-        frame_kind(),
+        special, scalars, special.runner, bool(outputs), result, threads, guard, frame_kind()
     )

@@ -7,6 +7,7 @@ Backends make it (`tc.backends.base`); the path of a call knows no more of it th
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -37,6 +38,10 @@ class CompiledKernel(Protocol):
         threads to use: None for as many as the backend sees fit; a serial backend ignores it.
         """
         ...
+
+
+PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
+"""The type of the function of a `Direct`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ from tc.process.forks import renew_in_child
 from tc.process.processors import available
 from tc.process.uninterrupted import Once, uninterrupted
 from tc.runtime import native
+from tc.runtime.loaded import PERFORM
 from tc.runtime.object_files import lasting_code
 from tc.runtime.thread_count import thread_count
 from tc.runtime.thread_pool import Pool, Regions, ThreadPool, without_signals
-from tc.runtime.thread_pool_llvm import CODE, PERFORM
+from tc.runtime.thread_pool_llvm import CODE, RUN_REGIONS
 
 MACHINES = ("x86_64",)
 
@@ -39,7 +40,6 @@ PROCESSORS = 1024
 """How many the pool knows by number."""
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
-_PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 _FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach", "clone")
 
 
@@ -154,14 +154,14 @@ def compile_pool() -> PoolCode:
     for name, number in numbers.items():
         text = text.replace(name, str(number))
     launch, work, attempt, memory = lasting_code(text, "launch", "work", "attempt", "pool", level=0)
-    performs = _PERFORM(performer())
+    performs = PERFORM(performer())
     return PoolCode(_LAUNCH(launch), launch, performs, work, attempt, _Memory.from_address(memory))
 
 
 @Once
 def performer() -> int:
-    """The address of what runs regions, with threads or without (see `PERFORM`)."""
-    return lasting_code(PERFORM, "perform")[0]
+    """The address of what runs regions, with threads or without (see `RUN_REGIONS`)."""
+    return lasting_code(RUN_REGIONS, "perform")[0]
 
 
 def _library() -> ctypes.CDLL:

@@ -60,11 +60,7 @@ def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
 
 
 def view_outputs(
-    signature: Signature,
-    given: Mapping[str, Any],
-    inputs: Sequence[Any],
-    family: Family,
-    like: Any,
+    signature: Signature, given: Mapping[str, Any], inputs: Sequence[Any], family: Family, like: Any
 ) -> tuple[dict[str, Array], Family, Any]:
     """The given outputs as numpy arrays, with the family and an array of it; these are the
     outputs' own where no input is an array (`like` is None). `inputs` are as the caller gave
@@ -83,14 +79,12 @@ def view_outputs(
                 view = found.target(value)
             except Refusal as refusal:
                 raise fault(
-                    signature, parameter, f"in outputs= {refusal.cause}", refusal.repair, "R4"
+                    parameter, f"in outputs= {refusal.cause}", refusal.repair, "R4"
                 ) from None
         if like is None:
             family, like = found, value
         elif found is not family and not same_family(found, family):
-            raise mixed_kinds(
-                signature, parameter, found, _name_of(like, signature, inputs, given), family
-            )
+            raise mixed_kinds(parameter, found, _name_of(like, signature, inputs, given), family)
         views[name] = view
     return views, family, like
 
@@ -110,10 +104,10 @@ def check_outputs(
         shape = shapes[parameter.name]
         # carray: row-major, aligned and writable
         if target.dtype != parameter.numpy or target.shape != shape or not target.flags.carray:
-            raise _unfit(signature, parameter, target, shape, family)
+            raise _unfit(parameter, target, shape, family)
         for other, array in zip(signature.inputs, inputs, strict=True):
             if overlaps(target, array):
-                raise _shared(signature, parameter, f"the input {other.name}", shape, family)
+                raise _shared(parameter, f"the input {other.name}", shape, family)
     if len(targets) > 1:
         names = list(targets)
         for position, name in enumerate(names):
@@ -121,15 +115,11 @@ def check_outputs(
                 if overlaps(targets[name], targets[other_name]):
                     parameter = next(p for p in signature.outputs if p.name == name)
                     other_text = f"the output {other_name}"
-                    raise _shared(signature, parameter, other_text, shapes[name], family)
+                    raise _shared(parameter, other_text, shapes[name], family)
 
 
 def _unfit(
-    signature: Signature,
-    parameter: Parameter,
-    target: Array,
-    shape: tuple[int, ...],
-    family: Family,
+    parameter: Parameter, target: Array, shape: tuple[int, ...], family: Family
 ) -> InputError:
     if target.dtype != parameter.numpy:
         cause = f"has dtype {target.dtype}, but the output has dtype {parameter.dtype}"
@@ -141,18 +131,12 @@ def _unfit(
         cause = f"has strides {target.strides} in bytes, but outputs are row-major (N2)"
     else:
         cause = "is not aligned to its element type"
-    return fault(signature, parameter, f"in outputs= {cause}", _fresh(family, shape), "R4")
+    return fault(parameter, f"in outputs= {cause}", _fresh(family, shape), "R4")
 
 
-def _shared(
-    signature: Signature,
-    parameter: Parameter,
-    other: str,
-    shape: tuple[int, ...],
-    family: Family,
-) -> InputError:
+def _shared(parameter: Parameter, other: str, shape: tuple[int, ...], family: Family) -> InputError:
     cause = f"in outputs= shares memory with {other}"
-    return fault(signature, parameter, cause, _fresh(family, shape), "R4")
+    return fault(parameter, cause, _fresh(family, shape), "R4")
 
 
 def _fresh(family: Family, shape: tuple[int, ...]) -> str:

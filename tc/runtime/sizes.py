@@ -15,6 +15,7 @@ from tc.runtime.arguments import (
     Parameter,
     Signature,
     fault,
+    given_twice,
     is_collection,
     is_sequence,
     mixed_kinds,
@@ -77,7 +78,7 @@ def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
                 repair=f"{signature.call_text()}, or its sizes by name: {_example(program, known)}",
             )
         for parameter, value in zip(signature.inputs, inputs_or_sizes, strict=True):
-            _take_input(signature, parameter, value, known)
+            _take_input(parameter, value, known)
     else:
         raise InputError(
             f"{program.name}: inputs or sizes come as a list, a tuple or a dict by name, and not "
@@ -107,7 +108,7 @@ def _take_named(signature: Signature, name: object, value: Any, known: _Known) -
             )
         known.sizes[str(name)] = int(value)
     elif parameter is not None:
-        _take_input(signature, parameter, value, known)
+        _take_input(parameter, value, known)
     else:
         names = [*(p.name for p in signature.inputs), *sorted(signature.sizes)]
         known_names = ", ".join(names) or "none"
@@ -118,19 +119,19 @@ def _take_named(signature: Signature, name: object, value: Any, known: _Known) -
         )
 
 
-def _take_input(signature: Signature, parameter: Parameter, value: Any, known: _Known) -> None:
+def _take_input(parameter: Parameter, value: Any, known: _Known) -> None:
     name = parameter.name
     if isinstance(value, tuple):
-        known.shapes[name] = _shape(signature, parameter, value)
+        known.shapes[name] = _shape(parameter, value)
         return
     if isinstance(value, NUMBERS) and parameter.rank == 0:
-        view = read_number(signature, parameter, value)
+        view = read_number(parameter, value)
     else:
-        family, view = view_of(signature, parameter, value, measured=parameter.rank > 0)
+        family, view = view_of(parameter, value, measured=parameter.rank > 0)
         if view.dtype != parameter.numpy or view.ndim != parameter.rank:
-            view = read_other(signature, parameter, view, family)
+            view = read_other(parameter, view, family)
         if known.family is not None and not same_family(known.family[0], family):
-            raise mixed_kinds(signature, parameter, family, known.family[1], known.family[0])
+            raise mixed_kinds(parameter, family, known.family[1], known.family[0])
         known.family = family, name
         known.strides[name] = view.strides
     known.shapes[name] = view.shape
@@ -145,11 +146,10 @@ def _whole(value: object) -> int:
     return EXAMPLE_SIZE
 
 
-def _shape(signature: Signature, parameter: Parameter, value: tuple[Any, ...]) -> tuple[int, ...]:
+def _shape(parameter: Parameter, value: tuple[Any, ...]) -> tuple[int, ...]:
     integers = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in value]
     if len(value) != parameter.rank or not all(integers) or any(n < 0 for n in value):
         raise fault(
-            signature,
             parameter,
             f"has the shape {value!r}, but {parameter.text} asks for "
             f"{counted(parameter.rank, 'size')} of at least 0",
@@ -244,7 +244,7 @@ def as_collection(
         return inputs
     for parameter in signature.inputs[: len(inputs)]:
         if parameter.name in named:
-            raise fault(signature, parameter, "is given twice, by place and by name")
+            raise given_twice(parameter)
     places = {p.name: v for p, v in zip(signature.inputs, inputs, strict=False)}
     return {**places, **named}
 

@@ -71,7 +71,7 @@ class Specialisation:
     request: Request
     shaped: ShapedProgram
     runner: CompiledKernel | None
-    shaped_backend: ProgramRunner | None
+    shaped_backend: ProgramRunner
     copies: tuple[int, ...]
     outputs: tuple[OutputSpace, ...]
     warnings: tuple[ProgramWarning, ...]
@@ -126,13 +126,9 @@ def run_specialised(
 
 
 def _run_shaped(
-    special: Specialisation,
-    inputs: list[Array],
-    targets: Mapping[str, Array],
-    alignment: int,
+    special: Specialisation, inputs: list[Array], targets: Mapping[str, Array], alignment: int
 ) -> list[Array]:
     arrays = dict(zip(special.shaped.program.inputs, inputs, strict=True))
-    assert special.shaped_backend is not None
     with faults_of_run_reported(special.request):
         results = special.shaped_backend.run_shaped(special.shaped, arrays, targets)
     outputs = []

@@ -1,5 +1,5 @@
 """The machine code of `thread_pool`, in LLVM's language; SLOTS, BYTES, BITS and PATIENCE are
-numbers. `PERFORM` needs no pool."""
+numbers. `RUN_REGIONS` needs no pool."""
 
 CODE = """
 ; left; region, arguments, failures, width, parts; floating-point modes, processor | done, waiting,
@@ -358,7 +358,7 @@ share:
 }
 """
 
-PERFORM = """
+RUN_REGIONS = """
 ; Runs `count` regions one after the other, each a pair of its address and whether its parts are to
 ; be shared, by `launch`, unless that is null. Stops after one that has recorded a failure, and says
 ; whether there was one.

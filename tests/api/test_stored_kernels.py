@@ -45,7 +45,7 @@ def forbidden(*_, **__):
 if WARM:
     from tc import specialiser
     from tc.backends.numba import objects
-    specialiser.lower_program = specialiser.emit_kernel = forbidden
+    specialiser.lower = forbidden
     objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
@@ -123,7 +123,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiles(*_: object, **__: object) -> None:
         raise Forbidden
 
-    monkeypatch.setattr(specialiser, "lower_program", compiles)
+    monkeypatch.setattr(specialiser, "lower", compiles)
     monkeypatch.setattr(objects, "compile_regions", compiles)
 
 
