@@ -140,8 +140,6 @@ def test_rows_that_are_not_written_stay() -> None:
     text = ROWS + " { o(n) = y(n)  o(n) += x(n,d) / y(n) where n in 2:4, d in 1:D }"
     program, arrays = shaped_with(text, inputs(columns=2 * STEPS))
     found = divide_last(program)
-    last = found.program.statements[-1]
-    assert [clause.variable for clause in last.where] == ["n"]
     assert_same_results(program, found, arrays)
 
 

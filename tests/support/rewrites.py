@@ -65,7 +65,6 @@ def assert_consistent(shaped: ShapedProgram) -> None:
     for name, tensor in program.tensors.items():
         assert tensor.name == name
         assert tensor.rank == len(shaped.shapes[name])
-        assert tensor.rank == len(shaped.symbolic_shapes[name])
         assert tensor.shape is None or tensor.rank == len(tensor.shape)
     names = [s.name for s in program.statements]
     assert len(set(names)) == len(names)
@@ -79,7 +78,6 @@ def assert_consistent(shaped: ShapedProgram) -> None:
     for shaped_statement in shaped.statements:
         statement = shaped_statement.statement
         assert set(shaped_statement.ranges) == set(statement.variables)
-        assert set(statement.variable_spans) == set(statement.variables)
         assert not set(statement.variables) & set(program.tensors)
         for node in walk(statement.rhs):
             if isinstance(node, Read):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from tc.dtypes import INT64
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.rewriting import rewrite, unused_name
 from tc.semantics import program as p
@@ -210,42 +209,27 @@ def _merged_strides(merges: _Merges, strides: Strides) -> Strides:
 
 
 def _merged_program(merges: _Merges) -> p.ShapedProgram:
-    """What only says where sizes come from, which is settled, goes with the dimensions."""
+    """What only says where sizes and ranges come from, which is settled, goes with the
+    dimensions."""
     shaped, program = merges.shaped, merges.shaped.program
-
-    def remains(*exprs: p.Expr) -> bool:
-        nodes = (node for expr in exprs for node in p.walk(expr))
-        return not any(isinstance(n, p.Extent) and n.tensor in merges.axes for n in nodes)
-
     statements = tuple(_merged_statement(n, merges) for n in range(len(shaped.statements)))
     merged = replace(
         program,
-        tensors={name: _merged_tensor(t, merges) for name, t in program.tensors.items()},
-        sizes={
-            name: replace(size, extents=tuple(e for e in size.extents if remains(e)))
-            for name, size in program.sizes.items()
+        tensors={
+            name: replace(t, rank=t.rank - len(merges.of(name)), shape=None)
+            for name, t in program.tensors.items()
         },
-        equalities=tuple(e for e in program.equalities if remains(e.left, e.right)),
+        sizes={name: replace(size, extents=()) for name, size in program.sizes.items()},
+        equalities=(),
         statements=tuple(s.statement for s in statements),
     )
     return replace(
         shaped,
         program=merged,
         shapes={name: _merged_shape(s, merges.of(name)) for name, s in shaped.shapes.items()},
-        symbolic_shapes={
-            name: _merged_sizes(sizes, name, merges)
-            for name, sizes in shaped.symbolic_shapes.items()
-        },
+        symbolic_shapes={},
         statements=statements,
     )
-
-
-def _merged_tensor(tensor: p.Tensor, merges: _Merges) -> p.Tensor:
-    rank = tensor.rank - len(merges.of(tensor.name))
-    if tensor.shape is None:
-        return replace(tensor, rank=rank)
-    sizes = _merged_sizes(tensor.shape, tensor.name, merges)
-    return replace(tensor, rank=rank, shape=tuple(size for size in sizes if size is not None))
 
 
 def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
@@ -264,7 +248,11 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
         return _without_second(tuple(new), merges.of(tensor))
 
     def settled(node: p.Expr) -> p.Expr:
-        return _settled_extent(node, merges)
+        """A number for what was an extent of a merged tensor, whose dimensions are others now."""
+        if isinstance(node, p.Extent) and node.tensor in merges.axes:
+            value = merges.shaped.shapes[node.tensor][node.axis]
+            return p.Literal(value, node.dtype, span=node.span)
+        return node
 
     def change(node: p.Expr) -> p.Expr:
         if isinstance(node, p.Read) and node.tensor in merges.axes:
@@ -280,72 +268,20 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
         outer=tuple(kept[v] for v in statement.outer if v in kept),
         variables=tuple(kept.values()),
         rhs=rewrite(statement.rhs, change),
-        where=tuple(
-            replace(c, begin=rewrite(c.begin, settled), end=rewrite(c.end, settled))
-            for c in statement.where
-            if c.variable not in {*pairs, *gone}
-        ),
-        exists=tuple(read for read in statement.exists if read.tensor not in merges.axes),
-        variable_spans={kept[v]: s for v, s in statement.variable_spans.items() if v in kept},
+        where=(),
+        exists=(),
+        variable_spans={},
     )
-    merged_ranges = {
-        name: _merged_range(ranges[v], ranges[pairs[v]] if v in pairs else None, merges)
-        for v, name in kept.items()
-    }
+    merged_ranges = {}
+    for v, name in kept.items():  # u * extent(v) + v, v from 0
+        inner = ranges[pairs[v]].end if v in pairs else 1
+        merged_ranges[name] = p.Range(ranges[v].begin * inner, ranges[v].end * inner)
     return replace(shaped_statement, statement=merged_statement, ranges=merged_ranges)
-
-
-# --- sizes ------------------------------------------------------------------------------------
 
 
 def _merged_shape(shape: tuple[int, ...], axes: Container[int]) -> tuple[int, ...]:
     products = (e * shape[a + 1] if a in axes else e for a, e in enumerate(shape))
     return _without_second(tuple(products), axes)
-
-
-def _merged_sizes(
-    sizes: tuple[p.Expr | None, ...], tensor: str, merges: _Merges
-) -> tuple[p.Expr | None, ...]:
-    axes = merges.of(tensor)
-    settled = [_settled(size, merges) for size in sizes]
-    products = (_times(s, settled[a + 1]) if a in axes else s for a, s in enumerate(settled))
-    return _without_second(tuple(products), axes)
-
-
-def _merged_range(outer: p.Range, inner: p.Range | None, merges: _Merges) -> p.Range:
-    """The range of u * extent(v) + v, v from 0; that of u alone where no v is merged into it."""
-    begin, end = _settled(outer.symbolic_begin, merges), _settled(outer.symbolic_end, merges)
-    if inner is None:
-        return replace(outer, symbolic_begin=begin, symbolic_end=end)
-    extent = _settled(inner.symbolic_end, merges)
-    return p.Range(
-        outer.begin * inner.end,
-        outer.end * inner.end,
-        _times(begin, extent),
-        _times(end, extent),
-        (*outer.fixed_by, *inner.fixed_by),
-        max(outer.round, inner.round),
-    )
-
-
-def _settled(size: p.Expr | None, merges: _Merges) -> p.Expr | None:
-    return size and rewrite(size, lambda node: _settled_extent(node, merges))
-
-
-def _settled_extent(node: p.Expr, merges: _Merges) -> p.Expr:
-    """A number for what was an extent of a merged tensor, whose dimensions are others now."""
-    if isinstance(node, p.Extent) and node.tensor in merges.axes:
-        value = merges.shaped.shapes[node.tensor][node.axis]
-        return p.Literal(value, node.dtype, span=node.span)
-    return node
-
-
-def _times(left: p.Expr | None, right: p.Expr | None) -> p.Expr | None:
-    if left is None or right is None:
-        return None
-    if isinstance(left, p.Literal) and left.value == 0:
-        return left
-    return p.Binary("*", left, right, INT64, span=left.span)
 
 
 def _without_second(per_axis: tuple[T, ...], axes: Container[int]) -> tuple[T, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import replace
 from itertools import chain, count
 
@@ -29,33 +29,29 @@ def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     True
     """
 
-    def all_of(operands: tuple[p.Expr, ...]) -> tuple[p.Expr, ...]:
-        changed = tuple(rewrite(operand, change) for operand in operands)
-        is_same = all(new is old for new, old in zip(changed, operands, strict=True))
-        return operands if is_same else changed
-
-    match expr:
-        case p.Read(subscripts=old) if (new := all_of(old)) is not old:
-            expr = replace(expr, subscripts=new)
-        case p.Logical(operands=old) if (new := all_of(old)) is not old:
-            expr = replace(expr, operands=new)
-        case p.Call(args=old) if (new := all_of(old)) is not old:
-            expr = replace(expr, args=new)
-        case p.Unary(operand=inner) | p.Convert(operand=inner):
-            old = (inner,)
-            if (new := all_of(old)) is not old:
-                expr = replace(expr, operand=new[0])
-        case p.Binary(left=left, right=right) | p.Compare(left=left, right=right):
-            old = (left, right)
-            if (new := all_of(old)) is not old:
-                expr = replace(expr, left=new[0], right=new[1])
-        case p.Select(condition=condition, then=then, otherwise=otherwise):
-            old = (condition, then, otherwise)
-            if (new := all_of(old)) is not old:
-                expr = replace(expr, condition=new[0], then=new[1], otherwise=new[2])
-        case _:
-            pass
+    old = p.children(expr)
+    new = tuple(rewrite(operand, change) for operand in old)
+    if any(one is not other for one, other in zip(new, old, strict=True)):
+        expr = _with_operands(expr, new)
     return change(expr)
+
+
+def _with_operands(expr: p.Expr, new: tuple[p.Expr, ...]) -> p.Expr:
+    match expr:
+        case p.Read():
+            return replace(expr, subscripts=new)
+        case p.Logical():
+            return replace(expr, operands=new)
+        case p.Call():
+            return replace(expr, args=new)
+        case p.Unary() | p.Convert():
+            return replace(expr, operand=new[0])
+        case p.Binary() | p.Compare():
+            return replace(expr, left=new[0], right=new[1])
+        case p.Select():
+            return replace(expr, condition=new[0], then=new[1], otherwise=new[2])
+        case _:
+            return expr
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
@@ -80,7 +76,9 @@ class Rewriting:
         self._how = how
         self._tensors: dict[str, p.Tensor] = {}
         self._sizes: dict[str, tuple[p.Range, ...]] = {}
-        self.sites = _unused_sites(shaped)
+        nodes = (n for s in shaped.program.statements for n in p.walk(s.rhs))
+        sites = (n.site for n in nodes if isinstance(n, (p.Read, p.Binary)))
+        self.sites = count(max(sites, default=-1) + 1)
 
     def store(
         self,
@@ -116,7 +114,7 @@ class Rewriting:
             where=(),
             exists=(),
             span=span,
-            variable_spans=statement.variable_spans,
+            variable_spans={},
         )
         made = self._shaped(new, old)
         own = made.statement.span
@@ -133,8 +131,9 @@ class Rewriting:
             old.statement,
             variables=tuple(v for v in old.statement.variables if v in variables),
             rhs=rhs,
-            where=tuple(c for c in old.statement.where if c.variable in variables),
+            where=(),
             exists=(),
+            variable_spans={},
         )
         if last.init and not last.reduction:
             last = replace(last, op="=", init=False)
@@ -153,8 +152,6 @@ class Rewriting:
             return self.shaped
         shaped, program, statements = self.shaped, self.shaped.program, tuple(made)
         shapes = {name: tuple(r.end for r in sizes) for name, sizes in self._sizes.items()}
-        symbolic = {n: tuple(r.symbolic_end for r in sizes) for n, sizes in self._sizes.items()}
-        spans = {name: tensor.span for name, tensor in self._tensors.items()}
         return replace(
             shaped,
             program=replace(
@@ -164,8 +161,6 @@ class Rewriting:
                 statements=tuple(s.statement for s in statements),
             ),
             shapes={**shaped.shapes, **shapes},
-            symbolic_shapes={**shaped.symbolic_shapes, **symbolic},
-            shape_fixed_by={**shaped.shape_fixed_by, **spans},
             statements=statements,
         )
 
@@ -182,20 +177,8 @@ class Rewriting:
         # a "#" would begin a comment
         text = f"{target} {op} {to_text(statement.rhs)}".replace("#", "_")
         source = Source(text, f"{self._how} from {old.statement.span}")
-        variables, spans = statement.variables, statement.variable_spans
         return p.ShapedStatement(
-            replace(
-                statement,
-                span=Span(source, 0, len(text)),
-                variable_spans={v: s for v, s in spans.items() if v in variables},
-            ),
-            {v: old.ranges[v] for v in variables},
+            replace(statement, span=Span(source, 0, len(text))),
+            {v: old.ranges[v] for v in statement.variables},
             frozenset(),
         )
-
-
-def _unused_sites(shaped: p.ShapedProgram) -> Iterator[int]:
-    """Numbers that identify no read or division of a program yet."""
-    exprs = (e for s in shaped.program.statements for e in (s.rhs, *s.exists))
-    sites = (n.site for e in exprs for n in p.walk(e) if isinstance(n, (p.Read, p.Binary)))
-    yield from count(max(sites, default=-1) + 1)
