@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from tc.errors import InternalError
 from tc.semantics import program as p
+from tc.semantics.affine import linear_form
+from tc.semantics.size_values import KnownSizes
 
 ElementBox: TypeAlias = "tuple[tuple[int, int], ...]"
 """A half-open range per dimension."""
@@ -100,27 +101,13 @@ def _read(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> set[s
 
 
 def _target_box(shaped_statement: p.ShapedStatement, shaped: p.ShapedProgram) -> ElementBox:
-    ranges = shaped_statement.ranges
-    starts = {name: r.begin for name, r in ranges.items()}
-    ends = {name: r.end for name, r in ranges.items()}
-    return tuple(
-        (_subscript(s, starts, shaped), _subscript(s, ends, shaped))
-        for s in shaped_statement.statement.subscripts
-    )
-
-
-def _subscript(expr: p.Expr, indices: Mapping[str, int], shaped: p.ShapedProgram) -> int:
-    """The value of a left-hand subscript: an index variable, plus an offset after concat."""
-    match expr:
-        case p.Index(name=name):
-            return indices[name]
-        case p.Literal(value=value):
-            return int(value)
-        case p.Size(name=name):
-            return shaped.sizes[name]
-        case p.Extent(tensor=tensor, axis=axis):
-            return shaped.shapes[tensor][axis]
-        case p.Binary(op="+", left=left, right=right):
-            return _subscript(left, indices, shaped) + _subscript(right, indices, shaped)
-        case _:
-            raise InternalError(f"a left-hand subscript is a {type(expr).__name__}")
+    """The elements written by a statement that has any."""
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+    ranges = {name: (r.begin, r.end) for name, r in shaped_statement.ranges.items()}
+    bounds = []
+    for subscript in shaped_statement.statement.subscripts:
+        form = linear_form(subscript, known)
+        assert form is not None  # an index variable, plus an offset after concat
+        low, high = form.rest("", ranges)
+        bounds.append((low, high + 1))
+    return tuple(bounds)

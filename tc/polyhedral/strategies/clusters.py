@@ -18,8 +18,8 @@ Inside of the shared columns the same happens again to the columns that are left
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.polyhedral.schedule import Value
@@ -43,6 +43,10 @@ class Column:
         return self.end - self.begin
 
 
+Match: TypeAlias = tuple[int, int, int]
+"""A column of the first cluster, one of the second, and what is added to the values of that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """Statements in text order and the columns that they share, inside of the columns `outer`."""
@@ -51,13 +55,20 @@ class Cluster:
     columns: tuple[Column, ...]
     outer: tuple[Column, ...] = ()
 
+    def shared(self, other: Cluster, matches: list[Match]) -> tuple[Column, ...]:
+        """The columns that are left in a merge with the next cluster."""
+        found = []
+        for p, q, by in matches:
+            first, second = self.columns[p], other.columns[q]
+            moved = {n: Value(v.variable, v.offset + by) for n, v in second.values.items()}
+            begin, end = min(first.begin, second.begin + by), max(first.end, second.end + by)
+            found.append(Column({**first.values, **moved}, begin, end))
+        return tuple(found)
+
 
 Accept: TypeAlias = Callable[[Cluster, Cluster, tuple[Column, ...]], bool]
 """Whether two neighbours may merge on these columns; asked for every legal merge in steps 2 and
 3."""
-
-Match: TypeAlias = tuple[int, int, int]
-"""A column of the first cluster, one of the second, and what is added to the values of that."""
 
 
 class Fusion:
@@ -73,66 +84,63 @@ class Fusion:
         self.strategy = strategy
         self.accept = accept
 
-    def clusters(
-        self, clusters: list[Cluster], outer: tuple[Column, ...] = ()
-    ) -> tuple[Cluster, ...]:
-        """Merges neighbours in the given list, which stand inside of the columns `outer`."""
-        work = [_Work(list(c.statements), list(c.columns), outer) for c in clusters]
+    def clusters(self, clusters: list[Cluster]) -> list[Cluster]:
+        """Merges neighbours in the given list."""
 
-        def same_tensor(a: _Work, b: _Work, matches: list[Match]) -> bool:
+        def same_tensor(a: Cluster, b: Cluster, matches: list[Match]) -> bool:
             return self._target(a) == self._target(b) and self._keeps_all(a, b, matches)
 
-        work = self._merge(work, same_tensor)
+        clusters = self._merge(clusters, same_tensor)
         if self.strategy != MIN:
-            work = self._merge(work, self._is_lossless)
-            parts = self._components(work)
-            work = self._merge(work, lambda a, b, m: self._is_worthwhile(a, b, m, parts))
-        return tuple(w.cluster() for w in work)
+            clusters = self._merge(clusters, self._is_lossless)
+            parts = self._components(clusters)
+            clusters = self._merge(clusters, lambda a, b, m: self._is_worthwhile(a, b, m, parts))
+        return clusters
 
     def _merge(
-        self, work: list[_Work], allowed: Callable[[_Work, _Work, list[Match]], bool]
-    ) -> list[_Work]:
+        self,
+        clusters: list[Cluster],
+        allowed: Callable[[Cluster, Cluster, list[Match]], bool],
+    ) -> list[Cluster]:
         """One pass from left to right: each cluster joins the one before where that is allowed."""
-        merged: list[_Work] = []
-        for cluster in work:
-            if merged:
-                matches = self._matches(merged[-1], cluster)
-                if matches and allowed(merged[-1], cluster, matches):
-                    merged[-1].absorb(cluster, matches)
-                    continue
+        merged: list[Cluster] = []
+        for cluster in clusters:
+            matches = self._matches(merged[-1], cluster) if merged else []
+            if matches and allowed(merged[-1], cluster, matches):
+                before = merged.pop()
+                names = before.statements + cluster.statements
+                cluster = Cluster(names, before.shared(cluster, matches), before.outer)
             merged.append(cluster)
         return merged
 
-    def _is_lossless(self, a: _Work, b: _Work, matches: list[Match]) -> bool:
-        if not self._keeps_all(a, b, matches) or not _extents(a, matches):
-            return False
-        return self._is_accepted(a, b, matches)
+    def _is_lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
+        return self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)
 
     def _is_worthwhile(
-        self, a: _Work, b: _Work, matches: list[Match], parts: Mapping[str, int]
+        self, a: Cluster, b: Cluster, matches: list[Match], parts: Mapping[str, int]
     ) -> bool:
         if parts[a.statements[0]] != parts[b.statements[0]]:
             return False
-        kept = len(_extents(a, matches))
         if self.strategy == PRESERVE:
-            around = sum(column.extent > 1 for column in a.outer)
-            had = max(sum(column.extent > 1 for column in w.columns) for w in (a, b))
-            if kept + around < min(3, had + around):
+            around = _loops(a.outer)
+            had = max(_loops(a.columns), _loops(b.columns))
+            if _loops(a.columns[p] for p, _, _ in matches) + around < min(3, had + around):
                 return False
-        return kept > 0 and self._is_accepted(a, b, matches)
+        return self._is_accepted(a, b, matches)
 
-    def _is_accepted(self, a: _Work, b: _Work, matches: list[Match]) -> bool:
-        if self.accept is None:
-            return True
-        return self.accept(a.cluster(), b.cluster(), tuple(a.shared(b, matches)))
+    def _is_accepted(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
+        """Whether a loop is shared, and the merge not vetoed."""
+        if not _loops(a.columns[p] for p, _, _ in matches):
+            return False
+        return self.accept is None or self.accept(a, b, a.shared(b, matches))
 
-    def _components(self, work: list[_Work]) -> dict[str, int]:
+    def _components(self, clusters: list[Cluster]) -> dict[str, int]:
         """The parts of the clusters that dependences connect, as a number for each statement.
 
         Clusters of different parts gain nothing from a merge that loses columns.
         """
-        part = {name: i for i, w in enumerate(work) for name in w.statements}
-        root = list(range(len(work)))
+        part = {name: i for i, c in enumerate(clusters) for name in c.statements}
+        root = list(range(len(clusters)))
 
         def find(i: int) -> int:
             while root[i] != i:
@@ -144,31 +152,27 @@ class Fusion:
             root[find(part[dependence.sink])] = find(part[dependence.source])
         return {name: find(i) for name, i in part.items()}
 
-    def _keeps_all(self, a: _Work, b: _Work, matches: list[Match]) -> bool:
+    def _keeps_all(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
         """Whether no column is lost; reductions that stay inside are no loss."""
         kept = [{p for p, _, _ in matches}, {q for _, q, _ in matches}]
         return all(
             place in places or self._reduces(column)
-            for work, places in zip((a, b), kept, strict=True)
-            for place, column in enumerate(work.columns)
+            for cluster, places in zip((a, b), kept, strict=True)
+            for place, column in enumerate(cluster.columns)
         )
 
-    def _target(self, work: _Work) -> str:
-        return self.statements[work.statements[0]].write.tensor
+    def _target(self, cluster: Cluster) -> str:
+        return self.statements[cluster.statements[0]].write.tensor
 
     # --- which columns are equal ----------------------------------------------------------------
 
-    def _matches(self, a: _Work, b: _Work) -> list[Match]:
+    def _matches(self, a: Cluster, b: Cluster) -> list[Match]:
         """The columns of two neighbours that may be shared, each used once."""
-        found: dict[tuple[int, int], int] | None = None
-        for dependence in self.dependences.between(a.members, b.statements):
-            pairs = self._equal(a, b, dependence)
-            if found is None:
-                found = pairs
-            else:
-                found = {key: by for key, by in found.items() if pairs.get(key) == by}
-        if found is None:
+        between = self.dependences.between(set(a.statements), b.statements)
+        equal = [set(self._equal(a, b, dependence).items()) for dependence in between]
+        if not equal:
             return self._unrelated(a, b)
+        found = dict(set.intersection(*equal))
         matches, used = [], set()
         for p in range(len(a.columns)):
             for q in range(len(b.columns)):
@@ -178,7 +182,7 @@ class Fusion:
                     break
         return matches
 
-    def _equal(self, a: _Work, b: _Work, dependence: Dependence) -> dict[tuple[int, int], int]:
+    def _equal(self, a: Cluster, b: Cluster, dependence: Dependence) -> dict[tuple[int, int], int]:
         """The columns that are equal in a dependence once something is added to the second."""
         result = {}
         for p, first in enumerate(a.columns):
@@ -189,7 +193,7 @@ class Fusion:
                     result[p, q] = -shift
         return result
 
-    def _unrelated(self, a: _Work, b: _Work) -> list[Match]:
+    def _unrelated(self, a: Cluster, b: Cluster) -> list[Match]:
         """Columns of clusters without a dependence: the first ones, as long as extents agree."""
         matches = []
         for place, (first, second) in enumerate(zip(a.columns, b.columns, strict=False)):
@@ -208,7 +212,7 @@ class Fusion:
             for name, value in column.values.items()
         )
 
-    def _share_reads(self, a: _Work, first: Column, b: _Work, second: Column) -> bool:
+    def _share_reads(self, a: Cluster, first: Column, b: Cluster, second: Column) -> bool:
         """Whether equal values of two columns read the same elements of some tensor."""
         for one, other in itertools.product(a.statements, b.statements):
             source, sink = self.statements[one], self.statements[other]
@@ -221,35 +225,6 @@ class Fusion:
         return False
 
 
-@dataclass
-class _Work:
-    """A cluster that grows."""
-
-    statements: list[str]
-    columns: list[Column]
-    outer: tuple[Column, ...]
-    members: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.members = set(self.statements)
-
-    def cluster(self) -> Cluster:
-        return Cluster(tuple(self.statements), tuple(self.columns), self.outer)
-
-    def shared(self, other: _Work, matches: list[Match]) -> Iterator[Column]:
-        for p, q, by in matches:
-            first, second = self.columns[p], other.columns[q]
-            moved = {n: Value(v.variable, v.offset + by) for n, v in second.values.items()}
-            begin, end = second.begin + by, second.end + by
-            yield Column({**first.values, **moved}, min(first.begin, begin), max(first.end, end))
-
-    def absorb(self, other: _Work, matches: list[Match]) -> None:
-        self.columns = list(self.shared(other, matches))
-        self.statements += other.statements
-        self.members |= other.members
-
-
-def _extents(a: _Work, matches: list[Match]) -> list[int]:
-    """The extents of the shared columns that have more than one iteration."""
-    extents = (a.columns[p].extent for p, _, _ in matches)
-    return [extent for extent in extents if extent > 1]
+def _loops(columns: Iterable[Column]) -> int:
+    """How many columns have more than one iteration."""
+    return sum(column.extent > 1 for column in columns)

@@ -103,7 +103,7 @@ class _Builder:
         single = [Cluster((n,), tuple(_column(self.statements[n], v) for v in left[n]), outer)
                   for n in names]  # fmt: skip
         found = []
-        for cluster in self.fusion.clusters(single, outer):
+        for cluster in self.fusion.clusters(single):
             if len(cluster.statements) == 1:
                 found.append(self._alone(self.statements[cluster.statements[0]], used, taken))
             else:
