@@ -15,8 +15,9 @@ from math import prod
 from tc.plan import SERIAL
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
+from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, count, leaves
-from tc.polyhedral.scop.scop import Scop, ScopStatement
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class ParallelNest:
 
     members: tuple[Member, ...]
     items: tuple[NestItem, ...]
+    facts: Facts
 
     @cached_property
     def main(self) -> NestItem:
@@ -53,32 +55,52 @@ class ParallelNest:
         return member.values[self.main.statement.name].variable
 
     def extent(self, member: Member) -> int:
-        """How many values the member has, over all items."""
-        return max(extent(member, item.statement) for item in self.items)
+        """How many values a member, of the nest or of a reduction, has over its items."""
+        statements = (item.statement for item in self.items)
+        return max(extent(member, s) for s in statements if s.name in member.values)
+
+    @cached_property
+    def element(self) -> int:
+        """The bytes of the widest values that the main statement computes with."""
+        return self.facts.bits(self.main.statement) // 8
+
+    def stride(self, access: Access, member: Member) -> int | None:
+        return self.facts.stride(access, self.variable(member))
+
+    def uses(self, access: Access, member: Member) -> bool:
+        return self.facts.uses(access, self.variable(member))
+
+    def reads(self, tensor: str) -> list[Access]:
+        return [a for item in self.items for a in item.statement.reads if a.tensor == tensor]
+
+    def users(self, tensor: str) -> list[ScopStatement]:
+        return [item.statement for item in self.items if touches(item.statement, tensor)]
+
+    def is_tested(self, member: Member) -> bool:
+        """Whether tests at run time of an item depend on what a member is there."""
+        return any(
+            member.values[item.statement.name].variable in self.facts.tested(item.statement)
+            for item in self.items
+            if item.statement.name in member.values
+        )
 
 
-def nest_of(members: tuple[Member, ...], child: Node, scop: Scop) -> ParallelNest | None:
+def nest_of(members: tuple[Member, ...], child: Node, facts: Facts) -> ParallelNest | None:
     """The nest that a band is, None if it is a nest of blocks."""
     parts = child.children if isinstance(child, Sequence) else (child,)
-    items = [_item(part, scop) for part in parts]
+    items = [_item(part, facts.scop) for part in parts]
     found = [item for item in items if item is not None]
-    return ParallelNest(members, tuple(found)) if len(found) == len(items) else None
+    return ParallelNest(members, tuple(found), facts) if len(found) == len(items) else None
 
 
 def _item(node: Node, scop: Scop) -> NestItem | None:
     match node:
         case Leaf(statement=name):
             return NestItem(scop.statement(name), ())
-        case Band(members=members, child=Leaf(statement=name)):
-            statement = scop.statement(name)
-            own = {m.values[name].variable for m in members}
-            return NestItem(statement, members) if own <= set(statement.reduction) else None
-        case Band(members=members, child=Band() as inner):
-            item = _item(inner, scop)
-            if item is None:
-                return None
-            whole = _item(Band(members, True, Leaf(item.statement.name)), scop)
-            return None if whole is None else NestItem(item.statement, (*members, *item.reduction))
+        case Band(members=members, child=child) if (item := _item(child, scop)) is not None:
+            own = {m.values[item.statement.name].variable for m in members}
+            is_reduced = own <= set(item.statement.reduction)
+            return replace(item, reduction=(*members, *item.reduction)) if is_reduced else None
         case _:
             return None
 
@@ -100,21 +122,12 @@ def groups(node: Node, facts: Facts) -> list[Node]:
     for part in node.children if isinstance(node, Sequence) else (node,):
         own = {facts.scop.statement(n).write.tensor for n in leaves(part)}
         joined = found and own == targets[-1] and len(own) == 1
-        if joined and nest_of((), Sequence((*found[-1], part)), facts.scop):
+        if joined and nest_of((), Sequence((*found[-1], part)), facts):
             found[-1].append(part)
         else:
             found.append([part])
             targets.append(own)
     return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
-
-
-def is_tested(member: Member, nest: ParallelNest, facts: Facts) -> bool:
-    """Whether tests at run time of an item of a nest depend on what a member is there."""
-    return any(
-        member.values[item.statement.name].variable in facts.tested(item.statement)
-        for item in nest.items
-        if item.statement.name in member.values
-    )
 
 
 def iterations(members: Iterable[Member], nest: ParallelNest) -> int:

@@ -13,8 +13,7 @@ from math import prod
 from tc.device import Device
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
 from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.facts import Facts
-from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, touches, transfer
+from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
 from tc.polyhedral.schedule import Member, tile
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
@@ -40,7 +39,6 @@ class NestBuffers:
     nest, `points` those within its tile.
     """
 
-    facts: Facts
     device: Device
     copying: float
     nest: ParallelNest
@@ -52,13 +50,12 @@ class NestBuffers:
     def below(self, outer: Iterable[Member], inner: Iterable[Member]) -> Footprint:
         """What the main statement, and those beside it, touch inside of the loops `outer`, where
         the loops `inner` and those within the tile run."""
-        names = tuple(item.statement.name for item in self.nest.items)
         around = tuple(EnclosingLoop(m, tuple(m.values)) for m in self.around)
-        own = tuple(EnclosingLoop(m, names) for m in outer)
+        own = tuple(EnclosingLoop(m, self.nest.names) for m in outer)
         inside = {
             item.statement.name: (*inner, *self.points, *item.reduction) for item in self.nest.items
         }
-        return Footprint(self.facts.scop, (*around, *own), inside)
+        return Footprint(self.nest.facts.scop, (*around, *own), inside)
 
     # --- packing --------------------------------------------------------------------------------
 
@@ -67,13 +64,8 @@ class NestBuffers:
         """The reads to pack, one a tensor, if all reads of the tensor in the nest are alike."""
         found: dict[str, Access] = {}
         for access in self.tile.packed:
-            alike = all(
-                a.subscripts == access.subscripts
-                for item in self.nest.items
-                for a in item.statement.reads
-                if a.tensor == access.tensor
-            )
-            if alike and access.tensor not in self.written:
+            alike = self.nest.reads(access.tensor)
+            if all(a.subscripts == access.subscripts for a in alike):
                 found.setdefault(access.tensor, access)
         return tuple(found.values())
 
@@ -93,7 +85,7 @@ class NestBuffers:
 
     def moves_packs(self, member: Member) -> bool:
         """Whether some packed read depends on a member."""
-        return any(self._moves(access, member) for access in self.packs)
+        return any(self.nest.uses(access, member) for access in self.packs)
 
     def packs_locally(self, used: Iterable[Member], v_outer: Member) -> bool:
         """Whether each thread may pack what it needs: the loops that the panels depend on are
@@ -111,12 +103,12 @@ class NestBuffers:
 
     def _own_panels(self, members: Iterable[Member]) -> bool:
         """Whether there are packed reads, each of which depends on all of the members."""
-        return bool(self.packs) and all(self._moves(a, m) for m in members for a in self.packs)
+        return bool(self.packs) and all(self.nest.uses(a, m) for m in members for a in self.packs)
 
     @cached_property
     def panel_bytes(self) -> int:
         """The bytes of the packed reads for one tile of vectors."""
-        return sum(map(self._panel_elements, self.packs)) * self._element
+        return sum(map(self._panel_elements, self.packs)) * self.nest.element
 
     def _panel_elements(self, access: Access) -> int:
         statement, row = self.nest.main.statement, self.tile.row
@@ -126,34 +118,21 @@ class NestBuffers:
         reach[str(self.nest.variable(self.tile.vector))] = width
         if row is not None:
             reach[str(self.nest.variable(row))] = self.tile.rows
-        elements = 1
-        for s in access.subscripts:
-            terms = {} if s is None else s.terms
-            elements *= 1 + sum(abs(c) * (reach[v] - 1) for v, c in terms.items())
-        return elements
-
-    def _moves(self, access: Access, member: Member) -> bool:
-        return self.facts.uses(access, self.nest.variable(member))
+        forms = (s.terms.items() for s in access.subscripts if s is not None)
+        return prod(1 + sum(abs(c) * (reach[v] - 1) for v, c in form) for form in forms)
 
     # --- padded reads and staged writes -----------------------------------------------------------
 
     @cached_property
     def pads(self) -> list[tuple[Access, int | float | bool]]:
-        """The padded reads of the main statement that are not packed, if all others of the tensor
-        are alike."""
-        statement = self.nest.main.statement
+        """The padded reads of the main statement that are not packed, if they are the only ones of
+        their tensors."""
         packed = {access.tensor for access in self.packs}
         return [
             (access, fill)
-            for access, fill in self.facts.padded(statement)
+            for access, fill in self.nest.facts.padded(self.nest.main.statement)
             if access.tensor not in self.written | packed
-            and all(a == access for a in statement.reads if a.tensor == access.tensor)
-            and not any(
-                a.tensor == access.tensor
-                for item in self.nest.items
-                if item is not self.nest.main
-                for a in item.statement.reads
-            )
+            and all(a == access for a in self.nest.reads(access.tensor))
         ]
 
     def window(
@@ -181,7 +160,7 @@ class NestBuffers:
         others = iterations([x for x in outer if x is not member], self.nest)
         work = self.nest.main.instances / (extent * others)
         one, two = (self._copied(member, size, outer, inner) for size in (1, 2))
-        room = self.device.l2 // 4 // self._element
+        room = self.device.l2 // 4 // self.nest.element
         most = min(extent, 1 + (room - one) // max(1, two - one))
         enough = 1 if threads == 1 else PARTS * threads
 
@@ -219,29 +198,23 @@ class NestBuffers:
     @property
     def lanes(self) -> int:
         """The lanes of vectors that copy."""
-        return self.device.lanes(self.facts.bits(self.nest.main.statement))
+        return self.device.lanes(self.nest.element * 8)
 
     @property
     def room(self) -> int:
         """How many elements a padded copy may have."""
-        return self.device.l2 // 2 // self._element
-
-    @property
-    def _element(self) -> int:
-        return self.facts.bits(self.nest.main.statement) // 8
+        return self.device.l2 // 2 // self.nest.element
 
     def stages(self, outer: Iterable[Member], u_outer: Member | None) -> bool:
         """Whether the target, strided along the vector, has a tile inside of the loops `outer`: all
         rows, in which it is contiguous, of one panel."""
-        main, row = self.nest.main.statement, self.tile.row
-        v = self.nest.variable(self.tile.vector)
-        if self.facts.stride(main.write, v) == 1 or not main.accumulates or row is None:
+        nest, write, row = self.nest, self.nest.main.statement.write, self.tile.row
+        if nest.stride(write, self.tile.vector) == 1 or not nest.main.statement.accumulates:
             return False
-        if self.facts.stride(main.write, self.nest.variable(row)) != 1:
+        if row is None or nest.stride(write, row) != 1:
             return False
-        tensor = main.write.tensor
-        users = [i.statement for i in self.nest.items if touches(i.statement, tensor)]
-        if is_rounded_between(tensor, users, self.facts.scop):
+        tensor, users = write.tensor, nest.users(write.tensor)
+        if is_rounded_between(tensor, users, nest.facts.scop):
             return False
         below = self.below(outer, () if u_outer is None else (u_outer,))
         found = below.box(tensor)

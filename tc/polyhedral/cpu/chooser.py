@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
-from tc.device import Device
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
@@ -58,13 +57,9 @@ class _Chooser:
     def facts(self) -> Facts:
         return self.draft.facts
 
-    @property
-    def device(self) -> Device:
-        return self.draft.target.device
-
     def cluster(self, node: Node) -> None:
         members, child = opened(node)
-        nest = nest_of(members, child, self.facts.scop)
+        nest = nest_of(members, child, self.facts)
         if nest is None:
             self._shared(members, child)
         else:
@@ -75,9 +70,7 @@ class _Chooser:
         written = frozenset(scop.statement(n).write.tensor for n in inside)
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
-        chosen = choose_tile(
-            nest, self.facts, self.device, self.options, self.costs, written, elsewhere
-        )
+        chosen = choose_tile(nest, self.draft.device, self.options, self.costs, written, elsewhere)
         planner = NestPlanner(
             self.draft, self.options, self.costs, nest, chosen, written, self.around, outermost
         )
@@ -135,7 +128,7 @@ class _Chooser:
         if mixed:  # statements that run along these, and others that run once
             self._parts(mixed, node, own)
             return
-        nest = nest_of((*own, *members), child, self.facts.scop)
+        nest = nest_of((*own, *members), child, self.facts)
         if nest is not None:
             self._nest(nest)
         elif not members and isinstance(node, Band):  # iterations that depend on each other
@@ -154,7 +147,7 @@ class _Chooser:
                 continue
             moved = transfer(tensor, below)
             size = prod(found.sizes) * compute_dtype(program.tensors[tensor].dtype).bytes
-            if not isinstance(moved, str) and not moved.fetch and size <= self.device.l2 // 2:
+            if not isinstance(moved, str) and not moved.fetch and size <= self.draft.device.l2 // 2:
                 self.draft.promote(tensor, SCRATCH, inside, statements)
 
     def _reuses(self, member: Member, child: Node) -> bool:
@@ -180,6 +173,6 @@ class _Chooser:
         if others and around >= MIN_PARTS:
             return min(size, NEST_WIDTH)
         rows = NEST_ROWS
-        while rows > 4 and around * size // rows < 2 * self.device.threads:
+        while rows > 4 and around * size // rows < 2 * self.draft.device.threads:
             rows //= 2
         return max(1, min(rows, size))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tc.device import Device
 from tc.errors import BackendError
 from tc.plan import Action, Part, Promote, Reorder
 from tc.polyhedral.actions.apply import apply
-from tc.polyhedral.actions.loops import TreePlace, loop_name, name_of, place_inside
+from tc.polyhedral.actions.loops import loop_name, name_of, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.promotion import Footprint, members_below
 from tc.polyhedral.schedule import Band, Member, Node, leaves, nodes
@@ -25,20 +26,16 @@ class Draft:
         self.statements = tuple(leaves(node))
         self.actions: list[Action] = []
 
+    @property
+    def device(self) -> Device:
+        return self.target.device
+
     def part(self) -> Part:
         return Part(self.statements, tuple(self.actions))
 
     def do(self, action: Action) -> None:
         self.tree = apply(self.tree, action, self.facts, self.target)
         self.actions.append(action)
-
-    def attempt(self, action: Action) -> bool:
-        """Does an action, if it can be done."""
-        try:
-            self.do(action)
-        except BackendError:
-            return False
-        return True
 
     def order(self, members: Iterable[Member], statements: tuple[str, ...]) -> None:
         """Puts loops of one nest in this order."""
@@ -75,23 +72,16 @@ class Draft:
                 return name_of(member, next(named))
         return name_of(member)
 
-    def place(self, inside: Member | None, statements: tuple[str, ...]) -> TreePlace:
-        """The place of some statements inside of a loop."""
-        return place_inside(self.tree, self._name_of_place(inside, statements), statements)
-
-    def _name_of_place(self, inside: Member | None, statements: tuple[str, ...]) -> str | None:
-        return None if inside is None else self.name(inside, statements)
-
-    def below(self, inside: Member | None, statements: tuple[str, ...]) -> Footprint:
+    def below(self, inside: Member, statements: tuple[str, ...]) -> Footprint:
         """What statements touch inside of a loop."""
-        place = self.place(inside, statements)
+        place = place_inside(self.tree, self.name(inside, statements), statements)
         return Footprint(self.facts.scop, place.around, members_below(place.node))
 
     def scope(
         self, inside: Member | None, statements: tuple[str, ...]
     ) -> tuple[str | None, tuple[str, ...]]:
         """What to call a place: a loop, and statements only where they are needed."""
-        name = self._name_of_place(inside, statements)
+        name = None if inside is None else self.name(inside, statements)
         try:
             alone = set(leaves(place_inside(self.tree, name, ()).node)) == set(statements)
         except BackendError:
@@ -113,4 +103,8 @@ class Draft:
     ) -> bool:
         """Promotes a tensor for some statements inside of a loop, if that can be done."""
         loop, names = self.scope(inside, statements)
-        return self.attempt(Promote(tensor, scope, loop, names, axes, lanes, align, padded, lines))
+        try:
+            self.do(Promote(tensor, scope, loop, names, axes, lanes, align, padded, lines))
+        except BackendError:
+            return False
+        return True

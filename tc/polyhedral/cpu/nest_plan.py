@@ -11,34 +11,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
-from tc.device import Device
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
-from tc.plan import (
-    PARALLEL,
-    SERIAL,
-    UNROLL,
-    VECTOR,
-    Bind,
-    Separate,
-    Sink,
-    Split,
-    Tile,
-)
-from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations
+from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
 from tc.polyhedral.cpu.buffers import NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
+from tc.polyhedral.cpu.operands import SHORT
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.transposes import strips
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.schedule import Member, count, tile
-
-SHORT = 9
-"""Reductions of so few steps are unrolled over small tiles."""
 
 
 @dataclass
@@ -75,25 +61,11 @@ class NestPlanner:
             self._reduce(item)
         if self.steps is not None:
             self._cut(loops.rows)
+        buffers = None if self.chosen is None else self.buffers
         NestPromoter(
-            self.draft,
-            self.nest,
-            self.chosen,
-            None if self.chosen is None else self.buffers,
-            self.around,
-            loops,
-            self.steps,
-            self._reduction,
+            self.draft, self.nest, buffers, self.around, loops, self.steps, self._reduction
         ).promote()
         self._bind(loops.shared)
-
-    @property
-    def facts(self) -> Facts:
-        return self.draft.facts
-
-    @property
-    def device(self) -> Device:
-        return self.draft.target.device
 
     @cached_property
     def buffers(self) -> NestBuffers:
@@ -101,8 +73,7 @@ class NestPlanner:
         if self.chosen is None:
             raise InternalError("a nest without a register tile has no buffers")
         return NestBuffers(
-            self.facts,
-            self.device,
+            self.draft.device,
             self.costs.copying,
             self.nest,
             self.chosen,
@@ -190,8 +161,8 @@ class NestPlanner:
         for member in item.reduction:
             variable = member.values[item.statement.name].variable
             reads = [a for a in item.statement.reads if a.site >= 0]
-            steps = [self.facts.stride(a, variable) for a in reads]
-            if None not in steps and variable not in self.facts.tested(item.statement):
+            steps = [self.nest.facts.stride(a, variable) for a in reads]
+            if None not in steps and variable not in self.nest.facts.tested(item.statement):
                 contiguous = steps.count(1)
                 if contiguous > most and set(steps) <= {0, 1}:
                     best, most = member, contiguous
@@ -201,7 +172,7 @@ class NestPlanner:
         """Whether a reduction is unrolled: it is short, and the tile is small."""
         if self.chosen is None:
             return False
-        steps = [count(m, extent(replace(m, span=None, step=1), item.statement)) for m in members]
+        steps = [count(m, extent(whole_of(m), item.statement)) for m in members]
         accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
         if self.chosen.reduced:
             accumulators *= self.chosen.vectors
@@ -213,12 +184,12 @@ class NestPlanner:
         chosen, main = self.chosen, self.nest.main
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
-        dtype = self.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
+        dtype = self.nest.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
         if dtype != compute_dtype(dtype) or self.buffers.pads or self._stages():
             return None
-        member = max(main.reduction, key=lambda m: extent(m, main.statement))
-        size, wanted = extent(member, main.statement), self.options.reduction_tile
-        room, panel = self.device.l2 // 2, self.buffers.panel_bytes
+        member = max(main.reduction, key=self.nest.extent)
+        size, wanted = self.nest.extent(member), self.options.reduction_tile
+        room, panel = self.draft.device.l2 // 2, self.buffers.panel_bytes
         if wanted is None and self.outermost and panel > room:
             wanted = max(64, size * (room // 2) // panel)
         return (member, wanted) if wanted is not None and wanted < size else None
@@ -246,7 +217,7 @@ class NestPlanner:
         chosen, members = self.chosen, self._members()
         if chosen is None or chosen.reduced or not self.nest.main.reduction:
             if chosen is not None and chosen.blocked and not chosen.reduced:
-                return self._strips(members)
+                return self._strips(chosen)
             order = self._as_read(members)
             return Loops(order, order)
         buffers = self.buffers
@@ -265,25 +236,16 @@ class NestPlanner:
             local = buffers.packs_locally(used, v_outer)
         else:
             local = buffers.packs_inside(self.around, used)
-        staged = self._stages()
+        first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
+        others = [m for m in others if m not in first]
+        others, window = self._window(first, others, last, shared=not local)
+        order = [*first, *others, *window, *last]
+        padded = len(first) + len(others)
+        staged = len(order) - len(inner) if self._stages() else None
         if local:
-            others = [m for m in others if m not in used]
-            first = [*used, v_outer]
-            others, window = self._window(first, others, inner, shared=False)
-            order = [*first, *others, *window, *inner]
-            padded = len(first) + len(others)
-            stage = len(order) - len(inner) if staged else None
-            return Loops(order, first, packed=len(first), padded=padded, staged=stage)
-        if buffers.pads:
-            others, window = self._window([], others, [v_outer, *inner], shared=True)
-            order = [*others, *window, v_outer, *inner]
-            stage = len(order) - len(inner) if staged else None
-            return Loops(order, others, whole=True, padded=len(others), staged=stage)
-        order = [*others, v_outer, *inner]
-        if staged:
-            first = [*others, v_outer]
-            return Loops(order, first, whole=True, staged=len(first))
-        return Loops(order, order, whole=True)
+            return Loops(order, first, packed=len(first), padded=padded, staged=staged)
+        shared = others if buffers.pads else order[:staged]
+        return Loops(order, shared, whole=True, padded=padded, staged=staged)
 
     def _window(
         self, first: list[Member], others: list[Member], inner: list[Member], *, shared: bool
@@ -298,17 +260,14 @@ class NestPlanner:
         tiles, point = tile(member, size)
         return [tiles if m is member else m for m in others], [point]
 
-    def _strips(self, members: list[Member]) -> Loops:
+    def _strips(self, chosen: RegisterTile) -> Loops:
         """The loops around a transpose block by block."""
-        chosen = self.chosen
-        if chosen is None or chosen.row is None:
-            return Loops(members, members)
-        row, vector = (self.outer.get(m.name, m) for m in (chosen.row, chosen.vector))
-        others = [m for m in members if m not in (row, vector)]
-        device, bits = self.device, self.options.vector_bits
+        row, vector, others = self._row_and_others()
+        assert row is not None  # of a block
+        device, bits = self.draft.device, self.options.vector_bits
         if bits is not None:
             device = replace(device, vector_bits=bits)
-        found = strips(self.nest, chosen, self.facts, device, row, vector)
+        found = strips(self.nest, chosen, device, row, vector)
         around, inside = [row], [vector]
         if found.row is not None:
             self.draft.do(Tile(self._name(row), (found.row,)))
@@ -318,11 +277,9 @@ class NestPlanner:
             self.draft.do(Tile(self._name(vector), (found.vector,)))
             piece, vector = tile(vector, found.vector)
             around, inside = [*around, piece], [vector, *inside[1:]]
-        if not found.buffered:
-            order = [*others, *around, *inside]
-            return Loops(order, order)
         first = [*others, *around]
-        return Loops([*first, *inside], first, lines=len(first))
+        order = [*first, *inside]
+        return Loops(order, first, lines=len(first)) if found.buffered else Loops(order, order)
 
     def _as_read(self, members: list[Member]) -> list[Member]:
         """The members of a copy in the order of what it reads, if it reads and writes whole
@@ -332,12 +289,12 @@ class NestPlanner:
         reads = [a for a in statement.reads if a.site >= 0]
         if chosen is None or chosen.reduced or len(self.nest.items) > 1 or len(reads) != 1:
             return members
-        v = self.nest.variable(chosen.vector)
-        contiguous = all(self.facts.stride(a, v) == 1 for a in (reads[0], statement.write))
-        row = self.nest.extent(chosen.vector) * self.facts.bits(statement) // 8
-        steps = [self.facts.stride(reads[0], self.nest.variable(m)) for m in members]
+        both = (reads[0], statement.write)
+        contiguous = all(self.nest.stride(a, chosen.vector) == 1 for a in both)
+        row = self.nest.extent(chosen.vector) * self.nest.element
+        steps = [self.nest.stride(reads[0], m) for m in members]
         known = [abs(step) for step in steps if step is not None]
-        if not contiguous or row < self.device.line or len(known) < len(steps):
+        if not contiguous or row < self.draft.device.line or len(known) < len(steps):
             return members
         order = sorted(range(len(members)), key=lambda place: -known[place])
         return [members[place] for place in order]
@@ -358,8 +315,9 @@ class NestPlanner:
         if not self.outermost or not self.options.parallel:
             return
         parallel: list[Member] = []
+        enough = 64 * self.draft.device.threads
         for m in members:
-            if not m.coincident or iterations(parallel, self.nest) >= 64 * self.device.threads:
+            if not m.coincident or iterations(parallel, self.nest) >= enough:
                 break
             parallel.append(m)
             self.draft.do(Bind(self._name(m), PARALLEL))
@@ -379,7 +337,7 @@ class NestPlanner:
             text += f" vectors, {chosen.rows * chosen.vectors} accumulators."
         else:
             text += f", {chosen.vectors} at a time."
-        for access in self.buffers.packs if not chosen.reduced else ():
+        for access in self.buffers.packs:
             text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
         for access in chosen.blocked:
             text += f" {access.tensor} is transposed block by block, in registers."

@@ -13,7 +13,6 @@ from tc.plan import PACKED, REGISTER, SCRATCH
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.cpu.draft import Draft
-from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Member, tile, tiles
 from tc.polyhedral.scop.scop import ScopStatement
@@ -52,7 +51,6 @@ class NestPromoter:
 
     draft: Draft
     nest: ParallelNest
-    chosen: RegisterTile | None
     buffers: NestBuffers | None
     around: tuple[Member, ...]
     loops: Loops
@@ -91,45 +89,34 @@ class NestPromoter:
         return self.loops.last(self.around, number)
 
     def _pack(self, scope: str, inside: Member | None, names: tuple[str, ...]) -> None:
-        assert self.chosen is not None
         assert self.buffers is not None
         there = {t.tensor for t in tiles(self.draft.tree) if t.scope == scope == PACKED}
-        packs = self.buffers.packs
+        packs, lanes = self.buffers.packs, self.buffers.tile.lanes
         for access in packs if scope == PACKED else reversed(packs):
             if access.tensor not in there:
                 axes = self.buffers.panels(access)
-                self.draft.promote(
-                    access.tensor, scope, inside, names, axes=axes, lanes=self.chosen.lanes
-                )
+                self.draft.promote(access.tensor, scope, inside, names, axes=axes, lanes=lanes)
 
     def _pad(self, number: int) -> None:
         """Padded reads come from a buffer that holds the padding too."""
         assert self.buffers is not None
         found = self.buffers.padded(self.loops.all[:number], self.loops.all[number:])
+        inside, names, lanes = self._last(number), self.nest.names, self.buffers.lanes
         for access, sizes in reversed(found):
             if prod(sizes) <= self.buffers.room:
-                lanes = self.buffers.lanes
                 align = lanes if sizes[-1] % lanes == 0 else 1
                 self.draft.promote(
-                    access.tensor,
-                    SCRATCH,
-                    self._last(number),
-                    self.nest.names,
-                    lanes=lanes,
-                    align=align,
-                    padded=True,
+                    access.tensor, SCRATCH, inside, names, lanes=lanes, align=align, padded=True
                 )
 
     def _stage(self, inside: Member | None) -> None:
         """The target's panel lies with the vectors' dimension innermost, and is transposed on the
         way out."""
-        chosen, write = self.chosen, self.nest.main.statement.write
-        assert chosen is not None
-        users = [i.statement for i in self.nest.items if touches(i.statement, write.tensor)]
-        axes = dimension_order(len(write.subscripts), vector_dimension(chosen, write.tensor, users))
-        self.draft.promote(
-            write.tensor, SCRATCH, inside, self.nest.names, axes=axes, lanes=chosen.lanes
-        )
+        assert self.buffers is not None
+        write, chosen, names = self.nest.main.statement.write, self.buffers.tile, self.nest.names
+        last = vector_dimension(chosen, write.tensor, self.nest.users(write.tensor))
+        axes = dimension_order(len(write.subscripts), last)
+        self.draft.promote(write.tensor, SCRATCH, inside, names, axes=axes, lanes=chosen.lanes)
 
     def _hold_items(self, items: Several[NestItem], inside: Member | None) -> None:
         """The targets of items in registers: for all of them, or else for each reduction."""
@@ -176,32 +163,23 @@ class NestPromoter:
         names: tuple[str, ...],
     ) -> bool:
         """Promotes a target to registers, in vectors along the dimension that has them."""
-        chosen = self.chosen
-        last = None
-        if chosen is not None and not chosen.reduced:
-            last = vector_dimension(chosen, tensor, users)
+        last, lanes = None, 1
+        if self.buffers is not None and not self.buffers.tile.reduced:
+            last = vector_dimension(self.buffers.tile, tensor, users)
+            lanes = 1 if last is None else self.buffers.tile.lanes
         axes = dimension_order(len(users[0].write.subscripts), last)
-        lanes = 1 if last is None or chosen is None else chosen.lanes
         return self.draft.promote(tensor, REGISTER, inside, names, axes=axes, lanes=lanes)
 
     def _transpose(self, item: NestItem, inside: Member | None) -> None:
         """Reads that are transposed block by block: the vectors' dimension becomes innermost."""
-        if self.chosen is None:
+        if self.buffers is None:
             return
-        v = self.nest.variable(self.chosen.vector)
-        for access in reversed(self.chosen.blocked):
-            last = next(
-                d for d, s in enumerate(access.subscripts) if s is not None and v in s.terms
-            )
+        chosen, names = self.buffers.tile, (item.statement.name,)
+        v, inside = self.nest.variable(chosen.vector), self.reduction or inside
+        for access in reversed(chosen.blocked):
+            last = next(d for d, s in enumerate(access.subscripts) if s and v in s.terms)
             axes = dimension_order(len(access.subscripts), last)
-            self.draft.promote(
-                access.tensor,
-                SCRATCH,
-                self.reduction or inside,
-                (item.statement.name,),
-                axes=axes,
-                lanes=self.chosen.lanes,
-            )
+            self.draft.promote(access.tensor, SCRATCH, inside, names, axes=axes, lanes=chosen.lanes)
 
     @property
     def _all_around(self) -> tuple[Member, ...]:

@@ -8,12 +8,10 @@ from math import prod
 from tc.device import Device
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
-from tc.polyhedral.facts import Facts
-from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
 
 SHORT = 9
-"""Reductions of so few steps are unrolled."""
+"""Reductions of so few steps are unrolled, over small tiles."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,6 @@ class TileShape:
     are narrower than vectors take them in several; a vector of the tile needs `share` of one."""
 
     nest: ParallelNest
-    facts: Facts
     device: Device
     v: str | None
     u: str | None
@@ -31,14 +28,9 @@ class TileShape:
     cycles: int
 
     @property
-    def element(self) -> int:
-        """The bytes of an element."""
-        return self.facts.bits(self.nest.main.statement) // 8
-
-    @property
     def vector(self) -> int:
         """The bytes of a vector."""
-        return self.lanes * self.element
+        return self.lanes * self.nest.element
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ def operand(
 ) -> TileOperand:
     """What a read costs. It `may_pack`ed if it is of use; transposed block by block only where its
     tensor is `unwritten` and has no other accesses."""
-    facts, share, line = shape.facts, shape.share, shape.device.line
+    facts, share, line = shape.nest.facts, shape.share, shape.device.line
     step = facts.stride(access, shape.v)
     packing, loads, loading, blocked = 0.0, 1.0, share, False
     if may_pack and _packable(access, shape, costs):
@@ -107,33 +99,19 @@ def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> fl
     return (rows + read.window - 1) / read.window
 
 
-def extent_of(member: Member, nest: ParallelNest) -> int:
-    """How many values a member of a nest, or of its main reduction, has."""
-    if member in nest.members:
-        return nest.extent(member)
-    variable = member.values[nest.main.statement.name].variable
-    assert variable is not None
-    begin, end = nest.main.statement.ranges[variable]
-    return end - begin
-
-
 def is_alone(access: Access, nest: ParallelNest) -> bool:
     """Whether no other access of the nest touches the tensor, and this one is linear."""
-    others = [
-        a
-        for item in nest.items
-        for a in (item.statement.write, *item.statement.reads)
-        if a.tensor == access.tensor
-    ]
-    return len(others) == 1 and None not in access.subscripts
+    touching = [a for i in nest.items for a in i.statement.accesses if a.tensor == access.tensor]
+    return len(touching) == 1 and None not in access.subscripts
 
 
 def _is_aligned(access: Access, shape: TileShape) -> bool:
     """Whether vectors start lines, if the tensor does; where they do not, some cross them, and
     count as two loads."""
-    others = [x for x in shape.nest.main.statement.ranges if x != shape.v]
-    steps = [shape.facts.stride(access, x) or 0 for x in others]
-    return all(step * shape.element % shape.device.line == 0 for step in steps)
+    nest, line = shape.nest, shape.device.line
+    others = (x for x in nest.main.statement.ranges if x != shape.v)
+    steps = (nest.facts.stride(access, x) or 0 for x in others)
+    return all(step * nest.element % line == 0 for step in steps)
 
 
 def _fetched(access: Access, shape: TileShape, unforeseen: float) -> tuple[float, int, float]:
@@ -145,23 +123,23 @@ def _fetched(access: Access, shape: TileShape, unforeseen: float) -> tuple[float
 
     Nothing where that is soon, in the next window, or never.
     """
-    nest, facts, line = shape.nest, shape.facts, shape.device.line
+    nest, facts, line = shape.nest, shape.nest.facts, shape.device.line
     windows = any(s is None or len(s.terms) > 1 for s in access.subscripts)
     if windows or shape.v in nest.main.statement.reduction or _uses(access, shape) == 1:
         return 0.0, 1, 0.0
-    reduction = [m for m in nest.main.reduction if facts.uses(access, nest.variable(m))]
+    reduction = [m for m in nest.main.reduction if nest.uses(access, m)]
     across = facts.uses(access, shape.u)
     rows = [m for m in nest.members if across and nest.variable(m) == shape.u]
-    depth = prod(extent_of(m, nest) for m in (*reduction, *rows))
+    depth = prod(map(nest.extent, (*reduction, *rows)))
     if facts.uses(access, shape.v):
         return float(shape.vector), 1, float(shape.vector * depth)
     if not rows:
         return 0.0, 1, 0.0
-    steps = [facts.stride(access, nest.variable(m)) for m in reduction]
-    nearest = min((abs(step or line) * shape.element for step in steps), default=line)
+    steps = [nest.stride(access, m) for m in reduction]
+    nearest = min((abs(step or line) * nest.element for step in steps), default=line)
     if nearest < line:
         return float(nearest), 1, float(nearest * depth)
-    apart = abs(facts.stride(access, shape.u) or line) * shape.element
+    apart = abs(facts.stride(access, shape.u) or line) * nest.element
     neighbours = line // min(line, apart)
     fetched = line * (unforeseen if nearest >= shape.device.page else 1.0)
     return fetched, neighbours, line * depth / neighbours
@@ -170,17 +148,17 @@ def _fetched(access: Access, shape: TileShape, unforeseen: float) -> tuple[float
 def _window(access: Access, shape: TileShape) -> int:
     """The steps of a short innermost reduction that shift a read along the rows, by one row each:
     compilers unroll it, and keep in registers what the next step needs again."""
-    nest, facts = shape.nest, shape.facts
+    nest, facts = shape.nest, shape.nest.facts
     if not nest.main.reduction or facts.uses(access, shape.v):
         return 1
     last = nest.main.reduction[-1]
-    steps, step = extent_of(last, nest), facts.stride(access, nest.variable(last))
-    return steps if steps <= SHORT and step == facts.stride(access, shape.u) else 1
+    is_row = nest.stride(access, last) == facts.stride(access, shape.u)
+    return nest.extent(last) if is_row and nest.extent(last) <= SHORT else 1
 
 
 def _packable(access: Access, shape: TileShape, costs: TileCosts) -> bool:
     """Whether a read is worth packing: it is strided along the vector, and used again."""
-    step = shape.facts.stride(access, shape.v)
+    step = shape.nest.facts.stride(access, shape.v)
     if step is None or step == 0 or None in access.subscripts:
         return False
     moving = [s for s in access.subscripts if s is not None and shape.v in s.terms]
@@ -193,19 +171,16 @@ def _packable(access: Access, shape: TileShape, costs: TileCosts) -> bool:
 def _is_scattered(access: Access, shape: TileShape, far: int) -> bool:
     """Whether the vectors that a reduction reads lie far apart, so that caches and the table of
     pages hold few of them."""
-    nest = shape.nest
+    nest, line = shape.nest, shape.device.line
     steps = [
-        (abs(shape.facts.stride(access, nest.variable(m)) or 0), extent_of(m, nest))
+        (abs(nest.stride(access, m) or 0) * nest.element, nest.extent(m))
         for m in nest.main.reduction
     ]
-    size = shape.element
-    reach = sum(step * (extent - 1) for step, extent in steps) * size
-    return reach > far and any(
-        step * size >= shape.device.line * 2 for step, extent in steps if extent > 8
-    )
+    reach = sum(step * (extent - 1) for step, extent in steps)
+    return reach > far and any(step >= line * 2 for step, extent in steps if extent > 8)
 
 
 def _uses(access: Access, shape: TileShape) -> int:
     """How often each element of a read is used by instances that differ in parallel members."""
-    nest, facts = shape.nest, shape.facts
-    return prod(nest.extent(m) for m in nest.members if not facts.uses(access, nest.variable(m)))
+    nest = shape.nest
+    return prod(nest.extent(m) for m in nest.members if not nest.uses(access, m))

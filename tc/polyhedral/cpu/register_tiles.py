@@ -18,17 +18,9 @@ from math import prod
 from tc.device import Device
 from tc.kernel.passes.demanded_lanes import SHORTEST
 from tc.options import MappingOptions
-from tc.polyhedral.cpu.analysis import ParallelNest, is_tested
+from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
-from tc.polyhedral.cpu.operands import (
-    TileOperand,
-    TileShape,
-    extent_of,
-    is_alone,
-    operand,
-    vectors_of,
-)
-from tc.polyhedral.facts import Facts
+from tc.polyhedral.cpu.operands import TileOperand, TileShape, is_alone, operand, vectors_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
 
@@ -60,12 +52,11 @@ class RegisterTile:
 
 def choose_tile(
     nest: ParallelNest,
-    facts: Facts,
     device: Device,
     options: MappingOptions,
     costs: TileCosts,
     written: frozenset[str],
-    elsewhere: frozenset[str] = frozenset(),
+    elsewhere: frozenset[str],
 ) -> RegisterTile | None:
     """The cheapest register tile; None where nothing can be a vector.
 
@@ -74,7 +65,7 @@ def choose_tile(
     """
     if options.vector_bits is not None:
         device = replace(device, vector_bits=options.vector_bits)
-    search = _Search(nest, facts, device, options, costs, written, elsewhere)
+    search = _Search(nest, device, options, costs, written, elsewhere)
     candidates = list(search.candidates())
     best = min(candidates, key=lambda t: t.cost, default=None)
     alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.alike)]
@@ -94,7 +85,6 @@ class _Search:
     """The register tiles of one nest, and what they cost."""
 
     nest: ParallelNest
-    facts: Facts
     device: Device
     options: MappingOptions
     costs: TileCosts
@@ -103,23 +93,20 @@ class _Search:
 
     def candidates(self) -> Iterator[RegisterTile]:
         nest = self.nest
-        widest = self.device.lanes(self.facts.bits(nest.main.statement))
+        widest = self.device.lanes(nest.element * 8)
         if widest == 1:
             return
-        for vector in (*nest.members, *nest.main.reduction):
-            extent = extent_of(vector, nest)
-            if nest.variable(vector) is None or extent < 2 or _needed(nest, vector):
-                continue
-            if is_tested(vector, nest, self.facts):
-                continue
-            rows: list[Member | None] = [None]
-            for member in nest.members:
-                is_across = member != vector and nest.variable(member) is not None
-                if is_across and not is_tested(member, nest, self.facts):
-                    rows.append(member)
-            for lanes in _lane_counts(extent, widest):
-                for row in rows:
+        tiled = [m for m in nest.members if nest.variable(m) is not None and not nest.is_tested(m)]
+        reduced = (m for m in nest.main.reduction if not nest.is_tested(m))
+        for vector in (*filter(self._runs_along, tiled), *reduced):
+            extent = nest.extent(vector)
+            for lanes in _lane_counts(extent, widest) if extent > 1 else ():
+                for row in (None, *(m for m in tiled if m != vector)):
                     yield from self._tiles(vector, lanes, row)
+
+    def _runs_along(self, member: Member) -> bool:
+        """Whether all items move with a member."""
+        return all(member.values[i.statement.name].variable for i in self.nest.items)
 
     def _tiles(self, vector: Member, lanes: int, row: Member | None) -> Iterator[RegisterTile]:
         """The tiles of some lanes along a member, with rows along another."""
@@ -139,13 +126,6 @@ class _Search:
                 if rows > 1 and not (blocked or accumulates):
                     continue  # nothing is used again
                 yield model.tile(rows, vectors)
-
-    def shape(self, vector: Member, lanes: int, row: Member | None) -> TileShape:
-        nest, device = self.nest, self.device
-        cycles = device.passes(device.vector_bits)
-        share = device.passes(lanes * self.facts.bits(nest.main.statement)) / cycles
-        v, u = nest.variable(vector), None if row is None else nest.variable(row)
-        return TileShape(nest, self.facts, device, v, u, lanes, share, cycles)
 
     def operands(self, shape: TileShape, *, reduced: bool) -> list[TileOperand]:
         may_pack = not reduced and self.options.pack is not False
@@ -168,25 +148,28 @@ class _Model:
     on their size is computed once."""
 
     def __init__(self, search: _Search, vector: Member, lanes: int, row: Member | None) -> None:
-        nest, facts = search.nest, search.facts
-        self.nest, self.facts, self.device, self.costs = nest, facts, search.device, search.costs
+        nest, device = search.nest, search.device
+        self.nest, self.device, self.costs = nest, device, search.costs
         self.vector, self.lanes, self.row = vector, lanes, row
         self.reduced = vector not in nest.members
-        self.shape = search.shape(vector, lanes, row)
+        cycles = device.passes(device.vector_bits)
+        share = device.passes(lanes * nest.element * 8) / cycles
+        u = None if row is None else nest.variable(row)
+        self.shape = TileShape(nest, device, nest.variable(vector), u, lanes, share, cycles)
         self.reads = search.operands(self.shape, reduced=self.reduced)
-        self.width = extent_of(vector, nest)
-        self.height = 1 if row is None else extent_of(row, nest)
-        self.depth = prod(extent_of(m, nest) for m in nest.main.reduction)
+        self.width = nest.extent(vector)
+        self.height = 1 if row is None else nest.extent(row)
+        self.depth = prod(map(nest.extent, nest.main.reduction))
         self.packed = tuple(r.access for r in self.reads if r.packing and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
-        self.staged = facts.stride(nest.main.statement.write, self.shape.v) not in (0, 1)
+        self.staged = nest.stride(nest.main.statement.write, vector) not in (0, 1)
         store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
         self.moving = store + sum(r.packing for r in self.reads)
-        self.panel = self.depth * lanes * self.shape.element  # bytes, of one vector
+        self.panel = self.depth * self.shape.vector  # bytes, of one vector
         self.latency = 0.0
         if nest.main.statement.accumulates:
             # along reductions each waits for cycles, as much of what they read comes from afar
-            self.latency = self.device.fma_latency / (1 if self.reduced else self.shape.cycles)
+            self.latency = device.fma_latency / (1 if self.reduced else cycles)
 
     def tile(self, rows: int, vectors: int) -> RegisterTile:
         """A tile with its cost: slots for each useful element of a step."""
@@ -242,9 +225,9 @@ class _Model:
     def _far(self) -> list[tuple[int, float]]:
         """The bytes of each read that does not move with the vector, and in how many of them a
         cycle it comes from beyond the second cache."""
-        shaped, device, found = self.facts.scop.shaped, self.device, []
+        shaped, device, found = self.nest.facts.scop.shaped, self.device, []
         for access in self.nest.main.statement.reads:
-            if access in self.packed or self.facts.uses(access, self.shape.v) or access.site < 0:
+            if access in self.packed or self.nest.uses(access, self.vector) or access.site < 0:
                 continue
             dtype = shaped.program.tensors[access.tensor].dtype
             size = prod(shaped.shapes[access.tensor]) * dtype.bytes
@@ -255,7 +238,7 @@ class _Model:
 
     def _store_cost(self) -> float:
         """Slots for storing a vector of each target, whose rows are staged where that is of use."""
-        total, facts, shape, main = 0.0, self.facts, self.shape, self.nest.main.statement
+        total, facts, shape, main = 0.0, self.nest.facts, self.shape, self.nest.main.statement
         for item in self.nest.items:
             write, name = item.statement.write, item.statement.name
             step = facts.stride(write, self._variable(name, shape.v))
@@ -271,13 +254,6 @@ class _Model:
             if self.nest.variable(member) == variable:
                 return member.values[name].variable
         return variable
-
-
-def _needed(nest: ParallelNest, vector: Member) -> bool:
-    """Whether some item does not move with the vector's member."""
-    if vector not in nest.members:
-        return False
-    return any(vector.values[i.statement.name].variable is None for i in nest.items)
 
 
 def _lane_counts(extent: int, widest: int) -> Iterator[int]:

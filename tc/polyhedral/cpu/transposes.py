@@ -17,7 +17,6 @@ from tc.dtypes import BOOL, compute_dtype
 from tc.kernel.passes.non_temporal_stores import CACHES, SMALLEST
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member
 
 READ, WRITTEN = 4096, 2048
@@ -40,39 +39,35 @@ class Strips:
 
 
 def strips(
-    nest: ParallelNest,
-    chosen: RegisterTile,
-    facts: Facts,
-    device: Device,
-    row: Member,
-    vector: Member,
+    nest: ParallelNest, chosen: RegisterTile, device: Device, row: Member, vector: Member
 ) -> Strips:
     """The loops over blocks: `row` along what is read, `vector` along the target."""
-    if row.span is None and vector.span is None and _is_large(nest, facts, device):
-        found = _buffered(nest, chosen, facts, device, row, vector)
+    if row.span is None and vector.span is None and _is_large(nest, device):
+        found = _buffered(nest, chosen, device, row, vector)
         if found is not None:
             return found
     blocks = device.l1 // 2 // (device.line * chosen.rows)
     return Strips(None if blocks < 2 or row.span is not None else blocks, None, False)
 
 
-def _is_large(nest: ParallelNest, facts: Facts, device: Device) -> bool:
+def _is_large(nest: ParallelNest, device: Device) -> bool:
     """Whether an output is written past the caches, if in whole lines (see `stream`)."""
-    program, shapes = facts.scop.shaped.program, facts.scop.shaped.shapes
+    scop = nest.facts.scop
+    program, shapes = scop.shaped.program, scop.shaped.shapes
     target = program.tensors[nest.main.statement.write.tensor]
     names = (*program.inputs, *program.outputs)
     total = sum(prod(shapes[name]) * program.tensors[name].dtype.bytes for name in names)
-    is_alone = len(nest.items) == 1 and len(facts.scop.statements) == 1
+    is_alone = len(nest.items) == 1 and len(scop.statements) == 1
     is_plain = target.dtype != BOOL and target.dtype == compute_dtype(target.dtype)
-    own = target.role == "output" and is_plain and _is_whole(nest, facts)
+    own = target.role == "output" and is_plain and _is_whole(nest)
     fills_lines = device.vector_bits >= 8 * SMALLEST
     return fills_lines and is_alone and own and 0 < CACHES * device.shared_cache < total
 
 
-def _is_whole(nest: ParallelNest, facts: Facts) -> bool:
+def _is_whole(nest: ParallelNest) -> bool:
     """Whether all elements of the target are written, each dimension along one variable."""
     statement = nest.main.statement
-    shape = facts.scop.shaped.shapes[statement.write.tensor]
+    shape = nest.facts.scop.shaped.shapes[statement.write.tensor]
     return all(
         x is not None
         and x.constant == 0
@@ -83,29 +78,20 @@ def _is_whole(nest: ParallelNest, facts: Facts) -> bool:
 
 
 def _buffered(
-    nest: ParallelNest,
-    chosen: RegisterTile,
-    facts: Facts,
-    device: Device,
-    row: Member,
-    vector: Member,
+    nest: ParallelNest, chosen: RegisterTile, device: Device, row: Member, vector: Member
 ) -> Strips | None:
     """With a buffer in part of the second cache, if rows of the target are not whole lines."""
-    statement = nest.main.statement
-    size = facts.scop.shaped.program.tensors[statement.write.tensor].dtype.bytes
+    write = nest.main.statement.write
+    size = nest.facts.scop.shaped.program.tensors[write.tensor].dtype.bytes
     height, width = nest.extent(chosen.row or row), nest.extent(chosen.vector)
-    step = facts.stride(statement.write, nest.variable(row))
-    if facts.stride(statement.write, nest.variable(vector)) != 1 or step is None:
-        return None
-    if step * size % device.line == 0:
+    step = nest.stride(write, row)
+    if nest.stride(write, vector) != 1 or step is None or step * size % device.line == 0:
         return None
     columns = _part(width, WRITTEN // size, vector.step)
     rows = _part(height, min(READ, device.l2 // 4 // columns) // size, row.step)
     one_by_one = width <= columns and step == width
-    if (
-        min(columns, width) * (min(rows, height) if one_by_one else 1) * size
-        < SHORTEST * device.line
-    ):
+    stretch = min(columns, width) * (min(rows, height) if one_by_one else 1)
+    if stretch * size < SHORTEST * device.line:
         return None
     pieces = columns // vector.step if columns < width else None
     return Strips(rows // row.step, pieces, True)
