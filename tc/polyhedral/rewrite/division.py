@@ -13,7 +13,7 @@ from math import prod
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.factors import quotient_of
-from tc.semantics.program import Binary, ShapedProgram, ShapedStatement
+from tc.semantics.program import ShapedProgram, ShapedStatement
 
 
 def divide_last(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
@@ -38,19 +38,12 @@ def divide_last(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> 
     return rewriting.program(lambda old: _divided(old, rewriting, steps))
 
 
-def _quotient(shaped_statement: ShapedStatement, least: int) -> Binary | None:
-    """The terms of a sum, if it may be divided, and has enough of them."""
-    statement, ranges = shaped_statement.statement, shaped_statement.ranges
-    steps = prod(ranges[v].extent for v in statement.reduction)
-    return quotient_of(shaped_statement) if steps >= least else None
-
-
 def _divided(
     old: ShapedStatement, rewriting: Rewriting, least: int
 ) -> list[ShapedStatement] | None:
-    quotient = _quotient(old, least)
-    if quotient is None:
-        return None
     outer, reduction = old.statement.outer, old.statement.reduction
+    quotient = quotient_of(old)
+    if quotient is None or prod(old.ranges[v].extent for v in reduction) < least:
+        return None
     total, read = rewriting.store(old, quotient.left, outer, reduction, name="sum", kind="q")
     return [total, rewriting.remaining(old, replace(quotient, left=read), outer)]

@@ -16,16 +16,7 @@ from tc.errors import BackendError
 from tc.plan import Plan
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.rewrite.rewriting import Rewriting
-from tc.polyhedral.schedule import (
-    Band,
-    Expansion,
-    Leaf,
-    Member,
-    Node,
-    Promotion,
-    children,
-    count,
-)
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, children, count
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import ShapedProgram, ShapedStatement
 

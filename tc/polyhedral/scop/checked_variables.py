@@ -34,9 +34,9 @@ def _tests(
     if getattr(expr, "site", -1) in checked:
         yield guards.union(*map(_variables, _uncertain(expr, statement, scop)))
     parts = children(expr)
-    is_lazy = isinstance(expr, Select) or (isinstance(expr, Logical) and expr.op != "!")
     for place, part in enumerate(parts):
-        inner = guards | _variables(parts[0]) if is_lazy and place > 0 else guards
+        is_branch = isinstance(expr, Select | Logical) and place > 0
+        inner = guards | _variables(parts[0]) if is_branch else guards
         yield from _tests(part, inner, checked, statement, scop)
 
 

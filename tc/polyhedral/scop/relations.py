@@ -307,6 +307,18 @@ class _Solver:
             raise Empty
 
 
+def instance_text(name: str, statement: ScopStatement, prime: str = "") -> str:
+    """Instances as isl is given them, by positions: names may be what it does not read."""
+    return f"{name}[{', '.join(f'v{i}{prime}' for i in range(len(statement.variables)))}]"
+
+
+def box_text(statement: ScopStatement, prime: str = "") -> str:
+    """The domain of a statement, with the variables of `instance_text`."""
+    ranges = (statement.ranges[v] for v in statement.variables)
+    bounds = [f"{begin} <= v{i}{prime} < {end}" for i, (begin, end) in enumerate(ranges)]
+    return " and ".join(bounds) or "true"
+
+
 def variable_text(key: Key) -> str:
     """A variable as isl's spaces name it: those of the sink are primed."""
     side, name = key

@@ -56,8 +56,8 @@ class ScopStatement:
     outer: tuple[str, ...]  # those of the target
     ranges: Mapping[str, HalfOpen]
     write: Access
-    reads: tuple[Access, ...]
-    accumulates: bool
+    reads: tuple[Access, ...] = ()
+    accumulates: bool = False
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -109,9 +109,7 @@ def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
     ranges = {f"i{axis}": (0, extent) for axis, extent in enumerate(known.shapes[tensor])}
     names = tuple(ranges)
     place = Access(tensor, tuple(LinearForm(0, {n: 1}) for n in names), tuple(ranges.values()))
-    return ScopStatement(
-        f"{tensor}.zero", "zero", position, "=", names, names, ranges, place, (), False
-    )
+    return ScopStatement(f"{tensor}.zero", "zero", position, "=", names, names, ranges, place)
 
 
 def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
@@ -126,8 +124,6 @@ def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopSt
         outer,
         space,
         _access(statement.target, statement.subscripts, known, space),
-        (),
-        False,
     )
 
 
@@ -160,8 +156,8 @@ def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:
     if isinstance(expr, p.Read):
         yield expr, guarded
     for place, child in enumerate(p.children(expr)):
-        is_branch = isinstance(expr, p.Select) or (isinstance(expr, p.Logical) and expr.op != "!")
-        yield from _reads(child, guarded or (is_branch and place > 0))
+        is_branch = isinstance(expr, p.Select | p.Logical) and place > 0
+        yield from _reads(child, guarded or is_branch)
 
 
 def _access(

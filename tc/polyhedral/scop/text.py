@@ -80,7 +80,6 @@ def _relation(dependence: Dependence, scop: Scop) -> str:
     relation = dependence.relation
     source, sink = scop.statement(dependence.source), scop.statement(dependence.sink)
     names = _names(relation)
-    first = f"{source.name}[{', '.join(source.variables)}]"
     places = [_solved(relation, names, (SINK, v)) for v in sink.variables]
     conditions = [
         f"{v} = {text}"
@@ -101,7 +100,7 @@ def _relation(dependence: Dependence, scop: Scop) -> str:
             conditions.append(f"{_sum(form, constant)} = {constraint.low}")
         else:
             conditions.append(f"{constraint.low} <= {_sum(form, constant)} < {constraint.high}")
-    return _set(f"{first} -> {sink.name}[{', '.join(places)}]", conditions)
+    return _set(f"{_instance(source)} -> {sink.name}[{', '.join(places)}]", conditions)
 
 
 def _is_restricted(relation: Relation, variable: str) -> bool:

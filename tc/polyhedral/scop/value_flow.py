@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tc.polyhedral.scop.relations import box_text, instance_text
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.process.uninterrupted import load
 
@@ -59,7 +60,7 @@ def _of_tensor(scop: Scop, tensor: str) -> Iterator[Flow]:
         _relation(name, s, s.write) for name, s in spelled.items() if s.write.tensor == tensor
     )
     order = union(
-        f"{_instance(name, s)} -> [{', '.join(_key(i, s, depth))}]"
+        f"{instance_text(name, s)} -> [{', '.join(_key(i, s, depth))}]"
         for i, (name, s) in enumerate(spelled.items())
     )
     info = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(order)
@@ -77,10 +78,6 @@ def _of_tensor(scop: Scop, tensor: str) -> Iterator[Flow]:
         yield Flow(tensor, None, sink.name, named.set_tuple_name(isl.dim_type.out, tensor).to_str())
 
 
-def _instance(name: str, statement: ScopStatement) -> str:
-    return f"{name}[{', '.join(f'v{i}' for i in range(len(statement.variables)))}]"
-
-
 def _key(position: int, statement: ScopStatement, depth: int) -> list[str]:
     count = len(statement.variables)
     return [str(position), *(f"v{i}" for i in range(count)), *["0"] * (depth - count)]
@@ -89,7 +86,7 @@ def _key(position: int, statement: ScopStatement, depth: int) -> list[str]:
 def _relation(name: str, statement: ScopStatement, access: Access) -> str:
     """An access relation, by positions; the tensor is without a name."""
     place = {v: i for i, v in enumerate(statement.variables)}
-    conditions = [f"{begin} <= v{place[v]} < {end}" for v, (begin, end) in statement.ranges.items()]
+    conditions = [box_text(statement)]
     subscripts = []
     for axis, (form, bounds) in enumerate(zip(access.subscripts, access.bounds, strict=True)):
         conditions.append(f"{bounds[0]} <= x{axis} < {bounds[1]}")
@@ -97,8 +94,8 @@ def _relation(name: str, statement: ScopStatement, access: Access) -> str:
             terms = [f"{factor} v{place[v]}" for v, factor in form.terms.items()]
             conditions.append(f"x{axis} = {' + '.join([*terms, str(form.constant)])}")
         subscripts.append(f"x{axis}")
-    where = " and ".join(conditions) or "true"
-    return f"{_instance(name, statement)} -> [{', '.join(subscripts)}] : {where}"
+    target = f"[{', '.join(subscripts)}]"
+    return f"{instance_text(name, statement)} -> {target} : {' and '.join(conditions)}"
 
 
 def _maps(union: isl.UnionMap) -> list[isl.Map]:

@@ -25,25 +25,19 @@ def hoist(node: Node) -> Node:
     match node:
         case Band(members=members, permutable=permutable, child=child):
             child = hoist(child)
-            if not isinstance(child, Sequence) or not members:
+            parts = child.children if isinstance(child, Sequence) and members else ()
+            inside = [i for i, part in enumerate(parts) if _runs_along(part, members[-1])]
+            if not inside or inside[-1] - inside[0] + 1 == len(parts):
                 return Band(members, permutable, child)
-            first, inside, last = _parts(child, members[-1])
-            if not (first or last) or not inside:
-                return Band(members, permutable, child)
-            loop = Band(members[-1:], permutable, sequence_of(inside))
-            parts = sequence_of([*first, loop, *last])
-            rest = members[:-1]
-            return hoist(Band(rest, permutable, parts)) if rest else parts
+            begin, end, rest = inside[0], inside[-1] + 1, members[:-1]
+            loop = Band(members[-1:], permutable, sequence_of(parts[begin:end]))
+            whole = sequence_of((*parts[:begin], loop, *parts[end:]))
+            return hoist(Band(rest, permutable, whole)) if rest else whole
         case Sequence(children=children):
-            return sequence_of([hoist(child) for child in children])
+            return sequence_of(map(hoist, children))
         case _:
             return node
 
 
-def _parts(node: Sequence, member: Member) -> tuple[list[Node], list[Node], list[Node]]:
-    """The leading children that run once, those that do not, and the trailing ones that do."""
-    once = [all(member.values[n].variable is None for n in leaves(c)) for c in node.children]
-    start = next((i for i, o in enumerate(once) if not o), len(once))
-    end = len(once) - next((i for i, o in enumerate(reversed(once)) if not o), 0)
-    children = list(node.children)
-    return children[:start], children[start:end], children[end:]
+def _runs_along(node: Node, member: Member) -> bool:
+    return any(member.values[name].variable is not None for name in leaves(node))

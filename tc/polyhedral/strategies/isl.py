@@ -17,7 +17,7 @@ from typing import Any
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
-from tc.polyhedral.scop.relations import Relation, variable_text
+from tc.polyhedral.scop.relations import Relation, box_text, instance_text, variable_text
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.process.subprocesses import run_program
 
@@ -74,7 +74,7 @@ def _question(dependences: Dependences) -> dict[str, Any]:
     """What the worker is given: statements are named s0, s1, ..., in text order."""
     statements = dependences.scop.statements
     number = {s.name: f"s{i}" for i, s in enumerate(statements)}
-    domain = "; ".join(f"{_tuple(s, number)} : {_box(s)}" for s in statements)
+    domain = "; ".join(f"{instance_text(number[s.name], s)} : {box_text(s)}" for s in statements)
 
     def union(some: Iterable[Dependence]) -> str:
         return "{ " + "; ".join(_map(d, number, dependences) for d in some) + " }"
@@ -87,27 +87,17 @@ def _question(dependences: Dependences) -> dict[str, Any]:
     }
 
 
-def _tuple(statement: ScopStatement, number: dict[str, str], prime: str = "") -> str:
-    names = (f"v{i}{prime}" for i in range(len(statement.variables)))
-    return f"{number[statement.name]}[{', '.join(names)}]"
-
-
-def _box(statement: ScopStatement, prime: str = "") -> str:
-    ranges = (statement.ranges[v] for v in statement.variables)
-    bounds = [f"{begin} <= v{i}{prime} < {end}" for i, (begin, end) in enumerate(ranges)]
-    return " and ".join(bounds) or "true"
-
-
 def _map(dependence: Dependence, number: dict[str, str], dependences: Dependences) -> str:
     source, sink = (
         dependences.scop.statement(name) for name in (dependence.source, dependence.sink)
     )
     spelled = {variable_text((0, v)): f"v{i}" for i, v in enumerate(source.variables)}
     spelled |= {variable_text((1, v)): f"v{i}'" for i, v in enumerate(sink.variables)}
-    conditions = [_box(source), _box(sink, "'"), *_conditions(dependence.relation, spelled)]
-    return (
-        f"{_tuple(source, number)} -> {_tuple(sink, number, chr(39))} : {' and '.join(conditions)}"
-    )
+    conditions = [box_text(source), box_text(sink, "'")]
+    conditions += _conditions(dependence.relation, spelled)
+    first = instance_text(number[source.name], source)
+    second = instance_text(number[sink.name], sink, "'")
+    return f"{first} -> {second} : {' and '.join(conditions)}"
 
 
 def _conditions(relation: Relation, spelled: dict[str, str]) -> Iterable[str]:

@@ -63,7 +63,8 @@ def schedule(
             is_legal = respects(hoisted, dependences) is None
             return annotated(hoisted, dependences) if is_legal else found
         cache.note_chance()  # with more time it may succeed
-        _warn(f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used')
+        cause = f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used'
+        warn(render("warning", TCError(cause, repair=f'ScheduleOptions(fusion="{MAX}")')))
         strategy = MAX
     fusion = Fusion(scop, dependences, strategy, accept)
     nodes = _Builder(scop, fusion, share_reductions=share_reductions).nodes(
@@ -119,18 +120,11 @@ class _Builder:
         """A statement by itself: a band of its left-hand variables, one of its reduction's."""
         node: Node = Leaf(statement.name)
         left = [v for v in statement.variables if v not in used[statement.name]]
-        parts = [
-            [v for v in left if v in statement.outer],
-            [v for v in left if v not in statement.outer],
-        ]
         names = _fresh(left, taken)
-        for part in reversed(parts):
-            columns = [_column(statement, v) for v in part]
-            if columns:
-                members = tuple(
-                    self._member(names[v], c) for v, c in zip(part, columns, strict=True)
-                )
-                node = Band(members, True, node)
+        outer = [v for v in left if v in statement.outer]
+        for part in ([v for v in left if v not in outer], outer):
+            members = tuple(self._member(names[v], _column(statement, v)) for v in part)
+            node = Band(members, True, node) if members else node
         return node
 
     def _band(
@@ -199,7 +193,3 @@ def _fresh(wanted: Iterable[str], taken: frozenset[str]) -> dict[str, str]:
             number, text = number + 1, f"{name}{number}"
         found[name] = text
     return found
-
-
-def _warn(text: str) -> None:
-    warn(render("warning", TCError(text, repair=f'ScheduleOptions(fusion="{MAX}")')))
