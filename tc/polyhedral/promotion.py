@@ -27,8 +27,7 @@ from tc.polyhedral.schedule import (
     count,
     leaves,
 )
-from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement
-from tc.polyhedral.scop.zero_fills import subtract
+from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, subtract
 from tc.semantics.affine import LinearForm
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT64
 from tc.polyhedral.codegen.naming import NameSupply
-from tc.polyhedral.scop.zero_fills import subtract, zero_fills
+from tc.polyhedral.scop.scop import build_scop, subtract
+from tc.semantics.program import ShapedProgram
 from tests.polyhedral.builders import literal, offset, read, shaped, statement
 
 # --- names ------------------------------------------------------------------------------------
@@ -58,6 +59,12 @@ def test_subtract(holes: list[list[tuple[int, int]]]) -> None:
 
 O10 = {"o": ("output", FLOAT32, (10,)), "p": ("output", FLOAT32, (10,))}
 ONE = literal(1.0)
+
+
+def zero_fills(program: ShapedProgram, initial: frozenset[str]) -> dict[str, int]:
+    """The tensors that are filled with zeros, and the statement before which that is done."""
+    zeros = (s for s in build_scop(program, initial).statements if s.kind == "zero")
+    return {s.write.tensor: s.position for s in zeros}
 
 
 def test_whole_write_needs_no_fill() -> None:  # G4

@@ -7,12 +7,11 @@ range inference gives each variable one range, and where clauses take part in it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from tc.polyhedral.scop.zero_fills import starts_fresh, writes, zero_fills
 from tc.semantics import program as p
 from tc.semantics.affine import IndexRanges, LinearForm, box_of, linear_form
 from tc.semantics.ranges.index_intervals import interval_of
@@ -20,7 +19,9 @@ from tc.semantics.ranges.preconditions import is_exact
 from tc.semantics.size_values import KnownSizes
 
 HalfOpen: TypeAlias = "tuple[int, int]"
-"""Half-open."""
+
+ElementBox: TypeAlias = "tuple[HalfOpen, ...]"
+"""A half-open range per dimension."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Access:
 
     tensor: str
     subscripts: tuple[LinearForm | None, ...]
-    bounds: tuple[HalfOpen, ...]
+    bounds: ElementBox
     guarded: bool = False
     site: int = -1  # of the Read in the program; -1 for a target
 
@@ -92,17 +93,75 @@ def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     own start at the identity (R2, R3); those that write nothing are left out.
     """
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
-    fills = zero_fills(shaped, initial)
-    statements: list[ScopStatement] = []
+    own: list[ScopStatement] = []
     for position, statement in enumerate(shaped.statements):
-        statements += (_zero(t, position, known) for t, first in fills.items() if first == position)
-        if not writes(statement, initial):
-            continue
-        if starts_fresh(statement, initial):
-            statements.append(_init(statement, position, known))
-        if not statement.is_empty:
-            statements.append(_update(statement, position, known))
-    return Scop(shaped, initial, tuple(statements))
+        if _writes(statement, initial):
+            if _starts_fresh(statement, initial):
+                own.append(_init(statement, position, known))
+            if not statement.is_empty:
+                own.append(_update(statement, position, known))
+    program = shaped.program
+    fresh = [t for t in (*program.outputs, *program.temporaries) if t not in initial]
+    zeros = [_zero(t, first, known) for t, first in _zero_fills(fresh, own, known).items()]
+    # sorting keeps what has the same position in this order
+    return Scop(shaped, initial, tuple(sorted((*zeros, *own), key=lambda s: s.position)))
+
+
+def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementBox]:
+    """Disjoint boxes that cover what the boxes cover, but for the hole.
+
+    >>> list(subtract([((0, 4), (0, 2))], ((1, 4), (0, 1))))
+    [((0, 1), (0, 2)), ((1, 4), (1, 2))]
+    """
+    for box in boxes:
+        rest = box
+        for axis, ((begin, end), (low, high)) in enumerate(zip(box, hole, strict=True)):
+            low, high = min(max(low, begin), end), max(min(high, end), begin)
+            if low >= high:
+                yield rest
+                break
+            for piece in ((begin, low), (high, end)):
+                if piece[0] < piece[1]:
+                    yield (*rest[:axis], piece, *rest[axis + 1 :])
+            rest = (*rest[:axis], (low, high), *rest[axis + 1 :])
+
+
+def _starts_fresh(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
+    """Whether a reduction starts at the identity rather than at what the tensor holds (R3)."""
+    statement = shaped_statement.statement
+    is_unknown = statement.continues == "caller" and statement.target not in initial
+    return statement.init or is_unknown or statement.continues == "nothing"
+
+
+def _writes(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
+    """Whether the statement has instances, or elements to start at the identity (R2)."""
+    if any(shaped_statement.ranges[v].extent == 0 for v in shaped_statement.statement.outer):
+        return False
+    return not shaped_statement.is_empty or _starts_fresh(shaped_statement, initial)
+
+
+def _zero_fills(
+    fresh: Iterable[str], statements: Iterable[ScopStatement], known: KnownSizes
+) -> Mapping[str, int]:
+    """Which of some tensors must be filled with zeros first, as some element is never written, or
+    read before it is (G4); and the position of the first statement that touches each."""
+    shapes = {tensor: known.shapes[tensor] for tensor in fresh}
+    unwritten: dict[str, list[ElementBox]] = {
+        tensor: [] if 0 in shape else [tuple((0, extent) for extent in shape)]
+        for tensor, shape in shapes.items()
+    }
+    first: dict[str, int] = {}
+    needed: set[str] = set()
+    started = -1
+    for s in statements:
+        reads = s.reads[1:] if s.position == started else s.reads  # not the accumulator's
+        needed |= {a.tensor for a in reads if unwritten.get(a.tensor)}
+        for access in s.accesses:
+            first.setdefault(access.tensor, s.position)
+        if unwritten.get(s.write.tensor):
+            unwritten[s.write.tensor] = list(subtract(unwritten[s.write.tensor], s.write.bounds))
+        started = s.position if s.kind == "init" else -1
+    return {t: first.get(t, 0) for t in shapes if t in needed or unwritten[t]}
 
 
 def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
