@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -78,14 +78,25 @@ def ended_well(done: subprocess.CompletedProcess[str]) -> bool:
 
 
 def _aborted(process: subprocess.Popen[str]) -> tuple[str, str]:
-    _kill(process, signal.SIGABRT)
-    try:
-        return process.communicate(timeout=_LAST)
-    except subprocess.TimeoutExpired:
-        _kill(process, signal.SIGKILL)
-        return process.communicate()
+    """What they all write at their end. They stop at once; then the process that was started first
+    writes its stacks, and only when it has ended the others do, so that no lines mix."""
+    _kill(process, signal.SIGSTOP)
+    for kill in (os.kill, os.killpg):
+        _kill(process, signal.SIGABRT, kill)
+        _kill(process, signal.SIGCONT, kill)
+        for _ in range(_LAST * 10):  # and no deadline: this process may be stopped meanwhile, too
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=0.1)
+            if kill is os.kill and process.poll() is not None:
+                break
+    _kill(process, signal.SIGKILL)
+    return process.communicate()
 
 
-def _kill(process: subprocess.Popen[str], number: signal.Signals) -> None:
+def _kill(
+    process: subprocess.Popen[str],
+    number: signal.Signals,
+    kill: Callable[[int, int], None] = os.killpg,
+) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        kill(process.pid, number)
