@@ -17,15 +17,7 @@ from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
     from tc import plan
-    from tc.api import (
-        Definitions,
-        compile,
-        define,
-        emit,
-        error_bound,
-        explain,
-        interpret,
-    )
+    from tc.api import Definitions, compile, define, emit, error_bound, explain, interpret
     from tc.backends.base import KernelText
     from tc.backends.registry import usable_names as backends
     from tc.device import Device

@@ -15,7 +15,7 @@ from tc.backends.base import Backend, KernelText
 from tc.device import Device
 from tc.errors import BackendError, InputError
 from tc.explanation import Explanation, check_stage
-from tc.function import Compiled, issue_warnings
+from tc.function import Compiled, issue_warnings, runs_text
 from tc.options import Options
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.process.call_sites import source_of
@@ -246,7 +246,7 @@ def emit(
     """
     found = registry.get(backend)
     if not isinstance(found, Backend):
-        raise _runs_text(backend)
+        raise runs_text(backend)
     stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
     issue_warnings((*stages.program.warnings, *stages.shaped.warnings), 2)
     return stages.text
@@ -288,17 +288,10 @@ def explain(
         stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
         return Explanation(stages.shaped, stages, stage)
     if stage not in (None, "ranges", "all"):
-        raise _runs_text(backend)
+        raise runs_text(backend)
     program = _program(src, entry)
     shaped = shape_program(program, _sizes(program, (inputs_or_sizes, named)))
     return Explanation(shaped, stage=stage)
-
-
-def _runs_text(backend: str) -> BackendError:
-    return BackendError(
-        f"the backend {backend!r} runs the text itself: it has no code to show",
-        repair='backend="c"',
-    )
 
 
 def _sizes(program: Program, given: _Given) -> CallSizes:

@@ -17,12 +17,7 @@ from tc.errors import BackendError, TCWarning
 from tc.explanation import Explanation
 from tc.introspection import PerInstance, documentation, python_signature
 from tc.options import Options
-from tc.pipeline import (
-    check_module,
-    parse_source,
-    shape_program,
-    trace,
-)
+from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
 from tc.process.threads import get_threads, on_change
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
@@ -36,11 +31,7 @@ from tc.runtime.sizes import (
     sizes_of_arrays,
     specialisation_key,
 )
-from tc.runtime.specialisation import (
-    Specialisation,
-    run_specialised,
-    spaces,
-)
+from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import Source
 from tc.specialiser import Specialiser
@@ -223,10 +214,7 @@ class Compiled:
         needed = self.program.needs_initial
         special = self._prepare(sizes, tuple(n for n in self.program.outputs if n in needed))
         if special.runner is None:
-            raise BackendError(
-                f"the backend {self.backend!r} runs the text itself: it has no code to show",
-                repair='backend="c"',
-            )
+            raise runs_text(self.backend)
         return special.runner.source
 
     def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
@@ -308,6 +296,13 @@ class Compiled:
         if special.fault is not None and not self._reported:
             self._reported = True
             issue_warnings((special.fault,), level + 1)
+
+
+def runs_text(backend: str) -> BackendError:
+    return BackendError(
+        f"the backend {backend!r} runs the text itself: it has no code to show",
+        repair='backend="c"',
+    )
 
 
 def rebuild(

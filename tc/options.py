@@ -150,10 +150,7 @@ class Options:
             )
         match: object = self.match_library
         if type(match) is not bool:
-            _refuse(
-                f"match_library={match!r}: it is True or False",
-                "Options(match_library=False)",
-            )
+            _refuse(f"match_library={match!r}: it is True or False", "Options(match_library=False)")
         _check_plan(self.plan, self.match_library)
 
     @classmethod

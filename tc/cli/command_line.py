@@ -119,10 +119,7 @@ def _program_command(
 
 def _add_backend(parser: argparse.ArgumentParser, default: str, what: str) -> None:
     parser.add_argument(
-        "--backend",
-        default=default,
-        choices=registry.names(),
-        help=f"{what} (default {default})",
+        "--backend", default=default, choices=registry.names(), help=f"{what} (default {default})"
     )
 
 

@@ -108,11 +108,7 @@ def _explain_rule(name: str) -> int:
 def emit(arguments: argparse.Namespace) -> int:
     options, call = read_options(arguments), read_call(arguments)
     code = api.emit(
-        call.source,
-        call.values,
-        entry=arguments.entry,
-        backend=arguments.backend,
-        options=options,
+        call.source, call.values, entry=arguments.entry, backend=arguments.backend, options=options
     )
     print(code)
     return 0

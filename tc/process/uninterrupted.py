@@ -77,18 +77,18 @@ class Once(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._made: list[T] = []
+        self.made: list[T] = []
         self._renew()
         forks.renew_in_child(self._renew)
 
     def __call__(self) -> T:
-        return self._made[0] if self._made else uninterrupted(self._first)
+        return self.made[0] if self.made else uninterrupted(self._first)
 
     def _first(self) -> T:
         with forks.step(), self._lock:
-            if not self._made:
-                self._made.append(self._make())
-            return self._made[0]
+            if not self.made:
+                self.made.append(self._make())
+            return self.made[0]
 
     def _renew(self) -> None:
         self._lock = threading.RLock()

@@ -73,9 +73,9 @@ def _fits(array: Any, wanted: Wanted) -> bool:
     return ordered and flags.aligned and array.shape == wanted.shape
 
 
-class FrameMemory:
+class GuardFrame:
     """The addresses of all buffers of one call, of which the last are those of the `temporaries`;
-    they stand where `direct` wants them."""
+    they stand where `direct` wants them. Calls are served in Python."""
 
     __slots__ = ("addresses", "direct", "guard", "temporaries")
 
@@ -88,12 +88,6 @@ class FrameMemory:
         kind = ctypes.c_int64 * buffers
         self.addresses: Any = kind.from_address(direct.addresses) if direct else kind()
         self.addresses[buffers - len(temporaries) :] = [address(array) for array in temporaries]
-
-
-class GuardFrame(FrameMemory):
-    """A frame in Python."""
-
-    __slots__ = ()
 
     def serve(self, *arrays: Any) -> int:
         """Tests the arrays and, where they fit, runs what there is to run: a number from above."""

@@ -18,16 +18,7 @@ from tc.process.uninterrupted import Once
 from tc.runtime import native
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
-from tc.runtime.guards import (
-    ADMITTED,
-    DONE,
-    FAILED,
-    OTHER,
-    CallGuard,
-    FrameMemory,
-    GuardFrame,
-    Wanted,
-)
+from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, Wanted
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import lasting_code
 
@@ -40,16 +31,17 @@ _READY = 6
 """Where among them `Direct.ready` stands; behind it are the function and its arguments."""
 
 
-def frame_kind() -> type[GuardFrame] | type[NativeGuardFrame]:
+def frame_kind() -> type[GuardFrame]:
     """Frames in machine code, where what that assumes is known to hold, else those in Python."""
     known = native.is_allowed(MACHINES) and numpy_records.is_known()
     return NativeGuardFrame if known else GuardFrame
 
 
-class NativeGuardFrame(FrameMemory):
+class NativeGuardFrame(GuardFrame):
     """A frame whose `serve` is machine code."""
 
     __slots__ = ("records", "serve", "words")
+    serve: Callable[..., int]
 
     def __init__(
         self, guard: CallGuard, buffers: int, temporaries: list[Array], direct: Direct | None
@@ -68,7 +60,8 @@ class NativeGuardFrame(FrameMemory):
         self.words[_READY] = direct.ready if direct and direct.ready else always
         if direct:
             self.words[_READY + 1 :] = [direct.function, *direct.arguments]
-        self.serve = _python_function(place)
+        method, make = _serving()
+        self.serve = make(method, place, None)
 
 
 def _record(wanted: Wanted) -> tuple[int, ...]:
@@ -77,13 +70,6 @@ def _record(wanted: Wanted) -> tuple[int, ...]:
     flags = ALIGNED if wanted.strides is not None else ALIGNED | CONTIGUOUS | WRITABLE
     start = (id(wanted.dtype), len(wanted.shape), flags, wanted.below, wanted.above, len(strides))
     return (*start, *wanted.shape, *strides)
-
-
-def _python_function(place: int) -> Callable[..., int]:
-    """The function of the frame at an address."""
-    method, make = _serving()
-    function: Callable[..., int] = make(method, place, None)
-    return function
 
 
 @Once
@@ -112,6 +98,7 @@ declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
+declare i32 @memcmp(ptr, ptr, i64)
 
 @name = internal constant [6 x i8] c"serve\\00"
 
@@ -249,24 +236,9 @@ no:
 }}
 
 define internal i1 @same(ptr %left, ptr %right, i64 %count) {{
-start:
-  br label %next
-next:
-  %i = phi i64 [ 0, %start ], [ %following, %equal ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %end
-look:
-  %left_at = getelementptr i64, ptr %left, i64 %i
-  %right_at = getelementptr i64, ptr %right, i64 %i
-  %one = load i64, ptr %left_at
-  %other = load i64, ptr %right_at
-  %equals = icmp eq i64 %one, %other
-  br i1 %equals, label %equal, label %end
-equal:
-  %following = add i64 %i, 1
-  br label %next
-end:
-  %all = phi i1 [ true, %next ], [ false, %look ]
-  ret i1 %all
+  %bytes = mul i64 %count, {WORD}
+  %order = call i32 @memcmp(ptr %left, ptr %right, i64 %bytes)
+  %equal = icmp eq i32 %order, 0
+  ret i1 %equal
 }}
 """

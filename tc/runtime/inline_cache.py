@@ -19,7 +19,7 @@ from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, guard_of
-from tc.runtime.guards_llvm import NativeGuardFrame, frame_kind
+from tc.runtime.guards_llvm import frame_kind
 from tc.runtime.loaded import CompiledKernel, MachineKernel
 from tc.runtime.specialisation import Specialisation, access_error, new_output
 
@@ -43,8 +43,8 @@ class CacheEntry:
     result: Any
     threads: int | None
     guard: CallGuard
-    kind: type[GuardFrame] | type[NativeGuardFrame]
-    frames: list[GuardFrame | NativeGuardFrame] = field(default_factory=list)
+    kind: type[GuardFrame]
+    frames: list[GuardFrame] = field(default_factory=list)
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where the arrays look different or memory is short: then nothing
@@ -71,7 +71,7 @@ class CacheEntry:
         else:
             return None
         try:
-            frame: GuardFrame | NativeGuardFrame | None = self.frames.pop()
+            frame: GuardFrame | None = self.frames.pop()
         except IndexError:
             frame = self._frame()
         if frame is None:
@@ -105,13 +105,13 @@ class CacheEntry:
         dtypes = self.guard.dtypes if self.given else self.guard.dtypes[: len(inputs)]
         return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
 
-    def _finish(self, frame: GuardFrame | NativeGuardFrame, status: int) -> Failure | None:
+    def _finish(self, frame: GuardFrame, status: int) -> Failure | None:
         """Does what machine code has left to do."""
         if status == ADMITTED:
             return self.runner.run(frame.addresses, threads=self.threads)
         return frame.direct.take_failure() if status == FAILED and frame.direct else None
 
-    def _frame(self) -> GuardFrame | NativeGuardFrame | None:
+    def _frame(self) -> GuardFrame | None:
         """Memory for one more call at the same time; None as in `_fresh`, and in a forked child
         that cannot compile (`tc.process.forks`)."""
         special, runner, direct = self.special, self.runner, None

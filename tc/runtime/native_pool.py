@@ -27,7 +27,7 @@ from tc.runtime import native
 from tc.runtime.loaded import PERFORM
 from tc.runtime.object_files import lasting_code
 from tc.runtime.thread_count import thread_count
-from tc.runtime.thread_pool import Pool, Regions, ThreadPool, without_signals
+from tc.runtime.thread_pool import Regions, ThreadPool, without_signals
 from tc.runtime.thread_pool_llvm import CODE, RUN_REGIONS
 
 MACHINES = ("x86_64",)
@@ -90,9 +90,9 @@ class PoolCode:
 
 @dataclass
 class NativePool:
-    """A `Pool`. Its threads start with the first launch, and stay on the processors that the
-    process is confined to (the first thread of it: nothing else is asked for by `taskset -a` and
-    `os.sched_setaffinity` alike). `is_ready` while they run."""
+    """As a `ThreadPool`. Its threads start with the first launch, and stay on the processors that
+    the process is confined to (the first thread of it: nothing else is asked for by `taskset -a`
+    and `os.sched_setaffinity` alike). `is_ready` while they run."""
 
     code: PoolCode
     is_ready: bool = False
@@ -111,6 +111,8 @@ class NativePool:
         return bool(self.code.perform(*table, arguments, failures, width, parts, launch))
 
     def launcher(self) -> tuple[int, int]:
+        """Addresses, for machine code: of a C function that is a `Launch`, and of a word that is 0
+        while there are no threads to call it with. They stay the same, also in forks."""
         memory = ctypes.addressof(self.code.memory)
         return self.code.launch_address, memory + _Memory.started.offset
 
@@ -138,7 +140,7 @@ class NativePool:
                 self.is_ready = True
 
 
-def new_pool() -> Pool:
+def new_pool() -> ThreadPool | NativePool:
     """A pool in machine code, where what that assumes is known to hold, else one in Python."""
     if not native.is_allowed(MACHINES) or not all(hasattr(_library(), name) for name in _FUNCTIONS):
         return ThreadPool()
@@ -222,23 +224,13 @@ def _survives(attempt: int) -> bool:
 # --- the pool of this process -----------------------------------------------------------------
 
 
-@dataclass
-class _Ours:
-    """The pool of this process, once there is one."""
-
-    made: Pool | None = None
-    make: Once[Pool] = field(default_factory=lambda: Once(new_pool))
-
-    def after_fork_in_child(self) -> None:
-        if self.made is not None:
-            self.made.after_fork_in_child()
+pool = Once(new_pool)
+"""The pool of this process. BackendError in a forked child that can make none."""
 
 
-_OURS = _Ours()
-renew_in_child(_OURS.after_fork_in_child)
+def _after_fork_in_child() -> None:
+    for made in pool.made:
+        made.after_fork_in_child()
 
 
-def pool() -> Pool:
-    """The pool of this process. BackendError in a forked child that can make none."""
-    _OURS.made = made = _OURS.make()
-    return made
+renew_in_child(_after_fork_in_child)

@@ -21,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.thread_count import thread_count
@@ -48,33 +48,8 @@ class Regions:
         self.address = ctypes.addressof(self._words)
 
 
-class Pool(Protocol):
-    """What runs the regions of a kernel on several threads; any number of threads may call it."""
-
-    def perform(
-        self, regions: Regions, arguments: int, failures: int, width: int, parts: int
-    ) -> bool:
-        """`perform`, with the launches of this pool."""
-        ...
-
-    def launcher(self) -> tuple[int, int] | None:
-        """Addresses, for machine code: of a C function that is a `Launch`, and of a word that is 0
-        while there are no threads to call it with. They stay the same, also in forks. None where
-        only Python can launch."""
-        ...
-
-    def after_fork_in_child(self) -> None:
-        """No thread of the pool is here, nor one that was launching."""
-        ...
-
-
 def perform(
-    regions: Regions,
-    arguments: int,
-    failures: int,
-    width: int,
-    parts: int,
-    launch: Launch | None,
+    regions: Regions, arguments: int, failures: int, width: int, parts: int, launch: Launch | None
 ) -> bool:
     """Runs regions in their order until one has recorded a failure, and says whether one has.
 
@@ -134,13 +109,15 @@ class ThreadPool:
     def perform(
         self, regions: Regions, arguments: int, failures: int, width: int, parts: int
     ) -> bool:
+        """`perform`, with the launches of this pool."""
         launch = self.launch if parts > 1 else None
         return perform(regions, arguments, failures, width, parts, launch)
 
     def launcher(self) -> None:
-        return None
+        """Only Python can launch."""
 
     def after_fork_in_child(self) -> None:
+        """No thread of the pool is here, nor one that was launching."""
         self._begin_anew()
 
     def _take(self, most: int) -> list[_Worker]:
