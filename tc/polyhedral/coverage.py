@@ -9,10 +9,9 @@ values pass. A digit of a single value (a tile as large as what it divides) does
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR
-from tc.polyhedral.schedule import Band, Leaf, Member, Node, children, leaves
+from tc.polyhedral.schedule import Member, Node, leaves, members_below
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)
@@ -26,20 +25,11 @@ def coverage_fault(tree: Node, scop: Scop) -> str | None:
         if found[name] != 1 or name not in statements:
             where = "" if name in statements else ", which the scop does not have"
             return f"{name} has {found[name]} leaves{where}"
-    for name, members in _members(tree, ()):
+    for name, members in members_below(tree).items():
         fault = _members_fault(statements[name], members)
         if fault is not None:
             return fault
     return None
-
-
-def _members(node: Node, outside: tuple[Member, ...]) -> Iterator[tuple[str, tuple[Member, ...]]]:
-    """Each statement with the members on the way to it."""
-    if isinstance(node, Leaf):
-        yield node.statement, outside
-    inside = outside + node.members if isinstance(node, Band) else outside
-    for child in children(node):
-        yield from _members(child, inside)
 
 
 def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str | None:

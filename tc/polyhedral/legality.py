@@ -12,8 +12,7 @@ never a wrong number.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -43,16 +42,11 @@ InstancePair: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A place on the way to a leaf: a member of a band, or a child of a sequence.
+    """A place on the way to a leaf: the member of a band, or the child of a sequence, of that
+    number. Two paths share a step where it is of the very same node."""
 
-    `node` numbers the node, `place` the member in its band or the child in its sequence; two paths
-    share a step where both agree.
-    """
-
-    node: int
+    node: Node
     place: int
-    band: Band | None
-    member: Member | None
 
 
 def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) -> str | None:
@@ -65,7 +59,7 @@ def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) ->
     fault = coverage_fault(tree, dependences.scop)
     if fault is not None:
         return fault
-    paths = dict(_paths(tree, (), itertools.count()))
+    paths = dict(_paths(tree, ()))
     for dependence in dependences.all:
         walk = _Walk(dependence, paths, expanded=expanded)
         try:
@@ -92,58 +86,37 @@ def annotated(tree: Node, dependences: Dependences) -> Node:
     permutable. The order that it gives must be legal; roles are kept."""
     differing: set[tuple[int, int]] = set()
     backward: set[int] = set()
-    paths = dict(_paths(tree, (), itertools.count()))
+    paths = dict(_paths(tree, ()))
     for dependence in dependences.all:
         walk = _Walk(dependence, paths, expanded=True)
-        for step, member in walk.common:
-            differs, goes_back = walk.at(step, member)
+        for band, member in walk.common:
+            differs, goes_back = walk.at(band, member)
             if differs:
-                differing.add((step.node, step.place))
+                differing.add((id(band), id(member)))
             if goes_back and not dependence.relaxed:
-                backward.add(step.node)
-    return _flagged(tree, itertools.count(), differing, backward)
+                backward.add(id(band))
+
+    def flagged(node: Node) -> Node:
+        below = tuple(map(flagged, children(node)))
+        if not isinstance(node, Band):
+            return with_children(node, below)
+        members = (replace(m, coincident=(id(node), id(m)) not in differing) for m in node.members)
+        return Band(tuple(members), id(node) not in backward, *below)
+
+    return flagged(tree)
 
 
 # --- the walk ---------------------------------------------------------------------------------
 
 
-def _paths(node: Node, path: Path, numbers: Iterator[int]) -> Iterator[tuple[str, Path]]:
-    """The statements of a tree with the steps that lead to each; nodes are numbered in the order
-    of a walk from the root."""
-    number = next(numbers)
+def _paths(node: Node, path: Path) -> Iterator[tuple[str, Path]]:
+    """The statements of a tree with the steps that lead to each."""
     if isinstance(node, Leaf):
         yield node.statement, path
+    own = tuple(Step(node, i) for i in range(len(node.members))) if isinstance(node, Band) else ()
     for place, child in enumerate(children(node)):
-        yield from _paths(child, path + _steps(node, number, place), numbers)
-
-
-def _steps(node: Node, number: int, place: int) -> Path:
-    """Those from a node to one of its children."""
-    match node:
-        case Band(members=members):
-            return tuple(Step(number, i, node, member) for i, member in enumerate(members))
-        case Sequence():
-            return (Step(number, place, None, None),)
-        case _:
-            return ()
-
-
-def _flagged(
-    node: Node,
-    numbers: Iterator[int],
-    differing: Container[tuple[int, int]],
-    backward: Container[int],
-) -> Node:
-    number = next(numbers)
-    below = (_flagged(child, numbers, differing, backward) for child in children(node))
-    new = with_children(node, tuple(below))
-    if not isinstance(new, Band):
-        return new
-    marked = tuple(
-        replace(member, coincident=(number, place) not in differing)
-        for place, member in enumerate(new.members)
-    )
-    return Band(marked, number not in backward, new.child)
+        here = (Step(node, place),) if isinstance(node, Sequence) else own
+        yield from _paths(child, path + here)
 
 
 class _Walk:
@@ -162,7 +135,7 @@ class _Walk:
         self.expanded = expanded
         self.common, self.parting = _common(paths[dependence.source], paths[dependence.sink])
         self.passed: list[Member] = []
-        self.band = -1
+        self.band: Band | None = None
         self.outside: list[Member] = []
 
     def fault(self) -> str | None:
@@ -170,10 +143,10 @@ class _Walk:
         claimed = [self._is_claimed(member) for _, member in self.common]
         if relaxed and not any(claimed):
             return None
-        for (step, member), is_claimed in zip(self.common, claimed, strict=True):
+        for (band, member), is_claimed in zip(self.common, claimed, strict=True):
             if self._surely_equal(member):
                 continue
-            self._enter(step)
+            self._enter(band)
             if is_claimed:
                 pair = self._pairs(self.passed, member, "!=")
                 if pair is not None:
@@ -183,7 +156,7 @@ class _Walk:
                 pair = self._pairs(self.passed, member, ">")
                 if pair is not None:
                     return f"{self._shown(pair)} in the wrong order along [{member}]"
-                pair = self._swapped(step, member)
+                pair = self._swapped(band, member)
                 if pair is not None:
                     return (
                         f"{self._shown(pair)} in the wrong order along [{member}] once it is the "
@@ -192,12 +165,12 @@ class _Walk:
             self.passed.append(member)
         return None if relaxed else self._fault_at_parting()
 
-    def at(self, step: Step, member: Member) -> tuple[bool, bool]:
+    def at(self, band: Band, member: Member) -> tuple[bool, bool]:
         """Whether some pairs differ at a member, and whether some go backward in its band; the
         members of `common` are asked for in order."""
         if self._surely_equal(member):
             return False, False
-        self._enter(step)
+        self._enter(band)
         differs = self._pairs(self.passed, member, "!=") is not None
         goes_back = self._pairs(self.outside, member, ">") is not None
         self.passed.append(member)
@@ -210,10 +183,9 @@ class _Walk:
         pair = self.relation.example(self._equal(self.passed))
         return None if pair is None else f"{self._shown(pair)} in the wrong order of a sequence"
 
-    def _swapped(self, step: Step, member: Member) -> InstancePair | None:
+    def _swapped(self, band: Band, member: Member) -> InstancePair | None:
         """Two instances that go backward in a member of a permutable band."""
-        is_first = len(self.outside) == len(self.passed)
-        if is_first or step.band is None or not step.band.permutable:
+        if len(self.outside) == len(self.passed) or not band.permutable:
             return None
         return self._pairs(self.outside, member, ">")
 
@@ -231,9 +203,9 @@ class _Walk:
         )
         return self.relation.shift(source, sink) == 0
 
-    def _enter(self, step: Step) -> None:
-        if step.node != self.band:
-            self.band, self.outside = step.node, list(self.passed)
+    def _enter(self, band: Band) -> None:
+        if band is not self.band:
+            self.band, self.outside = band, list(self.passed)
 
     def _pairs(self, outside: list[Member], member: Member, op: str) -> InstancePair | None:
         """Two instances, equal in the members outside, whose digits compare so."""
@@ -267,15 +239,15 @@ class _Walk:
         return f"{first} and {second}, which touch one element of {self.dependence.tensor}, run"
 
 
-def _common(first: Path, second: Path) -> tuple[tuple[tuple[Step, Member], ...], tuple[int, int]]:
+def _common(first: Path, second: Path) -> tuple[list[tuple[Band, Member]], tuple[int, int]]:
     """The members that two paths share, and the places where they part."""
-    shared: list[tuple[Step, Member]] = []
+    shared: list[tuple[Band, Member]] = []
     for a, b in zip(first, second, strict=False):
-        if (a.node, a.place) != (b.node, b.place):
-            return tuple(shared), (a.place, b.place)
-        if a.member is not None:
-            shared.append((a, a.member))
-    return tuple(shared), (0, 0)
+        if a.node is not b.node or a.place != b.place:
+            return shared, (a.place, b.place)
+        if isinstance(a.node, Band):
+            shared.append((a.node, a.node.members[a.place]))
+    return shared, (0, 0)
 
 
 def _instance(statement: str, point: Mapping[str, int]) -> str:

@@ -26,6 +26,7 @@ from tc.polyhedral.schedule import (
     children,
     count,
     leaves,
+    members_below,
 )
 from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, subtract
 from tc.semantics.affine import LinearForm
@@ -37,6 +38,14 @@ class EnclosingLoop:
 
     member: Member
     statements: tuple[str, ...]
+
+
+def loops_of(node: Node) -> tuple[EnclosingLoop, ...]:
+    """The members of a band, each with the statements that it runs; none of another node."""
+    if not isinstance(node, Band):
+        return ()
+    names = tuple(leaves(node))
+    return tuple(EnclosingLoop(member, names) for member in node.members)
 
 
 @dataclass(frozen=True)
@@ -52,15 +61,9 @@ class Footprint:
         """The statements below that touch a tensor, in text order."""
         return [s for s in self.scop.statements if s.name in self.inside and touches(s, tensor)]
 
-    def box(self, tensor: str) -> Box | None:
-        """The box of what is touched of a tensor; None if it has no fixed size or place."""
-        return self._box(tensor, tails=False)
-
-    def box_of_tails(self, tensor: str) -> Box | None:
-        """The same with what lies beyond the ends of ranges, where tiles below are not full."""
-        return self._box(tensor, tails=True)
-
-    def _box(self, tensor: str, *, tails: bool) -> Box | None:
+    def box(self, tensor: str, *, tails: bool = False) -> Box | None:
+        """The box of what is touched of a tensor; None if it has no fixed size or place. With
+        `tails`, of what lies beyond the ends of ranges, too, where tiles below are not full."""
         accesses = []
         for s in self.users(tensor):
             position = self.position(s)
@@ -347,9 +350,7 @@ def _faults(
                             f"back tiles of {tile.tensor} that overlap"
                         )
         held = held.union(tile.tensor for tile in node.tiles)
-    if isinstance(node, Band):
-        names = tuple(dict.fromkeys(leaves(node)))
-        around = (*around, *(EnclosingLoop(m, names) for m in node.members))
+    around = (*around, *loops_of(node))
     for child in children(node):
         yield from _faults(child, around, held, scop)
 
@@ -374,12 +375,3 @@ def _is_apart(number: int, tile: Box, below: Footprint) -> bool:
             if all(fits[name] for name in above):
                 return True
     return False
-
-
-def members_below(node: Node) -> Mapping[str, tuple[Member, ...]]:
-    """The members between a node and each leaf below it, outermost first."""
-    own = node.members if isinstance(node, Band) else ()
-    below = [members_below(child) for child in children(node)]
-    if not below:
-        return dict.fromkeys(leaves(node), ())
-    return {name: (*own, *inner) for found in below for name, inner in found.items()}

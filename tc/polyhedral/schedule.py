@@ -16,12 +16,12 @@ The trees are ours; `tc.polyhedral.legality` checks each against the dependences
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
 from tc.errors import InternalError
-from tc.plan import SERIAL
+from tc.plan import PACKED, SERIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,11 @@ class Promotion:
     tiles: tuple[ArrayTile, ...]
     child: Node
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether its tiles are filled before the part begins."""
+        return all(tile.scope == PACKED for tile in self.tiles)
+
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
@@ -212,6 +217,16 @@ def sequence_of(children: Iterable[Node]) -> Node:
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
 
 
+def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
+    """A band of members, or its child alone if there are none."""
+    return Band(own, permutable, child) if own else child
+
+
+def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with each node changed, those below it before."""
+    return change(with_children(node, tuple(map_nodes(c, change) for c in children(node))))
+
+
 def nodes(node: Node) -> Iterator[Node]:
     """All nodes of a tree, each before those below it."""
     yield node
@@ -231,6 +246,15 @@ def leaves(node: Node) -> Iterator[str]:
 def members(node: Node) -> Iterator[Member]:
     """The members of all bands of a tree, outermost first."""
     return (m for n in nodes(node) if isinstance(n, Band) for m in n.members)
+
+
+def members_below(node: Node) -> Mapping[str, tuple[Member, ...]]:
+    """The members between a node and each leaf below it, outermost first."""
+    if isinstance(node, Leaf):
+        return {node.statement: ()}
+    own = node.members if isinstance(node, Band) else ()
+    below = (members_below(child).items() for child in children(node))
+    return {name: (*own, *inner) for found in below for name, inner in found}
 
 
 def depth(node: Node) -> int:

@@ -3,7 +3,6 @@ what they have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from tc.plan import SERIAL
@@ -16,8 +15,7 @@ from tc.polyhedral.schedule import (
     Promotion,
     Sequence,
     Value,
-    children,
-    with_children,
+    map_nodes,
 )
 from tc.polyhedral.scop.scop import Scop
 
@@ -37,13 +35,9 @@ def serial(node: Node) -> Node:
     def plain(band: Band) -> Band:
         return replace(band, members=tuple(replace(m, role=SERIAL) for m in band.members))
 
-    return _rebuilt(node, lambda n: plain(n) if isinstance(n, Band) else n)
+    return map_nodes(node, lambda n: plain(n) if isinstance(n, Band) else n)
 
 
 def without_buffers(node: Node) -> Node:
     """The tree without promotions and partial accumulators."""
-    return _rebuilt(node, lambda n: n.child if isinstance(n, Promotion | Expansion) else n)
-
-
-def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    return change(with_children(node, tuple(_rebuilt(c, change) for c in children(node))))
+    return map_nodes(node, lambda n: n.child if isinstance(n, Promotion | Expansion) else n)

@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from tc.errors import BackendError, InternalError
 from tc.plan import (
-    PACKED,
     PARALLEL,
     VECTOR,
     Action,
@@ -45,7 +44,7 @@ from tc.polyhedral.actions.roles import apply_bind, apply_split
 from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import respects
-from tc.polyhedral.promotion import members_below, promotion_fault
+from tc.polyhedral.promotion import promotion_fault
 from tc.polyhedral.schedule import (
     Band,
     Expansion,
@@ -56,6 +55,7 @@ from tc.polyhedral.schedule import (
     children,
     depth,
     leaves,
+    members_below,
     nodes,
     sequence_of,
     to_text,
@@ -198,7 +198,7 @@ def check_mapped(tree: Node, dependences: Dependences, target: Target) -> None:
 
 def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
     outermost = part
-    while isinstance(outermost, Promotion) and all(t.scope == PACKED for t in outermost.tiles):
+    while isinstance(outermost, Promotion) and outermost.is_packed:
         outermost = outermost.child
     for node in nodes(part):
         own = node.members if isinstance(node, Band) else ()

@@ -8,14 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from tc.errors import BackendError
-from tc.polyhedral.promotion import EnclosingLoop, members_below
+from tc.polyhedral.promotion import EnclosingLoop, loops_of
 from tc.polyhedral.schedule import (
     Band,
     Member,
     Node,
+    band_of,
     children,
     leaves,
+    map_nodes,
     members,
+    members_below,
     sequence_of,
     with_children,
 )
@@ -109,7 +112,6 @@ def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, 
     loop = loop_name(text)
 
     def changed(node: Node) -> Node:
-        node = with_children(node, tuple(map(changed, children(node))))
         if not isinstance(node, Band) or not on_the_way(node, loop):
             return node
         if not any(map(loop.fits, node.members)):
@@ -117,15 +119,10 @@ def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, 
         new = (change(member) if loop.fits(member) else (member,) for member in node.members)
         return replace(node, members=tuple(chain.from_iterable(new)))
 
-    result = changed(node)
+    result = map_nodes(node, changed)
     if result is node:
         raise no_such_loop(text, node)
     return result
-
-
-def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
-    """A band of members, or its child alone if there are none."""
-    return Band(own, permutable, child) if own else child
 
 
 def misplaced_digit(tree: Node) -> str | None:
@@ -165,8 +162,7 @@ class TreePlace:
         def put(new: Node) -> Node:
             return self.put(with_children(node, (*found[:number], new, *found[number + 1 :])))
 
-        around = (*self.around, *loops_of(node)) if isinstance(node, Band) else self.around
-        return TreePlace(found[number], around, put)
+        return TreePlace(found[number], (*self.around, *loops_of(node)), put)
 
     def around_some(self, statements: set[str]) -> TreePlace | None:
         """The place of the child, or of several that follow each other, that run statements."""
@@ -194,12 +190,6 @@ class TreePlace:
 
         rest = band_of(after, band.permutable, band.child)
         return TreePlace(rest, (*self.around, *loops_of(band)[: member + 1]), put)
-
-
-def loops_of(band: Band) -> tuple[EnclosingLoop, ...]:
-    """The members of a band, each with the statements that it runs."""
-    names = tuple(leaves(band))
-    return tuple(EnclosingLoop(member, names) for member in band.members)
 
 
 def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) -> TreePlace:

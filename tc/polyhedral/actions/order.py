@@ -11,7 +11,6 @@ from tc.plan import SERIAL, Fuse, Reorder, Separate, Sink, Tile
 from tc.plan_fields import MOST
 from tc.polyhedral.actions.loops import (
     LoopName,
-    band_of,
     check_statements,
     loop_name,
     map_bands,
@@ -24,8 +23,10 @@ from tc.polyhedral.schedule import (
     Member,
     Node,
     Sequence,
+    band_of,
     children,
     leaves,
+    map_nodes,
     sequence_of,
     tile,
     with_children,
@@ -135,10 +136,13 @@ def apply_sink(tree: Node, action: Sink) -> Node:
 
 def unclaimed(node: Node) -> Node:
     """The tree without what was known of its bands: coincident members, permutable ones."""
-    if isinstance(node, Band):
-        own = tuple(replace(m, coincident=False) for m in node.members)
-        node = Band(own, False, node.child)
-    return with_children(node, tuple(map(unclaimed, children(node))))
+
+    def plain(node: Node) -> Node:
+        if not isinstance(node, Band):
+            return node
+        return Band(tuple(replace(m, coincident=False) for m in node.members), False, node.child)
+
+    return map_nodes(node, plain)
 
 
 def _below(node: Node, members: tuple[Member, ...], action: Sink) -> Node:

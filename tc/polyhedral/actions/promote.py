@@ -16,11 +16,10 @@ from tc.polyhedral.promotion import (
     Footprint,
     Transfer,
     is_rounded_between,
-    members_below,
     tile_fault,
     transfer,
 )
-from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion
+from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion, members_below
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Target
 
@@ -65,13 +64,9 @@ def _check_scope(action: Promote, target: Target) -> None:
 def _place(tree: Node, action: Promote) -> TreePlace:
     place = place_inside(tree, action.inside, action.statements)
     if action.inside is None and action.scope != PACKED:
-        while isinstance(place.node, Promotion) and _is_packed(place.node):
+        while isinstance(place.node, Promotion) and place.node.is_packed:
             place = place.below(0)
     return place
-
-
-def _is_packed(node: Promotion) -> bool:
-    return all(tile.scope == PACKED for tile in node.tiles)
 
 
 def _promoted(node: Node, tile: ArrayTile) -> Node:
@@ -79,7 +74,7 @@ def _promoted(node: Node, tile: ArrayTile) -> Node:
     if (
         isinstance(node, Promotion)
         and tile.scope != PACKED
-        and not _is_packed(node)
+        and not node.is_packed
         and all(t.tensor != tile.tensor for t in node.tiles)
     ):
         return replace(node, tiles=(tile, *node.tiles))
@@ -106,7 +101,7 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
     written = any(s.write.tensor == tensor for s in users)
     if written and action.scope == PACKED:
         raise _refused(action, "it is written there, and packed memory is only read")
-    held = exact if written else below.box_of_tails(tensor) or exact
+    held = exact if written else below.box(tensor, tails=True) or exact
     layout = _layout(action, held)
     tile = ArrayTile(
         tensor,

@@ -13,8 +13,7 @@ from tc.polyhedral.actions.loops import (
     no_such_loop,
     place_inside,
 )
-from tc.polyhedral.promotion import members_below
-from tc.polyhedral.schedule import Expansion, Node
+from tc.polyhedral.schedule import Expansion, Node, members_below
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
 

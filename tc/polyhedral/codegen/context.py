@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain, count
 
 from tc.dtypes import DType, compute_dtype
-from tc.kernel.folding import compare, integer
+from tc.kernel.folding import compare, integer, logical_and
 from tc.kernel.intervals import Interval
-from tc.kernel.ir import Buffer, Expr, Load, Site, row_major
+from tc.kernel.ir import Buffer, Expr, If, Load, Site, Stmt, row_major
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Position
 from tc.polyhedral.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.schedule import ArrayTile, Member
-from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.scop.scop import HalfOpen, Scop
 from tc.semantics.affine import LinearForm
 
 
@@ -57,10 +60,9 @@ class KernelContext:
     ) -> str:
         """Adds a private buffer, under the wanted name or the next free one. Tails of tiles read
         what they do not use of one that is `local`: what is not written is not copied either."""
-        name, number = wanted, 1
-        while name in self.buffers:
-            number += 1
-            name = f"{wanted}_{number}"
+        wanted = re.sub("[^A-Za-z0-9_]", "_", wanted)
+        numbered = (f"{wanted}_{number}" for number in count(2))
+        name = next(n for n in chain((wanted,), numbered) if n not in self.buffers)
         self.buffers[name] = Buffer(
             name, dtype, shape, row_major(shape), kind, drops_unwritten=local
         )
@@ -122,17 +124,12 @@ class State:
 
     def fits(self, placed: Placed, element: tuple[LinearForm, ...]) -> bool:
         """Whether an element is in the box of a tile, whatever the loops around."""
-        return not list(self._beyond(placed, element))
+        return not any(True for _ in self._beyond(placed, element))
 
     def _beyond(self, placed: Placed, element: tuple[LinearForm, ...]) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is in the box of a tile."""
         for e, o, size in zip(element, placed.box.offsets, placed.tile.sizes, strict=True):
-            form = add(e, o, -1)
-            low, high = range_of(form, self.bounds)
-            if low < 0:
-                yield compare(">=", expression(form), integer(0), {})
-            if high >= size:
-                yield compare("<", expression(form), integer(size), {})
+            yield from self.between(add(e, o, -1), (0, size))
 
     def _split(self, form: LinearForm, step: int, placed: Placed) -> tuple[LinearForm, LinearForm]:
         found = divide(form, step, self.bounds)
@@ -156,18 +153,28 @@ class State:
         self,
         element: tuple[LinearForm, ...],
         tensor: str,
-        limits: tuple[Interval, ...] | None = None,
+        limits: tuple[HalfOpen, ...] | None = None,
     ) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is one that `place` finds, and within
-        limits (half-open), if there are any."""
+        limits, if there are any."""
         placed = self.innermost(tensor)
         if placed is not None:
             yield from self._beyond(placed, element)
         elif limits is None:
             limits = tuple((0, extent) for extent in self.world.scop.shaped.shapes[tensor])
-        for form, (begin, end) in zip(element, limits or (), strict=limits is not None):
-            low, high = range_of(form, self.bounds)
-            if low < begin:
-                yield compare(">=", expression(form), integer(begin), {})
-            if high >= end:
-                yield compare("<", expression(form), integer(end), {})
+        for form, within in zip(element, limits or (), strict=limits is not None):
+            yield from self.between(form, within)
+
+    def between(self, form: LinearForm, limits: HalfOpen) -> Iterator[Expr]:
+        """The conditions, those not certain, that the values of a form are within limits."""
+        (low, high), (begin, end) = range_of(form, self.bounds), limits
+        if low < begin:
+            yield compare(">=", expression(form), integer(begin), {})
+        if high >= end:
+            yield compare("<", expression(form), integer(end), {})
+
+
+def guarded(tests: Iterable[Expr], stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements that run where conditions hold, if there are any."""
+    found = list(tests)
+    return (If(reduce(logical_and, found), stmts),) if found else stmts

@@ -9,13 +9,13 @@ from math import prod
 
 from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, constant, integer, logical_and, select
-from tc.kernel.intervals import Interval
-from tc.kernel.ir import Expr, For, If, Load, Stmt, Store
+from tc.kernel.ir import Expr, For, Load, Stmt, Store
 from tc.plan import REGISTER
-from tc.polyhedral.codegen.context import Placed, State
+from tc.polyhedral.codegen.context import Placed, State, guarded
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.linear_forms import add, constant_form, expression
 from tc.polyhedral.schedule import ArrayTile, Axis
+from tc.polyhedral.scop.scop import HalfOpen
 from tc.semantics.affine import LinearForm
 
 FEW = 5
@@ -50,7 +50,7 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
     return _copy(placed, state, body, along_memory=True)
 
 
-def _limits(tile: ArrayTile, around: State) -> tuple[Interval, ...] | None:
+def _limits(tile: ArrayTile, around: State) -> tuple[HalfOpen, ...] | None:
     """The limits of what is fetched: a tile around that was not fetched holds nothing beyond the
     tensor."""
     outer = around.innermost(tile.tensor)
@@ -68,8 +68,7 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
         value: Expr = Load(tile.buffer, indices, compute_dtype(inner.world.dtype(tile.tensor)))
         value = cast(value, around.element_dtype(tile.tensor))
         store = Store(*around.place(tile.tensor, element), value)
-        tests = list(around.within(element, tile.tensor, tile.limits))
-        return If(reduce(logical_and, tests), (store,)) if tests else store
+        return guarded(around.within(element, tile.tensor, tile.limits), (store,))[0]
 
     return _in_lines(placed, state) if placed.tile.copy.lines else _copy(placed, state, body)
 
@@ -81,12 +80,8 @@ def _copy(
     placed: Placed, state: State, body: Body, *, along_memory: bool = False
 ) -> tuple[Stmt, ...]:
     """Blocks that are transposed run along the memory around, or along the buffer."""
-    tile = placed.tile
-    rows = _contiguous_axis(placed, state)
-    stmts: list[Stmt] = []
-    for loops in _nests(tile, rows, along_memory):
-        stmts += _nest(loops, placed, state, body)
-    return tuple(stmts)
+    nests = _nests(placed.tile, _contiguous_axis(placed, state), along_memory)
+    return tuple(_nest(loops, placed, state, body) for loops in nests)
 
 
 def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
@@ -115,8 +110,7 @@ def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
             stmt = For(name, integer(0), end, (stmt,), mark="lines" if d == first else "")
         if d == first:
             begin = _element(placed.box, tile.layout, starts)
-            tests = list(around.within(begin, tile.tensor))
-            stmt = If(reduce(logical_and, tests), (stmt,)) if tests else stmt
+            stmt = guarded(around.within(begin, tile.tensor), (stmt,))[0]
     return (stmt,)
 
 
@@ -193,7 +187,7 @@ def _chunks(number: int, axis: Axis, lanes: int, mark: str) -> list[list[_Loop]]
     return chunks
 
 
-def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> Stmt:
     """The loops around the body, which gets the element and the indices in the buffer."""
     layout = placed.tile.layout
     positions = [constant_form(0)] * len(layout)
@@ -213,7 +207,7 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> t
     for loop, opened in zip(reversed(loops), reversed(names), strict=True):
         if opened is not None:
             stmt = For(opened, integer(0), integer(loop.extent), (stmt,), mark=loop.mark)
-    return (stmt,)
+    return stmt
 
 
 def _element(

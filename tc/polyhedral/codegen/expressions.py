@@ -32,22 +32,7 @@ from tc.kernel.folding import (
 from tc.kernel.intervals import Interval, interval
 from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
 from tc.polyhedral.codegen.naming import NameSupply
-from tc.semantics.program import (
-    Binary,
-    Call,
-    Compare,
-    Convert,
-    Expr,
-    Extent,
-    Index,
-    Literal,
-    Logical,
-    Read,
-    Select,
-    ShapedProgram,
-    Size,
-    Unary,
-)
+from tc.semantics import program as p
 
 MAX_DEPTH = 20
 """Expressions are cut into locals beyond this depth: Python's parser has a limit."""
@@ -61,22 +46,21 @@ class Scope:
     """What the expressions of one statement are lowered in.
 
     `variables` gives each index variable as a kernel expression (a loop variable, or a constant
-    where the range is one value) and `scalars` the tensors of rank 0 that locals hold already.
-    `checked` holds the sites that get a test. `bounds` grows with the locals, and `sites` with
-    the tests, over the whole kernel. `override` may lower an expression in its own way, and
-    `mask` gives the condition under which a read may touch memory at all, if there is one.
+    where the range is one value). `checked` holds the sites that get a test. `bounds` grows with
+    the locals, and `sites` with the tests, over the whole kernel. `override` may lower an
+    expression in its own way, and `mask` gives the condition under which a read may touch memory at
+    all, if there is one.
     """
 
-    shaped: ShapedProgram
+    shaped: p.ShapedProgram
     position: int
     variables: Mapping[str, ir.Expr]
     checked: frozenset[int]
     names: NameSupply
-    scalars: Mapping[str, Var] = field(default_factory=dict)
-    bounds: dict[str, Interval] = field(default_factory=dict)
-    sites: dict[tuple[int, int], Site] = field(default_factory=dict)
-    override: Callable[[Expr, StatementBuilder], ir.Expr | None] | None = None
-    mask: Callable[[Read], ir.Expr | None] | None = None
+    bounds: dict[str, Interval]
+    sites: dict[tuple[int, int], Site]
+    override: Callable[[p.Expr, StatementBuilder], ir.Expr | None]
+    mask: Callable[[p.Read], ir.Expr | None]
 
 
 @dataclass
@@ -114,7 +98,7 @@ Branch: TypeAlias = Callable[[StatementBuilder], ir.Expr]
 """Lowers one branch into the block given, and gives its value."""
 
 
-def lower_expression(expr: Expr, block: StatementBuilder) -> ir.Expr:
+def lower_expression(expr: p.Expr, block: StatementBuilder) -> ir.Expr:
     """The kernel expression of the same value; half comes as float32 (Y8).
 
     What must run before it is added to the block.
@@ -123,48 +107,41 @@ def lower_expression(expr: Expr, block: StatementBuilder) -> ir.Expr:
     return block.let(lowered) if depth(lowered) > MAX_DEPTH else lowered
 
 
-def load(scope: Scope, tensor: str, indices: tuple[ir.Expr, ...]) -> ir.Expr:
-    """An element in its compute type."""
-    dtype = scope.shaped.program.tensors[tensor].dtype
-    return cast(ir.Load(tensor, indices, dtype), compute_dtype(dtype))
-
-
-def _lower(expr: Expr, block: StatementBuilder) -> ir.Expr:
+def _lower(expr: p.Expr, block: StatementBuilder) -> ir.Expr:
     scope = block.scope
-    if scope.override is not None and isinstance(expr, Read | Select):
-        own = scope.override(expr, block)
-        if own is not None:
-            return own
+    own = scope.override(expr, block)
+    if own is not None:
+        return own
     match expr:
-        case Literal(value=value, dtype=dtype):
+        case p.Literal(value=value, dtype=dtype):
             return constant(value, dtype)
-        case Size(name=name, dtype=dtype):
+        case p.Size(name=name, dtype=dtype):
             return constant(scope.shaped.sizes[name], dtype)
-        case Extent(tensor=tensor, axis=axis, dtype=dtype):
+        case p.Extent(tensor=tensor, axis=axis, dtype=dtype):
             return constant(scope.shaped.shapes[tensor][axis], dtype)
-        case Index(name=name, dtype=dtype):
+        case p.Index(name=name, dtype=dtype):
             return cast(scope.variables[name], dtype)
-        case Read():
+        case p.Read():
             return _read(expr, block)
-        case Unary(operand=operand):
+        case p.Unary(operand=operand):
             return negation(lower_expression(operand, block))
-        case Binary(op=op, left=left, right=right, site=site):
+        case p.Binary(op=op, left=left, right=right, site=site):
             first, second = lower_expression(left, block), lower_expression(right, block)
             if site in scope.checked:
                 return _checked_division(op, first, second, site, block)
             return binary(op, first, second)
-        case Compare(op=op, left=left, right=right):
+        case p.Compare(op=op, left=left, right=right):
             first, second = lower_expression(left, block), lower_expression(right, block)
             return compare(op, first, second, scope.bounds)
-        case Logical():
+        case p.Logical():
             return _logical(expr, block)
-        case Select(condition=condition, then=then, otherwise=otherwise):
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
             test = lower_expression(condition, block)
             return _choose(test, _branch(then), _branch(otherwise), block)
-        case Call(function=function, args=args, dtype=dtype):
+        case p.Call(function=function, args=args, dtype=dtype):
             lowered = tuple(lower_expression(arg, block) for arg in args)
             return ir.Call(function, lowered, dtype)
-        case Convert(operand=operand, dtype=dtype):
+        case p.Convert(operand=operand, dtype=dtype):
             inner = lower_expression(operand, block)
             if dtype == FLOAT16:
                 return ir.Cast(cast(inner, FLOAT16), FLOAT32)
@@ -173,26 +150,26 @@ def _lower(expr: Expr, block: StatementBuilder) -> ir.Expr:
             raise unknown_node(expr)
 
 
-def _branch(expr: Expr) -> Branch:
+def _branch(expr: p.Expr) -> Branch:
     return lambda block: lower_expression(expr, block)
 
 
-def _logical(expr: Logical, block: StatementBuilder) -> ir.Expr:
-    match expr:
-        case Logical(op="&&", operands=(left, right)):
-            return _choose(lower_expression(left, block), _branch(right), lambda _: FALSE, block)
-        case Logical(op="||", operands=(left, right)):
-            return _choose(lower_expression(left, block), lambda _: TRUE, _branch(right), block)
+def _logical(expr: p.Logical, block: StatementBuilder) -> ir.Expr:
+    left, *others = expr.operands
+    test = lower_expression(left, block)
+    match expr.op:
+        case "&&":
+            return _choose(test, _branch(*others), lambda _: FALSE, block)
+        case "||":
+            return _choose(test, lambda _: TRUE, _branch(*others), block)
         case _:
-            return logical_not(lower_expression(expr.operands[0], block))
+            return logical_not(test)
 
 
-def _read(read: Read, block: StatementBuilder) -> ir.Expr:
+def _read(read: p.Read, block: StatementBuilder) -> ir.Expr:
     scope = block.scope
     if read.tensor in scope.shaped.scalars:
         return constant(scope.shaped.scalars[read.tensor], read.dtype)
-    if read.tensor in scope.scalars:
-        return scope.scalars[read.tensor]
     indices = tuple(lower_expression(subscript, block) for subscript in read.subscripts)
     if read.site not in scope.checked:
         return _masked_load(scope, read, indices)
@@ -223,18 +200,19 @@ def _read(read: Read, block: StatementBuilder) -> ir.Expr:
     return _masked_load(scope, read, tuple(safe))
 
 
-def _is_certain(read: Read, axis: int, scope: Scope) -> bool:
+def _is_certain(read: p.Read, axis: int, scope: Scope) -> bool:
     """Whether a subscript is a variable whose whole range is in bounds."""
     subscript = read.subscripts[axis]
-    if not isinstance(subscript, Index):
+    if not isinstance(subscript, p.Index):
         return False
     known = scope.shaped.statements[scope.position].ranges[subscript.name]
     return known.begin >= 0 and known.end <= scope.shaped.shapes[read.tensor][axis]
 
 
-def _masked_load(scope: Scope, read: Read, indices: tuple[ir.Expr, ...]) -> ir.Expr:
-    value = load(scope, read.tensor, indices)
-    mask = None if scope.mask is None else scope.mask(read)
+def _masked_load(scope: Scope, read: p.Read, indices: tuple[ir.Expr, ...]) -> ir.Expr:
+    dtype = scope.shaped.program.tensors[read.tensor].dtype
+    value = cast(ir.Load(read.tensor, indices, dtype), compute_dtype(dtype))
+    mask = scope.mask(read)
     return value if mask is None else select(mask, value, constant(0, value.dtype))
 
 
@@ -255,10 +233,9 @@ def _failure(kind: str, expression: int, places: tuple[ir.Expr, ...], dtype: DTy
 
     def fail(block: StatementBuilder) -> ir.Expr:
         scope = block.scope
-        variables = tuple(scope.variables)
-        site = Site(kind, scope.position, expression, variables)
-        scope.sites.setdefault((scope.position, expression), site)
-        number = list(scope.sites).index((scope.position, expression))
+        key = scope.position, expression
+        scope.sites.setdefault(key, Site(kind, *key, tuple(scope.variables)))
+        number = list(scope.sites).index(key)
         block.add(Fail(number, (*scope.variables.values(), *places)))
         return constant(0, dtype)
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from tc.dtypes import INT64, compute_dtype
-from tc.kernel.folding import binary, cast, compare, integer, logical_and
+from tc.kernel.folding import binary, cast, compare, integer
 from tc.kernel.ir import (
     Buffer,
     Comment,
     Expr,
     For,
-    If,
     Kernel,
     Let,
     Load,
@@ -34,7 +31,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.verify import verify
 from tc.plan import PACKED, PARALLEL, SCRATCH, SERIAL, UNROLL, VECTOR
-from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State
+from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State, guarded
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
@@ -113,7 +110,7 @@ def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[B
 def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
     """The regions of one part of the program: packing what it shares, then its loops."""
     world = state.world
-    if isinstance(node, Promotion) and all(t.scope == PACKED for t in node.tiles):
+    if isinstance(node, Promotion) and node.is_packed:
         for placed in _place(node, state):
             world.names.start_region(())
             state = state.inside(placed)
@@ -147,8 +144,7 @@ def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, 
     match node:
         case Leaf(statement=name):
             stmts = lower_leaf(state.world.scop.statement(name), state)
-            pins = state.pins.get(name, ())
-            return (If(reduce(logical_and, pins), stmts),) if pins else stmts
+            return guarded(state.pins.get(name, ()), stmts)
         case Sequence(children=children):
             return tuple(stmt for child in children for stmt in _lower(child, state))
         case Promotion(child=child):
@@ -250,9 +246,7 @@ def _extent(member: Member, names: list[str], state: State) -> int:
 
 
 def _inside(member: Member, names: list[str], loop: LinearForm, trips: int, state: State) -> State:
-    positions = dict(state.positions)
-    for name in names:
-        positions[name] = enter(positions[name], member, name, loop, trips)
+    entered = {n: enter(state.positions[n], member, n, loop, trips) for n in names}
     loops = {**state.loops, (member.name, member.step): loop}
     pins = dict(state.pins)
     for name in names if trips > 1 else ():
@@ -262,7 +256,7 @@ def _inside(member: Member, names: list[str], loop: LinearForm, trips: int, stat
             digit = (digit if member.span is None else digit % member.span) // member.step
             test = compare("==", expression(loop), integer(digit), {})
             pins[name] = (*pins.get(name, ()), test)
-    return replace(state, positions=positions, loops=loops, pins=pins)
+    return replace(state, positions={**state.positions, **entered}, loops=loops, pins=pins)
 
 
 def _bounded(
@@ -322,18 +316,22 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             (access, state.positions[s.name])
             for s in world.scop.statements
             if s.name in inside
-            for access in (s.write, *s.reads)
+            for access in s.accesses
             if access.tensor == tile.tensor
         ]
         found = box(accesses)
         if found is not None and any(tile.before):
             found = _begun_before(found, tile.before)
         if found is None or any(n > m for n, m in zip(found.sizes, tile.sizes, strict=True)):
-            raise unfit(tile.tensor, tile.sizes, found)
+            has = "no fixed size or place" if found is None else f"the sizes {found.sizes}"
+            raise NoKernel(
+                f"the tile {tile.sizes} of {tile.tensor} does not hold what is touched, which has "
+                f"{has}"
+            )
         dtype = compute_dtype(world.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
-        name = world.add_buffer(_spelt(tile.buffer), tile.scope, dtype, tile.shape, local=local)
+        name = world.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
         placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
     return placed
 
@@ -356,27 +354,16 @@ def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
     return Box(tuple(offsets), tuple(sizes))
 
 
-def _spelt(name: str) -> str:
-    return re.sub("[^A-Za-z0-9_]", "_", name)
-
-
-def unfit(tensor: str, sizes: tuple[int, ...], found: Box | None) -> NoKernel:
-    """The error for a tile that is not around what is touched."""
-    has = "no fixed size or place" if found is None else f"the sizes {found.sizes}"
-    return NoKernel(f"the tile {sizes} of {tensor} does not hold what is touched, which has {has}")
-
-
 def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
     """Identity in all accumulators, the reduction, and their combination with the target."""
     world = state.world
     statement = world.scop.statement(node.statement)
     found = box([(statement.write, state.positions[statement.name])])
-    if found is None:
-        raise unfit(statement.write.tensor, (), None)
+    assert found is not None  # the subscripts of what is written are linear
     dtype = compute_dtype(world.dtype(statement.write.tensor))
     sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
     shape = (*found.sizes, *sizes)
-    name = world.add_buffer(_spelt(node.buffer), "register", dtype, shape)
+    name = world.add_buffer(node.buffer, "register", dtype, shape)
     expanded = Expanded(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
     cells = _Cells(name, found, sizes, statement, state)
@@ -396,8 +383,8 @@ class _Cells:
     def fill(self) -> tuple[Stmt, ...]:
         """Each starts at the identity."""
         state = self.state
-        names = [state.world.names.fresh("c0", INT64) for _ in (*self.box.sizes, *self.sizes)]
         extents = (*self.box.sizes, *self.sizes)
+        names = [state.world.names.fresh("c0", INT64) for _ in extents]
         indices = tuple(_index(n, e) for n, e in zip(names, extents, strict=True))
         dtype = compute_dtype(state.world.dtype(self.statement.write.tensor))
         store = Store(self.name, indices, identity(self.statement.op, dtype))
@@ -442,9 +429,7 @@ class _Cells:
         )
         bounds = self.statement.write.bounds
         whole = bounds == tuple((0, extent) for extent in world.scop.shaped.shapes[target])
-        tests = list(state.within(element, target, None if whole else bounds))
-        if tests:
-            final = (If(reduce(logical_and, tests), final),)
+        final = guarded(state.within(element, target, None if whole else bounds), final)
         return _unrolled(outer, self.box.sizes, (*stmts, *final), last="unroll")
 
 

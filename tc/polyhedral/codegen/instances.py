@@ -16,8 +16,8 @@ from functools import reduce
 from tc.dtypes import compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
-from tc.kernel.ir import Expr, If, Load, Stmt, Store
-from tc.polyhedral.codegen.context import Expanded, Placed, State
+from tc.kernel.ir import Expr, Load, Stmt, Store
+from tc.polyhedral.codegen.context import Expanded, State, guarded
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.footprint import Digits
@@ -35,29 +35,16 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
     placed = state.innermost(statement.write.tensor)
     promoted = placed is not None and state.fits(placed, element)
     promoted = promoted or statement.name in state.expanded
-    if not promoted:
-        inner = replace(
-            state, positions={**state.positions, statement.name: _all_exact(state, statement)}
-        )
-        stmts = _instance(statement, element, {}, inner)
-        tests = [test for v in tails for test in _tests(v, statement, state)]
-        return (If(reduce(logical_and, tests), stmts),) if tests else stmts
-    beyond = {v: d for v, d in tails.items() if _is_beyond(v, statement, state)}
-    kept = {v: d for v, d in tails.items() if v not in beyond}
-    inner = replace(
-        state,
-        positions={
-            **state.positions,
-            statement.name: {
-                v: replace(d, exact=True) if v in kept else d
-                for v, d in state.positions[statement.name].items()
-            },
-        },
-    )
+    beyond = {v: d for v, d in tails.items() if promoted and _is_beyond(v, statement, state)}
+    position = {
+        v: d if v in beyond else replace(d, exact=True)
+        for v, d in state.positions[statement.name].items()
+    }
+    inner = replace(state, positions={**state.positions, statement.name: position})
     stmts = _instance(statement, element, beyond, inner)
     tests = [test for d in beyond.values() for test in _tile_tests(d, state)]
-    tests += [test for v in kept for test in _tests(v, statement, state)]
-    return (If(reduce(logical_and, tests), stmts),) if tests else stmts
+    tests += [t for v in tails if v not in beyond for t in _tests(v, statement, state)]
+    return guarded(tests, stmts)
 
 
 def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
@@ -108,19 +95,10 @@ def _tile_tests(digits: Digits, state: State) -> Iterator[Expr]:
         yield compare(">=", expression(digits.base), integer(begin), {})
 
 
-def _all_exact(state: State, statement: ScopStatement) -> dict[str, Digits]:
-    return {v: replace(d, exact=True) for v, d in state.positions[statement.name].items()}
-
-
 def _tests(variable: str, statement: ScopStatement, state: State) -> Iterator[Expr]:
     """The conditions, those not certain, that a variable is in its range."""
     digits = state.positions[statement.name][variable]
-    low, high = range_of(digits.base, state.bounds)
-    begin, end = digits.limits
-    if low < begin:
-        yield compare(">=", expression(digits.base), integer(begin), {})
-    if high >= end:
-        yield compare("<", expression(digits.base), integer(end), {})
+    return state.between(digits.base, digits.limits)
 
 
 def _element(access: Access, statement: ScopStatement, state: State) -> tuple[LinearForm, ...]:
@@ -206,10 +184,10 @@ class _Reader:
             self.clamped,
             checked,
             world.names,
-            bounds=dict(self.state.bounds),
-            sites=world.sites,
-            override=self.override,
-            mask=self.mask,
+            dict(self.state.bounds),
+            world.sites,
+            self.override,
+            self.mask,
         )
 
     def mask(self, read: p.Read) -> Expr | None:
@@ -223,27 +201,16 @@ class _Reader:
         """The value of a read (or of a pad of one) that this class lowers itself."""
         match expr:
             case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
-                placed = self._holder(read)
+                access, placed = self.accesses.get(read.site), self.state.innermost(read.tensor)
                 fill = None if placed is None else placed.tile.copy.fill
-                if (
-                    placed is not None
-                    and fill is not None
-                    and repr(float(fill)) == repr(float(value))
-                ):
-                    element = _element(self.accesses[read.site], self.statement, self.state)
-                    if self.state.fits(placed, element):
-                        return self._loaded(read.tensor, element)
-                return None
+                if access is None or placed is None or fill is None or None in access.subscripts:
+                    return None
+                element = _element(access, self.statement, self.state)
+                if repr(float(fill)) == repr(float(value)) and self.state.fits(placed, element):
+                    return self._loaded(read.tensor, element)
             case p.Read() if expr.site in self.accesses:
                 return self._from_memory(expr, block)
-            case _:
-                return None
-
-    def _holder(self, read: p.Read) -> Placed | None:
-        access = self.accesses.get(read.site)
-        if access is None or None in access.subscripts:
-            return None
-        return self.state.innermost(read.tensor)
+        return None
 
     def _from_memory(self, read: p.Read, block: StatementBuilder) -> Expr | None:
         """The element in memory, if its subscripts are linear and not checked."""

@@ -187,7 +187,7 @@ class NestBuffers:
         becomes whole vectors where that adds little."""
         below, lanes, found = self.below(outer, inner), self.lanes, []
         for access, _ in self.pads:
-            box = below.box_of_tails(access.tensor)
+            box = below.box(access.tensor, tails=True)
             if box is not None:
                 *others, last = box.sizes
                 whole = -(-last // lanes) * lanes

@@ -10,8 +10,8 @@ from tc.plan import Action, Part, Promote, Reorder
 from tc.polyhedral.actions.apply import apply
 from tc.polyhedral.actions.loops import loop_name, name_of, place_inside
 from tc.polyhedral.facts import Facts
-from tc.polyhedral.promotion import Footprint, members_below
-from tc.polyhedral.schedule import Band, Member, Node, leaves, nodes
+from tc.polyhedral.promotion import Footprint
+from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes
 from tc.polyhedral.target import Target
 
 

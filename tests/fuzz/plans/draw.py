@@ -388,7 +388,7 @@ def _names(group: Iterable[Node]) -> tuple[str, ...]:
 
 def _around(node: Node, statement: str) -> list[Member]:
     """The members around a statement, outermost first."""
-    from tc.polyhedral.promotion import members_below
+    from tc.polyhedral.schedule import members_below
 
     found: Any = members_below(node)[statement]
     return list(found)
