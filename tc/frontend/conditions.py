@@ -15,7 +15,7 @@ from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Dim, Expr, Name, Number
 from tc.frontend.cursor import Cursor, ParsedExpr, describe
 from tc.frontend.expression_parser import parse_part
-from tc.frontend.left_sides import size_text, walk
+from tc.frontend.left_sides import sizes_at, walk
 from tc.frontend.tokens import Kind
 from tc.source import Span
 
@@ -99,7 +99,8 @@ def _ranges(cursor: Cursor, rhs: ParsedExpr, conditions: list[Expr]) -> list[str
             return None
     clauses = []
     for name, found in bounds.items():
-        end = found.end or _size(cursor, rhs, name)
+        sizes = sizes_at(cursor, rhs.expr, name)
+        end = found.end or (sizes[0] if len(sizes) == 1 else None)
         if end is None:
             return None
         clauses.append(f"{name} in {found.begin or 0}:{end}")
@@ -150,18 +151,6 @@ def _is_size(cursor: Cursor, expr: Expr) -> bool:
         if isinstance(node, Binary) and node.op not in ("+", "-", "*", "/", "%"):
             return False
     return True
-
-
-def _size(cursor: Cursor, rhs: ParsedExpr, index: str) -> str | None:
-    """The size of what the right side reads at an index variable alone."""
-    found = {
-        size_text(cursor, node.name.text, axis)
-        for node in walk(rhs.expr)
-        if isinstance(node, Apply)
-        for axis, arg in enumerate(node.args)
-        if isinstance(arg, Name) and arg.text == index
-    }
-    return found.pop() if len(found) == 1 else None
 
 
 def _guard(
@@ -227,9 +216,7 @@ def old_range(cursor: Cursor, name: Name) -> ParseError:
         cursor.expect(",", "in the range")
         # the closing '[' may look like a subscript of the last name
         stop = cursor.token.start
-        depth = 0
-        while not cursor.at_end and (depth or cursor.token.text not in ("[", "]", ")")):
-            depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
+        cursor.skip_to("[", "]", ")")
         if cursor.token.text in ("[", "]", ")"):
             begin = cursor.span(first.start, first.end).line
             end = cursor.span(stop, cursor.previous_end).line

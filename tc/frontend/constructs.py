@@ -61,7 +61,8 @@ def statement_word(cursor: Cursor) -> None:
         )
     if token.text == "return":
         raise _return(cursor)
-    if token.text in _WORDS and not _assigned(cursor) and not _is_choice(cursor):
+    is_target = after.text == "(" and cursor.behind(1).text in ASSIGNMENTS
+    if token.text in _WORDS and not is_target and not _is_choice(cursor):
         cause, idiom = _WORDS[token.text]
         raise cursor.error(cause, idiom=idiom)
 
@@ -72,19 +73,6 @@ def _is_choice(cursor: Cursor) -> bool:
     return word in PYTHON_WORDS and from_python(cursor.tokens, cursor.index) is not None
 
 
-def _assigned(cursor: Cursor) -> bool:
-    """Whether `( ... ) =` follows the name here, which is a target then."""
-    if cursor.ahead(1).text != "(":
-        return False
-    depth, count = 0, 1
-    while cursor.ahead(count).kind is not Kind.END:
-        depth += {"(": 1, ")": -1}.get(cursor.ahead(count).text, 0)
-        if depth == 0:
-            return cursor.ahead(count + 1).text in ASSIGNMENTS
-        count += 1
-    return False
-
-
 def _declaration(cursor: Cursor) -> ParseError:
     """The error for `float t = 3`."""
     spelling = cursor.step()
@@ -93,41 +81,25 @@ def _declaration(cursor: Cursor) -> ParseError:
     cause = (
         "names are not declared: a statement that writes a name makes it, of the type of its value"
     )
-    idiom = f"{name.text} = {spelling.text}(...)"
+    plain = cursor.error(cause, span=span, idiom=f"{name.text} = {spelling.text}(...)")
+    cursor.skip_brackets("(")
+    if cursor.token.kind is not Kind.SIGN or cursor.step().text not in ASSIGNMENTS:
+        return plain
     try:
-        if cursor.at("("):
-            while not cursor.at_end and cursor.step().text != ")":
-                pass
-        if cursor.token.text not in ASSIGNMENTS or cursor.token.kind is not Kind.SIGN:
-            return cursor.error(cause, span=span, idiom=idiom)
-        cursor.step()
         part = parse_part(cursor)
     except ParseError:
-        return cursor.error(cause, span=span, idiom=idiom)
-    value = part.span.line
-    return cursor.error(
-        cause,
-        span=span,
-        edits=(
-            Edit(cursor.span(spelling.start, name.span.start), ""),
-            Edit(part.span, f"{spelling.text}({value})"),
-        ),
-    )
+        return plain
+    cast = Edit(part.span, f"{spelling.text}({part.span.line})")
+    bare = Edit(cursor.span(spelling.start, name.span.start), "")
+    return cursor.error(cause, span=span, edits=(bare, cast))
 
 
 def _return(cursor: Cursor) -> ParseError:
     cause = "there is no 'return': a def returns what its header names"
-    token = cursor.step()
-    end = cursor.token
-    if end.kind is Kind.NAME and end.text in cursor.names.written:
-        cursor.step()
-        if cursor.token.text in ("}", ";"):
-            return cursor.error(
-                cause, span=cursor.span(token.start, end.end), edits=(
-                    Edit(cursor.span(token.start, end.end), ""),
-                )
-            )  # fmt: skip
-    return cursor.error(cause, span=cursor.span_of(token), idiom="-> (C) { C(i) = 2 * A(i) }")
+    name, ends = cursor.ahead(1), cursor.ahead(2).text in ("}", ";")
+    if ends and name.kind is Kind.NAME and name.text in cursor.names.written:
+        return cursor.error(cause, span=cursor.span(cursor.token.start, name.end), paste="")
+    return cursor.error(cause, idiom="-> (C) { C(i) = 2 * A(i) }")
 
 
 def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None:
@@ -170,12 +142,9 @@ def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None
         )
     is_clause = token.kind is Kind.NAME and token.text == "in" and target.span.start == start
     if is_clause and before.end < start:
-        return cursor.error(
-            "the clauses of a 'where' are separated by commas",
-            rule="T5",
-            span=cursor.span(before.end, before.end),
-            edits=(Edit(cursor.span(before.end, before.end), ","),),
-        )
+        span = cursor.span(before.end, before.end)
+        cause = "the clauses of a 'where' are separated by commas"
+        return cursor.error(cause, rule="T5", span=span, paste=",")
     return None
 
 
@@ -254,17 +223,12 @@ def _before(cursor: Cursor, name: Name) -> Token:
 
 def dims_behind(cursor: Cursor, type_: TensorType, name: Name) -> ParseError:
     """The error for `float A(N)` and `float A[N][M]`, from the bracket on."""
-    pieces = []
-    first, depth = cursor.token, 0
-    while not cursor.at_end:
-        if depth == 0 and cursor.token.text not in ("(", "["):
-            break
-        token = cursor.step()
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
-        if token.kind in (Kind.NAME, Kind.NUMBER):
-            pieces.append(token.text)
+    first = cursor.index
+    cursor.skip_brackets("([")
+    tokens = cursor.tokens[first : cursor.index]
+    pieces = [token.text for token in tokens if token.kind in (Kind.NAME, Kind.NUMBER)]
     span = cursor.span(type_.span.start, cursor.previous_end)
-    inside = cursor.span(first.start, cursor.previous_end).text
+    inside = cursor.span(tokens[0].start, cursor.previous_end).text
     cause = "the sizes stand behind the type, before the name"
     if set(inside) & set("+-*/:?.") or not pieces or type_.dims:
         return cursor.error(cause, rule="T3", span=span, idiom=f"{type_.spelling}(N) {name.text}")
@@ -280,9 +244,7 @@ def name_before_type(cursor: Cursor) -> ParseError | None:
         return None
     for _ in range(3):
         cursor.step()
-    depth = 0
-    while not cursor.at_end and (depth or cursor.at("(")):
-        depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
+    cursor.skip_brackets("(")
     span = cursor.span(name.start, cursor.previous_end)
     text = cursor.span(type_.start, cursor.previous_end).line
     return cursor.error(

@@ -14,6 +14,9 @@ from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source, Span
 
+NESTS = {"(": 1, ")": -1, "[": 1, "]": -1}
+"""How much deeper in brackets the next token is."""
+
 _LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
 
 
@@ -48,8 +51,6 @@ class ParsedExpr(NamedTuple):
 class Cursor:
     """The current token of a source; `step` moves on, nothing moves back."""
 
-    __slots__ = ("_lexical_error", "index", "names", "source", "statement", "token", "tokens")
-
     def __init__(self, source: Source) -> None:
         found = scan(source)
         self.source = source
@@ -59,6 +60,8 @@ class Cursor:
         self._lexical_error = found.error
         self.names = DeclaredNames({}, frozenset())
         """Those of the def that is parsed."""
+        self.targets: tuple[Token, ...] = ()
+        """The names in it that an assignment follows, and perhaps subscripts before that."""
         self.statement: tuple[int, Token] | None = None
         """Where the statement that is parsed begins, and its operator once that is known."""
 
@@ -73,6 +76,27 @@ class Cursor:
     def ahead(self, count: int) -> Token:
         """The token `count` places ahead, or the last one."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
+
+    def behind(self, count: int) -> Token:
+        """The token behind the one `count` places ahead, and the brackets that open there."""
+        depth = 0
+        while True:
+            depth += NESTS.get(self.ahead(count).text, 0)
+            count += 1
+            if depth <= 0 or self.ahead(count).kind is Kind.END:
+                return self.ahead(count)
+
+    def skip_to(self, *stops: str) -> None:
+        """Step to the first of some tokens that is in no brackets, or to the last one."""
+        depth = 0
+        while not self.at_end and (depth or self.token.text not in stops):
+            depth += NESTS.get(self.step().text, 0)
+
+    def skip_brackets(self, opening: str) -> None:
+        """Step over all brackets that begin here, one pair behind the other."""
+        depth = 0
+        while not self.at_end and (depth or self.token.text in opening):
+            depth += NESTS.get(self.step().text, 0)
 
     @property
     def at_end(self) -> bool:

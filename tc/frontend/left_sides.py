@@ -56,14 +56,12 @@ def left_side(cursor: Cursor, target: Name, names: Sequence[Name], opening: Toke
         left = _statement(cursor, target, names, opening)
     except ParseError:
         return plain
-    if left is None:
-        return plain
     span = cursor.span_of(token)
-    found = _scattered(left)
-    if found is not None:
+    if left and (found := _scattered(left)):
         return cursor.error(cause, rule="N2", span=span, idiom=_NO_SCATTER, example=found)
-    found = _gathered(left)
-    return cursor.error(cause, rule="N2", span=span, edits=found) if found else plain
+    if left and (found := _gathered(left)):
+        return cursor.error(cause, rule="N2", span=span, edits=found)
+    return plain
 
 
 def _statement(cursor: Cursor, target: Name, names: Sequence[Name], opening: Token) -> _Left | None:
@@ -92,11 +90,9 @@ def _scattered(left: _Left) -> tuple[Edit, ...] | None:
     if not reads or left.operator.text not in ("+=", "+=!"):
         return None
     place = fresh(left.cursor, "b")
-    what = _text(left.rhs)
-    where = left.wrong.span.line
     return left.whole(
-        f"{left.with_index(place)} {left.operator.text} {where} == {place} ? {what} : 0 "
-        f"where {place} in 0:10"
+        f"{left.with_index(place)} {left.operator.text} {left.wrong.span.line} == {place} ? "
+        f"{_text(left.rhs)} : 0 where {place} in 0:10"
     )
 
 
@@ -104,7 +100,8 @@ def _gathered(left: _Left) -> tuple[Edit, ...] | None:
     cursor, wrong, op = left.cursor, left.wrong, left.operator.text
     first = _is_first(left)
     if isinstance(wrong, Number) and isinstance(wrong.value, int):
-        if not (first and _count_written(left) == 1) and not _is_declared(left):
+        once = [t.text for t in cursor.targets].count(left.target.text) == 1
+        if not (first and once) and not _is_declared(left):
             return None
         name = fresh(cursor, *"ijklmn")
         rhs = _text(left.rhs)
@@ -178,30 +175,7 @@ def _linear(expr: Expr) -> tuple[str, int, int] | None:
 
 def _is_first(left: _Left) -> bool:
     """Whether no statement before this one writes the target."""
-    return not any(
-        token.start < left.start and token.text == left.target.text
-        for token in _targets(left.cursor)
-    )
-
-
-def _count_written(left: _Left) -> int:
-    return sum(token.text == left.target.text for token in _targets(left.cursor))
-
-
-def _targets(cursor: Cursor) -> Iterator[Token]:
-    """The names that begin a statement: an assignment follows them and their subscripts."""
-    before: list[Token] = []
-    tokens = cursor.tokens
-    for at in range(1, len(tokens) - 1):
-        token, follows = tokens[at], tokens[at + 1].text in ASSIGNMENTS
-        if token.text == "(":
-            before.append(tokens[at - 1])
-        elif token.text == ")" and before:
-            name = before.pop()
-            if follows and name.kind is Kind.NAME:
-                yield name
-        elif token.kind is Kind.NAME and follows and not before:
-            yield token
+    return all(t.start >= left.start for t in left.cursor.targets if t.text == left.target.text)
 
 
 def _is_declared(left: _Left) -> bool:
@@ -214,29 +188,33 @@ def _is_declared(left: _Left) -> bool:
 
 def _size_of(left: _Left, index: str) -> str | None:
     """The size that the reads of an index variable give it, where it subscripts them alone."""
-    found: dict[str, None] = {}
-    for node in walk(left.rhs.expr):
-        if not isinstance(node, Apply) or node.name.text == left.target.text:
-            continue
-        for axis, arg in enumerate(node.args):
-            if not isinstance(arg, Name) or arg.text != index:
-                continue
-            size = size_text(left.cursor, node.name.text, axis)
-            if size is None:
-                return None
-            found[size] = None
-    sizes = list(found)
-    if len(sizes) == 2:
-        return f"min({sizes[0]}, {sizes[1]})"
-    return sizes[0] if len(sizes) == 1 else None
+    sizes = sizes_at(left.cursor, left.rhs.expr, index, left.target.text)
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes) or len(known) > 2:
+        return None
+    return f"min({known[0]}, {known[1]})" if len(known) == 2 else "".join(known) or None
+
+
+def sizes_at(cursor: Cursor, expr: Expr, index: str, target: str = "") -> list[str | None]:
+    """The sizes of the dimensions at which an expression reads tensors, other than the target, by
+    an index variable alone; None for those that the text does not tell."""
+    found = (
+        size_text(cursor, node.name.text, axis)
+        for node in walk(expr)
+        if isinstance(node, Apply) and node.name.text != target
+        for axis, arg in enumerate(node.args)
+        if isinstance(arg, Name) and arg.text == index
+    )
+    return list(dict.fromkeys(found))
 
 
 def size_text(cursor: Cursor, tensor: str, axis: int) -> str | None:
     """The size of a dimension of a parameter, as the text names it."""
     type_ = cursor.names.params.get(tensor)
-    if type_ is None or axis >= len(type_.dims or ()):
+    dims = (type_.dims or ()) if type_ else ()
+    if axis >= len(dims):
         return None
-    dim = (type_.dims or ())[axis]
+    dim = dims[axis]
     return dim.text if isinstance(dim, Name) else str(dim.value)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from tc.errors import ParseError
-from tc.frontend.tokens import RESERVED, SIGNS, Kind, Token
+from tc.frontend.tokens import CONSTANTS, RESERVED, SIGNS, Kind, Token
 from tc.source import Source, Span
 
 MAX_DIGITS = 300
@@ -46,8 +46,8 @@ _LOOKALIKES = {
     "∨": "||",
     "¬": "!",
     "∈": "in",
-    "π": "3.14159265358979",
-    "∞": "(1.0 / 0.0)",
+    "π": CONSTANTS["pi"],
+    "∞": CONSTANTS["inf"],
     "½": "0.5",
     "（": "(",
     "）": ")",
@@ -172,17 +172,13 @@ def _number(source: Source, number: re.Match[str]) -> Token:
 def _leading_zero(whole: str, span: Span) -> ParseError:
     stripped = whole.lstrip("0")
     shown = stripped if stripped[:1].isdecimal() else "0" + stripped
-    is_octal = shown.isdecimal() and not set(shown) & set("89") and shown != "0"
-    return ParseError(
-        f"the number '{_shortened(whole)}' begins with a zero before other digits",
-        rule="T1",
-        span=span,
-        paste=None if is_octal or len(shown) > 40 else shown,
-        idiom=f"{_shortened(shown)}, or, where it is octal as in C, {int(shown, 8)}"
-        if is_octal and len(shown) <= 40
-        else None,
-        repair="write it without the zeros" if len(shown) > 40 else None,
-    )
+    cause = f"the number '{_shortened(whole)}' begins with a zero before other digits"
+    if shown.isdecimal() and not set(shown) & set("89") and shown != "0" and len(shown) <= 40:
+        idiom = f"{shown}, or, where it is octal as in C, {int(shown, 8)}"
+        return ParseError(cause, rule="T1", span=span, idiom=idiom)
+    if len(shown) <= 40:
+        return ParseError(cause, rule="T1", span=span, paste=shown)
+    return ParseError(cause, rule="T1", span=span, repair="write it without the zeros")
 
 
 _FORTRAN = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[dD]([0-9]*)")
@@ -220,13 +216,6 @@ _MODULES = frozenset(
     ("np", "numpy", "math", "cmath", "torch", "jnp", "jax", "tf", "tensorflow", "F", "nn", "tl")
     + ("triton", "te", "tir", "tvm", "topi", "hl", "scipy", "special", "lax", "cp", "cupy", "nl")
 )
-_CONSTANTS = {
-    "pi": "3.14159265358979",
-    "e": "2.71828182845905",
-    "tau": "6.28318530717959",
-    "inf": "(1.0 / 0.0)",
-    "nan": "(0.0 / 0.0)",
-}
 _PATH = re.compile(r"(?:\.[A-Za-z_]\w*)+")
 _SIZE = re.compile(r"\.(?:shape\s*[\[(]|size\s*\(|extent\s*\(|dim\s*\()\s*([0-9])\s*[\])]")
 _TRANSPOSED = re.compile(r"\.T\s*[\[(]\s*(\w+)\s*,\s*(\w+)\s*[\])]")
@@ -244,40 +233,29 @@ def _dim(source: Source, at: int, tensor: Token) -> Token:
 
 def _no_dim(source: Source, at: int, tensor: Token, run: re.Match[str]) -> ParseError:
     """The error for `np.exp`, `A.shape[0]`, `A.T(i, j)`, `A.n` and the like."""
-    text, name = source.text, _shortened(tensor.text)
-    path = _PATH.match(text, at)
-    if path is not None and tensor.text in _MODULES:
-        last = path.start() + path.group().rfind(".") + 1
-        constant = _CONSTANTS.get(text[last : path.end()])
-        if constant is not None:
-            span = Span(source, tensor.start, path.end())
-            cause = f"there are no modules, and no constant '{text[last : path.end()]}'"
-            return ParseError(cause, rule="T2", span=span, paste=constant)
-        return ParseError(
-            f"there are no modules: '{_shortened(text[last : path.end()])}' stands without one",
-            rule="T2",
-            span=Span(source, tensor.start, path.end()),
-            paste=text[last : path.end()],
-        )
-    size = _SIZE.match(text, at)
+    text, name, members = source.text, _shortened(tensor.text), run.group()[1:]
+    first = members.partition(".")[0]
+    end, paste, idiom = run.end(), None, None
     cause = f"'{_shortened(tensor.text + run.group())}' is not a size: a plain dimension number, "
     cause += "counted from 0, follows the dot"
-    if size is not None:
-        span = Span(source, tensor.start, size.end())
-        return ParseError(cause, rule="T2", span=span, paste=f"{tensor.text}.{size.group(1)}")
-    transposed = _TRANSPOSED.match(text, at)
-    if transposed is not None:
-        span = Span(source, tensor.start, transposed.end())
-        paste = f"{tensor.text}({transposed.group(2)}, {transposed.group(1)})"
-        return ParseError(cause, rule="T2", span=span, paste=paste)
-    span = Span(source, tensor.start, run.end())
-    member = run.group()[1:].split(".")[0]
-    if member.isdecimal() and not run.group()[1:].isdecimal():
-        return ParseError(cause, rule="T2", span=span, idiom=f"{name}.{member[:1]}")
-    if run.group()[1:].isdecimal() and len(run.group().lstrip(".0")) < 3:
-        return ParseError(cause, rule="T2", span=span, paste=f"{name}.{int(run.group()[1:])}")
-    idiom = _MEMBERS.get(member, "{0}.0, for the size of the first dimension").format(name)
-    return ParseError(cause, rule="T2", span=span, idiom=idiom)
+    if tensor.text in _MODULES and (path := _PATH.match(text, at)):
+        end, last = path.end(), path.group().rpartition(".")[2]
+        paste = "2.71828182845905" if last == "e" else CONSTANTS.get(last, last)
+        cause = f"there are no modules: '{_shortened(last)}' stands without one"
+        if paste != last:
+            cause = f"there are no modules, and no constant '{last}'"
+    elif size := _SIZE.match(text, at):
+        end, paste = size.end(), f"{tensor.text}.{size[1]}"
+    elif transposed := _TRANSPOSED.match(text, at):
+        end, paste = transposed.end(), f"{tensor.text}({transposed[2]}, {transposed[1]})"
+    elif first.isdecimal() and first != members:
+        idiom = f"{name}.{first[:1]}"
+    elif members.isdecimal() and len(members.lstrip("0")) < 3:
+        paste = f"{name}.{int(members)}"
+    else:
+        idiom = _MEMBERS.get(first, "{0}.0, for the size of the first dimension").format(name)
+    span = Span(source, tensor.start, end)
+    return ParseError(cause, rule="T2", span=span, paste=paste, idiom=idiom)
 
 
 _MEMBERS = {
@@ -310,16 +288,15 @@ def _unknown_character(source: Source, at: int) -> ParseError:
             idiom="A.0, for the size of A's first dimension; a * b, for products of elements",
         )
     shown = character if character.isprintable() else ascii(character)[1:-1]
-    idiom = _IDIOMS.get(character)
-    known = character in _LOOKALIKES
-    words = "outside comments a text is plain ASCII"
+    idiom, paste = _IDIOMS.get(character), _LOOKALIKES.get(character)
+    is_known = idiom is not None or paste is not None
     return ParseError(
         f"the character '{shown}' (U+{ord(character):04X}) is not of the language",
         rule="T1",
         span=span,
-        paste=_LOOKALIKES.get(character),
+        paste=paste,
         idiom=idiom,
-        repair=None if known or idiom else words,
+        repair=None if is_known else "outside comments a text is plain ASCII",
     )
 
 

@@ -22,11 +22,7 @@ from tc.errors import ParseError
 from tc.frontend import ast
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
 from tc.frontend.cursor import Cursor, DeclaredNames, describe
-from tc.frontend.expression_parser import (
-    close_bracket,
-    parse_apply,
-    parse_part,
-)
+from tc.frontend.expression_parser import close_bracket, parse_apply, parse_part
 from tc.frontend.foreign import kind_of
 from tc.frontend.left_sides import left_side, walk
 from tc.frontend.rejections import reject_brackets
@@ -55,11 +51,7 @@ def parse(source: Source) -> ast.Module:
         defs.append(_definition(cursor, bool(defs)))
     cursor.finish()
     if not defs:
-        raise cursor.error(
-            "the text has no def",
-            span=cursor.span(0, 0),
-            idiom=_AROUND,
-        )
+        raise cursor.error("the text has no def", span=cursor.span(0, 0), idiom=_AROUND)
     return ast.Module(tuple(defs), span=cursor.span(0, len(source.text)))
 
 
@@ -72,10 +64,10 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
     name = cursor.name("a def")
     params = parse_params(cursor, name)
     returns = parse_returns(cursor, name)
-    cursor.names = DeclaredNames(
-        {param.name.text: param.type for param in params},
-        frozenset(_written(cursor)) | {result.name.text for result in returns},
-    )
+    cursor.targets = tuple(_targets(cursor))
+    written = {*(token.text for token in cursor.targets), *(r.name.text for r in returns)}
+    types = {param.name.text: param.type for param in params}
+    cursor.names = DeclaredNames(types, frozenset(written))
     opening = cursor.expect("{", f"before the statements of '{name.text}'")
     body: list[ast.Statement] = []
     while not cursor.at("}"):
@@ -86,22 +78,22 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
     return ast.Def(name, params, returns, tuple(body), span=cursor.span(start, end))
 
 
-def _written(cursor: Cursor) -> Iterator[str]:
-    """The names that an assignment follows in what is left of the def: those of its tensors."""
-    before: list[str] = []
+def _targets(cursor: Cursor) -> Iterator[Token]:
+    """The names that an assignment follows in what is left of the def."""
+    before: list[Token] = []
     for count in itertools.count():
         token = cursor.ahead(count)
         if token.kind is Kind.END or token.text == "def":
             return
         assigned = cursor.ahead(count + 1).text in ASSIGNMENTS
         if token.text == "(":
-            before.append(cursor.ahead(count - 1).text)
+            before.append(cursor.ahead(count - 1))
         elif token.text == ")" and before:
             name = before.pop()
             if assigned:
                 yield name
         elif assigned and token.kind is Kind.NAME:
-            yield token.text
+            yield token
 
 
 def _statement(cursor: Cursor) -> ast.Statement:
@@ -111,7 +103,7 @@ def _statement(cursor: Cursor) -> ast.Statement:
         if (error := continued(cursor)) is not None:
             raise error
         opening = cursor.step()
-        targets = _names(cursor, "a target of the call")
+        targets = _targets_of_call(cursor)
         close_bracket(cursor, opening, "',' or ')'")
         return _call(cursor, start, targets)
     if cursor.token.kind is not Kind.NAME:
@@ -119,7 +111,7 @@ def _statement(cursor: Cursor) -> ast.Statement:
     _no_python_word(cursor)
     target = cursor.name("a target")
     if cursor.accept(","):
-        return _call(cursor, start, (target, *_names(cursor, "a target of the call")))
+        return _call(cursor, start, (target, *_targets_of_call(cursor)))
     indices = _indices(cursor, target) if cursor.at("(") else None
     operator = _assignment(cursor, target, indices or (), start)
     cursor.statement = start, operator
@@ -137,10 +129,10 @@ def _statement(cursor: Cursor) -> ast.Statement:
     )
 
 
-def _names(cursor: Cursor, what: str) -> tuple[ast.Name, ...]:
-    names = [cursor.name(what)]
+def _targets_of_call(cursor: Cursor) -> tuple[ast.Name, ...]:
+    names = [cursor.name("a target of the call")]
     while cursor.accept(","):
-        names.append(cursor.name(what))
+        names.append(cursor.name("a target of the call"))
     return tuple(names)
 
 
@@ -233,12 +225,7 @@ def _no_python_word(cursor: Cursor) -> None:
     negated = before.kind is Kind.NAME and before.text == "not"
     if not negated and cursor.token.text not in PYTHON_WORDS:
         return
-    count = 1
-    if cursor.ahead(1).text == "(":
-        while cursor.ahead(count).kind is not Kind.END and cursor.ahead(count).text != ")":
-            count += 1
-        count += 1
-    after = cursor.ahead(count)
+    after = cursor.behind(1 if cursor.ahead(1).text == "(" else 0)
     if after.text != "," and after.text not in ASSIGNMENTS:
         raise cursor.python_word(cursor.index - negated)
 

@@ -32,13 +32,11 @@ def reject_slice(cursor: Cursor) -> None:
 
 def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
     """The error for `A[i][j]`, from its `[` on."""
-    depth = 0
-    while not cursor.at_end and (depth or cursor.at("[")):
-        depth += {"[": 1, "]": -1}.get(cursor.step().text, 0)
+    cursor.skip_brackets("[")
     span = cursor.span(name.span.start, cursor.previous_end)
     written = span.text
     inside = re.sub(r"\]\s*\[", ", ", written[len(name.text) :])
-    simple = depth == 0 and len(written) <= 80 and not set(written) & set("\n:#")
+    simple = written[-1] == "]" and len(written) <= 80 and not set(written) & set("\n:#")
     return cursor.error(
         "subscripts are written in parentheses",
         span=span,

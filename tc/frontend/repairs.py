@@ -33,15 +33,7 @@ class _NotPython(Exception):
 
 
 def intersection(first: RangeClause, second: RangeClause) -> str | None:
-    """The range clause that says what two for one variable say together, if there is one.
-
-    >>> from tc.frontend.parser import parse
-    >>> from tc.source import Source
-    >>> text = "def f(float(N) A) -> (o) { o +=! A(i) where i in 0:N, i in 1:4 }"
-    >>> first, second = parse(Source(text)).defs[0].body[0].where
-    >>> intersection(first, second)
-    'i in 1:min(N, 4)'
-    """
+    """The range clause that says what two for one variable say together, if there is one."""
     begin = _extreme("max", first.begin, second.begin)
     end = _extreme("min", first.end, second.end)
     if begin.isdecimal() and end.isdecimal() and int(begin) >= int(end):
@@ -51,20 +43,18 @@ def intersection(first: RangeClause, second: RangeClause) -> str | None:
 
 def joined_clauses(clauses: Sequence[Clause]) -> str | None:
     """Clauses as one `where`, the ranges of one variable intersected, if they can be."""
-    texts: dict[str, str] = {}
+    texts: dict[object, str | None] = {}
     ranges: dict[str, RangeClause] = {}
-    for position, clause in enumerate(clauses):
-        key = str(position)
-        texts[key] = one_line(clause.span.text)
+    for clause in clauses:
+        text: str | None = one_line(clause.span.text)
+        key: object = id(clause)
         if isinstance(clause, RangeClause):
-            del texts[key]
-            key = f"range of {clause.variable.text}"
-            first = ranges.setdefault(key, clause)
-            both = one_line(clause.span.text) if first is clause else intersection(first, clause)
-            if both is None:
-                return None
-            texts[key] = both
-    return None if "..." in texts.values() else "where " + ", ".join(texts.values())
+            key = clause.variable.text
+            first = ranges.setdefault(clause.variable.text, clause)
+            text = text if first is clause else intersection(first, clause)
+        texts[key] = text
+    known = [text for text in texts.values() if text not in (None, "...")]
+    return "where " + ", ".join(known) if len(known) == len(texts) else None
 
 
 def _extreme(function: str, first: Expr, second: Expr) -> str:
@@ -123,18 +113,16 @@ class _Rewriter:
     """Python's precedence of its words, from the loosest on; each method takes and gives a place
     in the tokens, and gives the text up to there."""
 
-    __slots__ = ("tokens",)
-
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
 
     def choice(self, at: int, depth: int) -> tuple[str, int]:
         if depth > _MAX_DEPTH:
             raise _NotPython
-        first, at = self.disjunction(at, depth)
+        first, at = self.joined(at, depth, "or", "and")
         if self._is(at, "if"):
             then = first
-            condition, at = self.disjunction(at + 1, depth)
+            condition, at = self.joined(at + 1, depth, "or", "and")
             if not self._is(at, "else"):
                 raise _NotPython  # what stands otherwise is not said
         elif self.tokens[at].text == "?":
@@ -147,54 +135,48 @@ class _Rewriter:
         otherwise, at = self.choice(at + 1, depth + 1)
         return f"{condition} ? {then} : {otherwise}", at
 
-    def disjunction(self, at: int, depth: int) -> tuple[str, int]:
-        left, at = self.conjunction(at, depth)
-        while self._is(at, "or"):
-            right, at = self.conjunction(at + 1, depth)
-            left = f"{left} || {right}"
-        return left, at
-
-    def conjunction(self, at: int, depth: int) -> tuple[str, int]:
-        left, at = self.negation(at, depth)
-        while self._is(at, "and"):
-            right, at = self.negation(at + 1, depth)
-            left = f"{left} && {right}"
-        return left, at
+    def joined(self, at: int, depth: int, word: str, *tighter: str) -> tuple[str, int]:
+        """Parts that a word joins, or those that bind tighter."""
+        texts, at = [], at - 1
+        while not texts or self._is(at, word):
+            part = self.joined(at + 1, depth, *tighter) if tighter else self.negation(at + 1, depth)
+            texts.append(part[0])
+            at = part[1]
+        return f" {PYTHON_WORDS[word]} ".join(texts), at
 
     def negation(self, at: int, depth: int) -> tuple[str, int]:
         count = 0
         while self._is(at, "not"):
             at, count = at + 1, count + 1
-        start = at
-        text, at = self.operand(at, depth)
-        opening = start + (self.tokens[start].kind in (Kind.NAME, Kind.KEYWORD))
-        simple = at == start + 1 or self._closing(opening) == at - 1
-        if count and not simple:
-            text = f"({text})"
-        return "!" * count + text, at
+        is_named = self.tokens[at].kind in (Kind.NAME, Kind.KEYWORD)
+        pieces, at = self.operand(at, depth)
+        is_call = is_named and len(pieces) == 2 and pieces[1].lstrip().startswith("(")
+        text = "".join(pieces)
+        return "!" * count + (
+            f"({text})" if count and len(pieces) > 1 and not is_call else text
+        ), at
 
-    def operand(self, at: int, depth: int) -> tuple[str, int]:
+    def operand(self, at: int, depth: int) -> tuple[list[str], int]:
         """The longest run of tokens without a word of Python outside of its brackets."""
-        start, pieces, done = at, "", False
+        pieces: list[str] = []
+        done = False
         while True:
             token = self.tokens[at]
             is_value = token.kind in (Kind.NAME, Kind.NUMBER, Kind.KEYWORD)
-            if token.kind is Kind.END or token.text in _ENDS:
-                break
+            ends = token.kind is Kind.END or token.text in _ENDS
+            if ends or (is_value and (done or token.text in PYTHON_WORDS)):
+                break  # the next statement begins, or a word
             if _assigns(token):
                 raise _NotPython
-            if is_value and (done or token.text in PYTHON_WORDS):
-                break  # the next statement begins, or a word
-            pieces += self._gap(at, start)
+            gap = " " if pieces and token.start > self.tokens[at - 1].end else ""
             if token.text in _OPENING:
-                inside, at = self.bracket(at, depth)
-                pieces += inside
+                text, at = self.bracket(at, depth)
                 done = True
             else:
-                pieces += token.text
+                text, at = token.text, at + 1
                 done = is_value or token.kind is Kind.DIM
-                at += 1
-        if at == start:
+            pieces.append(gap + text)
+        if not pieces:
             raise _NotPython
         return pieces, at
 
@@ -211,21 +193,5 @@ class _Rewriter:
                 raise _NotPython
         return f"{opening}{', '.join(parts)}{self.tokens[at].text}", at + 1
 
-    def _closing(self, at: int) -> int:
-        """Where the bracket closes that opens here; -1 where none opens."""
-        depth = 0
-        while self.tokens[at].kind is not Kind.END:
-            depth += {"(": 1, ")": -1}.get(self.tokens[at].text, 0)
-            if depth == 0:
-                return at if self.tokens[at].text == ")" else -1
-            at += 1
-        return -1
-
-    def _gap(self, at: int, start: int) -> str:
-        if at == start:
-            return ""
-        return " " if self.tokens[at].start > self.tokens[at - 1].end else ""
-
     def _is(self, at: int, word: str) -> bool:
-        token = self.tokens[at]
-        return token.kind is Kind.NAME and token.text == word
+        return self.tokens[at].kind is Kind.NAME and self.tokens[at].text == word

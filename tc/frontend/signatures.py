@@ -63,9 +63,7 @@ def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
 def parse_returns(cursor: Cursor, name: Name) -> tuple[Return, ...]:
     """`-> (C, float(N) D)`, from its `->` on."""
     if not cursor.at("->"):
-        repair = "-> (C)"
-        if cursor.at("("):
-            repair = "write '->' here"
+        repair = "write '->' here" if cursor.at("(") else "-> (C)"
         raise cursor.unexpected(f"'->' and the returns of '{name.text}'", repair=repair)
     cursor.step()
     if not cursor.at("("):
@@ -85,7 +83,6 @@ def parse_returns(cursor: Cursor, name: Name) -> tuple[Return, ...]:
 
 
 def _param(cursor: Cursor) -> Param:
-    start = cursor.token.start
     token, after = cursor.token, cursor.ahead(1)
     if token.kind is Kind.NAME and after.kind is Kind.SIGN and after.text in (",", ")"):
         raise cursor.error(
@@ -103,15 +100,14 @@ def _param(cursor: Cursor) -> Param:
     name = cursor.name("a parameter")
     if cursor.at("(") or cursor.at("["):
         raise dims_behind(cursor, type_, name)
-    return Param(type_, name, span=cursor.span(start, name.span.end))
+    return Param(type_, name, span=type_.span.to(name.span))
 
 
 def _return(cursor: Cursor) -> Return:
     start = cursor.token.start
-    after = cursor.ahead(1)
-    typed = cursor.token.kind is Kind.KEYWORD or (
-        cursor.token.kind is Kind.NAME and (after.text == "(" or after.kind is Kind.NAME)
-    )
+    token, after = cursor.token, cursor.ahead(1)
+    is_type = token.kind is Kind.NAME and (after.text == "(" or after.kind is Kind.NAME)
+    typed = token.kind is Kind.KEYWORD or is_type
     type_ = _type(cursor, "a return") if typed else None
     name = cursor.name("a return")
     return Return(type_, name, span=cursor.span(start, name.span.end))
@@ -141,9 +137,8 @@ def _dims(cursor: Cursor) -> tuple[Name | Number, ...]:
 
 def _dim_expression(cursor: Cursor) -> ParseError:
     """The error for `float(N + 1)` and `float(2*N)`, from the operator on."""
-    start, depth = cursor.tokens[cursor.index - 1].start, 0
-    while not cursor.at_end and (depth or cursor.token.text not in (",", ")", "{", "}")):
-        depth += {"(": 1, ")": -1}.get(cursor.step().text, 0)
+    start = cursor.tokens[cursor.index - 1].start
+    cursor.skip_to(",", ")", "{", "}")
     return cursor.error(
         "a dimension is a name or a whole number, and no expression",
         span=cursor.span(start, cursor.previous_end),
@@ -158,10 +153,11 @@ def _dim(cursor: Cursor) -> Name | Number:
         return cursor.name("a size")
     value = number_value(token.text)
     if isinstance(value, float):
+        whole = str(int(value)) if value < 1e15 and value == int(value) else None
         raise cursor.error(
             f"a dimension is a whole number or a name, and '{token.text}' is neither",
-            paste=str(int(value)) if value < 1e15 and value == int(value) else None,
-            repair=None if value < 1e15 and value == int(value) else "write a whole number",
+            paste=whole,
+            repair=None if whole else "write a whole number",
         )
     cursor.step()
     return Number(token.text, value, span=cursor.span_of(token))

@@ -86,6 +86,28 @@ COMPARISONS = {"<>": "!=", "=>": ">=", "=<": "<=", "===": "==", "!==": "!="}
 
 BITS = frozenset(("&", "|", "^", "<<", ">>"))
 
+PI = "3.14159265358979"
+_INFINITY = "(1.0 / 0.0)"
+CONSTANTS = {
+    **dict.fromkeys(("True", "true", "TRUE"), "bool(1)"),
+    **dict.fromkeys(("False", "false", "FALSE"), "bool(0)"),
+    **dict.fromkeys(("inf", "Inf", "INF", "infinity", "Infinity", "INFINITY"), _INFINITY),
+    **dict.fromkeys(("HUGE_VAL", "oo"), _INFINITY),
+    **dict.fromkeys(("nan", "NaN", "NAN"), "(0.0 / 0.0)"),
+    **dict.fromkeys(("pi", "PI", "Pi", "M_PI", "CUDART_PI", "CUDART_PI_F"), PI),
+    **dict.fromkeys(("tau", "TAU"), "6.28318530717959"),
+    **dict.fromkeys(("M_E", "euler", "Euler"), "2.71828182845905"),
+    "M_SQRT2": "1.4142135623731",
+    "M_PI_2": "1.5707963267949",
+    "M_LN2": "0.693147180559945",
+    **dict.fromkeys(("FLT_MAX", "float_max"), "3.4028235e38"),
+    "FLT_MIN": "1.17549435082229e-38",
+    "FLT_EPSILON": "1.19209289550781e-7",
+    "DBL_EPSILON": "2.22044604925031e-16",
+    **dict.fromkeys(("INT_MAX", "INT32_MAX"), "2147483647"),
+}
+"""Constants of other languages, by what they are here."""
+
 SIGNS = tuple(
     sorted(
         {*PRECEDENCE, *FOREIGN, *"=?:,(){}!", "->", "<=>", "+=", "*=", "+=!", "*=!"},

@@ -11,6 +11,8 @@ from tc.frontend.expression_parser import parse_apply, parse_part
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
 
+_STEP = "A(2*{0}) where {0} in 0:N/2, for every second element"
+
 
 def parse_trailers(
     cursor: Cursor, rhs: ParsedExpr
@@ -25,11 +27,8 @@ def parse_trailers(
             where = _clauses(cursor, rhs)
         else:
             if annotation is not None:
-                raise cursor.error(
-                    "a statement has one '<=>' annotation",
-                    rule="T5",
-                    repair="delete one of the two",
-                )
+                cause = "a statement has one '<=>' annotation"
+                raise cursor.error(cause, rule="T5", repair="delete one of the two")
             annotation = _annotation(cursor)
     return where, annotation
 
@@ -70,15 +69,13 @@ def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> ast.Clause:
         if cursor.at("["):
             raise old_range(cursor, name)
         value = parse_part(cursor)
-        if cursor.at(":"):
-            cursor.step()
+        if cursor.accept(":"):
             end = parse_part(cursor)
-            texts = [part.span.line for part in (value, end)]
             raise cursor.error(
                 f"a range is written '{name.text} in begin:end'",
                 rule="T5",
                 span=cursor.span(start, end.end),
-                paste=f"{name.text} in {':'.join(texts)}",
+                paste=f"{name.text} in {value.span.line}:{end.span.line}",
             )
         return ast.Binding(name, value.expr, span=cursor.span(start, value.end))
     raise condition(cursor, rhs, count, name)
@@ -88,16 +85,11 @@ def _range(cursor: Cursor, name: ast.Name) -> ast.RangeClause:
     if cursor.at("["):
         raise old_range(cursor, name)
     begin = parse_part(cursor)
-    if not cursor.at(":"):
+    if not cursor.accept(":"):
         raise _no_range_end(cursor, name, begin)
-    cursor.step()
     end = parse_part(cursor)
     if cursor.at(":"):
-        raise cursor.error(
-            "a range has no step",
-            rule="T5",
-            idiom=f"A(2*{name.text}) where {name.text} in 0:N/2, for every second element",
-        )
+        raise cursor.error("a range has no step", rule="T5", idiom=_STEP.format(name.text))
     span = cursor.span(name.span.start, end.end)
     return ast.RangeClause(name, begin.expr, end.expr, span=span)
 
@@ -109,15 +101,10 @@ def _no_range_end(cursor: Cursor, name: ast.Name, begin: ParsedExpr) -> ParseErr
     match begin.expr:
         case ast.Apply(name=ast.Name(text="range" | "arange" | "prange"), args=args) if args:
             texts = [arg.span.line for arg in args]
-            if len(args) == 1:
-                return cursor.error(cause, span=span, paste=f"0:{texts[0]}")
-            if len(args) == 2:
-                return cursor.error(cause, span=span, paste=f"{texts[0]}:{texts[1]}")
-            return cursor.error(
-                cause + ", and has no step",
-                span=span,
-                idiom=f"A(2*{name.text}) where {name.text} in 0:N/2, for every second element",
-            )
+            if len(args) <= 2:
+                return cursor.error(cause, span=span, paste=":".join(("0", *texts)[-2:]))
+            idiom = _STEP.format(name.text)
+            return cursor.error(cause + ", and has no step", span=span, idiom=idiom)
         case ast.Number(value=int() as value) if value:
             return cursor.error(cause, span=span, paste=f"0:{value}")
     return cursor.missing(

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from tc.frontend.ast import Apply, Binary, Conditional, Expr, Unary
 from tc.frontend.cursor import DeclaredNames
 from tc.frontend.foreign import floor_division, kind_of
+from tc.frontend.tokens import PI
 from tc.semantics.suggest import one_line
 
 _SQRT_HALF = "0.707106781186548"
-_PI = "3.14159265358979"
 
 _FORMULAS = {
     # activations
@@ -70,8 +70,8 @@ _FORMULAS = {
     "acosh({0})": "arccosh",
     "atanh({0})": "arctanh",
     "atan2({0}, {1})": "arctan2 atan",
-    f"({{0}} * {_PI} / 180.0)": "deg2rad radians",
-    f"({{0}} * 180.0 / {_PI})": "rad2deg degrees",
+    f"({{0}} * {PI} / 180.0)": "deg2rad radians",
+    f"({{0}} * 180.0 / {PI})": "rad2deg degrees",
     "(1.0 / tan({0}))": "cot",
     "(1.0 / cos({0}))": "sec",
     "(1.0 / sin({0}))": "csc",
@@ -181,7 +181,7 @@ _MEANT = {
     "rand randn random": "there are no random numbers: pass them as a tensor, o(i) = r(i)",
     "divide div true_divide": "a / b, which rounds down where both are integers; float(a) / b "
     "otherwise",
-    "sinc": f"(x == 0 ? 1 : sin({_PI} * x) / ({_PI} * x)), which is numpy's",
+    "sinc": f"(x == 0 ? 1 : sin({PI} * x) / ({PI} * x)), which is numpy's",
     "cast astype static_cast": "double(x), or another type's name",
     "step": "(x > 0 ? 1.0 : 0.0), or with >=",
     "if": "c ? a : b, for a if c holds, and else b",

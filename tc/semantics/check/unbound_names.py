@@ -9,32 +9,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from tc.errors import CheckError
+from tc.frontend.tokens import CONSTANTS
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.resolved import BindingUse, FlatStatement, Index, Read, Resolved, operands
 from tc.semantics.suggest import listed, nearest, number_written, product_written
 from tc.source import Span
-
-_PI = "3.14159265358979"
-_INFINITY, _NAN = "(1.0 / 0.0)", "(0.0 / 0.0)"
-_CONSTANTS = {
-    **dict.fromkeys(("True", "true", "TRUE"), "bool(1)"),
-    **dict.fromkeys(("False", "false", "FALSE"), "bool(0)"),
-    **dict.fromkeys(("inf", "Inf", "INF", "infinity", "Infinity", "INFINITY"), _INFINITY),
-    **dict.fromkeys(("HUGE_VAL", "oo"), _INFINITY),
-    **dict.fromkeys(("nan", "NaN", "NAN"), _NAN),
-    **dict.fromkeys(("pi", "PI", "Pi", "M_PI", "CUDART_PI", "CUDART_PI_F"), _PI),
-    **dict.fromkeys(("tau", "TAU"), "6.28318530717959"),
-    **dict.fromkeys(("M_E", "euler", "Euler"), "2.71828182845905"),
-    "M_SQRT2": "1.4142135623731",
-    "M_PI_2": "1.5707963267949",
-    "M_LN2": "0.693147180559945",
-    **dict.fromkeys(("FLT_MAX", "float_max"), "3.4028235e38"),
-    **dict.fromkeys(("FLT_MIN",), "1.17549435082229e-38"),
-    **dict.fromkeys(("FLT_EPSILON",), "1.19209289550781e-7"),
-    **dict.fromkeys(("DBL_EPSILON",), "2.22044604925031e-16"),
-    **dict.fromkeys(("INT_MAX", "INT32_MAX"), "2147483647"),
-}
-"""Constants of other languages, by what they are here."""
 
 
 def products_meant(statement: FlatStatement, known: Container[str]) -> Iterator[tuple[str, str]]:
@@ -63,13 +42,13 @@ def check_loose(
 ) -> None:
     """Raise CheckError for loose names that are constants elsewhere, or look like sizes."""
     for name in names:
-        if name in _CONSTANTS:
+        if name in CONSTANTS:
             raise CheckError(
                 f"'{name}' is no constant of the language, and as an index variable it would "
                 "occur in no subscript",
                 rule="N1",
                 span=variables[name],
-                paste=_CONSTANTS[name],
+                paste=CONSTANTS[name],
             )
         text = number_written(name, {*signature.sizes, *_scalars(signature)}, loose=True)
         if text is not None or name[0].isdigit():
