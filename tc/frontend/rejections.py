@@ -48,7 +48,9 @@ def reject_brackets(cursor: Cursor, name: Name) -> ParseError:
 def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Span) -> ParseError:
     """The error for `C = A @ B`, whole matrices, or vectors."""
     cause = "there is no operator '@': a product sums over an index that is not on the left"
-    assert cursor.statement is not None
+    idiom = "C(i,j) +=! A(i,k) * B(k,j)"
+    if cursor.statement is None:  # it stands on the left side of the first one
+        return cursor.error(cause, span=span, idiom=idiom)
     start, operator = cursor.statement
     ranks = []
     for part in (left, right):
@@ -59,7 +61,7 @@ def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Sp
     follows = cursor.token.kind is Kind.SIGN and cursor.token.text != "}"
     known = foreign.MATRIX_PRODUCTS.get((ranks[0], ranks[1]))
     if known is None or before or follows or not target.isidentifier() or operator.text != "=":
-        return cursor.error(cause, span=span, idiom="C(i,j) +=! A(i,k) * B(k,j)")
+        return cursor.error(cause, span=span, idiom=idiom)
     names = [f"({','.join(letters)})" if letters else "" for letters in known]
     first, second = left.expr.span.text, right.expr.span.text
     text = f"{target}{names[0]} +=! {first}{names[1]} * {second}{names[2]}"
