@@ -137,7 +137,8 @@ class _Rewriter:
 
     def joined(self, at: int, depth: int, word: str, *tighter: str) -> tuple[str, int]:
         """Parts that a word joins, or those that bind tighter."""
-        texts, at = [], at - 1
+        texts: list[str] = []
+        at -= 1
         while not texts or self._is(at, word):
             part = self.joined(at + 1, depth, *tighter) if tighter else self.negation(at + 1, depth)
             texts.append(part[0])
@@ -152,9 +153,9 @@ class _Rewriter:
         pieces, at = self.operand(at, depth)
         is_call = is_named and len(pieces) == 2 and pieces[1].lstrip().startswith("(")
         text = "".join(pieces)
-        return "!" * count + (
-            f"({text})" if count and len(pieces) > 1 and not is_call else text
-        ), at
+        if count and len(pieces) > 1 and not is_call:
+            text = f"({text})"
+        return "!" * count + text, at
 
     def operand(self, at: int, depth: int) -> tuple[list[str], int]:
         """The longest run of tokens without a word of Python outside of its brackets."""

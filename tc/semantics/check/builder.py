@@ -38,83 +38,78 @@ class Builder:
     needs_initial: dict[str, Span] = field(default_factory=dict)
     inlinings: Counter[str] = field(default_factory=Counter)
 
+    def declare_inputs(self, signature: DefSignature) -> None:
+        for name, param in signature.params.items():
+            shape = shape_of(param.type, "")
+            declared = SPELLINGS[param.type.spelling]
+            self.tensors[name] = FlatTensor(
+                name, len(shape), "input", declared, param.span, shape, param.name.span
+            )
+            self.shaped.add(name)
+        names = {name: name for name in signature.params}
+        self.add_sizes(signature, names, "", "")
 
-def declare_inputs(builder: Builder, signature: DefSignature) -> None:
-    for name, param in signature.params.items():
-        shape = shape_of(param.type, "")
-        declared = SPELLINGS[param.type.spelling]
-        builder.tensors[name] = FlatTensor(
-            name, len(shape), "input", declared, param.span, shape, param.name.span
-        )
-        builder.shaped.add(name)
-    names = {name: name for name in signature.params}
-    add_sizes(builder, signature, names, "", "")
-
-
-def add_sizes(
-    builder: Builder, signature: DefSignature, tensors: Mapping[str, str], prefix: str, given: str
-) -> None:
-    """The sizes of a def and its literal dimensions, both from the extents of its parameters."""
-    extents: dict[str, list[p.Extent]] = {}
-    for name, param in signature.params.items():
-        for axis, dim in enumerate(param.type.dims or ()):
-            extent = p.Extent(tensors[name], axis, span=dim.span)
-            if isinstance(dim, ast.Name):
-                extents.setdefault(dim.text, []).append(extent)
-            else:
-                builder.equalities.append(
-                    p.Equality(
-                        extent,
-                        p.Literal(dim.value, INT64, span=dim.span),
-                        f"dimension {axis} of parameter '{name}' of '{signature.name}' is "
-                        f"declared as {dim.value}{given}",
-                        span=dim.span,
+    def add_sizes(
+        self, signature: DefSignature, tensors: Mapping[str, str], prefix: str, given: str
+    ) -> None:
+        """The sizes of a def and its literal dimensions, from the extents of its parameters."""
+        extents: dict[str, list[p.Extent]] = {}
+        for name, param in signature.params.items():
+            for axis, dim in enumerate(param.type.dims or ()):
+                extent = p.Extent(tensors[name], axis, span=dim.span)
+                if isinstance(dim, ast.Name):
+                    extents.setdefault(dim.text, []).append(extent)
+                else:
+                    self.equalities.append(
+                        p.Equality(
+                            extent,
+                            p.Literal(dim.value, INT64, span=dim.span),
+                            f"dimension {axis} of parameter '{name}' of '{signature.name}' is "
+                            f"declared as {dim.value}{given}",
+                            span=dim.span,
+                        )
                     )
-                )
-    for size, found in extents.items():
-        builder.sizes[prefix + size] = p.SizeDef(
-            prefix + size, tuple(found), span=signature.sizes[size]
+        for size, found in extents.items():
+            self.sizes[prefix + size] = p.SizeDef(
+                prefix + size, tuple(found), span=signature.sizes[size]
+            )
+
+    def add_temporaries(self, frame: CallFrame) -> None:
+        for name, span in frame.signature.temporaries.items():
+            tensor = frame.tensors[name]
+            rank = frame.signature.ranks.get(name, 0)
+            self.tensors[tensor] = FlatTensor(tensor, rank, "temporary", None, None, None, span)
+
+    def note_read(self, read: Seen, frame: CallFrame, writing: str) -> None:
+        """Record a read; raise where it is of a temporary that nothing has written (R4)."""
+        self.touched.setdefault(read.tensor, read.span)
+        tensor = self.tensors[read.tensor]
+        if tensor.role == "input" or read.tensor in self.written:
+            return
+        if tensor.role == "output":
+            self.needs_initial.setdefault(read.tensor, read.span)
+            return
+        own = ", which this statement writes for the first time," if read.tensor == writing else ""
+        known = frame.tensors.get(read.text) == read.tensor and not frame.calls
+        repair = f"write it first: {element(read.text, tensor.rank)} = 0"
+        if read.tensor != writing:
+            repair = f"move the statement that writes '{read.text}' above this one"
+        if known:
+            repair += f"; or return '{read.text}', so that the caller gives its contents"
+        else:
+            repair = "make the target of the call a return of the entry, so that the caller gives "
+            repair += f"the contents of '{read.text}'"
+        raise CheckError(
+            f"the temporary '{read.text}'{own} is read before any statement has written it",
+            rule="R4",
+            span=read.span,
+            repair=repair,
         )
 
-
-def add_temporaries(builder: Builder, frame: CallFrame) -> None:
-    for name, span in frame.signature.temporaries.items():
-        tensor = frame.tensors[name]
-        rank = frame.signature.ranks.get(name, 0)
-        builder.tensors[tensor] = FlatTensor(tensor, rank, "temporary", None, None, None, span)
-
-
-def note_read(builder: Builder, read: Seen, frame: CallFrame, writing: str) -> None:
-    """Record a read; raise where it is of a temporary that nothing has written (R4)."""
-    builder.touched.setdefault(read.tensor, read.span)
-    tensor = builder.tensors[read.tensor]
-    if tensor.role == "input" or read.tensor in builder.written:
-        return
-    if tensor.role == "output":
-        builder.needs_initial.setdefault(read.tensor, read.span)
-        return
-    own = ", which this statement writes for the first time," if read.tensor == writing else ""
-    known = frame.tensors.get(read.text) == read.tensor and not frame.calls
-    repair = f"write it first: {element(read.text, tensor.rank)} = 0"
-    if read.tensor != writing:
-        repair = f"move the statement that writes '{read.text}' above this one"
-    if known:
-        repair += f"; or return '{read.text}', so that the caller gives its contents"
-    else:
-        repair = "make the target of the call a return of the entry, so that the caller gives "
-        repair += f"the contents of '{read.text}'"
-    raise CheckError(
-        f"the temporary '{read.text}'{own} is read before any statement has written it",
-        rule="R4",
-        span=read.span,
-        repair=repair,
-    )
-
-
-def note_write(builder: Builder, tensor: str, span: Span) -> None:
-    builder.touched.setdefault(tensor, span)
-    builder.written.setdefault(tensor, span)
-    builder.shaped.add(tensor)
+    def note_write(self, tensor: str, span: Span) -> None:
+        self.touched.setdefault(tensor, span)
+        self.written.setdefault(tensor, span)
+        self.shaped.add(tensor)
 
 
 def declared(

@@ -10,8 +10,8 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.semantics import program as p
-from tc.semantics.check.builder import Builder, declared, note_read
-from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
+from tc.semantics.check.builder import Builder, declared
+from tc.semantics.check.declarations import CONCAT, DefSignature
 from tc.semantics.check.scope import CallFrame, Seen
 from tc.semantics.resolved import FlatTensor
 from tc.semantics.suggest import (
@@ -27,7 +27,7 @@ from tc.semantics.suggest import (
 from tc.source import Span
 
 
-def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: CallFrame) -> str:
+def argument(builder: Builder, arg: ast.Expr, call: ast.CallStatement, frame: CallFrame) -> str:
     """The tensor in the program that an argument of a call names."""
     signature = frame.signature
     callee = call.callee.text
@@ -44,13 +44,13 @@ def argument(builder: Builder, arg: ast.Expr, call: Invocation, frame: CallFrame
         )
     if builder.tensors[tensor].role == "temporary" and tensor not in builder.written:
         read = Seen(tensor, arg.text, arg.span, False)
-        note_read(builder, read, frame, "")
+        builder.note_read(read, frame, "")
     builder.touched.setdefault(tensor, arg.span)
     return tensor
 
 
 def call_targets(
-    builder: Builder, call: Invocation, frame: CallFrame, args: Sequence[str]
+    builder: Builder, call: ast.CallStatement, frame: CallFrame, args: Sequence[str]
 ) -> list[str]:
     """The tensors in the program that a call writes: fresh, distinct and no inputs (N4)."""
     signature = frame.signature
@@ -87,7 +87,7 @@ def call_targets(
     return list(found)
 
 
-def check_counts(call: Invocation, callee: DefSignature) -> None:
+def check_counts(call: ast.CallStatement, callee: DefSignature) -> None:
     name = callee.name
     if len(call.args) != len(callee.params):
         wanted = ", ".join(one_line(param.span) for param in callee.params.values())
@@ -116,7 +116,7 @@ def declare_target(
     target: str,
     prefix: str,
     callee: DefSignature,
-    call: Invocation,
+    call: ast.CallStatement,
 ) -> None:
     """Take element type and shape of a target from the annotated return of the callee (T4)."""
     tensor = builder.tensors[target]
@@ -193,7 +193,7 @@ def with_calls(error: CheckError, calls: tuple[Span, ...]) -> CheckError:
 
 
 def unknown_def(
-    call: Invocation, signature: DefSignature, defs: Mapping[str, DefSignature]
+    call: ast.CallStatement, signature: DefSignature, defs: Mapping[str, DefSignature]
 ) -> CheckError:
     name = call.callee.text
     known = [other for other in defs if other != signature.name]
@@ -217,7 +217,7 @@ def unknown_def(
     )
 
 
-def _no_tensor(arg: ast.Expr, call: Invocation, signature: DefSignature) -> CheckError:
+def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) -> CheckError:
     callee, text = call.callee.text, one_line(arg.span)
     t = unused("t", arg.span)
     edits: tuple[Edit, ...] = (before(call.span, f"{t} = {text}"), Edit(arg.span, t))

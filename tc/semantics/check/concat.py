@@ -9,15 +9,15 @@ from tc.dtypes import INT64
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
-from tc.semantics.check.builder import Builder, note_read, note_write
+from tc.semantics.check.builder import Builder
 from tc.semantics.check.calls import argument, call_targets
-from tc.semantics.check.declarations import MAX_JOINED, Invocation
+from tc.semantics.check.declarations import MAX_JOINED
 from tc.semantics.check.scope import CallFrame, Seen
 from tc.semantics.resolved import Binary, Extent, FlatStatement, FlatTensor, Index, Read, Resolved
 from tc.semantics.suggest import counted, element, one_line
 
 
-def add_concat(builder: Builder, call: Invocation, frame: CallFrame) -> None:
+def add_concat(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> None:
     """`X = concat(A, B)`: one statement per source, with an offset in the last subscript (N4)."""
     if len(call.targets) != 1 or not call.args:
         joined = ", ".join(one_line(arg.span) for arg in call.args) or "A, B"
@@ -52,7 +52,7 @@ def add_concat(builder: Builder, call: Invocation, frame: CallFrame) -> None:
             notes=((frame.signature.ranked_at[call.targets[0].text], "the rank is given here"),),
         )
     for arg, seen in zip(call.args, args, strict=True):
-        note_read(builder, Seen(seen, one_line(arg.span), arg.span, False), frame, target)
+        builder.note_read(Seen(seen, one_line(arg.span), arg.span, False), frame, target)
     _shape_concat(builder, call, target, args, rank)
     calls = frame.calls
     names = _fresh_indices(rank, {*frame.signature.sizes, *frame.signature.tensors()})
@@ -80,11 +80,11 @@ def add_concat(builder: Builder, call: Invocation, frame: CallFrame) -> None:
                 calls,
             )
         )
-    note_write(builder, target, call.span)
+    builder.note_write(target, call.span)
 
 
 def _shape_concat(
-    builder: Builder, call: Invocation, target: str, args: Sequence[str], rank: int
+    builder: Builder, call: ast.CallStatement, target: str, args: Sequence[str], rank: int
 ) -> None:
     """The shape of concat's target, and that all dimensions but the last agree."""
     first = args[0]
@@ -122,7 +122,7 @@ def _fresh_indices(rank: int, taken: set[str]) -> tuple[str, ...]:
 
 
 def _not_joinable(
-    first: FlatTensor, source: FlatTensor, arg: ast.Expr, call: Invocation
+    first: FlatTensor, source: FlatTensor, arg: ast.Expr, call: ast.CallStatement
 ) -> CheckError:
     text = one_line(arg.span)
     if first.rank == 0 or source.rank == 0:

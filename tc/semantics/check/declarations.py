@@ -6,9 +6,9 @@ statement, N3) and index variables, which are all other names in its statements 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeVar
 
 from tc import builtins
 from tc.errors import CheckError
@@ -25,18 +25,7 @@ MAX_STATEMENTS = 10_000
 MAX_CALL_DEPTH = 50
 MAX_JOINED = 100
 
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """A statement that calls another def, or concat (N4)."""
-
-    targets: tuple[ast.Name, ...]
-    callee: ast.Name
-    args: tuple[ast.Expr, ...]
-    span: Span
-
-
-BodyStatement: TypeAlias = ast.Comprehension | Invocation
+_Named = TypeVar("_Named", ast.Def, ast.Param, ast.Return)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +41,7 @@ class DefSignature:
     returns: Mapping[str, ast.Return]
     temporaries: Mapping[str, Span]
     sizes: Mapping[str, Span]
-    steps: tuple[BodyStatement, ...]
+    steps: tuple[ast.Statement, ...]
     warnings: tuple[ProgramWarning, ...]
     ranks: Mapping[str, int]
     ranked_at: Mapping[str, Span]
@@ -76,17 +65,7 @@ def signatures(module: ast.Module) -> dict[str, DefSignature]:
     Raises CheckError: two defs, parameters or returns of one name (N2), a size that no parameter
     has (T4), recursion or too many inlined statements (N4).
     """
-    defs: dict[str, ast.Def] = {}
-    for definition in module.defs:
-        first = defs.setdefault(definition.name.text, definition)
-        if first is not definition:
-            raise CheckError(
-                f"there are two defs named '{definition.name.text}'",
-                rule="N2",
-                span=definition.name.span,
-                repair="give each a name of its own",
-                notes=((first.name.span, "the first one is here"),),
-            )
+    defs = _by_name(module.defs, "there are two defs")
     declared = {name: _declare(definition, defs) for name, definition in defs.items()}
     ordered: dict[str, DefSignature] = {}
     for name in _callees_first(declared):
@@ -95,20 +74,14 @@ def signatures(module: ast.Module) -> dict[str, DefSignature]:
 
 
 def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
-    params: dict[str, ast.Param] = {}
+    params = _by_name(definition.params, "two parameters are")
     sizes: dict[str, Span] = {}
-    for param in definition.params:
-        first = params.setdefault(param.name.text, param)
-        if first is not param:
-            raise _declared_twice("parameters", param.name, first.name)
+    for param in params.values():
         for dim in param.type.dims or ():
             if isinstance(dim, ast.Name):
                 sizes.setdefault(dim.text, dim.span)
-    returns: dict[str, ast.Return] = {}
-    for result in definition.returns:
-        earlier = returns.setdefault(result.name.text, result)
-        if earlier is not result:
-            raise _declared_twice("returns", result.name, earlier.name)
+    returns = _by_name(definition.returns, "two returns are")
+    for result in returns.values():
         if result.name.text in params:
             raise CheckError(
                 f"'{result.name.text}' is a parameter and a return of '{definition.name.text}', "
@@ -123,9 +96,13 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
             if isinstance(dim, ast.Name) and dim.text not in sizes:
                 raise _unknown_size(dim, result, sizes)
     temporaries: dict[str, Span] = {}
-    for target in _targets(definition):
-        if target.text not in params and target.text not in returns:
-            temporaries.setdefault(target.text, target.span)
+    for statement in definition.body:
+        targets = (
+            statement.targets if isinstance(statement, ast.CallStatement) else (statement.target,)
+        )
+        for target in targets:
+            if target.text not in params and target.text not in returns:
+                temporaries.setdefault(target.text, target.span)
     tensors = {*params, *returns, *temporaries}
     return DefSignature(
         definition,
@@ -140,30 +117,19 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
     )
 
 
-def _targets(definition: ast.Def) -> Iterator[ast.Name]:
-    for statement in definition.body:
-        if isinstance(statement, ast.CallStatement):
-            yield from statement.targets
-        else:
-            yield statement.target
-
-
 def _step(
     statement: ast.Statement, tensors: set[str], defs: Mapping[str, ast.Def]
-) -> ast.Comprehension | Invocation:
+) -> ast.Statement:
     """The statement, or the call that it is: `O1 = MLP1(I, W)` looks like a comprehension."""
-    if isinstance(statement, ast.CallStatement):
-        return Invocation(statement.targets, statement.callee, statement.args, statement.span)
+    if isinstance(statement, ast.CallStatement) or statement.indices is not None:
+        return statement
     rhs = statement.rhs
-    if statement.indices is not None or not isinstance(rhs, ast.Apply):
+    if not isinstance(rhs, ast.Apply) or rhs.name.text in tensors:
         return statement
     callee = rhs.name.text
-    if callee in tensors:
-        return statement
+    call = ast.CallStatement((statement.target,), rhs.name, rhs.args, span=statement.span)
     if callee not in defs and callee != CONCAT:
-        if not _is_misspelt_call(rhs, tensors, defs):
-            return statement
-        return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
+        return call if _is_misspelt_call(rhs, tensors, defs) else statement
     if statement.op != "=":
         raise CheckError(
             f"the call of '{callee}' gives whole tensors and cannot be reduced with "
@@ -180,7 +146,7 @@ def _step(
             span=statement.where[0].span,
             idiom=f"t = {one_line(rhs.span)}, and then o(i) = t(i) where i in 0:2, for a part",
         )
-    return Invocation((statement.target,), rhs.name, rhs.args, statement.span)
+    return call
 
 
 def _is_misspelt_call(rhs: ast.Apply, tensors: set[str], defs: Mapping[str, ast.Def]) -> bool:
@@ -202,9 +168,8 @@ def _clashes(
     sizes: Mapping[str, Span],
 ) -> Iterator[ProgramWarning]:
     """A warning per name that is a size and a tensor, which N1 allows."""
-    places = {name: param.name.span for name, param in params.items()}
-    places.update({name: result.name.span for name, result in returns.items()})
-    places.update(temporaries)
+    both: Iterable[ast.Param | ast.Return] = (*params.values(), *returns.values())
+    places = {**{node.name.text: node.name.span for node in both}, **temporaries}
     for name, span in places.items():
         if name in sizes:
             yield ProgramWarning(
@@ -222,7 +187,7 @@ def _callees_first(declared: Mapping[str, DefSignature]) -> Iterator[str]:
     for start in declared:
         if start in done:
             continue
-        path: dict[str, Iterator[Invocation]] = {start: _calls(declared, start)}
+        path: dict[str, Iterator[ast.CallStatement]] = {start: _calls(declared, start)}
         while path:
             name = next(reversed(path))
             call = next(path[name], None)
@@ -236,9 +201,9 @@ def _callees_first(declared: Mapping[str, DefSignature]) -> Iterator[str]:
                 path[call.callee.text] = _calls(declared, call.callee.text)
 
 
-def _calls(declared: Mapping[str, DefSignature], name: str) -> Iterator[Invocation]:
+def _calls(declared: Mapping[str, DefSignature], name: str) -> Iterator[ast.CallStatement]:
     for step in declared[name].steps:
-        if isinstance(step, Invocation) and step.callee.text in declared:
+        if isinstance(step, ast.CallStatement) and step.callee.text in declared:
             yield step
 
 
@@ -246,13 +211,13 @@ def _complete(signature: DefSignature, callees: Mapping[str, DefSignature]) -> D
     """The signature with the ranks of its tensors and its count of inlined statements."""
     ranks: dict[str, int] = {}
     places: dict[str, Span] = {}
-    for name, param in signature.params.items():
-        ranks[name], places[name] = len(param.type.dims or ()), param.span
-    for name, result in signature.returns.items():
-        if result.type is not None:
-            ranks[name], places[name] = len(result.type.dims or ()), result.span
+    both: Iterable[ast.Param | ast.Return]
+    both = (*signature.params.values(), *signature.returns.values())
+    for node in both:
+        if node.type is not None:
+            ranks[node.name.text], places[node.name.text] = len(node.type.dims or ()), node.span
     count, depth = 0, 0
-    unranked: list[Invocation] = []
+    unranked: list[ast.CallStatement] = []
     for step in signature.steps:
         if isinstance(step, ast.Comprehension):
             count += 1
@@ -277,7 +242,9 @@ def _complete(signature: DefSignature, callees: Mapping[str, DefSignature]) -> D
     return replace(signature, ranks=ranks, ranked_at=places, statements=count, depth=depth)
 
 
-def _rank_of_concat(step: Invocation, ranks: dict[str, int], places: dict[str, Span]) -> bool:
+def _rank_of_concat(
+    step: ast.CallStatement, ranks: dict[str, int], places: dict[str, Span]
+) -> bool:
     """Take the rank of concat's target from its first argument, where that is known."""
     first = step.args[0] if step.args else None
     if not isinstance(first, ast.Name) or first.text not in ranks:
@@ -288,14 +255,20 @@ def _rank_of_concat(step: Invocation, ranks: dict[str, int], places: dict[str, S
     return True
 
 
-def _declared_twice(what: str, again: ast.Name, first: ast.Name) -> CheckError:
-    return CheckError(
-        f"two {what} are named '{again.text}'",
-        rule="N2",
-        span=again.span,
-        repair="give each a name of its own",
-        notes=((first.span, "the first one is here"),),
-    )
+def _by_name(nodes: Iterable[_Named], two_are: str) -> dict[str, _Named]:
+    """Defs, parameters or returns by their names, which must differ (N2)."""
+    found: dict[str, _Named] = {}
+    for node in nodes:
+        first = found.setdefault(node.name.text, node)
+        if first is not node:
+            raise CheckError(
+                f"{two_are} named '{node.name.text}'",
+                rule="N2",
+                span=node.name.span,
+                repair="give each a name of its own",
+                notes=((first.name.span, "the first one is here"),),
+            )
+    return found
 
 
 def _unknown_size(dim: ast.Name, result: ast.Return, sizes: Mapping[str, Span]) -> CheckError:
@@ -311,7 +284,7 @@ def _unknown_size(dim: ast.Name, result: ast.Return, sizes: Mapping[str, Span]) 
     )
 
 
-def _recursion(call: Invocation, path: list[str]) -> CheckError:
+def _recursion(call: ast.CallStatement, path: list[str]) -> CheckError:
     cycle = path[path.index(call.callee.text) :]
     if len(cycle) == 1:
         cause = f"'{call.callee.text}' calls itself; calls are inlined, so recursion never ends"

@@ -8,26 +8,10 @@ from dataclasses import replace
 from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.semantics.check.builder import (
-    Builder,
-    add_sizes,
-    add_temporaries,
-    declare_inputs,
-    declared,
-    note_read,
-    note_write,
-)
-from tc.semantics.check.calls import (
-    argument,
-    call_targets,
-    check_counts,
-    check_rank,
-    declare_target,
-    unknown_def,
-    with_calls,
-)
+from tc.semantics.check import calls
+from tc.semantics.check.builder import Builder, declared
 from tc.semantics.check.concat import add_concat
-from tc.semantics.check.declarations import CONCAT, DefSignature, Invocation
+from tc.semantics.check.declarations import CONCAT, DefSignature
 from tc.semantics.check.scope import CallFrame
 from tc.semantics.check.statements import resolve_statement
 from tc.semantics.resolved import Argument, Flat, FlatTensor
@@ -42,7 +26,7 @@ def flatten(signature: DefSignature, defs: Mapping[str, DefSignature]) -> Flat:
     reduction operators (R1), where clauses (G8, T5).
     """
     builder = Builder(defs)
-    declare_inputs(builder, signature)
+    builder.declare_inputs(signature)
     for name, result in signature.returns.items():
         dtype, at, shape = declared(result, "")
         rank = signature.ranks.get(name, 0)
@@ -50,7 +34,7 @@ def flatten(signature: DefSignature, defs: Mapping[str, DefSignature]) -> Flat:
         if shape is not None:
             builder.shaped.add(name)
     frame = CallFrame(signature, {name: name for name in signature.tensors()}, "", ())
-    add_temporaries(builder, frame)
+    builder.add_temporaries(frame)
     _add_steps(builder, frame)
     _check_outputs(builder, signature)
     return Flat(
@@ -77,7 +61,7 @@ def _add_steps(builder: Builder, frame: CallFrame) -> None:
         elif step.callee.text == CONCAT:
             add_concat(builder, step, frame)
         else:
-            raise unknown_def(step, frame.signature, builder.defs)
+            raise calls.unknown_def(step, frame.signature, builder.defs)
 
 
 def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: CallFrame) -> None:
@@ -86,28 +70,28 @@ def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: Ca
     )
     target = resolved.target
     for read in reads:
-        note_read(builder, read, frame, target)
+        builder.note_read(read, frame, target)
     if resolved.op != "=" and not resolved.init:
         is_output = builder.tensors[target].role == "output"
         continues = "caller" if is_output else "nothing"
         continues = "written" if target in builder.written else continues
         resolved = replace(resolved, continues=continues)
     builder.statements.append(resolved)
-    note_write(builder, target, statement.span)
+    builder.note_write(target, statement.span)
 
 
-def _add_call(builder: Builder, call: Invocation, frame: CallFrame) -> None:
+def _add_call(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> None:
     """Inline a call: parameters become the arguments, returns the targets (N4)."""
     callee = builder.defs[call.callee.text]
-    check_counts(call, callee)
-    args = [argument(builder, arg, call, frame) for arg in call.args]
-    targets = call_targets(builder, call, frame, args)
+    calls.check_counts(call, callee)
+    args = [calls.argument(builder, arg, call, frame) for arg in call.args]
+    targets = calls.call_targets(builder, call, frame, args)
     builder.inlinings[callee.name] += 1
     count = builder.inlinings[callee.name]
     prefix = f"{callee.name}." if count == 1 else f"{callee.name}#{count}."
     params = zip(callee.params.items(), args, call.args, strict=True)
     for (name, param), tensor, written in params:
-        check_rank(callee, param, written, builder.tensors[tensor])
+        calls.check_rank(callee, param, written, builder.tensors[tensor])
         builder.arguments.append(
             Argument(
                 tensor,
@@ -123,18 +107,18 @@ def _add_call(builder: Builder, call: Invocation, frame: CallFrame) -> None:
         )
     tensors = dict(zip(callee.params, args, strict=True))
     given = f", and '{frame.signature.name}' calls it in '{one_line(call.span)}'"
-    add_sizes(builder, callee, tensors, prefix, given)
+    builder.add_sizes(callee, tensors, prefix, given)
     for result, target in zip(callee.returns.values(), targets, strict=True):
-        declare_target(builder, result, target, prefix, callee, call)
+        calls.declare_target(builder, result, target, prefix, callee, call)
     tensors.update(zip(callee.returns, targets, strict=True))
     tensors.update((name, prefix + name) for name in callee.temporaries)
     inner = CallFrame(callee, tensors, prefix, (*frame.calls, call.span))
-    add_temporaries(builder, inner)
+    builder.add_temporaries(inner)
     try:
         _add_steps(builder, inner)
     except CheckError as error:
         # the callee is right on its own, so what is wrong is wrong in this call
-        raise with_calls(error, (call.span,)) from None
+        raise calls.with_calls(error, (call.span,)) from None
 
 
 def _check_outputs(builder: Builder, signature: DefSignature) -> None:

@@ -3,7 +3,7 @@ R2, G8, T5, and the part of P1 that holds for all sizes)."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from tc.edits import Edit, within
 from tc.errors import CheckError
@@ -11,13 +11,9 @@ from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.semantics import resolved as r
 from tc.semantics.check.declarations import DefSignature
-from tc.semantics.check.resolve import (
-    check_height,
-    resolve,
-    resolve_read,
-)
+from tc.semantics.check.resolve import check_height, resolve, resolve_read
 from tc.semantics.check.scope import CallFrame, Findings, NameScope, Seen
-from tc.semantics.check.unbound_names import check_loose, loose_names
+from tc.semantics.check.unbound_names import check_loose
 from tc.semantics.check.where_clauses import resolve_bindings, resolve_range
 from tc.semantics.check.whole_tensors import with_subscripts
 from tc.semantics.suggest import (
@@ -51,11 +47,7 @@ def resolve_statement(
     """
     signature = frame.signature
     outer = _left_side(statement, signature)
-    names = {
-        clause.name.text: clause.name.span
-        for clause in statement.where
-        if isinstance(clause, ast.Binding)
-    }
+    names = {c.name.text: c.name.span for c in statement.where if isinstance(c, ast.Binding)}
     scope = NameScope(frame, defs, shaped, {}, names)
     bindings = resolve_bindings(statement, scope, outer) if names else {}
     right = Findings()
@@ -65,34 +57,34 @@ def resolve_statement(
         check_height(rhs, statement.rhs.span)
     where: list[r.FlatRange] = []
     exists: list[r.Read] = []
-    ranged: list[ast.RangeClause] = []
     rest = Findings()
     for clause in statement.where:
         match clause:
             case ast.RangeClause():
-                earlier = [c for c in ranged if c.variable.text == clause.variable.text]
-                ranged.append(clause)
                 used = {*outer, *right.variables}
-                where.append(resolve_range(clause, scope, tensors, earlier, used))
+                where.append(resolve_range(clause, statement, scope, tensors, used))
                 rest.variables.setdefault(clause.variable.text, clause.variable.span)
             case ast.Binding():
-                rest.variables.update(
-                    (name, span)
-                    for name, span in bindings[clause.name.text].findings.variables.items()
-                    if name not in rest.variables
-                )
+                found = bindings[clause.name.text].findings.variables
+                rest.variables.update({**found, **rest.variables})
             case ast.Exists():
                 exists.append(resolve_read(clause.read, scope, rest))
     variables = dict(outer)
     for name, span in (*right.variables.items(), *rest.variables.items()):
         variables.setdefault(name, span)
-    _check_count(variables)
+    if len(variables) > MAX_VARIABLES:
+        raise CheckError(
+            f"the statement has {len(variables)} index variables, and at most {MAX_VARIABLES} "
+            "are supported",
+            rule="N1",
+            span=list(variables.values())[MAX_VARIABLES],
+            repair="split the statement, by way of a temporary",
+        )
     target = frame.tensors[statement.target.text]
     reduces = len(variables) > len(outer)
     bounded = {*outer, *(clause.variable for clause in where)}
     exprs = (rhs, *exists, *(binding.value for binding in bindings.values()))
-    loose = loose_names(variables, bounded, exprs)
-    check_loose(loose, variables, signature)
+    loose = check_loose(variables, bounded, exprs, signature)
     _check_reduction(statement, signature, outer, variables, loose)
     computed = (*right.reads, *(read for read in rest.reads if read.in_subscript))
     _check_self_reads(statement, target, reduces, computed)
@@ -184,18 +176,6 @@ def _diagonal(statement: ast.Comprehension) -> str:
     return f"{target}({row}, {column}) = {choice} where {column} in 0:N, for a diagonal"
 
 
-def _check_count(variables: Mapping[str, Span]) -> None:
-    """Raise for more variables than an array has dimensions in every numpy (N1)."""
-    if len(variables) > MAX_VARIABLES:
-        raise CheckError(
-            f"the statement has {len(variables)} index variables, and at most {MAX_VARIABLES} "
-            "are supported",
-            rule="N1",
-            span=list(variables.values())[MAX_VARIABLES],
-            repair="split the statement, by way of a temporary",
-        )
-
-
 def _check_reduction(
     statement: ast.Comprehension,
     signature: DefSignature,
@@ -214,9 +194,9 @@ def _check_reduction(
     edits: tuple[Edit, ...] = ()
     idiom = None
     example: tuple[Edit, ...] = ()
-    spelled = {name: number_written(name, known) for name in reduced}
-    if any(spelled.values()):
-        edits = respelled(right, {name: text for name, text in spelled.items() if text})
+    spelled = {name: text for name in reduced if (text := number_written(name, known))}
+    if spelled:
+        edits = respelled(right, spelled)
     elif meant and {name for name, _ in meant}.issuperset(reduced):
         edits = respelled(right, dict(meant))
     elif loose:
@@ -230,11 +210,11 @@ def _check_reduction(
             idiom = f"{statement.target.text}({', '.join(reduced)}) = ..., if every element is "
             idiom += "meant; for the sum of all"
         example = (Edit(statement.op_span, "+=!"),)
-    only = "is" if len(reduced) == 1 else "are"
+    are, them = ("is", "it") if len(reduced) == 1 else ("are", "them")
     raise CheckError(
-        f"{listed(reduced)} {only} not on the left of '=', so the statement reduces over "
-        f"{'it' if len(reduced) == 1 else 'them'}; a reduction needs one of the operators +=! *=! "
-        "min=! max=! (or the same without ! to continue from what the tensor holds)"
+        f"{listed(reduced)} {are} not on the left of '=', so the statement reduces over {them}; "
+        "a reduction needs one of the operators +=! *=! min=! max=! (or the same without ! to "
+        "continue from what the tensor holds)"
         + "".join(f"; if '{name}' is misspelt, did you mean '{near}'?" for name, near in meant),
         rule="R1",
         span=variables[reduced[0]],
@@ -246,7 +226,7 @@ def _check_reduction(
 
 
 def _is_contraction(
-    statement: ast.Comprehension, signature: DefSignature, reduced: Iterable[str]
+    statement: ast.Comprehension, signature: DefSignature, reduced: Sequence[str]
 ) -> bool:
     """Whether the statement is a product of tensors that share what it reduces over, of which
     nothing but the sum is usual."""
@@ -257,9 +237,9 @@ def _is_contraction(
             stack += [node.left, node.right]
         elif isinstance(node, ast.Apply) and signature.is_tensor(node.name.text):
             factors.append({n.text for n in walk(node) if isinstance(n, ast.Name)})
-    if statement.indices is None and statement.target.text not in signature.returns:
-        return False
-    if statement.indices is None and len(list(reduced)) > 1:
+    if statement.indices is None and (
+        statement.target.text not in signature.returns or len(reduced) > 1
+    ):
         return False
     return all(sum(name in factor for factor in factors) >= 2 for name in reduced)
 
@@ -273,22 +253,19 @@ def _check_self_reads(
     for read in reads:
         if read.tensor != target:
             continue
-        old = unused(f"{name}_old", read.span)
-        copy = f"{element(old, rank)} = {element(name, rank)}"
         if read.in_subscript:
-            raise CheckError(
-                f"a subscript reads '{name}', which this statement writes",
-                rule="P1",
-                span=read.span,
-                idiom=f"to read what '{name}' held before: {copy}, before this statement, and "
-                f"{old} in the subscript",
-            )
-        if reduces and statement.op.endswith("!"):
-            raise CheckError(
-                f"'{statement.op}' first overwrites '{name}' with the identity, and then the "
-                "right-hand side reads it",
-                rule="P1",
-                span=read.span,
-                idiom=f"to read what '{name}' held before: {copy}, before this statement, and "
-                f"{old} here",
-            )
+            cause = f"a subscript reads '{name}', which this statement writes"
+        elif reduces and statement.op.endswith("!"):
+            cause = f"'{statement.op}' first overwrites '{name}' with the identity, and then the "
+            cause += "right-hand side reads it"
+        else:
+            continue
+        old = unused(f"{name}_old", read.span)
+        raise CheckError(
+            cause,
+            rule="P1",
+            span=read.span,
+            idiom=f"to read what '{name}' held before: {element(old, rank)} = "
+            f"{element(name, rank)}, before this statement, and {old} "
+            + ("in the subscript" if read.in_subscript else "here"),
+        )

@@ -29,18 +29,18 @@ def products_meant(statement: FlatStatement, known: Container[str]) -> Iterator[
             yield name, f"{factor} * {rest}"
 
 
-def loose_names(
-    variables: Mapping[str, Span], bounded: Container[str], exprs: Iterable[Resolved]
-) -> tuple[str, ...]:
-    """The variables that are neither `bounded` nor in a subscript of a read in `exprs`."""
-    subscripted = _subscripted(exprs)
-    return tuple(n for n in variables if n not in bounded and n not in subscripted)
-
-
 def check_loose(
-    names: Iterable[str], variables: Mapping[str, Span], signature: DefSignature
-) -> None:
-    """Raise CheckError for loose names that are constants elsewhere, or look like sizes."""
+    variables: Mapping[str, Span],
+    bounded: Container[str],
+    exprs: Iterable[Resolved],
+    signature: DefSignature,
+) -> list[str]:
+    """The variables that are neither `bounded` nor in a subscript of a read in `exprs`.
+
+    Raises CheckError for those of them that are constants elsewhere, or look like sizes.
+    """
+    subscripted = _subscripted(exprs)
+    names = [name for name in variables if name not in bounded and name not in subscripted]
     for name in names:
         if name in CONSTANTS:
             raise CheckError(
@@ -62,6 +62,7 @@ def check_loose(
             )
         if name.isupper():
             raise _no_size(name, variables[name], signature)
+    return names
 
 
 def _scalars(signature: DefSignature) -> list[str]:

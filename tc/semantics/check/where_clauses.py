@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from tc.dtypes import DType
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
 from tc.semantics import resolved as r
+from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.resolve import check_height, resolve, resolve_binding
 from tc.semantics.check.scope import BindingValue, Findings, NameScope
 from tc.semantics.suggest import nearest, number_written, one_line, unused
@@ -22,22 +22,17 @@ def resolve_bindings(
     statement: ast.Comprehension, scope: NameScope, outer: Mapping[str, Span]
 ) -> dict[str, BindingValue]:
     """The bindings of the where clause; each sees those before it."""
-    signature = scope.frame.signature
     ranges = {c.variable.text for c in statement.where if isinstance(c, ast.RangeClause)}
     bindings: dict[str, BindingValue] = {}
     for clause in statement.where:
         if not isinstance(clause, ast.Binding):
             continue
         name = clause.name.text
-        taken = None
+        taken = _kind(name, scope.frame.signature)
         if name in bindings:
             taken = "another binding"
         elif name in outer or name in ranges:
             taken = "an index variable of the statement"
-        elif name in signature.sizes:
-            taken = "a size"
-        elif signature.is_tensor(name):
-            taken = "a tensor"
         if taken:
             edits = _renamed(statement, clause, outer, taken)
             raise CheckError(
@@ -53,6 +48,12 @@ def resolve_bindings(
         check_height(value.value, clause.span)
         bindings = {**bindings, name: value}
     return bindings
+
+
+def _kind(name: str, signature: DefSignature) -> str | None:
+    if name in signature.sizes:
+        return "a size"
+    return "a tensor" if signature.is_tensor(name) else None
 
 
 def _renamed(
@@ -72,33 +73,33 @@ def _renamed(
 
 def resolve_range(
     clause: ast.RangeClause,
+    statement: ast.Comprehension,
     scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
-    earlier: list[ast.RangeClause],
     indices_used: set[str],
 ) -> r.FlatRange:
-    """A range clause, given those of the same variable before it, and the index variables of the
-    rest of the statement; its bounds must be size expressions (G8)."""
+    """A range clause of a statement with index variables in the rest of it; its bounds must be
+    size expressions, and its variable has no other range (G8)."""
     name = clause.variable.text
-    signature = scope.frame.signature
-    if name in signature.sizes or signature.is_tensor(name) or name in scope.hidden:
-        kind = "a binding" if name in scope.hidden else "a tensor"
-        kind = "a size" if name in signature.sizes else kind
+    kind = _kind(name, scope.frame.signature) or ("a binding" if name in scope.hidden else None)
+    if kind:
         raise CheckError(
             f"a where clause gives the range of an index variable, and '{name}' is {kind}",
             rule="G8",
             span=clause.variable.span,
             repair="name an index variable of the statement",
         )
-    if earlier:
-        both = intersection(earlier[0], clause)
+    ranges = (c for c in statement.where if isinstance(c, ast.RangeClause))
+    first = next(c for c in ranges if c.variable.text == name)
+    if first is not clause:
+        both = intersection(first, clause)
         raise CheckError(
             f"the where clause gives '{name}' two ranges",
             rule="G8",
             span=clause.span,
-            edits=_one_range(earlier[0].span, clause.span, both) if both else (),
+            edits=_one_range(first.span, clause.span, both) if both else (),
             repair=None if both else "give it one of them: they have no value in common",
-            notes=((earlier[0].span, "the first one is here"),),
+            notes=((first.span, "the first one is here"),),
         )
     begin, end = (
         _bound(bound, test, name, scope, tensors, indices_used)
@@ -110,11 +111,9 @@ def resolve_range(
 def _one_range(first: Span, second: Span, text: str) -> tuple[Edit, ...]:
     """The edits that put one range clause in the place of two."""
     source = first.source
-    end = second.start
-    between = source.text[first.end : end]
-    if between.strip() == ",":
-        return (Edit(Span(source, first.start, second.end), text),)
-    before = source.text.rfind(",", first.end, end)
+    if source.text[first.end : second.start].strip() == ",":
+        return (Edit(first.to(second), text),)
+    before = source.text.rfind(",", first.end, second.start)
     return (Edit(first, text), Edit(Span(source, before, second.end), ""))
 
 
@@ -164,7 +163,6 @@ def _check_scalar(read: r.Read, tensor: r.FlatTensor) -> None:
         _no_size_expression(
             read.span, "no reads of tensors", "pass the value as an input of rank 0: int n"
         )
-    declared: DType | None = tensor.declared
     if tensor.role != "input":
         raise CheckError(
             f"'{text}' is computed by the program; the bounds of a range may use sizes, literals "
@@ -173,9 +171,9 @@ def _check_scalar(read: r.Read, tensor: r.FlatTensor) -> None:
             span=read.span,
             repair=f"pass it as an input: int {text}",
         )
-    if declared is None or not declared.is_integer:
+    if tensor.declared is None or not tensor.declared.is_integer:
         raise CheckError(
-            f"'{text}' is {declared}, and the bounds of a range are integers",
+            f"'{text}' is {tensor.declared}, and the bounds of a range are integers",
             rule="G8",
             span=read.span,
             repair=f"declare it as an integer: int {text}",
@@ -186,26 +184,26 @@ def _check_scalar(read: r.Read, tensor: r.FlatTensor) -> None:
 def _index_in_bound(
     name: str, span: Span, variable: str, said: str, scope: NameScope, is_used: bool
 ) -> NoReturn:
+    if is_used:
+        raise CheckError(
+            f"the range of '{variable}' uses the index variable '{name}', and the bounds of a "
+            "range are size expressions: ranges are boxes",
+            rule="G8",
+            span=span,
+            idiom=f"o({name}) +=! {said} ? A({name}, {variable}) : 0, which selects in the box",
+        )
     signature = scope.frame.signature
     known = [*signature.sizes, *(p for p, rank in signature.ranks.items() if rank == 0)]
-    product = None if is_used else number_written(name, known)
-    near = nearest(name, known) if product is None else None
-    if is_used:
-        cause = (
-            f"the range of '{variable}' uses the index variable '{name}', and the bounds of a "
-            "range are size expressions: ranges are boxes"
-        )
-        repair = None
-        idiom = f"o({name}) +=! {said} ? A({name}, {variable}) : 0, which selects in the box"
-    else:
-        cause = (
-            f"'{name}' in the range of '{variable}' is neither a size nor an integer input of "
-            f"'{signature.name}'" + (f"; did you mean '{near}'?" if near else "")
-        )
-        repair = None if near or product else f"declare it as an input: int {name}"
-        idiom = None
-    paste = None if is_used else product or near
-    raise CheckError(cause, rule="G8", span=span, repair=repair, paste=paste, idiom=idiom)
+    product = number_written(name, known)
+    near = None if product else nearest(name, known)
+    raise CheckError(
+        f"'{name}' in the range of '{variable}' is neither a size nor an integer input of "
+        f"'{signature.name}'" + (f"; did you mean '{near}'?" if near else ""),
+        rule="G8",
+        span=span,
+        repair=None if near or product else f"declare it as an input: int {name}",
+        paste=product or near,
+    )
 
 
 def _no_size_expression(
