@@ -47,15 +47,6 @@ def firsts_of_lines(offsets: Sequence[int], line: int) -> list[int]:
     return kept
 
 
-def lasts_of_lines(offsets: Sequence[int], line: int) -> list[int]:
-    """Of sorted offsets the last of each line of so many elements, if one ends with the last.
-
-    >>> lasts_of_lines([3, 7, 18, 19, 20, 40], 16)
-    [3, 20, 40]
-    """
-    return [-first for first in reversed(firsts_of_lines([-o for o in reversed(offsets)], line))]
-
-
 def together(places: Sequence[Indices]) -> Iterator[Indices]:
     """Elements in vectors as long as they are equally far from each other in the last index."""
     while places:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tc.device import LINE
 from tc.kernel.ir import Call, Kernel
 from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
 from tc.kernel.passes.contraction import contract
@@ -20,10 +21,8 @@ from tc.kernel.passes.first_terms import start_with_first_terms
 from tc.kernel.passes.loop_invariants import hoist_invariant_calls
 from tc.kernel.passes.loop_partition import partition_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
-from tc.kernel.passes.prefetch.busy_nests import prefetch_copies, prefetch_sweeps
+from tc.kernel.passes.prefetch.blocks import prefetch_blocks
 from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
-from tc.kernel.passes.prefetch.input_blocks import prefetch_blocks
-from tc.kernel.passes.prefetch.stored_rows import prefetch_outputs
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.transpose import transpose
@@ -40,14 +39,17 @@ class PassContext:
     """What passes know of the processor and the options.
 
     Vectors have `lanes_bits` bits (0: there are none); loops become `unroll_limit` statements at
-    most. `fma` and `exponents` are instructions for vectors, as in `Device`. The caches of a core
-    hold `l2` bytes, and all of them `shared_cache` (0: nothing is known of them).
+    most. `fma` and `exponents` are instructions for vectors, `line` and `page` bytes, as in
+    `Device`. The caches of a core hold `l2` bytes, and all of them `shared_cache` (0: nothing is
+    known of them).
     """
 
     lanes_bits: int
     unroll_limit: int = LIMIT
     fma: bool = False
     exponents: bool = False
+    line: int = LINE
+    page: int = 4096
     l2: int = 0
     shared_cache: int = 0
 
@@ -167,28 +169,15 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         "prefetch of blocks",
-        "blocks of inputs that are read in jumps are asked for one block ahead",
-        lambda kernel, context: prefetch_blocks(kernel, context.l2),
-    ),
-    Pass(
-        "prefetch of sweeps",
-        "rows that several loops go over are asked for where one computes",
-        lambda kernel, context: prefetch_sweeps(kernel, context.l2),
+        "blocks of large buffers are asked for where a loop computes, before they are touched",
+        lambda kernel, context: prefetch_blocks(
+            kernel, context.l2, line=context.line, page=context.page
+        ),
     ),
     Pass(
         "prefetch of gathers",
         "rows whose numbers are read from memory are asked for ahead",
-        lambda kernel, context: prefetch_gathers(kernel, context.l2),
-    ),
-    Pass(
-        "prefetch of outputs",
-        "parts of outputs that are stored in jumps are asked for before",
-        lambda kernel, context: prefetch_outputs(kernel, context.l2),
-    ),
-    Pass(
-        "prefetch of copies",
-        "blocks of inputs that are packed are asked for one block ahead",
-        lambda kernel, context: prefetch_copies(kernel, context.l2),
+        lambda kernel, context: prefetch_gathers(kernel, context.l2, line=context.line),
     ),
     Pass(
         "reciprocal division",

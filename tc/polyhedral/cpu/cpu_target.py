@@ -39,6 +39,8 @@ class CpuTarget(Target):
             unroll_limit=options.unroll,
             fma=device.fma,
             exponents=device.exponents,
+            line=device.line,
+            page=device.page,
             l2=device.l2,
             shared_cache=device.shared_cache,
         )

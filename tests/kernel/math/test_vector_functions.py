@@ -4,7 +4,6 @@ puts them into kernels."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -38,10 +37,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.math.forms import FORMS
-from tc.kernel.passes.non_temporal_stores import store_past_caches
-from tc.kernel.passes.prefetch.busy_nests import prefetch_copies, prefetch_sweeps
-from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
-from tc.kernel.passes.prefetch.input_blocks import prefetch_blocks
+from tc.kernel.passes.pass_list import PASSES, Pass, PassContext, run_passes
 from tc.kernel.passes.vector_functions import (
     NATIVE,
     PLAIN,
@@ -373,17 +369,18 @@ def test_plain_formulas_on_scalars(dtype: Any) -> None:
                        for node in walk(_expressions(made)[0]))  # fmt: skip
 
 
-HINTS = (store_past_caches, prefetch_gathers, prefetch_blocks, prefetch_copies, prefetch_sweeps)
+HINTS = [each for each in PASSES if each.name.startswith(("non-temporal", "prefetch"))]
 
 
-@pytest.mark.parametrize("hints", HINTS, ids=ids)
-def test_what_is_rare_stays_so(hints: Callable[[Kernel, int], Kernel]) -> None:
+@pytest.mark.parametrize("hints", HINTS, ids=lambda each: each.name)
+def test_what_is_rare_stays_so(hints: Pass) -> None:
     f16, index = FLOAT32.vector(16), Binary("*", Var("i", INT64), integer(16), INT64)
     every = Ramp(index, 1, INT64.vector(16))
     store = Store("o", (every,), Call("sin", (Load("x", (every,), f16),), f16))
     buffers = (dense("x", FLOAT32, (2048,), "input"), dense("o", FLOAT32, (2048,), "output"))
     body = loop("i", 128, store, parallel=True)
-    kernel = hints(expand_vector_functions(Kernel("k", buffers, ((body,),))), 1024)
+    context = PassContext(lanes_bits=512, l2=1024, shared_cache=1024)
+    kernel = run_passes(expand_vector_functions(Kernel("k", buffers, ((body,),))), context, [hints])
     assert [s.rare for s in statements(kernel.regions[0]) if isinstance(s, If)] == [True]
 
 

@@ -198,10 +198,6 @@ def calls_no_function_on_vectors(kernel: Kernel) -> bool:
     return evaluated(kernel, lambda e: isinstance(e, Call) and e.function == "exp") <= 16
 
 
-def asks_for_rows_of_images(kernel: Kernel) -> bool:
-    return hints(kernel)["I"] > 0
-
-
 def asks_for_the_next_row(kernel: Kernel) -> bool:
     """Of I, each line once."""
     return hints(kernel)["I"] == 4096 * 1024 // 16
@@ -210,14 +206,6 @@ def asks_for_the_next_row(kernel: Kernel) -> bool:
 def asks_for_rows_of_the_table(kernel: Kernel) -> bool:
     """The half of each in two lines, or three where it starts inside of one."""
     return hints(kernel)["T"] == 128 * 50 * 2 * 3
-
-
-def asks_for_rows_of_results(kernel: Kernel) -> bool:
-    return hints(kernel)["O1"] > 0
-
-
-def asks_for_what_is_packed_next(kernel: Kernel) -> bool:
-    return hints(kernel)["B"] > 0
 
 
 def divides_once_a_row(kernel: Kernel) -> bool:
@@ -257,11 +245,8 @@ TABLE_OF_PASSES = (
     Row("contraction", MM, SMALL, AVX2, fuses_products_and_sums),
     Row("vector functions", SOFTMAX, {"I": (512, 4096)}, AVX2, calls_no_function_on_vectors),
     Row("non-temporal stores", NORM, ROWS, AVX2, stores_past_the_caches),
-    Row("prefetch of blocks", CONV, IMAGES, WIDE, asks_for_rows_of_images),
-    Row("prefetch of sweeps", NORM, ROWS, AVX2, asks_for_the_next_row),
+    Row("prefetch of blocks", NORM, ROWS, AVX2, asks_for_the_next_row),
     Row("prefetch of gathers", BAGS, TABLE, AVX2, asks_for_rows_of_the_table),
-    Row("prefetch of outputs", CONV, IMAGES, WIDE, asks_for_rows_of_results),
-    Row("prefetch of copies", TMM, LARGE, WIDE, asks_for_what_is_packed_next),
     Row("reciprocal division", SOFTMAX, {"I": (512, 4096)}, AVX2, divides_once_a_row),
 )
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
-from math import prod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tc.dtypes import INT64
 from tc.kernel.analysis.access_sites import Enclosing, range_of
 from tc.kernel.analysis.cache_lines import Indices
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary
-from tc.kernel.ir import Buffer, Const, Expr, For, If, Let, Load, Prefetch, Stmt, Store, Var, walk
-from tc.kernel.passes.prefetch.hosts import Nest, iteration_number, times
+from tc.kernel.ir import (
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    Var,
+    statements,
+    walk,
+)
 from tc.kernel.rebuild import substitute
 from tc.kernel.walk import loads_in, names_in
 
@@ -47,28 +58,37 @@ class AffineSpan:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """So many rows, each an index of a dimension, of `extent` elements in memory."""
+
+    dimension: int
+    count: int
+    extent: int
+
+
+@dataclass(frozen=True)
 class BufferFootprint:
     """What statements touch of a buffer: a span of each dimension."""
 
     buffer: Buffer
     spans: Sequence[AffineSpan]
 
-    def moves_with(self, loop: For) -> bool:
-        """Whether it depends on the iteration of a loop."""
-        return any(loop.var in names_in(term) for span in self.spans for term in span.terms)
-
     def is_left_by(self, loop: For) -> bool:
         """Whether the next iteration of a loop touches nothing of it again."""
-        variable = Var(loop.var, INT64)
-        others = (term for span in self.spans for term in span.terms if term != variable)
-        if any(loop.var in names_in(term) for term in others):
-            return False
-        return any(abs(span.terms.get(variable, 0)) >= span.extent for span in self.spans)
+        begin, *_ = range_of(loop)
+        now, then = ({loop.var: Const(value, INT64)} for value in (begin, begin + 1))
+        for span in self.spans:
+            terms = {t: f for t, f in span.terms.items() if loop.var in names_in(t)}
+            moving = replace(span, terms=terms, low=0)
+            match moving.start(now), moving.start(then):
+                case Const(value=before), Const(value=after):
+                    if abs(after - before) >= span.extent:
+                        return True
+        return False
 
-    def rows(self, line: int) -> tuple[int, int, int] | None:
-        """The dimension of which each index is a row, the number of rows, and the elements of one,
-        without gaps as long as a line; None where rows are along several dimensions, or their
-        elements not one behind the other."""
+    def rows(self, line: int) -> Rows | None:
+        """Its rows, without gaps as long as a line of so many bytes; None where they are along
+        several dimensions, or their elements not one behind the other."""
         if self.buffer.strides[-1] != 1 or min(self.buffer.strides) < 0:
             return None
         extent = 1
@@ -76,50 +96,30 @@ class BufferFootprint:
             count, stride = self.spans[number].extent, self.buffer.strides[number]
             if count == 1:
                 continue
-            if stride - extent >= line:
+            if (stride - extent) * self.buffer.dtype.bytes >= line:
                 several = any(span.extent > 1 for span in self.spans[:number])
-                return None if several else (number, count, extent)
+                return None if several else Rows(number, count, extent)
             extent += (count - 1) * stride
-        return 0, 1, extent
+        return Rows(0, 1, extent)
 
-    def bytes(self, line: int) -> int:
-        """Of all rows."""
-        found = self.rows(line // self.buffer.dtype.bytes)
-        return 0 if found is None else found[1] * found[2] * self.buffer.dtype.bytes
+    def lines(self, line: int) -> int:
+        """How many lines of so many bytes its rows have; 0 where they are not known."""
+        rows = self.rows(line)
+        return rows.count * -(-rows.extent * self.buffer.dtype.bytes // line) if rows else 0
 
-    def hints(
-        self, host: Nest, values: Mapping[str, Expr], line: int, waste: float
-    ) -> list[Prefetch]:
-        """Those of each iteration of a host, at these values of outer variables, for lines of so
-        many bytes; none where on average more than `waste` hints ask for a line."""
-        elements = line // self.buffer.dtype.bytes
-        found = self.rows(elements)
-        if found is None:
-            return []
-        dimension, count, extent = found
-        outer = 0 if count == 1 else len(host.loops) - 1
-        rows = -(-count // prod(host.counts[:outer]))
-        step = -(-extent // prod(host.counts[outer:]))
-        lines = -(-step // elements)
-        asked = rows * lines * prod(host.counts) * elements
-        if asked > waste * count * extent:
-            return []
-        along = times(
-            iteration_number(host.loops[outer:]), step if lines == 1 else lines * elements
-        )
-        first = times(iteration_number(host.loops[:outer]), rows)
-        starts = [span.start(values) for span in self.spans]
-        hints = []
-        for row, number in product(range(rows), range(lines)):
-            place = list(starts)
-            for at, term, shift in (
-                (dimension, first, row),
-                (len(place) - 1, along, number * elements),
-            ):
-                moved = binary("+", term, Const(shift, INT64), {})
-                place[at] = binary("+", place[at], moved, {})
-            hints.append(Prefetch(self.buffer.name, tuple(place)))
-        return hints
+    def is_streams(self, line: int, page: int) -> bool:
+        """Whether it has several rows as long as a page: hardware prefetches each by itself."""
+        rows = self.rows(line)
+        if rows is None or rows.count == 1:
+            return False
+        return rows.extent * self.buffer.dtype.bytes >= page
+
+    def hint(self, shifts: Iterable[tuple[int, Expr]], values: Mapping[str, Expr]) -> Prefetch:
+        """That at the first element, shifted in some dimensions, at these values of variables."""
+        place = [span.start(values) for span in self.spans]
+        for dimension, shift in shifts:
+            place[dimension] = binary("+", place[dimension], shift, {})
+        return Prefetch(self.buffer.name, tuple(place))
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def accesses(stmts: tuple[Stmt, ...], *, stores: bool) -> Iterator[tuple[str, In
     caches."""
     for load in loads_in(stmts):
         yield load.buffer, load.indices
-    for stmt in stmts if stores else ():
+    for stmt in statements(stmts) if stores else ():
         if isinstance(stmt, Store) and not stmt.non_temporal:
             yield stmt.buffer, stmt.indices
 
@@ -212,3 +212,13 @@ def _joined(
         return None if one is None or other is None else one or other
     found = [a.around(b) for a, b in zip(one, other, strict=True)]
     return None if None in found else [span for span in found if span is not None]
+
+
+def times(expr: Expr, factor: int) -> Expr:
+    """A product."""
+    return binary("*", expr, Const(factor, INT64), {})
+
+
+def plus(expr: Expr, shift: int) -> Expr:
+    """A sum."""
+    return binary("+", expr, Const(shift, INT64), {})

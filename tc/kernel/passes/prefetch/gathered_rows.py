@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tc.device import LINE
 from tc.dtypes import INT64
 from tc.kernel.analysis.cache_lines import Indices, firsts_of_lines, lanes_of, together
 from tc.kernel.analysis.lane_offsets import lane_offsets
@@ -63,9 +62,9 @@ LONGEST = 80
 """Nodes of an index that is computed a second time."""
 
 
-def prefetch_gathers(kernel: Kernel, cache: int) -> Kernel:
+def prefetch_gathers(kernel: Kernel, cache: int, *, line: int) -> Kernel:
     """The kernel with hints at elements of buffers larger than a cache of so many bytes (0: it is
-    not known how many, and there are no hints).
+    not known how many, and there are no hints). Lines have so many bytes.
 
     These are read in loops around no others, at indices that each iteration loads from another
     place: it computes those of a later iteration too, at the end of the loop those of the next
@@ -88,18 +87,18 @@ def prefetch_gathers(kernel: Kernel, cache: int) -> Kernel:
     ... )
     >>> loop = For("k", Const(0, INT64), Const(50, INT64), body)
     >>> kernel = Kernel("gather", buffers, ((loop,),))
-    >>> print(*statement_lines(prefetch_gathers(kernel, 63999).regions[0][0]), sep="\\n")
+    >>> print(*statement_lines(prefetch_gathers(kernel, 63999, line=64).regions[0][0]), sep="\\n")
     for k in 0:50
       prefetch t[i[min(k + 8, 49)], 0:30:15]
       let row: int64 = i[k]
       o[k, 0:16] = t[row, 0:16]
-    >>> prefetch_gathers(kernel, 64000) == kernel
+    >>> prefetch_gathers(kernel, 64000, line=64) == kernel
     True
     """
     large = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not large:
         return kernel
-    return map_regions(kernel, lambda region: _block(region, large, None))
+    return map_regions(kernel, lambda region: _block(region, large, None, line))
 
 
 def has_prefetches(kernel: Kernel) -> bool:
@@ -107,28 +106,32 @@ def has_prefetches(kernel: Kernel) -> bool:
     return any(isinstance(stmt, Prefetch) for stmt in every_statement(kernel))
 
 
-def _block(block: Stmts, large: Mapping[str, Buffer], outer: For | None) -> Stmts:
+def _block(block: Stmts, large: Mapping[str, Buffer], outer: For | None, line: int) -> Stmts:
     """The statements of the body of a loop, if any, with hints."""
 
     def each(stmt: Stmt) -> Iterable[Stmt]:
         match stmt:
             case For(body=body) if not any(isinstance(inner, For) for inner in statements(body)):
-                hints = tuple(_hints(stmt, outer, large))
+                hints = tuple(_hints(stmt, outer, large, line))
                 return (changed(stmt, body=(*hints, *body)) if hints else stmt,)
         around = stmt if isinstance(stmt, For) else None
-        return (map_blocks(stmt, lambda inner: _block(inner, large, around)),)
+        return (map_blocks(stmt, lambda inner: _block(inner, large, around, line)),)
 
     return map_statements(block, each)
 
 
-def _hints(loop: For, outer: For | None, large: Mapping[str, Buffer]) -> Iterator[Prefetch]:
+def _hints(
+    loop: For, outer: For | None, large: Mapping[str, Buffer], line: int
+) -> Iterator[Prefetch]:
     budget = MOST
     for buffer, places in _rows(loop, outer, large):
-        lines = _first_of_lines(places, large[buffer])
+        elements = line // large[buffer].dtype.bytes
+        lines = [places[first] for first in firsts_of_lines(sorted(places), elements)]
         if len(lines) <= budget:
             budget -= len(lines)
-            if places[-1] != lines[-1]:  # it is in one more line where rows start inside of one
-                lines.append(places[-1])
+            last = places[max(places)]
+            if last != lines[-1]:  # it is in one more line where rows start inside of one
+                lines.append(last)
             yield from (Prefetch(buffer, indices) for indices in together(lines))
 
 
@@ -137,9 +140,9 @@ def _hints(loop: For, outer: For | None, large: Mapping[str, Buffer]) -> Iterato
 
 def _rows(
     loop: For, outer: For | None, large: Mapping[str, Buffer]
-) -> Iterator[tuple[str, list[Indices]]]:
-    """Buffers, and the elements of them that a later iteration reads at distances from each other
-    that are known, in order."""
+) -> Iterator[tuple[str, Mapping[int, Indices]]]:
+    """Buffers, and the elements of them that a later iteration reads, by their distances from each
+    other."""
     bounds, around = _bounds(loop), None if outer is None else _bounds(outer)
     if bounds is None:
         return
@@ -248,7 +251,7 @@ def _plus(loop: For, distance: int) -> Expr:
 
 def _gathered(
     loop: For, later: _Later, large: Mapping[str, Buffer]
-) -> list[tuple[str, list[Indices]]]:
+) -> list[tuple[str, dict[int, Indices]]]:
     found: dict[tuple[str, frozenset[tuple[Expr, int]]], dict[int, Indices]] = defaultdict(dict)
     for stmt in loop.body:
         for load in _loads(stmt):
@@ -259,9 +262,7 @@ def _gathered(
                     terms = frozenset(offset.scalars.items())
                     found[load.buffer, terms].setdefault(offset.constant, place)
         later.learn(stmt)
-    return [
-        (buffer, [places[at] for at in sorted(places)]) for (buffer, _), places in found.items()
-    ]
+    return [(buffer, places) for (buffer, _), places in found.items()]
 
 
 def _loads(stmt: Stmt) -> Iterator[Load]:
@@ -297,12 +298,3 @@ def _elements(load: Load, later: _Later) -> Iterator[Indices]:
         yield tuple(
             binary("+", index, shift, {}) for index, shift in zip(found, shifts, strict=True)
         )
-
-
-# --- lines ------------------------------------------------------------------------------------
-
-
-def _first_of_lines(places: Sequence[Indices], buffer: Buffer) -> list[Indices]:
-    """Of sorted elements the first of each line, if one starts with the first of all."""
-    found = {lane_offsets(place, buffer.strides, 1, {}).constant: place for place in places}
-    return [found[first] for first in firsts_of_lines(sorted(found), LINE // buffer.dtype.bytes)]

@@ -2,62 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from tc.dtypes import INT64
 from tc.kernel.analysis.access_sites import range_of
 from tc.kernel.folding import binary
-from tc.kernel.ir import Binary, Call, Const, Expr, For, If, Set, Stmt, Var, expressions, statements
+from tc.kernel.ir import Binary, Call, Const, Expr, For, If, Prefetch, Stmt, Var, walk
+from tc.kernel.passes.prefetch.footprints import BufferFootprint, Rows, plus, times
+from tc.kernel.rebuild import Stmts, changed
+from tc.kernel.walk import own_expressions
+
+WORK = 2
+"""Operations on vectors for each hint: with fewer, memory has no time to spare."""
+
+BURST = 32
+"""Lines that are asked for at once, at most: a core waits for about so many."""
+
+WASTE = 2.0
+"""Hints for each line, on average: as many are worth it where they are spread more evenly."""
 
 
 @dataclass(frozen=True)
-class Nest:
-    """Nested loops, outermost first, each but the last with the next as its only loop; the last
-    has no branches."""
+class SpreadHints:
+    """Hints for each iteration of the innermost of so many loops of a host."""
 
-    loops: tuple[For, ...]
+    depth: int
+    hints: Sequence[Prefetch]
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What each iteration of the innermost of `depth` loops asks for: of so many `rows`, shared by
+    the `split` outermost loops, so many lines that are `step` elements apart."""
+
+    depth: int
+    split: int
+    rows: int
+    lines: int
+    step: int
+
+    @property
+    def hints(self) -> int:
+        return self.rows * self.lines
+
+
+@dataclass(frozen=True)
+class Host:
+    """Nested loops, outermost first, each the one that computes most in the body around it. All
+    iterations make so many `operations` on vectors."""
+
+    loops: Sequence[For]
+    operations: int
 
     @classmethod
-    def of(cls, loop: For) -> Nest | None:
-        """That of a loop; None where it is none, or iterations are not known."""
-        loops: tuple[For, ...] = ()
-        while range_of(loop):
-            loops = (*loops, loop)
-            nested = [stmt for stmt in loop.body if isinstance(stmt, For | If) and _has_loops(stmt)]
-            match nested:
-                case []:
-                    is_straight = not any(isinstance(stmt, If) for stmt in loop.body)
-                    return cls(loops) if is_straight else None
-                case [For() as loop]:
-                    pass
-                case _:
-                    return None
-        return None
+    def of(cls, body: Stmts) -> Host | None:
+        """That of the body of a loop; None where no loop computes, or iterations are not known."""
+        loops: list[For] = []
+        while loop := _busiest(loops[-1].body if loops else body):
+            loops.append(loop)
+        return cls(loops, _operations((loops[0],))) if loops else None
 
-    @property
-    def operations(self) -> int:
-        """How many on vectors an iteration of the last loop makes."""
-        nodes = (expr for stmt in self.loops[-1].body for expr in expressions(stmt))
-        return sum(isinstance(e, Binary | Call) and e.dtype.lanes > 1 for e in nodes)
+    def spread(
+        self,
+        block: BufferFootprint,
+        values: Mapping[str, Expr],
+        line: int,
+        others: Sequence[SpreadHints],
+    ) -> SpreadHints | None:
+        """Hints at the lines of a block, at these values of outer variables, evenly among the
+        iterations of as many loops as can be without asking often for the same line; None where
+        these compute too little for them and the `others`."""
+        rows = block.rows(line)
+        if rows is None:
+            return None
+        room = self.operations // WORK - sum(len(s.hints) * self._trips(s.depth) for s in others)
 
-    @property
-    def sums(self) -> int:
-        """The vectors that an iteration of the last loop adds to something."""
-        sets = (stmt for stmt in self.loops[-1].body if isinstance(stmt, Set))
-        return sum(stmt.value.dtype.lanes > 1 for stmt in sets)
+        def asked(share: _Share) -> int:
+            return share.hints * self._trips(share.depth)
 
-    @property
-    def counts(self) -> list[int]:
-        """The iterations of each loop."""
-        return [len(range_of(loop)) for loop in self.loops]
+        shares = self._shares(rows, line // block.buffer.dtype.bytes)
+        few = [each for each in shares if each.hints <= BURST and asked(each) <= room]
+        if not few:
+            return None
+        enough = WASTE * block.lines(line)
+        share = min(few, key=lambda each: (max(asked(each), enough), -each.depth))
+        return SpreadHints(share.depth, self._hints(block, values, rows, share))
+
+    def _shares(self, rows: Rows, elements: int) -> Iterator[_Share]:
+        """The ways to share rows, of which a line has so many `elements`: no iteration has less
+        than one for itself."""
+        for depth in range(1, len(self.loops) + 1):
+            for split in range(depth + 1):
+                outer, inner = self._trips(split), self._trips(depth) // self._trips(split)
+                if outer <= rows.count and inner <= rows.extent:
+                    step = -(-rows.extent // inner)
+                    lines = -(-step // elements)
+                    own = -(-rows.count // outer)
+                    yield _Share(depth, split, own, lines, -(-step // lines))
+
+    def _hints(
+        self, block: BufferFootprint, values: Mapping[str, Expr], rows: Rows, share: _Share
+    ) -> list[Prefetch]:
+        """Those of an iteration. Lines are counted from the ends of rows: that in which one begins
+        is often that in which another ended before."""
+        outer, inner = self.loops[: share.split], self.loops[share.split : share.depth]
+        count = share.lines * self._trips(share.depth) // self._trips(share.split)
+        begin = max(0, rows.extent - 1 - (count - 1) * share.step)
+        first = times(_number(outer), share.rows)
+        start = times(_number(inner), share.lines * share.step)
+        hints = []
+        for row, line in product(range(share.rows), range(share.lines)):
+            along = plus(start, begin + line * share.step)
+            shifts = (rows.dimension, plus(first, row)), (len(block.spans) - 1, along)
+            hints.append(block.hint(shifts, values))
+        return hints
+
+    def _trips(self, depth: int) -> int:
+        """The iterations of so many of the loops."""
+        return prod(len(range_of(loop)) for loop in self.loops[:depth])
+
+    def with_hints(self, spreads: Sequence[SpreadHints]) -> For:
+        """The outermost loop, with hints evenly among the statements of the bodies."""
+        *outer, made = self.loops
+        for depth in range(len(self.loops), 0, -1):
+            body = list(made.body)
+            hints = [hint for spread in spreads if spread.depth == depth for hint in spread.hints]
+            for number, hint in reversed(list(enumerate(hints))):
+                body.insert(number * len(made.body) // len(hints), hint)
+            made = changed(made, body=tuple(body))
+            if outer:
+                around, inner = outer.pop(), self.loops[depth - 1]
+                inside = (made if stmt is inner else stmt for stmt in around.body)
+                made = changed(around, body=tuple(inside))
+        return made
 
 
-def _has_loops(stmt: Stmt) -> bool:
-    return any(isinstance(inner, For) for inner in statements((stmt,)))
-
-
-def iteration_number(loops: Sequence[For]) -> Expr:
+def _number(loops: Sequence[For]) -> Expr:
     """That of an iteration of nested loops, counted from 0."""
     number: Expr = Const(0, INT64)
     for loop in loops:
@@ -66,6 +149,25 @@ def iteration_number(loops: Sequence[For]) -> Expr:
     return number
 
 
-def times(expr: Expr, factor: int) -> Expr:
-    """A product."""
-    return binary("*", expr, Const(factor, INT64), {})
+def _busiest(body: Stmts) -> For | None:
+    """The loop that computes most, of equals the last; None where none does."""
+    found, most = None, 0
+    for stmt in body:
+        if isinstance(stmt, For) and (work := _operations((stmt,))) and work >= most:
+            found, most = stmt, work
+    return found
+
+
+def _operations(stmts: tuple[Stmt, ...]) -> int:
+    """How many on vectors run."""
+    total = 0
+    for stmt in stmts:
+        match stmt:
+            case For(body=body):
+                total += len(range_of(stmt)) * _operations(body)
+            case If(then=then, otherwise=otherwise):
+                total += max(_operations(then), _operations(otherwise))
+            case _:
+                nodes = (node for expr in own_expressions(stmt) for node in walk(expr))
+                total += sum(isinstance(e, Binary | Call) and e.dtype.lanes > 1 for e in nodes)
+    return total

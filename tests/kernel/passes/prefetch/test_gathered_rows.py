@@ -91,7 +91,7 @@ def kernel_of(*bodies: Stmt, dtype: DType = INT32, columns: int = COLUMNS) -> Ke
 def hints(kernel: Kernel, cache: int = 1000) -> list[str]:
     """The hints; all else stays."""
     verify(kernel)
-    found = prefetch_gathers(kernel, cache)
+    found = prefetch_gathers(kernel, cache, line=64)
     verify(found)
     assert has_prefetches(found) is any(isinstance(s, Prefetch) for s in inside(found))
     assert [s for s in lines(found) if not s.startswith("prefetch")] == lines(kernel)
@@ -132,7 +132,7 @@ def test_results_stay() -> None:
         "n": rng.integers(0, ROWS, (BAGS, LENGTH)).astype(np.int32),
     }
     results = []
-    for each in kernel, prefetch_gathers(kernel, 1):
+    for each in kernel, prefetch_gathers(kernel, 1, line=64):
         outputs = {"o": np.zeros((BAGS, 16), np.float32), "p": np.zeros(BAGS, np.float32)}
         assert evaluate(each, {**arrays, **outputs}) is None
         results.append(outputs["o"])
