@@ -173,7 +173,7 @@ class Compiled:
             special = self._make(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
         if targets:
             check_outputs(signature, targets, special.shaped.shapes, views, family)
-            if family is not NUMPY:
+            if family.touch is not None:
                 for array in given.values():
                     family.touch(array)
         if special.warnings or special.fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from tc import __version__
@@ -69,7 +70,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     run = _program_command(commands, "run", "run a def on arrays")
     _add_backend(run, "numba", "what runs it; interpret is the reference")
     run.add_argument("--out", metavar="DIR", help="save each output as DIR/NAME.npy")
-    run.add_argument("--seed", type=_seed, default=0, help="of random inputs (default 0)")
+    run.add_argument(
+        "--seed", type=partial(_at_least, 0), default=0, help="of random inputs (default 0)"
+    )
     run.add_argument(
         "--outputs",
         metavar="NAME=VALUE",
@@ -130,16 +133,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--options", metavar="JSON", help="single options, as described below")
     parser.add_argument("--plan", metavar="FILE", help="a plan, as explain --stage plan prints it")
     parser.add_argument(
-        "--threads", type=_threads, metavar="N", help="the most threads that a call may use"
+        "--threads",
+        type=partial(_at_least, 1),
+        metavar="N",
+        help="the most threads that a call may use",
     )
-
-
-def _seed(text: str) -> int:
-    return _at_least(0, text)
-
-
-def _threads(text: str) -> int:
-    return _at_least(1, text)
 
 
 def _at_least(least: int, text: str) -> int:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tc import api, rules
 from tc.cli.given import read_call, read_options, read_text
@@ -79,16 +80,17 @@ def _write(name: str, text: str) -> None:
 def explain(arguments: argparse.Namespace) -> int:
     if _names_a_rule(arguments):
         return _explain_rule(arguments.file.upper())
-    options, call = read_options(arguments), read_call(arguments)
-    explanation = api.explain(
-        call.source,
-        call.values,
-        entry=arguments.entry,
-        stage=arguments.stage,
-        backend=arguments.backend,
-        options=options,
-    )
-    print(explanation)
+    return _print_made(api.explain, arguments, stage=arguments.stage)
+
+
+def emit(arguments: argparse.Namespace) -> int:
+    return _print_made(api.emit, arguments)
+
+
+def _print_made(make: Callable[..., object], arguments: argparse.Namespace, **how: Any) -> int:
+    how["options"], call = read_options(arguments), read_call(arguments)
+    how |= {"entry": arguments.entry, "backend": arguments.backend}
+    print(make(call.source, call.values, **how))
     return 0
 
 
@@ -102,15 +104,6 @@ def _explain_rule(name: str) -> int:
     if name not in rules.RULES:
         raise UsageError(f"there is no rule {name}; the rules are {', '.join(rules.RULES)}")
     print(rules.RULES[name])
-    return 0
-
-
-def emit(arguments: argparse.Namespace) -> int:
-    options, call = read_options(arguments), read_call(arguments)
-    code = api.emit(
-        call.source, call.values, entry=arguments.entry, backend=arguments.backend, options=options
-    )
-    print(code)
     return 0
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.family import Family, Refusal, first_line, type_name
 from tc.runtime.arrays.torch_tensors import torch_family, traced_by_torch
 
@@ -95,29 +96,14 @@ def _address_from_interface(array: np.ndarray) -> int:
 
 
 def _address_from_object(
-    array: np.ndarray,
-    *,
-    _offset: int = object.__basicsize__,
-    _read: Callable[[int], Any] = ctypes.c_size_t.from_address,
+    array: np.ndarray, *, _read: Callable[[int], Any] = ctypes.c_size_t.from_address
 ) -> int:
-    value: int = _read(id(array) + _offset).value
+    value: int = _read(id(array) + numpy_records.DATA).value
     return value
 
 
-def _choose_address() -> Callable[[np.ndarray], int]:
-    """numpy's own ways to an address take a microsecond per array. Its C interface promises that
-    the address is the first field of an array, which takes a fifth of that; whether this Python
-    lays out objects so is tried once."""
-    if sys.implementation.name != "cpython":
-        return _address_from_interface
-    probe = np.arange(6.0).reshape(2, 3)
-    for array in (probe, probe[1:, ::-1], probe.T, np.empty((0, 2)), np.array(1, np.int8)):
-        if _address_from_object(array) != _address_from_interface(array):
-            return _address_from_interface
-    return _address_from_object
-
-
-address: Callable[[np.ndarray], int] = _choose_address()
+# numpy's own ways to an address take a microsecond per array, this a fifth of that
+address = _address_from_object if numpy_records.is_known() else _address_from_interface
 """The address of element (0, ..., 0) of an array in bytes."""
 
 
@@ -129,11 +115,7 @@ def _wrap_numpy(array: np.ndarray, _like: Any) -> np.ndarray:
     return array
 
 
-def _no_touch(_array: Any) -> None:
-    return None
-
-
-NUMPY = Family("numpy", _same, _same, _wrap_numpy, _no_touch, _same)
+NUMPY = Family("numpy", _same, _same, _wrap_numpy, _same)
 
 
 # --- jax --------------------------------------------------------------------------------------
@@ -170,7 +152,7 @@ def _jax_family(jax: Any) -> Family:
 
     cast = '{name}.astype("{dtype}")'
     convert = "jax.numpy.asarray({name})"
-    return Family("jax", view, target, wrap, _no_touch, view, cast, convert, JAX_ALIGNMENT)
+    return Family("jax", view, target, wrap, view, cast, convert, JAX_ALIGNMENT)
 
 
 # --- everything else with __dlpack__ ----------------------------------------------------------
@@ -209,4 +191,4 @@ def _dlpack_family(kind: type) -> Family:
     def wrap(array: np.ndarray, like: Any) -> Any:
         return importer(like)(array)
 
-    return Family(library, view, view, wrap, _no_touch, view, "{name}.astype({dtype})", None)
+    return Family(library, view, view, wrap, view, "{name}.astype({dtype})", None)

@@ -28,21 +28,21 @@ class Family:
     `view` gives a numpy array on the same memory, valid for as long as the array that was given
     is kept, `target` one that may be written to, and both raise `Refusal`; `wrap` makes a fresh
     row-major numpy array, aligned to `alignment` bytes, an array like its second argument;
-    `touch` tells the library that an array is being written to; `measure` is a view of which only
-    shape, strides and dtype are read; `cast` is how its users write a change of dtype, `convert`
-    how they take over an array, and `fresh` how they make one.
+    `measure` is a view of which only shape, strides and dtype are read; `cast` is how its users
+    write a change of dtype, `convert` how they take over an array, and `fresh` how they make one;
+    `touch` tells the library that an array is being written to, where it wants to know.
     """
 
     name: str
     view: Callable[[Any], np.ndarray]
     target: Callable[[Any], np.ndarray]
     wrap: Callable[[np.ndarray, Any], Any]
-    touch: Callable[[Any], None]
     measure: Callable[[Any], np.ndarray]
     cast: str = "{name}.astype(np.{dtype})"
     convert: str | None = "np.asarray({name})"
     alignment: int = 1
     fresh: str = "np.empty({shape}, np.{dtype})"
+    touch: Callable[[Any], None] | None = None
 
 
 def same_family(left: Family, right: Family) -> bool:

@@ -60,10 +60,10 @@ def torch_family(torch: Any, kind: type) -> Family:
             "torch.no_grad() the call is fine)",
         ),
         wrap,
-        torch.autograd.graph.increment_version,
         _measure(torch),
         "{name}.to(torch.{dtype})",
         "torch.as_tensor({name})",
+        touch=torch.autograd.graph.increment_version,
         fresh="torch.empty({shape}, dtype=torch.{dtype})",
     )
 
