@@ -134,11 +134,7 @@ def compute_dtype(dtype: DType) -> DType:
     return FLOAT32 if dtype == FLOAT16 else dtype
 
 
-_ROUNDED_UP = {
-    "float16": 2**16 - 2**4,
-    "float32": 2**128 - 2**103,
-    "float64": 2**1024 - 2**970,
-}
+_ROUNDED_UP = {"float16": 2**16 - 2**4, "float32": 2**128 - 2**103, "float64": 2**1024 - 2**970}
 """The least numbers that round to infinity: half a step beyond the largest ones."""
 
 _LARGEST = {name: float(np.finfo(name).max) for name in _ROUNDED_UP}

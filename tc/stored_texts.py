@@ -6,13 +6,11 @@ import contextlib
 import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
 from tc.runtime import cache as disk
-from tc.runtime.fallback import Request
+from tc.runtime.fallback import Request, version_of
 from tc.semantics.program import ShapedProgram
 
 
@@ -31,7 +29,7 @@ def stored_text(
     if not type(backend).__module__.startswith("tc."):
         return make()
     how = (backend.name, request.options.to_json(), str(request.check), repr(sorted(request.given)))
-    where = (repr(sorted(strides.items())), repr(device), _isl())
+    where = (repr(sorted(strides.items())), repr(device), version_of("islpy"))
     try:
         key = disk.digest("text", *how, *where, *canonical(shaped))
     except RecursionError:  # nested too deeply to be written down
@@ -80,12 +78,3 @@ def canonical(shaped: ShapedProgram) -> Iterator[str]:
     for shaped_statement in shaped.statements:
         ranges = [(name, r.begin, r.end) for name, r in shaped_statement.ranges.items()]
         yield repr((shaped_statement.statement, ranges, sorted(shaped_statement.checked)))
-
-
-@cache
-def _isl() -> str:
-    """The version of the library that makes the schedules."""
-    try:
-        return version("islpy")
-    except PackageNotFoundError:  # installed in some other way
-        return ""

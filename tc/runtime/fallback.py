@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from types import CodeType, TracebackType
 from typing import TypeVar
@@ -181,14 +181,16 @@ def _please(text: str) -> str:
 
 def _versions() -> str:
     names = ("tensor-comprehensions", "numpy", "numba", "llvmlite", "islpy")
-    found = ", ".join(f"{name} {_version(name)}" for name in names)
+    found = ", ".join(f"{name} {version_of(name)}" for name in names)
     return f"{found}, Python {platform.python_version()}, {platform.platform()}"
 
 
-def _version(name: str) -> str:
+@cache
+def version_of(name: str) -> str:
+    """The version of an installed package."""
     try:
         return version(name)
-    except PackageNotFoundError:
+    except PackageNotFoundError:  # installed in some other way
         return "?"
 
 

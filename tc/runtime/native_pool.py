@@ -26,8 +26,7 @@ from tc.process.uninterrupted import Once, uninterrupted
 from tc.runtime import native
 from tc.runtime.loaded import PERFORM
 from tc.runtime.object_files import lasting_code
-from tc.runtime.thread_count import thread_count
-from tc.runtime.thread_pool import Regions, ThreadPool, without_signals
+from tc.runtime.thread_pool import Regions, ThreadPool, thread_count, without_signals
 from tc.runtime.thread_pool_llvm import CODE, RUN_REGIONS
 
 MACHINES = ("x86_64",)

@@ -29,8 +29,8 @@ def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
     parameters = signature.outputs
     if type(outputs) is np.ndarray and len(parameters) == 1:  # asking a type is faster
         return {parameters[0].name: outputs}
+    names = [p.name for p in parameters]
     if isinstance(outputs, Mapping):
-        names = [p.name for p in parameters]
         for name in outputs:
             if name not in names:
                 close = nearest(name, names) if isinstance(name, str) else None
@@ -39,24 +39,16 @@ def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
                     repair=f'outputs={{"{close or names[0]}": ...}}',
                 )
         return dict(outputs)
-    if is_sequence(outputs):
-        if len(outputs) != len(parameters):
-            raise InputError(
-                f"{signature.name} returns {counted(len(parameters), 'output')} "
-                f"({', '.join(p.name for p in parameters)}), but outputs= has {len(outputs)}",
-                rule="R4",
-                repair=_outputs_text(signature),
-            )
-        return {p.name: array for p, array in zip(parameters, outputs, strict=True)}
-    if len(parameters) != 1:
+    given: Sequence[Any] = outputs if is_sequence(outputs) else [outputs]
+    if len(given) != len(names):
+        what = f"has {len(given)}" if given is outputs else f"is one {type(outputs).__name__}"
         raise InputError(
-            f"{signature.name} returns {counted(len(parameters), 'output')} "
-            f"({', '.join(p.name for p in parameters)}), but outputs= is one "
-            f"{type(outputs).__name__}",
+            f"{signature.name} returns {counted(len(names), 'output')} ({', '.join(names)}), "
+            f"but outputs= {what}",
             rule="R4",
-            repair=_outputs_text(signature),
+            repair=f"outputs=({', '.join(names)})",
         )
-    return {parameters[0].name: outputs}
+    return dict(zip(names, given, strict=True))
 
 
 def view_outputs(
@@ -148,10 +140,6 @@ def _name_of(
 ) -> str:
     pairs = [*zip((p.name for p in signature.inputs), inputs, strict=True), *given.items()]
     return next(name for name, value in pairs if value is array)
-
-
-def _outputs_text(signature: Signature) -> str:
-    return f"outputs=({', '.join(p.name for p in signature.outputs)})"
 
 
 def check_initial(program: Program, given: frozenset[str]) -> None:

@@ -23,8 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+import numba
+
+from tc.process.processors import default_threads
 from tc.process.uninterrupted import uninterrupted
-from tc.runtime.thread_count import thread_count
 
 _WORD = 8
 _REGION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
@@ -67,6 +69,15 @@ def perform(
 
 def _words_at(address: int, size: int) -> Any:
     return (ctypes.c_int64 * (size // _WORD)).from_address(address)
+
+
+def thread_count() -> int:
+    """As many as numba is told to use (`NUMBA_NUM_THREADS`), else as many as can run at the same
+    time on the processors, and in the time, that this process is given now."""
+    told = int(numba.config.NUMBA_NUM_THREADS)
+    if told != numba.config.NUMBA_DEFAULT_NUM_THREADS or "NUMBA_NUM_THREADS" in os.environ:
+        return told
+    return min(told, default_threads())
 
 
 class ThreadPool:

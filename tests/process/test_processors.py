@@ -9,7 +9,7 @@ import numba
 import pytest
 
 from tc.process import processors
-from tc.runtime.thread_count import thread_count
+from tc.runtime.thread_pool import thread_count
 
 Groups = Callable[[str], None]
 

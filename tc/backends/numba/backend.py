@@ -28,8 +28,7 @@ from tc.kernel.ir import Failure, Kernel
 from tc.runtime.loaded import Direct
 from tc.runtime.native_pool import performer, pool
 from tc.runtime.object_files import LoadedCode
-from tc.runtime.thread_count import thread_count
-from tc.runtime.thread_pool import Regions, perform
+from tc.runtime.thread_pool import Regions, perform, thread_count
 
 PARALLEL_WORK = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
