@@ -76,19 +76,6 @@ SINE_OF_PI: Mapping[int, Sine] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SplitNumber:
-    """A number as the sum of two."""
-
-    value: float
-    rest: float
-
-
-PI: Mapping[int, SplitNumber] = {
-    32: SplitNumber(3.1415927410125732, -8.742277657347586e-08),
-    64: SplitNumber(3.141592653589793, 1.2246467991473532e-16),
-}
-
 ASIN: Mapping[int, tuple[float, ...]] = {
     32: (
         0.16666752099990845, 0.07495306432247162, 0.04546981677412987, 0.024180278182029724,

@@ -8,7 +8,9 @@ so that one rounding makes the result even where it is subnormal.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tc.kernel.math.coefficients import EXP, EXP2, EXP10, SINH, TANH_IS_ONE, Exponential
 from tc.kernel.math.vector import Vector, fma, horner, select
@@ -34,24 +36,23 @@ class _Parts:
         return fma(self.rest, first, first) * second
 
 
-def exp(x: Vector) -> Vector:
-    return _parts(x, EXP[x.dtype.bits]).value
+def _exponential(tables: Mapping[int, Exponential], x: Vector) -> Vector:
+    return _parts(x, tables[x.dtype.bits]).value
 
 
-def exp2(x: Vector) -> Vector:
-    return _parts(x, EXP2[x.dtype.bits]).value
+def _by_scaling(tables: Mapping[int, Exponential], x: Vector) -> Vector:
+    """Where multiplying by 2**n is an instruction, which needs no bits of n."""
+    table, whole = tables[x.dtype.bits], x.format.whole
+    bounded = _bounded(x, table)
+    n = fma(bounded, table.per_unit, whole) - whole
+    rest = fma(n, -table.unit, bounded)
+    if table.unit_rest:
+        rest = fma(n, -table.unit_rest, rest)
+    return fma(rest, fma(rest, horner(rest, table.coefficients), table.slope), 1.0).scaleb(n)
 
 
-def exp10(x: Vector) -> Vector:
-    return _parts(x, EXP10[x.dtype.bits]).value
-
-
-def exp_by_scaling(x: Vector) -> Vector:
-    return _scaled(x, EXP[x.dtype.bits])
-
-
-def exp2_by_scaling(x: Vector) -> Vector:
-    return _scaled(x, EXP2[x.dtype.bits])
+exp, exp2, exp10 = (partial(_exponential, tables) for tables in (EXP, EXP2, EXP10))
+exp_by_scaling, exp2_by_scaling = (partial(_by_scaling, tables) for tables in (EXP, EXP2))
 
 
 def exp10_by_scaling(x: Vector) -> Vector:
@@ -100,16 +101,6 @@ def _parts(x: Vector, table: Exponential, shift: int = 0) -> _Parts:
 def _bounded(x: Vector, table: Exponential) -> Vector:
     """x, but where b**x is 0 or infinite no further than where that begins."""
     return x.at_least(table.least).at_most(table.most)
-
-
-def _scaled(x: Vector, table: Exponential) -> Vector:
-    """b**x where multiplying by 2**n is an instruction, which needs no bits of n."""
-    bounded, whole = _bounded(x, table), x.format.whole
-    n = fma(bounded, table.per_unit, whole) - whole
-    rest = fma(n, -table.unit, bounded)
-    if table.unit_rest:
-        rest = fma(n, -table.unit_rest, rest)
-    return fma(rest, fma(rest, horner(rest, table.coefficients), table.slope), 1.0).scaleb(n)
 
 
 def rough_expm1(x: Vector) -> Vector:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tc.kernel.math.angle_coefficients import ASIN, ATAN, PI, SplitNumber
+from tc.kernel.math.angle_coefficients import ASIN, ATAN, SINE_OF_PI
 from tc.kernel.math.vector import Vector, fma, polynomial, select
 
 
@@ -51,11 +51,11 @@ def _atan_up_to_1(x: Vector) -> Vector:
     return fma(x * square, polynomial(square, ATAN[x.dtype.bits]), x)
 
 
-def _turns(x: Vector, halves: float) -> SplitNumber:
+def _turns(x: Vector, halves: float) -> tuple[float, float]:
     """So many half turns: a power of two of them, so that both parts stay exact."""
-    pi = PI[x.dtype.bits]
-    return SplitNumber(halves * pi.value, halves * pi.rest)
+    pi = SINE_OF_PI[x.dtype.bits]
+    return halves * pi.slope, halves * pi.slope_rest
 
 
-def _less(whole: SplitNumber, part: Vector) -> Vector:
-    return whole.value - (part - whole.rest)
+def _less(whole: tuple[float, float], part: Vector) -> Vector:
+    return whole[0] - (part - whole[1])

@@ -7,8 +7,9 @@ sqrt(1/2) or 3/4 to twice that, so that the sum is never much smaller than its t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,28 +17,26 @@ from tc.kernel.math.coefficients import LOG, LOG2, LOG10, Logarithm
 from tc.kernel.math.vector import Format, Vector, fma, polynomial, select
 
 
-def log(x: Vector) -> Vector:
-    return _log_at(x, LOG[x.dtype.bits])
+def _logarithm(tables: Mapping[int, Logarithm], x: Vector) -> Vector:
+    table = tables[x.dtype.bits]
+    k, fraction = split(x, table.least)
+    return _outside(x, _polynomial(k, fraction - 1.0, table), 0.0)
 
 
-def log2(x: Vector) -> Vector:
-    return _log_at(x, LOG2[x.dtype.bits])
+def _by_parts(tables: Mapping[int, Logarithm], x: Vector) -> Vector:
+    """Where exponent and fraction are instructions, whose results at zeros, infinity and NaN make
+    the right ones here, and NaN below zero."""
+    table, fraction = tables[x.dtype.bits], x.significand()  # from 3/4 to 3/2
+    if table.least < 0.75:
+        fraction = select(fraction < 2 * table.least, fraction, fraction * 0.5)
+    k = x.logb() - fraction.logb()
+    return _polynomial(k, fraction - 1.0, _rounded_down(table, x.format))
 
 
-def log10(x: Vector) -> Vector:
-    return _log_at(x, LOG10[x.dtype.bits])
-
-
-def log_by_parts(x: Vector) -> Vector:
-    return _log_of_parts(x, LOG[x.dtype.bits])
-
-
-def log2_by_parts(x: Vector) -> Vector:
-    return _log_of_parts(x, LOG2[x.dtype.bits])
-
-
-def log10_by_parts(x: Vector) -> Vector:
-    return _log_of_parts(x, LOG10[x.dtype.bits])
+log, log2, log10 = (partial(_logarithm, tables) for tables in (LOG, LOG2, LOG10))
+log_by_parts, log2_by_parts, log10_by_parts = (
+    partial(_by_parts, tables) for tables in (LOG, LOG2, LOG10)
+)
 
 
 def log1p(x: Vector) -> Vector:
@@ -58,10 +57,6 @@ def logb(x: Vector) -> Vector:
     return select(size.equals(0.0), -math.inf, select(size < math.inf, result, size))
 
 
-def logb_itself(x: Vector) -> Vector:
-    return x.logb()
-
-
 def split(x: Vector, least: float) -> tuple[Vector, Vector]:
     """k and 1 + r of positive finite numbers, 1 + r from `least` to below twice that."""
     normal, zero = _normal(x)
@@ -75,21 +70,6 @@ def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
     biased, fraction = _split(x.bits, x.format, math.sqrt(0.5))
     rest, k = fraction - 1.0, _as_number(biased, x.format) - _zero(x.format)
     return k + fma(rest, math.log2(math.e), rest * rest * polynomial(rest, coefficients))
-
-
-def _log_at(x: Vector, table: Logarithm) -> Vector:
-    k, fraction = split(x, table.least)
-    return _outside(x, _polynomial(k, fraction - 1.0, table), 0.0)
-
-
-def _log_of_parts(x: Vector, table: Logarithm) -> Vector:
-    """Where exponent and fraction are instructions, whose results at zeros, infinity and NaN make
-    the right ones here, and NaN below zero."""
-    fraction = x.significand()  # from 3/4 to 3/2
-    if table.least < 0.75:
-        fraction = select(fraction < 2 * table.least, fraction, fraction * 0.5)
-    k = x.logb() - fraction.logb()
-    return _polynomial(k, fraction - 1.0, _rounded_down(table, x.format))
 
 
 def _rounded_down(table: Logarithm, form: Format) -> Logarithm:

@@ -89,10 +89,6 @@ def fmod(x: Vector, y: Vector) -> Rare:
     return Rare(result, ~is_short)
 
 
-def fdivide(x: Vector, y: Vector) -> Vector:
-    return x / y
-
-
 def round_half_away(x: Vector) -> Vector:
     """Adding the number just below 1/2 and not 1/2 itself leaves what is just below it."""
     half = x.constant(0.5 - 0.5 * 2.0 ** (-x.format.fraction - 1)).copysign(x)

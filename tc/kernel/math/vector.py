@@ -6,7 +6,7 @@ integers are the unsigned type of the same width, so that shifts are logical and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -47,6 +47,40 @@ FORMATS = {
 }
 
 
+Operation: TypeAlias = "Callable[[Vector, VectorOperand], Vector]"
+
+
+def _arithmetic(op: str, of_bools: str = "") -> Operation:
+    def made(self: Vector, other: VectorOperand) -> Vector:
+        operands = self.expr, self.constant(other).expr
+        if self.dtype.scalar == BOOL:
+            return Vector(ir.Logical(of_bools, operands, self.dtype))
+        return Vector(ir.Binary(op, *operands, self.dtype))
+
+    return made
+
+
+def _reversed(op: str) -> Operation:
+    """For a number on the left."""
+    return lambda self, number: _arithmetic(op)(self.constant(number), self)
+
+
+def _comparison(op: str) -> Operation:
+    def made(self: Vector, other: VectorOperand) -> Vector:
+        dtype = BOOL.vector(self.dtype.lanes)
+        return Vector(ir.Compare(op, self.expr, self.constant(other).expr, dtype))
+
+    return made
+
+
+def _function(name: str) -> Callable[..., Vector]:
+    def made(self: Vector, *others: VectorOperand) -> Vector:
+        args = (self.expr, *(self.constant(other).expr for other in others))
+        return Vector(ir.Call(name, args, self.dtype))
+
+    return made
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Vector:
     """A vector expression; comparisons but == make BOOL lanes, which & | ~ combine."""
@@ -61,76 +95,24 @@ class Vector:
     def format(self) -> Format:
         return FORMATS[self.dtype.scalar]
 
-    # --- arithmetic -------------------------------------------------------------------------
-
-    def __add__(self, other: VectorOperand) -> Vector:
-        return self._binary("+", other)
-
-    def __sub__(self, other: VectorOperand) -> Vector:
-        return self._binary("-", other)
-
-    def __mul__(self, other: VectorOperand) -> Vector:
-        return self._binary("*", other)
-
-    def __truediv__(self, other: VectorOperand) -> Vector:
-        return self._binary("/", other)
-
-    def __radd__(self, other: float) -> Vector:
-        return self._number(other)._binary("+", self)
-
-    def __rsub__(self, other: float) -> Vector:
-        return self._number(other)._binary("-", self)
-
-    def __rmul__(self, other: float) -> Vector:
-        return self._number(other)._binary("*", self)
-
-    def __rtruediv__(self, other: float) -> Vector:
-        return self._number(other)._binary("/", self)
+    __add__, __radd__ = _arithmetic("+"), _reversed("+")
+    __sub__, __rsub__ = _arithmetic("-"), _reversed("-")
+    __mul__, __rmul__ = _arithmetic("*"), _reversed("*")
+    __truediv__, __rtruediv__ = _arithmetic("/"), _reversed("/")
+    __lshift__, __rshift__, __xor__ = _arithmetic("<<"), _arithmetic(">>"), _arithmetic("^")
+    __and__, __or__ = _arithmetic("&", "&&"), _arithmetic("|", "||")
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, ("<", "<=", ">", ">="))
+    equals, differs = _comparison("=="), _comparison("!=")
 
     def __neg__(self) -> Vector:
         return Vector(ir.Unary("-", self.expr, self.dtype))
 
-    def __lshift__(self, count: int) -> Vector:
-        return self._binary("<<", count)
-
-    def __rshift__(self, count: int) -> Vector:
-        return self._binary(">>", count)
-
-    def __and__(self, other: VectorOperand) -> Vector:
-        return self._logical("&&", other) if self._is_bool else self._binary("&", other)
-
-    def __or__(self, other: VectorOperand) -> Vector:
-        return self._logical("||", other) if self._is_bool else self._binary("|", other)
-
-    def __xor__(self, other: VectorOperand) -> Vector:
-        return self._binary("^", other)
-
     def __invert__(self) -> Vector:
         return Vector(ir.Logical("!", (self.expr,), self.dtype))
 
-    # --- comparisons ------------------------------------------------------------------------
-
-    def __lt__(self, other: VectorOperand) -> Vector:
-        return self._compare("<", other)
-
-    def __le__(self, other: VectorOperand) -> Vector:
-        return self._compare("<=", other)
-
-    def __gt__(self, other: VectorOperand) -> Vector:
-        return self._compare(">", other)
-
-    def __ge__(self, other: VectorOperand) -> Vector:
-        return self._compare(">=", other)
-
-    def equals(self, other: VectorOperand) -> Vector:
-        return self._compare("==", other)
-
-    def differs(self, other: VectorOperand) -> Vector:
-        return self._compare("!=", other)
-
     @property
     def is_nan(self) -> Vector:
-        return self._compare("!=", self)
+        return self.differs(self)
 
     # --- conversions ------------------------------------------------------------------------
 
@@ -148,68 +130,25 @@ class Vector:
     def cast(self, scalar: DType) -> Vector:
         return Vector(ir.Cast(self.expr, scalar.vector(self.dtype.lanes)))
 
-    def constant(self, value: float) -> Vector:
-        """A number in all lanes, of this type."""
-        return self._number(value)
+    def constant(self, value: VectorOperand) -> Vector:
+        """A number in all lanes, of this type; a vector as it is."""
+        return value if isinstance(value, Vector) else Vector(constant(value, self.dtype))
 
     # --- functions --------------------------------------------------------------------------
 
     def at_most(self, limit: float) -> Vector:
         """The lesser of the two; NaN stays NaN. In this form it is one instruction."""
-        bound = self._number(limit)
+        bound = self.constant(limit)
         return select(bound < self, bound, self)
 
     def at_least(self, limit: float) -> Vector:
-        bound = self._number(limit)
+        bound = self.constant(limit)
         return select(bound > self, bound, self)
 
-    def copysign(self, sign: VectorOperand) -> Vector:
-        return self._call("copysign", self._number(sign))
-
-    def __abs__(self) -> Vector:
-        return self._call("fabs")
-
-    def sqrt(self) -> Vector:
-        return self._call("sqrt")
-
-    def floor(self) -> Vector:
-        return self._call("floor")
-
-    def trunc(self) -> Vector:
-        return self._call("trunc")
-
-    def scaleb(self, exponent: Vector) -> Vector:
-        """Times 2 to that power; see `tc.kernel.math.exponents`."""
-        return self._call("scaleb", exponent)
-
-    def logb(self) -> Vector:
-        return self._call("logb")
-
-    def significand(self) -> Vector:
-        return self._call("significand")
-
-    # --- making nodes -----------------------------------------------------------------------
-
-    @property
-    def _is_bool(self) -> bool:
-        return self.dtype.scalar == BOOL
-
-    def _number(self, value: VectorOperand) -> Vector:
-        return value if isinstance(value, Vector) else Vector(constant(value, self.dtype))
-
-    def _binary(self, op: str, other: VectorOperand) -> Vector:
-        return Vector(ir.Binary(op, self.expr, self._number(other).expr, self.dtype))
-
-    def _compare(self, op: str, other: VectorOperand) -> Vector:
-        dtype = BOOL.vector(self.dtype.lanes)
-        return Vector(ir.Compare(op, self.expr, self._number(other).expr, dtype))
-
-    def _logical(self, op: str, other: VectorOperand) -> Vector:
-        return Vector(ir.Logical(op, (self.expr, self._number(other).expr), self.dtype))
-
-    def _call(self, function: str, *others: Vector) -> Vector:
-        args = (self.expr, *(other.expr for other in others))
-        return Vector(ir.Call(function, args, self.dtype))
+    __abs__, copysign = _function("fabs"), _function("copysign")
+    sqrt, floor, trunc = _function("sqrt"), _function("floor"), _function("trunc")
+    # see `tc.kernel.math.exponents`
+    scaleb, logb, significand = _function("scaleb"), _function("logb"), _function("significand")
 
 
 VectorOperand: TypeAlias = "Vector | float"
@@ -227,14 +166,14 @@ class Rare:
 
 def fma(x: Vector, y: VectorOperand, z: VectorOperand) -> Vector:
     """x * y + z, rounded once."""
-    return x._call("fma", x._number(y), x._number(z))
+    return _function("fma")(x, y, z)
 
 
 def select(condition: Vector, then: VectorOperand, otherwise: VectorOperand) -> Vector:
     """Lane by lane; one of the two values is no number."""
     typed = then if isinstance(then, Vector) else otherwise
     assert isinstance(typed, Vector)
-    values = typed._number(then).expr, typed._number(otherwise).expr
+    values = typed.constant(then).expr, typed.constant(otherwise).expr
     return Vector(ir.Select(condition.expr, *values, typed.dtype))
 
 
@@ -244,7 +183,7 @@ def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
     total: VectorOperand = last
     for coefficient in reversed(rest):
         total = fma(x, total, coefficient)
-    return x._number(total)
+    return x.constant(total)
 
 
 def polynomial(x: Vector, coefficients: Sequence[float]) -> Vector:
