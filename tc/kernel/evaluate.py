@@ -125,7 +125,8 @@ class _Machine:
 
     def run_for(self, loop: ir.For, scope: Environment) -> None:
         begin, end = int(self.value(loop.begin, scope)), int(self.value(loop.end, scope))
-        kinds = [kind for kind in ("parallel", "vector") if _is(loop, kind)]
+        checked = (("parallel", loop.parallel), ("vector", loop.mark == "vector"))
+        kinds = [kind for kind, is_of_it in checked if is_of_it]
         for kind in kinds:
             if kind in self.memory.running:
                 raise self.broken(loop, f"a {kind} loop inside another")
@@ -264,10 +265,6 @@ class _Machine:
             text = element_text(name, place, outside)
             raise self.broken(access, f"{text} is outside of shape {list(shape)}")
         return active, place
-
-
-def _is(loop: ir.For, kind: str) -> bool:
-    return loop.parallel if kind == "parallel" else loop.mark == kind
 
 
 def _accumulated(loop: ir.For) -> frozenset[str]:

@@ -302,7 +302,7 @@ class Comment:
 
 Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment
 
-_REDUCTIONS = ("+", "*", "min", "max")
+REDUCTIONS = ("+", "*", "min", "max")
 
 # --- the kernel -------------------------------------------------------------------------------
 
@@ -434,10 +434,14 @@ def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
     while waiting:
         stmt = waiting.pop()
         yield stmt
-        if isinstance(stmt, For):
-            waiting.extend(reversed(stmt.body))
-        elif isinstance(stmt, If):
-            waiting.extend(reversed(stmt.then + stmt.otherwise))
+        waiting.extend(reversed(inner_statements(stmt)))
+
+
+def inner_statements(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements of the blocks of a statement, in order."""
+    if isinstance(stmt, For):
+        return stmt.body
+    return stmt.then + stmt.otherwise if isinstance(stmt, If) else ()
 
 
 def accumulates(loop: For) -> bool:
@@ -451,43 +455,48 @@ def accumulates(loop: For) -> bool:
     """
     match loop.body:
         case (Set(var=name, value=Binary(op=op, left=Var(name=old), right=term)),):
-            return op in _REDUCTIONS and old == name not in _names(term)
+            return op in REDUCTIONS and old == name not in read_names(term)
         case (
             Store(buffer=name, indices=at, value=Binary(op=op, left=Load() as sum_, right=term)),
         ):
             same = (sum_.buffer, sum_.indices) == (name, at)
-            moves = any(loop.var in _names(index) for index in at)
-            return op in _REDUCTIONS and same and not moves and name not in _names(term)
+            moves = any(loop.var in read_names(index) for index in at)
+            return op in REDUCTIONS and same and not moves and name not in read_names(term)
     return False
 
 
-def _names(expr: Expr) -> set[str]:
-    """The variables and buffers that an expression reads."""
+def read_names(expr: Expr) -> set[str]:
+    """The variables and buffers that an expression reads; no two have one name."""
     nodes = [e for e in walk(expr) if isinstance(e, Var | Load)]
     return {e.name if isinstance(e, Var) else e.buffer for e in nodes}
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
-    """All expressions of a statement itself, without those of the statements in it."""
-    exprs: tuple[Expr, ...]
+def own_expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions of a statement itself, whole; not those of the blocks in it.
+
+    >>> from tc.dtypes import INT64
+    >>> i = Var("i", INT64)
+    >>> own_expressions(For("j", i, i, (Store("o", (), i),))) == (i, i)
+    True
+    """
     match stmt:
         case For(begin=begin, end=end):
-            exprs = (begin, end)
-        case If(condition=condition):
-            exprs = (condition,)
-        case Let(value=value) | Set(value=value):
-            exprs = (value,)
+            return begin, end
+        case If(condition=value) | Let(value=value) | Set(value=value):
+            return (value,)
         case Store(indices=indices, value=value, mask=mask):
-            exprs = (*indices, value) if mask is None else (*indices, value, mask)
-        case Prefetch(indices=indices):
-            exprs = indices
-        case Fail(values=values):
-            exprs = values
+            return (*indices, value) if mask is None else (*indices, value, mask)
+        case Prefetch(indices=values) | Fail(values=values):
+            return values
         case Comment():
-            exprs = ()
+            return ()
         case _:
             raise unknown_node(stmt)
-    return (e for expr in exprs for e in walk(expr))
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """All expressions of a statement itself, without those of the statements in it."""
+    return (e for expr in own_expressions(stmt) for e in walk(expr))
 
 
 def unknown_node(node: NoReturn) -> InternalError:

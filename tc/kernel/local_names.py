@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from tc.kernel.ir import For, Kernel, Let, statements
+from tc.kernel.ir import For, Kernel, Let
+from tc.kernel.walk import every_statement
 
 
 class LocalNames:
@@ -18,10 +19,7 @@ class LocalNames:
 
     def __init__(self, kernel: Kernel) -> None:
         self._taken = {buffer.name for buffer in kernel.buffers}
-        for region in kernel.regions:
-            for stmt in statements(region):
-                if isinstance(stmt, For | Let):
-                    self._taken.add(stmt.var)
+        self._taken |= {s.var for s in every_statement(kernel) if isinstance(s, For | Let)}
         self._next: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:

@@ -80,15 +80,9 @@ def map_blocks(stmt: ir.Stmt, change: Callable[[Stmts], Stmts]) -> ir.Stmt:
     """The statement with the blocks in it changed: the body of a loop, both parts of a branch."""
     match stmt:
         case ir.For(body=body):
-            new = change(body)
-            if new is body:
-                return stmt
-            return ir.For(stmt.var, stmt.begin, stmt.end, new, stmt.parallel, stmt.mark)
+            return changed(stmt, body=change(body))
         case ir.If(then=then, otherwise=otherwise):
-            yes, no = change(then), change(otherwise)
-            if yes is then and no is otherwise:
-                return stmt
-            return ir.If(stmt.condition, yes, no, rare=stmt.rare)
+            return changed(stmt, then=change(then), otherwise=change(otherwise))
         case _:
             return stmt
 
@@ -104,12 +98,9 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
     'o[3] = 2.0f'
     """
     match stmt:
-        case ir.Let(value=value):
+        case ir.Let(value=value) | ir.Set(value=value):
             new = change(value)
-            return stmt if new is value else ir.Let(stmt.var, new)
-        case ir.Set(value=value):
-            new = change(value)
-            return stmt if new is value else ir.Set(stmt.var, new)
+            return stmt if new is value else type(stmt)(stmt.var, new)
         case ir.Store(indices=indices, value=value, mask=mask):
             test = None if mask is None else change(mask)
             places, new = same_or(indices, map(change, indices)), change(value)
@@ -257,8 +248,7 @@ def widened(expr: ir.Expr, lanes: int) -> ir.Expr:
 
 def uniform(expr: ir.Expr) -> ir.Expr:
     """The scalar in all lanes of a vector, if its form shows one; else the expression."""
-    scalar = None if expr.dtype.lanes == 1 else splat(expr)
-    return expr if scalar is None else scalar
+    return expr if expr.dtype.lanes == 1 else splat(expr) or expr
 
 
 def _of_lanes(dtype: DType, lanes: int) -> DType:

@@ -6,7 +6,7 @@ and what to say where it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -19,11 +19,9 @@ from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
-from tc.kernel.walk import own_expressions
 
-Rules: TypeAlias = "Iterator[tuple[bool, str]]"
+Rules: TypeAlias = "Iterable[tuple[bool, str]]"
 
-_REDUCTIONS = frozenset(("+", "*", "min", "max"))
 _ROLES = {"input": 0, "output": 1, "temporary": 2, "scratch": 3, "register": 3}
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
 
@@ -53,12 +51,12 @@ def verify(kernel: ir.Kernel, sound: Sound | None = None) -> None:
     for buffer in kernel.buffers:
         _check(kernel, f"buffer {buffer.name}", _buffer_rules(buffer, names))
     roles = [_ROLES[b.role] for b in kernel.buffers]
-    _check(kernel, "buffers", iter([(roles == sorted(roles), "they are out of calling order")]))
+    _check(kernel, "buffers", [(roles == sorted(roles), "they are out of calling order")])
     strangers = sorted(kernel.initial - {b.name for b in kernel.buffers if b.role == "output"})
-    _check(kernel, "initial", iter([(not strangers, f"{strangers} are no outputs")]))
+    _check(kernel, "initial", [(not strangers, f"{strangers} are no outputs")])
     for number, site in enumerate(kernel.sites):
         known = site.kind in ("read", "division")
-        _check(kernel, f"site {number}", iter([(known, f"unknown kind '{site.kind}'")]))
+        _check(kernel, f"site {number}", [(known, f"unknown kind '{site.kind}'")])
     found = (sound or Sound()).of(kernel.buffers)
     shared = _Shared(kernel, {b.name: b for b in kernel.buffers}, found)
     for region in kernel.regions:
@@ -113,7 +111,7 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
     declared = []
     for stmt in block:
         _check(scope.shared.kernel, stmt, _statement_rules(stmt, scope))
-        for expr in own_expressions(stmt):
+        for expr in ir.own_expressions(stmt):
             half = isinstance(stmt, ir.Store) and expr is stmt.value and isinstance(expr, ir.Cast)
             for var in _variables(expr, scope.shared, half=half):
                 if scope.visible.get(var.name) != var.dtype:
@@ -144,7 +142,7 @@ def _variables(expr: ir.Expr, shared: _Shared, *, half: bool = False) -> tuple[i
     _check(shared.kernel, expr, _expression_rules(expr, shared))
     allowed = half or expr.dtype.scalar != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
-    _check(shared.kernel, expr, iter([(allowed, reason)]))
+    _check(shared.kernel, expr, [(allowed, reason)])
     widens = isinstance(expr, ir.Cast) and expr.dtype.scalar == FLOAT32
     found = {expr.name: expr} if isinstance(expr, ir.Var) else {}
     for child in ir.children(expr):
@@ -152,7 +150,7 @@ def _variables(expr: ir.Expr, shared: _Shared, *, half: bool = False) -> tuple[i
             other = found.setdefault(var.name, var)
             if other is not var and other.dtype != var.dtype:
                 reason = f"'{var.name}' is {other.dtype} and {var.dtype}"
-                _check(shared.kernel, expr, iter([(False, reason)]))
+                _check(shared.kernel, expr, [(False, reason)])
     variables = tuple(found.values())
     if not half:
         shared.sound[id(expr)] = expr, variables
@@ -288,20 +286,15 @@ def _expression_rules(expr: ir.Expr, shared: _Shared) -> Rules:
             known = condition.dtype in (BOOL, BOOL.vector(lanes))
             yield known, f"the condition is {condition.dtype}, not {BOOL.vector(lanes)}"
             yield from _same_types((then, otherwise), dtype)
-        case ir.Call(function=function, args=args) if function in EXPONENT_FUNCTIONS:
-            arity = EXPONENT_FUNCTIONS[function].arity
-            yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
-            yield lanes > 1, f"'{function}' is for vectors"
-            yield dtype.scalar in (FLOAT32, FLOAT64), f"'{function}' does not compute in {dtype}"
-            yield from _same_types(args, dtype)
         case ir.Call(function=function, args=args):
-            yield function in BUILTINS, f"unknown function '{function}'"
-            arity = BUILTINS[function].arity
+            table = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
+            yield function in table, f"unknown function '{function}'"
+            arity = table[function].arity
             yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
-            real = dtype.scalar in (FLOAT32, FLOAT64) or (
-                BUILTINS[function].rule == "keep" and dtype.is_integer
-            )
-            yield real, f"'{function}' does not compute in {dtype}"
+            yield lanes > 1 or table is BUILTINS, f"'{function}' is for vectors"
+            keeps = function in BUILTINS and BUILTINS[function].rule == "keep"
+            computes = dtype.scalar in (FLOAT32, FLOAT64) or (keeps and dtype.is_integer)
+            yield computes, f"'{function}' does not compute in {dtype}"
             yield from _same_types(args, dtype)
         case ir.Cast(operand=operand):
             yield from _same_lanes(operand, lanes)
@@ -327,7 +320,7 @@ def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
             yield type(step) is int and fits(step, INT64), f"the step {step!r} is no int64"
             yield from _same_types((base,), INT64)
         case ir.Reduce(op=op, operand=operand):
-            yield op in _REDUCTIONS, f"'{op}' is no reduction"
+            yield op in ir.REDUCTIONS, f"'{op}' is no reduction"
             yield dtype != BOOL or op in ("min", "max"), "arithmetic on bool"
             yield operand.dtype.lanes > 1, f"{operand.dtype} is no vector"
             yield operand.dtype.scalar == dtype, f"the operand is {operand.dtype}, not of {dtype}"

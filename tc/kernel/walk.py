@@ -13,29 +13,16 @@ def every_statement(kernel: ir.Kernel) -> Iterator[ir.Stmt]:
         yield from ir.statements(region)
 
 
-def own_expressions(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
-    """The expressions of a statement itself, whole; not those of the blocks in it.
+own_expressions = ir.own_expressions
 
-    >>> from tc.dtypes import INT64
-    >>> i = ir.Var("i", INT64)
-    >>> own_expressions(ir.For("j", i, i, (ir.Store("o", (), i),))) == (i, i)
-    True
-    """
-    match stmt:
-        case ir.For(begin=begin, end=end):
-            return begin, end
-        case ir.If(condition=condition):
-            return (condition,)
-        case ir.Let(value=value) | ir.Set(value=value):
-            return (value,)
-        case ir.Store(indices=indices, value=value, mask=mask):
-            return (*indices, value) if mask is None else (*indices, value, mask)
-        case ir.Prefetch(indices=values) | ir.Fail(values=values):
-            return values
-        case ir.Comment():
-            return ()
+
+def iterations(loop: ir.For) -> range:
+    """The values of a loop's variable; none where they are not known."""
+    match loop:
+        case ir.For(begin=ir.Const(value=begin), end=ir.Const(value=end)):
+            return range(int(begin), int(end))
         case _:
-            raise ir.unknown_node(stmt)
+            return range(0)
 
 
 def names_in(expr: ir.Expr) -> set[str]:

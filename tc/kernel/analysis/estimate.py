@@ -79,51 +79,40 @@ def _count_block(
     stmts: tuple[ir.Stmt, ...], times: int, values: Mapping[str, int], counts: _Counts
 ) -> None:
     for stmt in stmts:
+        inner, repeated = values, times
         match stmt:
-            case ir.For(var=var, begin=begin, end=end, body=body):
+            case ir.For(var=var, begin=begin, end=end):
                 first, last = _bound(begin, values), _bound(end, values)
-                inner = {**values, var: first}
-                _count_block(body, times * max(0, last - first), inner, counts)
-            case ir.If(condition=condition, then=then, otherwise=otherwise):
-                _count(condition, times, counts)
-                _count_block(then, times, values, counts)
-                _count_block(otherwise, times, values, counts)
-            case ir.Let(value=value) | ir.Set(value=value):
+                inner, repeated = {**values, var: first}, times * max(0, last - first)
+            case ir.If(condition=value) | ir.Let(value=value) | ir.Set(value=value):
                 _count(value, times, counts)
             case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask):
                 _count(value, times, counts)
-                _count_subscripts(indices if mask is None else (*indices, mask), times, counts)
+                for expr in indices if mask is None else (*indices, mask):
+                    _count(expr, times, counts, is_subscript=True)
                 counts.stores[buffer] += times * value.dtype.lanes
-            case ir.Prefetch() | ir.Fail() | ir.Comment():
-                pass
-            case _:
-                raise ir.unknown_node(stmt)
+        _count_block(ir.inner_statements(stmt), repeated, inner, counts)
 
 
-def _count(expr: ir.Expr, times: int, counts: _Counts) -> None:
+def _count(expr: ir.Expr, times: int, counts: _Counts, *, is_subscript: bool = False) -> None:
+    """Of what subscripts and comparisons of int64 are made of, only loads count."""
+    lanes = expr.dtype.lanes
     match expr:
+        case ir.Load(buffer=buffer):
+            is_subscript = True
+            if not counts.stores[buffer]:
+                counts.loads[buffer] += times * lanes
+        case ir.Ramp():
+            is_subscript = True
         case ir.Compare(left=left) if left.dtype.scalar == INT64:
-            _count_subscripts((expr,), times, counts)
-            return
-        case ir.Load() | ir.Ramp():
-            _count_subscripts((expr,), times, counts)
-            return
-        case ir.Call(function="fma", dtype=dtype):
-            counts.flops += 2 * times * dtype.lanes
-        case ir.Unary(dtype=dtype) | ir.Binary(dtype=dtype) | ir.Call(dtype=dtype):
-            counts.flops += times * dtype.lanes
-        case ir.Reduce(operand=operand):
+            is_subscript = True
+        case ir.Unary() | ir.Binary() | ir.Call() if not is_subscript:
+            is_fma = isinstance(expr, ir.Call) and expr.function == "fma"
+            counts.flops += times * lanes * (2 if is_fma else 1)
+        case ir.Reduce(operand=operand) if not is_subscript:
             counts.flops += times * (operand.dtype.lanes - 1)
     for child in ir.children(expr):
-        _count(child, times, counts)
-
-
-def _count_subscripts(exprs: tuple[ir.Expr, ...], times: int, counts: _Counts) -> None:
-    """The loads in expressions whose arithmetic does not count."""
-    for expr in exprs:
-        if isinstance(expr, ir.Load) and not counts.stores[expr.buffer]:
-            counts.loads[expr.buffer] += times * expr.dtype.lanes
-        _count_subscripts(ir.children(expr), times, counts)
+        _count(child, times, counts, is_subscript=is_subscript)
 
 
 def _bound(expr: ir.Expr, values: Mapping[str, int]) -> int:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.dtypes import INT64
-from tc.kernel.ir import Binary, Broadcast, Const, Expr, Load, Ramp, Var, walk
+from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Var
+from tc.kernel.walk import is_steady
 
 Lets: TypeAlias = "Mapping[str, Expr]"
 """Locals that keep the value of an expression as long as both are visible."""
@@ -51,9 +52,7 @@ def lane_offsets(
 
 def remembered(value: Expr, assigned: frozenset[str]) -> bool:
     """Whether a local made with this value may stand for it: nothing in it changes later."""
-    return value.dtype.scalar == INT64 and not any(
-        isinstance(e, Load) or (isinstance(e, Var) and e.name in assigned) for e in walk(value)
-    )
+    return value.dtype.scalar == INT64 and is_steady(value, assigned.__contains__)
 
 
 def _add(place: LaneOffsets, index: Expr, factor: int, lets: Lets) -> None:

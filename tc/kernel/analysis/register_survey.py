@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tc.dtypes import DType
 from tc.kernel import ir
-from tc.kernel.walk import assigned, own_expressions
+from tc.kernel.walk import assigned, is_steady, iterations, names_in
 
 Cell: TypeAlias = "tuple[int, str, tuple[int, ...]]"
 """What becomes one local: a scope, a buffer, and the indices of the first element.
@@ -75,7 +75,7 @@ class RegisterSurvey:
 
     def _count(self, stmts: tuple[ir.Stmt, ...], scope: int) -> None:
         for stmt in stmts:
-            found = [access for expr in own_expressions(stmt) for access in self.loads(expr)]
+            found = [access for expr in ir.own_expressions(stmt) for access in self.loads(expr)]
             if isinstance(stmt, ir.Store) and stmt.buffer in self.fit:
                 found.append(_access(stmt, stmt.value.dtype.lanes))
             self.accesses[id(stmt)] = tuple(found)
@@ -124,11 +124,8 @@ class RegisterSurvey:
                 ends[row] = first[-1] + lanes
 
     def _is_pure(self, mask: ir.Expr) -> bool:
-        nodes = list(ir.walk(mask))
-        names = {node.name for node in nodes if isinstance(node, ir.Var)}
-        return not names & self._assigned and not any(
-            isinstance(n, ir.Load | ir.Call) for n in nodes
-        )
+        calls = any(isinstance(node, ir.Call) for node in ir.walk(mask))
+        return not calls and is_steady(mask, self._assigned.__contains__)
 
     # --- second walk: the declarations ------------------------------------------------------
 
@@ -161,7 +158,7 @@ class RegisterSurvey:
     def _is_settled(self, cell: Cell, touch: CellUse, depth: int) -> bool:
         """Whether no value is older than the block, which has all uses of the cell."""
         mask = self._masks[cell] if cell in self.steady else None
-        names = [n.name for n in ir.walk(mask) if isinstance(n, ir.Var)] if mask is not None else []
+        names = names_in(mask) if mask is not None else ()
         changes = any(self._depths[name] >= depth for name in names)
         if names and (changes or not touch.is_written):
             self.steady.discard(cell)
@@ -173,14 +170,9 @@ class RegisterSurvey:
         match stmt:
             case ir.For(body=body, parallel=True):
                 self._place_scope(body, depth + 1)
-            case ir.For(begin=begin, end=end, body=body):
+            case ir.For(body=body):
                 inner = self._place(body, scope, depth + 1)
-                runs = (
-                    isinstance(begin, ir.Const)
-                    and isinstance(end, ir.Const)
-                    and begin.value < end.value
-                )
-                _join(own, inner, is_certain=runs)
+                _join(own, inner, is_certain=bool(iterations(stmt)))
             case ir.If(then=then, otherwise=otherwise):
                 yes, no = (self._place(b, scope, depth + 1) for b in (then, otherwise))
                 for cell in yes.keys() | no.keys():

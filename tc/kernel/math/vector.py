@@ -47,10 +47,10 @@ FORMATS = {
 }
 
 
-Operation: TypeAlias = "Callable[[Vector, VectorOperand], Vector]"
+VectorOperation: TypeAlias = "Callable[[Vector, VectorOperand], Vector]"
 
 
-def _arithmetic(op: str, of_bools: str = "") -> Operation:
+def _arithmetic(op: str, of_bools: str = "") -> VectorOperation:
     def made(self: Vector, other: VectorOperand) -> Vector:
         operands = self.expr, self.constant(other).expr
         if self.dtype.scalar == BOOL:
@@ -60,12 +60,12 @@ def _arithmetic(op: str, of_bools: str = "") -> Operation:
     return made
 
 
-def _reversed(op: str) -> Operation:
+def _reversed(op: str) -> VectorOperation:
     """For a number on the left."""
     return lambda self, number: _arithmetic(op)(self.constant(number), self)
 
 
-def _comparison(op: str) -> Operation:
+def _comparison(op: str) -> VectorOperation:
     def made(self: Vector, other: VectorOperand) -> Vector:
         dtype = BOOL.vector(self.dtype.lanes)
         return Vector(ir.Compare(op, self.expr, self.constant(other).expr, dtype))

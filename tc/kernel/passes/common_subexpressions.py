@@ -18,7 +18,7 @@ from tc.kernel.rebuild import (
     map_regions,
     same_or,
 )
-from tc.kernel.walk import assigned, own_expressions, stored_in
+from tc.kernel.walk import assigned, stored_in
 
 Locals: TypeAlias = "dict[int, tuple[ir.Var, frozenset[str]]]"
 """Those that hold an expression, by its number, with the variables and buffers in it."""
@@ -186,7 +186,7 @@ def _is_costly(expr: ir.Expr) -> bool:
 
 def _evaluated(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
     """The expressions that a statement evaluates once, whatever the blocks in it do."""
-    return own_expressions(stmt) if isinstance(stmt, ir.If | ir.Let | ir.Set | ir.Store) else ()
+    return ir.own_expressions(stmt) if isinstance(stmt, ir.If | ir.Let | ir.Set | ir.Store) else ()
 
 
 def _always(expr: ir.Expr) -> tuple[ir.Expr, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tc.kernel import ir
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.ir import Comment, Fail, For, If, Kernel, Let, Set, Stmt
 from tc.kernel.rebuild import (
     Stmts,
     changed,
@@ -14,24 +14,23 @@ from tc.kernel.rebuild import (
     map_statements,
     same_or,
 )
-from tc.kernel.walk import assigned, every_statement, is_steady, names_in, own_expressions
+from tc.kernel.walk import assigned, every_statement, is_steady, names_in
 
 
-def eliminate_dead_code(kernel: Kernel) -> Kernel:
+def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without locals that nothing reads, and without loops and branches that do
     nothing; branches on the same condition, one after the other, become one.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.kernel.ir import Const, Var
-    >>> unused = (Let("x", Const(1, INT64)), Let("y", Var("x", INT64)))
-    >>> eliminate_dead_code(Kernel("k", (), (unused,))).regions
+    >>> unused = (ir.Let("x", ir.Const(1, INT64)), ir.Let("y", ir.Var("x", INT64)))
+    >>> eliminate_dead_code(ir.Kernel("k", (), (unused,))).regions
     ((),)
     """
     needed: set[str] = set()
     reads: dict[str, set[str]] = {}
     for stmt in every_statement(kernel):
-        found = reads.setdefault(stmt.var, set()) if isinstance(stmt, Let | Set) else needed
-        for expr in own_expressions(stmt):
+        found = reads.setdefault(stmt.var, set()) if isinstance(stmt, ir.Let | ir.Set) else needed
+        for expr in ir.own_expressions(stmt):
             found |= names_in(expr)
     waiting = list(needed)
     while waiting:
@@ -44,29 +43,29 @@ def eliminate_dead_code(kernel: Kernel) -> Kernel:
 
 
 def _block(block: Stmts, needed: set[str], changing: frozenset[str]) -> Stmts:
-    def kept(stmt: Stmt) -> Iterable[Stmt]:
-        if isinstance(stmt, Let | Set) and stmt.var not in needed:
+    def kept(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        if isinstance(stmt, ir.Let | ir.Set) and stmt.var not in needed:
             return ()
         new = map_blocks(stmt, lambda inner: _block(inner, needed, changing))
         return (new,) if _acts(new) else ()
 
-    out: list[Stmt] = []
+    out: list[ir.Stmt] = []
     for stmt in map_statements(block, kept):
-        if out and isinstance(stmt, If) and (joined := _joined(out[-1], stmt, changing)):
+        if out and isinstance(stmt, ir.If) and (joined := _joined(out[-1], stmt, changing)):
             out[-1] = joined
         else:
             out.append(stmt)
     return same_or(block, out)
 
 
-def _joined(before: Stmt, stmt: If, changing: frozenset[str]) -> If | None:
+def _joined(before: ir.Stmt, stmt: ir.If, changing: frozenset[str]) -> ir.If | None:
     """Both in one, where the first does not change the condition, and none has locals, as these
     may have the same names."""
     number = ValueNumbers().of
-    if not isinstance(before, If) or number(before.condition) != number(stmt.condition):
+    if not isinstance(before, ir.If) or number(before.condition) != number(stmt.condition):
         return None
     blocks = before.then, stmt.then, before.otherwise, stmt.otherwise
-    has_locals = any(isinstance(each, Let) for block in blocks for each in block)
+    has_locals = any(isinstance(each, ir.Let) for block in blocks for each in block)
     if has_locals or not is_steady(stmt.condition, changing.__contains__):
         return None
     return changed(
@@ -74,19 +73,15 @@ def _joined(before: Stmt, stmt: If, changing: frozenset[str]) -> If | None:
     )
 
 
-def _acts(stmt: Stmt) -> bool:
+def _acts(stmt: ir.Stmt) -> bool:
     """Whether a statement is no loop or branch that does nothing."""
-    match stmt:
-        case For(body=inner):
-            pass
-        case If(then=then, otherwise=otherwise):
-            inner = then + otherwise
-        case _:
-            return True
-    return any(not isinstance(each, Comment) for each in inner)
+    inside = ir.inner_statements(stmt)
+    return not isinstance(stmt, ir.For | ir.If) or any(
+        not isinstance(s, ir.Comment) for s in inside
+    )
 
 
-def eliminate_repeated_checks(kernel: Kernel) -> Kernel:
+def eliminate_repeated_checks(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without checks that repeat an earlier one of the same block: the first failure
     is recorded, and a later one on the same condition is not."""
     changing = assigned(kernel)
@@ -97,9 +92,9 @@ def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
     seen: set[int] = set()
     number = ValueNumbers().of
 
-    def each(stmt: Stmt) -> Iterable[Stmt]:
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         match stmt:
-            case If(condition=condition, then=then, otherwise=()) if _fails(then):
+            case ir.If(condition=condition, then=then, otherwise=()) if _fails(then):
                 key = number(condition)
                 if key in seen:
                     return ()
@@ -110,6 +105,6 @@ def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
     return map_statements(block, each)
 
 
-def _fails(stmts: tuple[Stmt, ...]) -> bool:
+def _fails(stmts: tuple[ir.Stmt, ...]) -> bool:
     """Whether a block records a failure, and does nothing else."""
-    return bool(stmts) and all(isinstance(stmt, Fail) for stmt in stmts)
+    return bool(stmts) and all(isinstance(stmt, ir.Fail) for stmt in stmts)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import math
 
-from tc.kernel.ir import Binary, Const, Expr, Kernel, Let, Set, Stmt, Var, expressions, statements
+from tc.kernel import ir
 from tc.kernel.rebuild import Stmts, map_blocks, map_regions, same_or
 from tc.kernel.walk import assigned_in, names_in
 
 
-def start_with_first_terms(kernel: Kernel) -> Kernel:
+def start_with_first_terms(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without the first steps of minima and maxima of floats that start with an
     infinity, where these steps are in straight-line code: what is left is their term, NaN or not.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Buffer, Load, Store
     >>> from tc.kernel.printer import to_text
-    >>> x = Var("x", FLOAT32)
+    >>> x = ir.Var("x", FLOAT32)
     >>> def step(place):
-    ...     return Set("x", Binary("max", x, Load("a", (Const(place, INT64),), FLOAT32), FLOAT32))
-    >>> stmts = Let("x", Const(-math.inf, FLOAT32)), step(0), step(1), Store("o", (), x)
-    >>> a, o = Buffer("a", FLOAT32, (2,), (1,), "input"), Buffer("o", FLOAT32, (), (), "output")
-    >>> print(to_text(start_with_first_terms(Kernel("f", (a, o), (stmts,)))))
+    ...     term = ir.Load("a", (ir.Const(place, INT64),), FLOAT32)
+    ...     return ir.Set("x", ir.Binary("max", x, term, FLOAT32))
+    >>> stmts = ir.Let("x", ir.Const(-math.inf, FLOAT32)), step(0), step(1), ir.Store("o", (), x)
+    >>> print(to_text(start_with_first_terms(ir.Kernel("f", (), (stmts,)))))
     kernel f
-      input a: float32[2]
-      output o: float32[]
     region
       let x: float32 = a[0]
       x = max(x, a[1])
@@ -34,44 +31,44 @@ def start_with_first_terms(kernel: Kernel) -> Kernel:
 
 
 def _block(stmts: Stmts) -> Stmts:
-    out: list[Stmt | None] = []
+    out: list[ir.Stmt | None] = []
     starts: dict[str, int] = {}  # the places of locals that nothing has used yet
     for stmt in stmts:
         out.append(map_blocks(stmt, _block))
         used = _names(stmt) if starts else set()
-        if isinstance(stmt, Set) and stmt.var in starts:
+        if isinstance(stmt, ir.Set) and stmt.var in starts:
             start = out[starts[stmt.var]]
             term = _first_term(start, stmt)
             if term is not None:
-                out[starts[stmt.var]], out[-1] = None, Let(stmt.var, term)
+                out[starts[stmt.var]], out[-1] = None, ir.Let(stmt.var, term)
         for name in used & starts.keys():
             del starts[name]
-        if isinstance(stmt, Let) and _infinity(stmt.value):
+        if isinstance(stmt, ir.Let) and _infinity(stmt.value):
             starts[stmt.var] = len(out) - 1
     return same_or(stmts, (stmt for stmt in out if stmt is not None))
 
 
-def _first_term(start: Stmt | None, step: Set) -> Expr | None:
+def _first_term(start: ir.Stmt | None, step: ir.Set) -> ir.Expr | None:
     """What a local is after a step, if that takes its start and one other value."""
     match start, step.value:
-        case Let(var=var, value=value), Binary(op=op, left=Var(name=name), right=term):
+        case ir.Let(var=var, value=value), ir.Binary(op=op, left=ir.Var(name=name), right=term):
             neutral = {"max": -math.inf, "min": math.inf}.get(op, 0.0)
             if name == var and _infinity(value) == neutral and var not in names_in(term):
                 return term
     return None
 
 
-def _infinity(value: Expr) -> float:
+def _infinity(value: ir.Expr) -> float:
     """The infinite constant, 0.0 for all else."""
     match value:
-        case Const(value=number, dtype=dtype) if dtype.is_float and math.isinf(number):
+        case ir.Const(value=number, dtype=dtype) if dtype.is_float and math.isinf(number):
             return float(number)
         case _:
             return 0.0
 
 
-def _names(stmt: Stmt) -> set[str]:
+def _names(stmt: ir.Stmt) -> set[str]:
     """The locals that a statement or one in it uses or sets."""
-    inside = tuple(statements((stmt,)))
-    used = {e.name for s in inside for e in expressions(s) if isinstance(e, Var)}
+    inside = tuple(ir.statements((stmt,)))
+    used = {name for s in inside for e in ir.own_expressions(s) for name in names_in(e)}
     return used | assigned_in(inside)

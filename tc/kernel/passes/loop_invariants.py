@@ -19,6 +19,7 @@ from tc.kernel.rebuild import (
     map_regions,
     map_statements,
 )
+from tc.kernel.walk import iterations
 
 
 def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
@@ -48,30 +49,22 @@ def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
 def _block(block: Stmts, names: LocalNames) -> Stmts:
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = map_blocks(stmt, lambda inner: _block(inner, names))
-        if isinstance(new, ir.For) and not new.parallel and _runs(new):
+        if isinstance(new, ir.For) and not new.parallel and iterations(new):
             return _hoisted(new, names)
         return (new,)
 
     return map_statements(block, each)
 
 
-def _runs(loop: ir.For) -> bool:
-    match loop:
-        case ir.For(begin=ir.Const(value=begin), end=ir.Const(value=end)):
-            return begin < end
-        case _:
-            return False
-
-
 def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
     inside = tuple(ir.statements(loop.body))
     changing = {loop.var, *(s.var for s in inside if isinstance(s, ir.Let | ir.Set | ir.For))}
-    stored = {s.buffer for s in inside if isinstance(s, ir.Store)}
+    changing |= {s.buffer for s in inside if isinstance(s, ir.Store)}
     found: dict[int, tuple[ir.Var, ir.Expr]] = {}
     numbers = ValueNumbers()
 
     def replaced(expr: ir.Expr) -> ir.Expr:
-        if isinstance(expr, ir.Call) and _is_same(expr, changing, stored):
+        if isinstance(expr, ir.Call) and changing.isdisjoint(ir.read_names(expr)):
             number = numbers.of(expr)
             if number not in found:
                 found[number] = ir.Var(names.fresh(expr.function), expr.dtype), expr
@@ -89,11 +82,3 @@ def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
     body = map_statements(loop.body, each)
     yield from (ir.Let(var.name, expr) for var, expr in found.values())
     yield changed(loop, body=body)
-
-
-def _is_same(call: ir.Call, changing: set[str], stored: set[str]) -> bool:
-    return not any(
-        (isinstance(e, ir.Var) and e.name in changing)
-        or (isinstance(e, ir.Load) and e.buffer in stored)
-        for e in ir.walk(call)
-    )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tc.kernel import ir
 from tc.kernel.folding import compare, integer, is_constant
 from tc.kernel.intervals import Interval, interval, loop_interval
-from tc.kernel.ir import Comment, Compare, Const, Expr, For, If, Kernel, Stmt
 from tc.kernel.passes.lanes import conjuncts
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, same_or
+from tc.kernel.walk import iterations
 
 FEWEST = 4
 """Iterations of a loop that is worth a second copy of its body."""
@@ -29,23 +30,22 @@ LARGEST = 32
 """Statements of such a copy, after unrolling."""
 
 
-def partition_loops(kernel: Kernel) -> Kernel:
+def partition_loops(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with loops that stop before their last iteration, and that iteration behind them,
     marked "unroll": where a condition holds in all others, and fails in some of the vectors of
     this one.
 
     >>> from tc.dtypes import FLOAT32, INT64
     >>> from tc.kernel.folding import binary, compare
-    >>> from tc.kernel.ir import Buffer, Load, Store, Var
     >>> from tc.kernel.printer import to_text
-    >>> place = binary("+", binary("*", Var("i", INT64), integer(8)), Var("j", INT64))
-    >>> copy = Store("o", (place,), Load("a", (place,), FLOAT32))
-    >>> guarded = If(compare("<", place, integer(803), {}), (copy,))
-    >>> vector = For("j", integer(0), integer(8), (guarded,), mark="vector")
-    >>> buffers = tuple(Buffer(n, FLOAT32, (803,), (1,), r) for n, r in (("a", "input"),
+    >>> place = binary("+", binary("*", ir.Var("i", INT64), integer(8)), ir.Var("j", INT64))
+    >>> copy = ir.Store("o", (place,), ir.Load("a", (place,), FLOAT32))
+    >>> guarded = ir.If(compare("<", place, integer(803), {}), (copy,))
+    >>> vector = ir.For("j", integer(0), integer(8), (guarded,), mark="vector")
+    >>> buffers = tuple(ir.Buffer(n, FLOAT32, (803,), (1,), r) for n, r in (("a", "input"),
     ...                                                                  ("o", "output")))
-    >>> loop = For("i", integer(0), integer(101), (vector,))
-    >>> print(to_text(partition_loops(Kernel("copy", buffers, ((loop,),)))))
+    >>> loop = ir.For("i", integer(0), integer(101), (vector,))
+    >>> print(to_text(partition_loops(ir.Kernel("copy", buffers, ((loop,),)))))
     kernel copy
       input a: float32[803]
       output o: float32[803]
@@ -68,18 +68,18 @@ def _region(region: Stmts) -> Iterator[Stmts]:
     such a loop stand comments only."""
     new = _block(region, {})
     last = new[-1] if new else None
-    if isinstance(last, For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
+    if isinstance(last, ir.For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
         head, tail = _parts(last)
         yield (*new[:-1], head)
-        said = (stmt for stmt in new[:-1] if isinstance(stmt, Comment))
+        said = (stmt for stmt in new[:-1] if isinstance(stmt, ir.Comment))
         yield (*said, changed(tail, parallel=False))
     else:
         yield new
 
 
 def _block(block: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
-    def each(stmt: Stmt) -> Iterable[Stmt]:
-        if not isinstance(stmt, For):
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        if not isinstance(stmt, ir.For):
             return (map_blocks(stmt, lambda inner: _block(inner, bounds)),)
         inside = {**bounds, stmt.var: loop_interval(stmt.begin, stmt.end, bounds)}
         new = changed(stmt, body=_block(stmt.body, inside))
@@ -89,22 +89,16 @@ def _block(block: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
     return map_statements(block, each)
 
 
-def _parts(loop: For) -> tuple[For, For]:
-    assert isinstance(loop.end, Const)
-    last = integer(int(loop.end.value) - 1)
+def _parts(loop: ir.For) -> tuple[ir.For, ir.For]:
+    last = integer(iterations(loop)[-1])
     return changed(loop, end=last), changed(loop, begin=last, mark="unroll")
 
 
-def _is_peeled(loop: For, bounds: Mapping[str, Interval], fewest: int) -> bool:
-    match loop:
-        case For(begin=Const(value=begin), end=Const(value=end)) if end - begin >= fewest:
-            last = int(end) - 1
-        case _:
-            return False
-    if sum(unrolled_size(stmt, {}) for stmt in loop.body) > LARGEST:
+def _is_peeled(loop: ir.For, bounds: Mapping[str, Interval], fewest: int) -> bool:
+    values = iterations(loop)
+    if len(values) < fewest or sum(unrolled_size(s, {}) for s in loop.body) > LARGEST:
         return False
-    whole = {loop.var: (int(begin), last - 1)}
-    rest = {loop.var: (last, last)}
+    whole, rest = {loop.var: (values[0], values[-2])}, {loop.var: (values[-1], values[-1])}
     return any(
         is_constant(_folded(test, {**bounds, **inner, **whole}), True)
         and _is_partial(test, {**bounds, **inner, **rest}, lanes)
@@ -113,28 +107,28 @@ def _is_peeled(loop: For, bounds: Mapping[str, Interval], fewest: int) -> bool:
 
 
 def _tests(
-    stmts: tuple[Stmt, ...], inner: Mapping[str, Interval], lanes: int
-) -> Iterator[tuple[Compare, Mapping[str, Interval], int]]:
+    stmts: tuple[ir.Stmt, ...], inner: Mapping[str, Interval], lanes: int
+) -> Iterator[tuple[ir.Compare, Mapping[str, Interval], int]]:
     """The comparisons that branches stand under, the bounds of the loops in between, and the lanes
     of the vectors that these make."""
     for stmt in stmts:
         match stmt:
-            case For(var=var, begin=begin, end=end, body=body, mark=mark):
+            case ir.For(var=var, begin=begin, end=end, body=body, mark=mark):
                 low, high = loop_interval(begin, end, inner)
                 count = high - low + 1 if mark == "vector" else lanes
                 yield from _tests(body, {**inner, var: (low, high)}, count)
-            case If(condition=condition, then=then, otherwise=otherwise):
+            case ir.If(condition=condition, then=then, otherwise=otherwise):
                 for test in conjuncts(condition):
-                    if isinstance(test, Compare):
+                    if isinstance(test, ir.Compare):
                         yield test, inner, lanes
                 yield from _tests((*then, *otherwise), inner, lanes)
 
 
-def _folded(test: Compare, bounds: Mapping[str, Interval]) -> Expr:
+def _folded(test: ir.Compare, bounds: Mapping[str, Interval]) -> ir.Expr:
     return compare(test.op, test.left, test.right, bounds)
 
 
-def _is_partial(test: Compare, bounds: Mapping[str, Interval], lanes: int) -> bool:
+def _is_partial(test: ir.Compare, bounds: Mapping[str, Interval], lanes: int) -> bool:
     """Whether so large a part of the vectors are not whole within the bounds."""
     if test.op != "<" or not test.left.dtype.is_integer:
         return False

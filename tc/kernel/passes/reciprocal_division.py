@@ -160,7 +160,7 @@ def _quotients(stmts: Sequence[ir.Stmt], divisors: Mapping[str, ir.Broadcast]) -
 
 
 def _reads(expr: ir.Expr, buffers: set[str]) -> bool:
-    return any(isinstance(e, ir.Load) and e.buffer in buffers for e in ir.walk(expr))
+    return not buffers.isdisjoint(ir.read_names(expr))
 
 
 def _is_far(divisor: ir.Var) -> ir.Expr:

@@ -139,17 +139,14 @@ def _copy_of(loop: ir.For) -> _Copy | None:
         stmt = inner[0]
     if not isinstance(stmt, ir.Store) or len(axes) != 2:
         return None
-    if any(_reads(expr, stmt.buffer) for expr in (stmt.value, *stmt.indices, *conditions)):
+    read = map(ir.read_names, (stmt.value, *stmt.indices, *conditions))
+    if stmt.buffer in set[str]().union(*read):
         return None
     value = stmt.value
     if isinstance(value, ir.Cast) and value.dtype == FLOAT16:
         value = value.operand
     value = cast(value, UINT8) if value.dtype == BOOL else value
     return _Copy(axes[0], axes[1], tuple(conditions), stmt, value, value.dtype)
-
-
-def _reads(expr: ir.Expr, buffer: str) -> bool:
-    return any(isinstance(node, ir.Load) and node.buffer == buffer for node in ir.walk(expr))
 
 
 def _parts(axis: _Axis, size: int) -> list[_Axis]:

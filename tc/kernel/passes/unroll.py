@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tc.kernel import ir
 from tc.kernel.folding import integer, is_constant
 from tc.kernel.intervals import Interval, interval, loop_interval
-from tc.kernel.ir import Const, Expr, For, If, Kernel, Let, Set, Stmt, Store, Var
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import (
     Stmts,
@@ -17,26 +17,25 @@ from tc.kernel.rebuild import (
     map_regions,
     same_or,
 )
-from tc.kernel.walk import assigned, is_steady
+from tc.kernel.walk import assigned, is_steady, iterations
 
 LIMIT = 4096
 
 
-def unroll(kernel: Kernel, *, limit: int = LIMIT) -> Kernel:
+def unroll(kernel: ir.Kernel, *, limit: int = LIMIT) -> ir.Kernel:
     """The kernel without loops marked "unroll", the arithmetic of their variables folded.
 
     A nest of such loops becomes `limit` statements at most; where it would be more, inner loops
     are unrolled and outer ones stay: what is reused most lies innermost.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.kernel.ir import Binary, Buffer
     >>> from tc.kernel.printer import to_text
-    >>> i = Var("i", INT64)
-    >>> body = Store("o", (i,), Binary("*", i, i, INT64))
-    >>> print(to_text(unroll(Kernel(
+    >>> i = ir.Var("i", INT64)
+    >>> body = ir.Store("o", (i,), ir.Binary("*", i, i, INT64))
+    >>> print(to_text(unroll(ir.Kernel(
     ...     "squares",
-    ...     (Buffer("o", INT64, (3,), (1,), "output"),),
-    ...     ((For("i", Const(0, INT64), Const(3, INT64), (body,), mark="unroll"),),),
+    ...     (ir.Buffer("o", INT64, (3,), (1,), "output"),),
+    ...     ((ir.For("i", ir.Const(0, INT64), ir.Const(3, INT64), (body,), mark="unroll"),),),
     ... ))))
     kernel squares
       output o: int64[3]
@@ -57,15 +56,15 @@ class _Scope:
     """What the copies of a block see: values for variables, the bounds of others, and the locals
     that they have in common, by id of the value."""
 
-    values: Mapping[str, Expr]
+    values: Mapping[str, ir.Expr]
     bounds: dict[str, Interval]
     substitution: Substitution
-    common: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
+    common: dict[int, tuple[ir.Expr, ir.Var]] = field(default_factory=dict)
 
-    def __call__(self, expr: Expr) -> Expr:
+    def __call__(self, expr: ir.Expr) -> ir.Expr:
         return self.substitution.apply(expr, self.values, self.bounds)
 
-    def having(self, var: str, value: Expr) -> _Scope:
+    def having(self, var: str, value: ir.Expr) -> _Scope:
         values = {**self.values, var: value}
         return _Scope(values, self.bounds, self.substitution, self.common)
 
@@ -80,20 +79,20 @@ class _Copier:
     assigned: set[str]  # the locals that a Set changes, by old and new names
     limit: int
     sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
-    integers: dict[int, Const] = field(default_factory=dict)
+    integers: dict[int, ir.Const] = field(default_factory=dict)
 
     def block(self, block: Stmts, scope: _Scope) -> Stmts:
         return same_or(block, self.statements(block, scope, is_copy=False))
 
-    def statements(self, stmts: Stmts, scope: _Scope, *, is_copy: bool) -> list[Stmt]:
+    def statements(self, stmts: Stmts, scope: _Scope, *, is_copy: bool) -> list[ir.Stmt]:
         """The statements with variables replaced, also locals that are constant; in a copy of a
         body, which shares a block with others, locals get new names."""
-        out: list[Stmt] = []
+        out: list[ir.Stmt] = []
         for stmt in stmts:
             match stmt:
-                case Store(mask=mask) if mask is not None:
+                case ir.Store(mask=mask) if mask is not None:
                     out += _masked_store(stmt, scope(mask), scope)
-                case Let(var=var, value=value):
+                case ir.Let(var=var, value=value):
                     new = scope(value)
                     known = self.known(new, scope) if var not in self.assigned else None
                     if known is not None:
@@ -103,43 +102,39 @@ class _Copier:
                     if new.dtype.is_integer and var not in self.assigned:
                         scope.bounds[name] = interval(new, scope.bounds)
                     if name != var:
-                        scope = scope.having(var, Var(name, new.dtype))
+                        scope = scope.having(var, ir.Var(name, new.dtype))
                     if var in self.assigned:
                         self.assigned.add(name)
-                    elif self.is_steady(new):
-                        scope.common[id(new)] = new, Var(name, new.dtype)
+                    elif is_steady(new, self.assigned.__contains__):
+                        scope.common[id(new)] = new, ir.Var(name, new.dtype)
                     out.append(changed(stmt, var=name, value=new))
-                case Set(var=var, value=value):
+                case ir.Set(var=var, value=value):
                     own = scope.values.get(var)
-                    name = own.name if isinstance(own, Var) else var
+                    name = own.name if isinstance(own, ir.Var) else var
                     out.append(changed(stmt, var=name, value=scope(value)))
-                case For():
+                case ir.For():
                     out += self.loop(stmt, scope)
-                case If():
+                case ir.If():
                     out += self.branch(stmt, scope)
                 case _:
                     out.append(map_expressions(stmt, scope))
         return out
 
-    def known(self, value: Expr, scope: _Scope) -> Expr | None:
+    def known(self, value: ir.Expr, scope: _Scope) -> ir.Expr | None:
         """What may stand for a local with this value: the constant, or the local of another copy
         of the same body."""
-        if isinstance(value, Const):
+        if isinstance(value, ir.Const):
             return value
         found = scope.common.get(id(value))
         return None if found is None else found[1]
 
-    def is_steady(self, value: Expr) -> bool:
-        """Whether the value would be the same later."""
-        return is_steady(value, self.assigned.__contains__)
-
-    def loop(self, stmt: For, scope: _Scope) -> list[Stmt]:
+    def loop(self, stmt: ir.For, scope: _Scope) -> list[ir.Stmt]:
         var = stmt.var
         begin, end = scope(stmt.begin), scope(stmt.end)
         match begin, end:
-            case Const(value=first), Const(value=last) if last <= first:
+            case ir.Const(value=first), ir.Const(value=last) if last <= first:
                 return []
-            case Const(value=first), Const(value=last) if stmt.mark == "unroll":
+            case ir.Const(value=first), ir.Const(value=last) if stmt.mark == "unroll":
                 if unrolled_size(stmt, self.sizes) <= self.limit:
                     return [
                         copied
@@ -153,13 +148,13 @@ class _Copier:
         mark = "" if stmt.mark == "unroll" else stmt.mark
         return [changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
 
-    def integer(self, value: int) -> Const:
+    def integer(self, value: int) -> ir.Const:
         """Always the same object, as `Substitution` needs."""
         return self.integers.setdefault(value, integer(value))
 
-    def branch(self, stmt: If, scope: _Scope) -> list[Stmt]:
+    def branch(self, stmt: ir.If, scope: _Scope) -> list[ir.Stmt]:
         condition = scope(stmt.condition)
-        if isinstance(condition, Const):
+        if isinstance(condition, ir.Const):
             taken = stmt.then if condition.value else stmt.otherwise
             return self.statements(taken, scope, is_copy=True)
         then, otherwise = (self.block(b, scope.inside({})) for b in (stmt.then, stmt.otherwise))
@@ -167,39 +162,27 @@ class _Copier:
         return [new] if new.then or new.otherwise else []
 
 
-def unrolled_size(stmt: Stmt, known: dict[int, int]) -> int:
+def unrolled_size(stmt: ir.Stmt, known: dict[int, int]) -> int:
     """The statements that one becomes when all marked loops in it are unrolled; `known` keeps that
     by the identity of the statement.
 
     >>> from tc.dtypes import BOOL, INT64
-    >>> from tc.kernel.ir import Comment
-    >>> stmt = Comment("two")
-    >>> loop = For("i", Const(0, INT64), Const(3, INT64), (stmt, stmt), mark="unroll")
-    >>> unrolled_size(loop, {}), unrolled_size(If(Const(True, BOOL), (loop,)), {})
+    >>> stmt = ir.Comment("two")
+    >>> loop = ir.For("i", ir.Const(0, INT64), ir.Const(3, INT64), (stmt, stmt), mark="unroll")
+    >>> unrolled_size(loop, {}), unrolled_size(ir.If(ir.Const(True, BOOL), (loop,)), {})
     (6, 7)
     """
-    size = known.get(id(stmt))
-    if size is None:
-        size = known[id(stmt)] = _size(stmt, known)
-    return size
+    if id(stmt) not in known:
+        inside = sum(unrolled_size(each, known) for each in ir.inner_statements(stmt))
+        match stmt:
+            case ir.For(begin=ir.Const(), end=ir.Const(), mark="unroll"):
+                known[id(stmt)] = inside * len(iterations(stmt))
+            case _:
+                known[id(stmt)] = 1 + inside
+    return known[id(stmt)]
 
 
-def _size(stmt: Stmt, known: dict[int, int]) -> int:
-    def total(stmts: tuple[Stmt, ...]) -> int:
-        return sum(unrolled_size(each, known) for each in stmts)
-
-    match stmt:
-        case For(begin=Const(value=first), end=Const(value=last), body=body, mark="unroll"):
-            return total(body) * max(0, int(last) - int(first))
-        case For(body=body):
-            return 1 + total(body)
-        case If(then=then, otherwise=otherwise):
-            return 1 + total(then) + total(otherwise)
-        case _:
-            return 1
-
-
-def _masked_store(stmt: Store, mask: Expr, scope: _Scope) -> list[Stmt]:
+def _masked_store(stmt: ir.Store, mask: ir.Expr, scope: _Scope) -> list[ir.Stmt]:
     if is_constant(mask, False):
         return []
     new = map_expressions(stmt, scope)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tc.kernel import ir
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.ir import Expr, Kernel, Let, Load, Stmt, Var, walk
 from tc.kernel.rebuild import (
     Stmts,
     map_blocks,
@@ -18,20 +18,20 @@ from tc.kernel.rebuild import (
 from tc.kernel.walk import assigned
 
 
-def number_values(kernel: Kernel) -> Kernel:
+def number_values(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without locals that hold what an earlier one of the same or an outer block does.
 
     Only values that cannot change count: of locals that no Set changes, and of inputs.
 
     >>> from tc.dtypes import INT64
-    >>> from tc.kernel.ir import Binary, Buffer, Const, Store
     >>> from tc.kernel.printer import to_text
     >>> def twice(name):
-    ...     return Let(name, Binary("*", Var("i", INT64), Const(2, INT64), INT64))
-    >>> i = Let("i", Const(7, INT64))
-    >>> store = Store("o", (), Binary("+", Var("a", INT64), Var("b", INT64), INT64))
-    >>> buffers = (Buffer("o", INT64, (), (), "output"),)
-    >>> print(to_text(number_values(Kernel("k", buffers, ((i, twice("a"), twice("b"), store),)))))
+    ...     return ir.Let(name, ir.Binary("*", ir.Var("i", INT64), ir.Const(2, INT64), INT64))
+    >>> i = ir.Let("i", ir.Const(7, INT64))
+    >>> store = ir.Store("o", (), ir.Binary("+", ir.Var("a", INT64), ir.Var("b", INT64), INT64))
+    >>> buffers = (ir.Buffer("o", INT64, (), (), "output"),)
+    >>> stmts = i, twice("a"), twice("b"), store
+    >>> print(to_text(number_values(ir.Kernel("k", buffers, (stmts,)))))
     kernel k
       output o: int64[]
     region
@@ -39,42 +39,36 @@ def number_values(kernel: Kernel) -> Kernel:
       let a: int64 = i * 2
       o[] = a + a
     """
-    inputs = frozenset(b.name for b in kernel.buffers if b.role == "input")
-    merging = _Merging(assigned(kernel), inputs)
+    changing = assigned(kernel) | {b.name for b in kernel.buffers if b.role != "input"}
+    merging = _Merging(changing)
     return map_regions(kernel, lambda region: merging.block(region, {}, {}))
 
 
 class _Merging:
-    def __init__(self, assigned: frozenset[str], inputs: frozenset[str]) -> None:
-        self.assigned = assigned
-        self.inputs = inputs
+    """`changing` are locals and buffers."""
+
+    def __init__(self, changing: frozenset[str]) -> None:
+        self.changing = changing
         self.number = ValueNumbers().of
 
-    def block(self, block: Stmts, known: dict[int, Var], names: dict[str, Expr]) -> Stmts:
+    def block(self, block: Stmts, known: dict[int, ir.Var], names: dict[str, ir.Expr]) -> Stmts:
         """The block; `known` are locals by their values, `names` what stands for merged ones. No
         name in either is declared again within its block."""
         known, names = dict(known), dict(names)
 
-        def new(expr: Expr) -> Expr:
+        def new(expr: ir.Expr) -> ir.Expr:
             return substitute(expr, names, {}) if names else expr
 
-        def each(stmt: Stmt) -> Iterable[Stmt]:
+        def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
             inside = map_blocks(stmt, lambda inner: self.block(inner, known, names))
             made = map_expressions(inside, new)
-            if isinstance(made, Let) and made.var not in self.assigned:
+            if isinstance(made, ir.Let) and made.var not in self.changing:
                 key = self.number(made.value)
                 if key in known:
                     names[made.var] = known[key]
                     return ()
-                if self.lasts(made.value):
-                    known[key] = Var(made.var, made.dtype)
+                if self.changing.isdisjoint(ir.read_names(made.value)):
+                    known[key] = ir.Var(made.var, made.dtype)
             return (made,)
 
         return map_statements(block, each)
-
-    def lasts(self, value: Expr) -> bool:
-        return not any(
-            (isinstance(e, Var) and e.name in self.assigned)
-            or (isinstance(e, Load) and e.buffer not in self.inputs)
-            for e in walk(value)
-        )
