@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.dtypes import FLOAT16
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import (
-    Stmts,
-    map_blocks,
-    map_expressions,
-    map_operands,
-    map_regions,
-    same_or,
-)
 from tc.kernel.walk import assigned, stored_in
 
 Locals: TypeAlias = "dict[int, tuple[ir.Var, frozenset[str]]]"
@@ -41,7 +33,7 @@ def eliminate_common_subexpressions(kernel: ir.Kernel) -> ir.Kernel:
       o[] = a_1 * a_1
     """
     sharing = _Sharing(kernel)
-    return map_regions(kernel, lambda region: sharing.block(region, {}))
+    return rebuild.map_regions(kernel, lambda region: sharing.block(region, {}))
 
 
 @dataclass(slots=True)
@@ -66,7 +58,7 @@ class _Sharing:
 
     # --- one block --------------------------------------------------------------------------
 
-    def block(self, stmts: Stmts, outer: Locals) -> Stmts:
+    def block(self, stmts: rebuild.Stmts, outer: Locals) -> rebuild.Stmts:
         starting: dict[int, list[_Found]] = {}
         for found in self.repeated(stmts):
             starting.setdefault(found.position, []).append(found)
@@ -86,7 +78,7 @@ class _Sharing:
                 locals_[found.number] = local, found.reads
             out.append(self.stmt(stmt, locals_))
             locals_ = _lasting({**locals_, **new}, self.writes(stmt))
-        return same_or(stmts, out)
+        return rebuild.same_or(stmts, out)
 
     def is_all_of(self, let: ir.Let, number: int) -> bool:
         """Whether a local holds the expression anyway."""
@@ -155,11 +147,11 @@ class _Sharing:
     def stmt(self, stmt: ir.Stmt, locals_: Locals) -> ir.Stmt:
         if isinstance(stmt, ir.For):
             inner = {} if stmt.parallel else _lasting(locals_, self.writes(stmt))
-            return map_blocks(stmt, lambda block: self.block(block, inner))
+            return rebuild.map_blocks(stmt, lambda block: self.block(block, inner))
         if not _evaluated(stmt):
             return stmt
-        new = map_expressions(stmt, lambda expr: self.replaced(expr, locals_))
-        return map_blocks(new, lambda block: self.block(block, locals_))
+        new = rebuild.map_expressions(stmt, lambda expr: self.replaced(expr, locals_))
+        return rebuild.map_blocks(new, lambda block: self.block(block, locals_))
 
     def replaced(self, expr: ir.Expr, locals_: Locals) -> ir.Expr:
         if not locals_ or isinstance(expr, ir.Const | ir.Var):
@@ -167,7 +159,7 @@ class _Sharing:
         local = locals_.get(self.number(expr))
         if local is not None:
             return local[0]
-        return map_operands(expr, lambda operand: self.replaced(operand, locals_))
+        return rebuild.map_operands(expr, lambda operand: self.replaced(operand, locals_))
 
 
 def _is_costly(expr: ir.Expr) -> bool:

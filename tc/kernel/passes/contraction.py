@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from tc.kernel import ir
-from tc.kernel.rebuild import (
-    Stmts,
-    map_blocks,
-    map_expressions,
-    map_operands,
-    map_regions,
-    map_statements,
-)
+from tc.kernel import ir, rebuild
 
 
 def contract(kernel: ir.Kernel) -> ir.Kernel:
@@ -29,17 +21,19 @@ def contract(kernel: ir.Kernel) -> ir.Kernel:
     >>> print(*statement_lines(contract(ir.Kernel("k", buffers, ((sum,),))).regions[0][0]))
     let s: float32x4 = fma(a[0:4], a[0:4], a[0:4])
     """
-    return map_regions(kernel, _block)
+    return rebuild.map_regions(kernel, _block)
 
 
-def _block(block: Stmts) -> Stmts:
-    return map_statements(block, lambda s: (map_expressions(map_blocks(s, _block), _contracted),))
+def _block(block: rebuild.Stmts) -> rebuild.Stmts:
+    return rebuild.map_statements(
+        block, lambda s: (rebuild.map_expressions(rebuild.map_blocks(s, _block), _contracted),)
+    )
 
 
 def _contracted(expr: ir.Expr) -> ir.Expr:
     if isinstance(expr, ir.Const | ir.Var):
         return expr
-    result = map_operands(expr, _contracted)
+    result = rebuild.map_operands(expr, _contracted)
     if not isinstance(result, ir.Binary) or result.op not in ("+", "-"):
         return result
     if result.dtype.lanes == 1 or not result.dtype.is_float:

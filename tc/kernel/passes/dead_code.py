@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_regions,
-    map_statements,
-    same_or,
-)
 from tc.kernel.walk import assigned, every_statement, is_steady, names_in
 
 
@@ -39,23 +31,23 @@ def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
                 needed.add(name)
                 waiting.append(name)
     changing = assigned(kernel)
-    return map_regions(kernel, lambda region: _block(region, needed, changing))
+    return rebuild.map_regions(kernel, lambda region: _block(region, needed, changing))
 
 
-def _block(block: Stmts, needed: set[str], changing: frozenset[str]) -> Stmts:
+def _block(block: rebuild.Stmts, needed: set[str], changing: frozenset[str]) -> rebuild.Stmts:
     def kept(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         if isinstance(stmt, ir.Let | ir.Set) and stmt.var not in needed:
             return ()
-        new = map_blocks(stmt, lambda inner: _block(inner, needed, changing))
+        new = rebuild.map_blocks(stmt, lambda inner: _block(inner, needed, changing))
         return (new,) if _acts(new) else ()
 
     out: list[ir.Stmt] = []
-    for stmt in map_statements(block, kept):
+    for stmt in rebuild.map_statements(block, kept):
         if out and isinstance(stmt, ir.If) and (joined := _joined(out[-1], stmt, changing)):
             out[-1] = joined
         else:
             out.append(stmt)
-    return same_or(block, out)
+    return rebuild.same_or(block, out)
 
 
 def _joined(before: ir.Stmt, stmt: ir.If, changing: frozenset[str]) -> ir.If | None:
@@ -68,7 +60,7 @@ def _joined(before: ir.Stmt, stmt: ir.If, changing: frozenset[str]) -> ir.If | N
     has_locals = any(isinstance(each, ir.Let) for block in blocks for each in block)
     if has_locals or not is_steady(stmt.condition, changing.__contains__):
         return None
-    return changed(
+    return rebuild.changed(
         before, then=before.then + stmt.then, otherwise=before.otherwise + stmt.otherwise
     )
 
@@ -85,10 +77,10 @@ def eliminate_repeated_checks(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without checks that repeat an earlier one of the same block: the first failure
     is recorded, and a later one on the same condition is not."""
     changing = assigned(kernel)
-    return map_regions(kernel, lambda region: _once(region, changing))
+    return rebuild.map_regions(kernel, lambda region: _once(region, changing))
 
 
-def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
+def _once(block: rebuild.Stmts, changing: frozenset[str]) -> rebuild.Stmts:
     seen: set[int] = set()
     number = ValueNumbers().of
 
@@ -100,9 +92,9 @@ def _once(block: Stmts, changing: frozenset[str]) -> Stmts:
                     return ()
                 if is_steady(condition, changing.__contains__):
                     seen.add(key)
-        return (map_blocks(stmt, lambda inner: _once(inner, changing)),)
+        return (rebuild.map_blocks(stmt, lambda inner: _once(inner, changing)),)
 
-    return map_statements(block, each)
+    return rebuild.map_statements(block, each)
 
 
 def _fails(stmts: tuple[ir.Stmt, ...]) -> bool:

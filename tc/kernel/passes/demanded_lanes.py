@@ -11,17 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import INT64
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.folding import binary, broadcast, constant, is_constant, ramp
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_expressions,
-    map_regions,
-    map_statements,
-    rebuild,
-)
 from tc.kernel.walk import every_statement
 
 SHORTEST = 128
@@ -52,7 +43,7 @@ def narrow_to_demanded_lanes(kernel: ir.Kernel) -> ir.Kernel:
     for stmt in every_statement(kernel):
         found.add(stmt)
     widths = found.widths()
-    return map_regions(kernel, lambda region: _block(region, widths)) if widths else kernel
+    return rebuild.map_regions(kernel, lambda region: _block(region, widths)) if widths else kernel
 
 
 def lanes_from(expr: ir.Expr, first: int, count: int) -> ir.Expr:
@@ -74,7 +65,9 @@ def lanes_from(expr: ir.Expr, first: int, count: int) -> ir.Expr:
             return broadcast(operand, count)
         case ir.Ramp(base=base, step=step):
             return ramp(binary("+", base, constant(first * step, INT64)), step, count)
-    return rebuild(expr, [lanes_from(operand, first, count) for operand in ir.children(expr)], {})
+    return rebuild.rebuild(
+        expr, [lanes_from(operand, first, count) for operand in ir.children(expr)], {}
+    )
 
 
 @dataclass(slots=True)
@@ -183,20 +176,20 @@ def _stored(value: ir.Expr, others: Sequence[ir.Expr], mask: ir.Expr | None) -> 
     return lanes
 
 
-def _block(block: Stmts, widths: Mapping[str, int]) -> Stmts:
-    return map_statements(block, lambda stmt: (_narrowed(stmt, widths),))
+def _block(block: rebuild.Stmts, widths: Mapping[str, int]) -> rebuild.Stmts:
+    return rebuild.map_statements(block, lambda stmt: (_narrowed(stmt, widths),))
 
 
 def _narrowed(stmt: ir.Stmt, widths: Mapping[str, int]) -> ir.Stmt:
     match stmt:
         case ir.Let(var=var, value=value) | ir.Set(var=var, value=value) if var in widths:
-            return map_expressions(stmt, lambda value: lanes_from(value, 0, widths[var]))
+            return rebuild.map_expressions(stmt, lambda value: lanes_from(value, 0, widths[var]))
         case ir.Store(value=value):
             width = next((widths[v.name] for v in _lane_by_lane(value) if v.name in widths), None)
             if width is None:
                 return stmt
-            new = map_expressions(stmt, lambda expr: lanes_from(expr, 0, width))
+            new = rebuild.map_expressions(stmt, lambda expr: lanes_from(expr, 0, width))
             assert isinstance(new, ir.Store)
             is_whole = new.mask is not None and is_constant(new.mask, True)
-            return changed(new, mask=None) if is_whole else new
-    return map_blocks(stmt, lambda block: _block(block, widths))
+            return rebuild.changed(new, mask=None) if is_whole else new
+    return rebuild.map_blocks(stmt, lambda block: _block(block, widths))

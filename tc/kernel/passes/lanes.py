@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tc.dtypes import BOOL, FLOAT16, INT64, DType
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.folding import (
     cast,
     compare,
@@ -22,16 +22,6 @@ from tc.kernel.folding import (
 )
 from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import (
-    Stmts,
-    map_blocks,
-    map_statements,
-    masked_load,
-    rebuild,
-    unchanged,
-    uniform,
-    widened,
-)
 from tc.kernel.walk import assigned
 
 Supports: TypeAlias = "Callable[[ir.Call], bool]"
@@ -152,9 +142,9 @@ class Lanes:
                 return self.select(condition, then, otherwise, active, out)
             case _:
                 new = [self.expr(operand, active, out) for operand in ir.children(expr)]
-        if unchanged(ir.children(expr), new):
+        if rebuild.unchanged(ir.children(expr), new):
             return expr
-        result = rebuild(expr, new, self.bounds)
+        result = rebuild.rebuild(expr, new, self.bounds)
         if (
             isinstance(result, ir.Call)
             and result.dtype.lanes > 1
@@ -182,22 +172,24 @@ class Lanes:
                 return branch
             branches.append(branch)
         lanes = max(part.dtype.lanes for part in (test, *branches))
-        return select(test, *(widened(branch, lanes) for branch in branches))
+        return select(test, *(rebuild.widened(branch, lanes) for branch in branches))
 
     def load(
         self, expr: ir.Load, active: ActiveLanes, out: list[ir.Stmt], cast_to: DType | None = None
     ) -> ir.Expr:
         """A load, or the cast of one: loads of half have no constant 0."""
         new = (self.expr(index, active, out) for index in expr.indices)
-        indices = tuple(map(uniform, new))
+        indices = tuple(map(rebuild.uniform, new))
         lanes = max((index.dtype.lanes for index in indices), default=1)
         dtype = expr.dtype.vector(lanes)
         if lanes > 1:
             mask = active.full
-            found = masked_load(expr.buffer, indices, dtype, mask)
+            found = rebuild.masked_load(expr.buffer, indices, dtype, mask)
             return found if cast_to is None else cast(found, cast_to.vector(lanes))
         load: ir.Expr = (
-            expr if unchanged(expr.indices, indices) else ir.Load(expr.buffer, indices, dtype)
+            expr
+            if rebuild.unchanged(expr.indices, indices)
+            else ir.Load(expr.buffer, indices, dtype)
         )
         if cast_to is not None:
             load = ir.Cast(load, cast_to)
@@ -230,7 +222,7 @@ class Lanes:
         test = test if is_then else logical_not(test)
         if is_constant(test, True):
             return active
-        full = _both(active.full, widened(test, self.count)) if self.count > 1 else None
+        full = _both(active.full, rebuild.widened(test, self.count)) if self.count > 1 else None
         if test.dtype.lanes == 1:
             return replace(active, guard=_both(active.guard, test), full=full)
         first = active.first and decided(condition, self.firsts) is is_then
@@ -323,11 +315,11 @@ def decided(condition: ir.Expr, bounds: Bounds) -> bool | None:
 
 
 def map_bounded(
-    block: Stmts,
+    block: rebuild.Stmts,
     bounds: Bounds,
     assigned: frozenset[str],
     change: Callable[[ir.For, Bounds, Bounds], Iterable[ir.Stmt]],
-) -> Stmts:
+) -> rebuild.Stmts:
     """The block with its loops changed, also those in branches, by a function that knows the bounds
     of variables before the loop, and in it; what is in a loop is left to that."""
     bounds = dict(bounds)
@@ -340,9 +332,9 @@ def map_bounded(
                 if value.dtype.is_integer and var not in assigned:
                     bounds[var] = interval(value, bounds)
                 return (stmt,)
-        return (map_blocks(stmt, lambda b: map_bounded(b, bounds, assigned, change)),)
+        return (rebuild.map_blocks(stmt, lambda b: map_bounded(b, bounds, assigned, change)),)
 
-    return map_statements(block, each)
+    return rebuild.map_statements(block, each)
 
 
 def power_of_two(extent: int) -> int:

@@ -7,18 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_expressions,
-    map_operands,
-    map_regions,
-    map_statements,
-)
 from tc.kernel.walk import iterations
 
 
@@ -43,17 +34,17 @@ def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
         o[i] = sqrt
     """
     names = LocalNames(kernel)
-    return map_regions(kernel, lambda region: _block(region, names))
+    return rebuild.map_regions(kernel, lambda region: _block(region, names))
 
 
-def _block(block: Stmts, names: LocalNames) -> Stmts:
+def _block(block: rebuild.Stmts, names: LocalNames) -> rebuild.Stmts:
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = map_blocks(stmt, lambda inner: _block(inner, names))
+        new = rebuild.map_blocks(stmt, lambda inner: _block(inner, names))
         if isinstance(new, ir.For) and not new.parallel and iterations(new):
             return _hoisted(new, names)
         return (new,)
 
-    return map_statements(block, each)
+    return rebuild.map_statements(block, each)
 
 
 def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
@@ -73,12 +64,12 @@ def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
             expr, ir.Unary | ir.Binary | ir.Compare | ir.Call | ir.Cast | ir.Broadcast
         ):
             return expr  # what is lazy, or memory, stays
-        return map_operands(expr, replaced)
+        return rebuild.map_operands(expr, replaced)
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         is_straight = isinstance(stmt, ir.Let | ir.Set | ir.Store)
-        return (map_expressions(stmt, replaced) if is_straight else stmt,)
+        return (rebuild.map_expressions(stmt, replaced) if is_straight else stmt,)
 
-    body = map_statements(loop.body, each)
+    body = rebuild.map_statements(loop.body, each)
     yield from (ir.Let(var.name, expr) for var, expr in found.values())
-    yield changed(loop, body=body)
+    yield rebuild.changed(loop, body=body)

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.analysis.register_survey import Cell, RegisterSurvey, first_element
 from tc.kernel.folding import constant, logical_and, select
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_expressions,
-    map_regions,
-    rebuild,
-    same_or,
-)
 
 
 def replace_by_scalars(kernel: ir.Kernel) -> ir.Kernel:
@@ -43,10 +34,10 @@ def replace_by_scalars(kernel: ir.Kernel) -> ir.Kernel:
         return kernel
     survey = RegisterSurvey(kernel)
     rewriter = _Rewriter(survey, LocalNames(kernel))
-    new = map_regions(kernel, rewriter.scope)
+    new = rebuild.map_regions(kernel, rewriter.scope)
     left = (buffer for buffer in kernel.buffers if buffer.name not in survey.fit)
     buffers = tuple(replace(b, role="scratch") if b.role == "register" else b for b in left)
-    return changed(new, buffers=buffers)
+    return rebuild.changed(new, buffers=buffers)
 
 
 class _Rewriter:
@@ -62,11 +53,11 @@ class _Rewriter:
 
     # --- statements -------------------------------------------------------------------------
 
-    def scope(self, stmts: Stmts) -> Stmts:
+    def scope(self, stmts: rebuild.Stmts) -> rebuild.Stmts:
         number, self.scopes = self.scopes, self.scopes + 1
         return self.block(stmts, number)
 
-    def block(self, stmts: Stmts, scope: int) -> Stmts:
+    def block(self, stmts: rebuild.Stmts, scope: int) -> rebuild.Stmts:
         places = self.survey.places[self.blocks]
         self.blocks += 1
         out: list[ir.Stmt] = []
@@ -83,7 +74,7 @@ class _Rewriter:
                 else:
                     out.append(ir.Let(own.name, constant(0, own.dtype)))
             out.append(new)
-        return same_or(stmts, out)
+        return rebuild.same_or(stmts, out)
 
     def is_written_by(self, stmt: ir.Stmt, cell: Cell) -> bool:
         """Whether a statement gives the cell a value without a look at the one before."""
@@ -95,17 +86,17 @@ class _Rewriter:
         if self.survey.accesses[id(stmt)]:
             if isinstance(stmt, ir.Store):
                 return self.store(stmt, scope)
-            new = map_expressions(stmt, lambda expr: self.expr(expr, scope))
+            new = rebuild.map_expressions(stmt, lambda expr: self.expr(expr, scope))
         if isinstance(stmt, ir.For) and stmt.parallel:
-            return map_blocks(new, self.scope)
-        return map_blocks(new, lambda block: self.block(block, scope))
+            return rebuild.map_blocks(new, self.scope)
+        return rebuild.map_blocks(new, lambda block: self.block(block, scope))
 
     def store(self, stmt: ir.Store, scope: int) -> ir.Stmt:
         mask = None if stmt.mask is None else self.expr(stmt.mask, scope)
         value = self.expr(stmt.value, scope, () if stmt.mask is None else (stmt.mask,))
         if stmt.buffer not in self.survey.fit:
             indices = tuple(self.expr(index, scope) for index in stmt.indices)
-            return changed(stmt, indices=indices, value=value, mask=mask)
+            return rebuild.changed(stmt, indices=indices, value=value, mask=mask)
         cell = self.cell(stmt, scope)
         own = self.local(cell)
         if mask is not None and cell not in self.survey.steady:
@@ -152,4 +143,4 @@ class _Rewriter:
                 new.append(self.expr(otherwise, scope, masks))
             case _:
                 new = [self.expr(operand, scope, masks) for operand in ir.children(expr)]
-        return rebuild(expr, new, {})
+        return rebuild.rebuild(expr, new, {})

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
 from tc.kernel.intervals import Interval, interval, loop_interval
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import (
-    Stmts,
-    Substitution,
-    changed,
-    map_expressions,
-    map_regions,
-    same_or,
-)
 from tc.kernel.walk import assigned, is_steady, iterations
 
 LIMIT = 4096
@@ -45,8 +37,8 @@ def unroll(kernel: ir.Kernel, *, limit: int = LIMIT) -> ir.Kernel:
       o[2] = 4
     """
     copier = _Copier(LocalNames(kernel), set(assigned(kernel)), limit)
-    substitution = Substitution()
-    return map_regions(
+    substitution = rebuild.Substitution()
+    return rebuild.map_regions(
         kernel, lambda region: copier.block(region, _Scope({}, {}, substitution.afresh()))
     )
 
@@ -58,7 +50,7 @@ class _Scope:
 
     values: Mapping[str, ir.Expr]
     bounds: dict[str, Interval]
-    substitution: Substitution
+    substitution: rebuild.Substitution
     common: dict[int, tuple[ir.Expr, ir.Var]] = field(default_factory=dict)
 
     def __call__(self, expr: ir.Expr) -> ir.Expr:
@@ -81,10 +73,10 @@ class _Copier:
     sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
     integers: dict[int, ir.Const] = field(default_factory=dict)
 
-    def block(self, block: Stmts, scope: _Scope) -> Stmts:
-        return same_or(block, self.statements(block, scope, is_copy=False))
+    def block(self, block: rebuild.Stmts, scope: _Scope) -> rebuild.Stmts:
+        return rebuild.same_or(block, self.statements(block, scope, is_copy=False))
 
-    def statements(self, stmts: Stmts, scope: _Scope, *, is_copy: bool) -> list[ir.Stmt]:
+    def statements(self, stmts: rebuild.Stmts, scope: _Scope, *, is_copy: bool) -> list[ir.Stmt]:
         """The statements with variables replaced, also locals that are constant; in a copy of a
         body, which shares a block with others, locals get new names."""
         out: list[ir.Stmt] = []
@@ -107,17 +99,17 @@ class _Copier:
                         self.assigned.add(name)
                     elif is_steady(new, self.assigned.__contains__):
                         scope.common[id(new)] = new, ir.Var(name, new.dtype)
-                    out.append(changed(stmt, var=name, value=new))
+                    out.append(rebuild.changed(stmt, var=name, value=new))
                 case ir.Set(var=var, value=value):
                     own = scope.values.get(var)
                     name = own.name if isinstance(own, ir.Var) else var
-                    out.append(changed(stmt, var=name, value=scope(value)))
+                    out.append(rebuild.changed(stmt, var=name, value=scope(value)))
                 case ir.For():
                     out += self.loop(stmt, scope)
                 case ir.If():
                     out += self.branch(stmt, scope)
                 case _:
-                    out.append(map_expressions(stmt, scope))
+                    out.append(rebuild.map_expressions(stmt, scope))
         return out
 
     def known(self, value: ir.Expr, scope: _Scope) -> ir.Expr | None:
@@ -146,7 +138,7 @@ class _Copier:
         limits = loop_interval(begin, end, scope.bounds)
         body = self.block(stmt.body, scope.inside({var: limits}))
         mark = "" if stmt.mark == "unroll" else stmt.mark
-        return [changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
+        return [rebuild.changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
 
     def integer(self, value: int) -> ir.Const:
         """Always the same object, as `Substitution` needs."""
@@ -158,7 +150,7 @@ class _Copier:
             taken = stmt.then if condition.value else stmt.otherwise
             return self.statements(taken, scope, is_copy=True)
         then, otherwise = (self.block(b, scope.inside({})) for b in (stmt.then, stmt.otherwise))
-        new = changed(stmt, condition=condition, then=then, otherwise=otherwise)
+        new = rebuild.changed(stmt, condition=condition, then=then, otherwise=otherwise)
         return [new] if new.then or new.otherwise else []
 
 
@@ -185,5 +177,5 @@ def unrolled_size(stmt: ir.Stmt, known: dict[int, int]) -> int:
 def _masked_store(stmt: ir.Store, mask: ir.Expr, scope: _Scope) -> list[ir.Stmt]:
     if is_constant(mask, False):
         return []
-    new = map_expressions(stmt, scope)
-    return [changed(new, mask=None) if is_constant(mask, True) else new]
+    new = rebuild.map_expressions(stmt, scope)
+    return [rebuild.changed(new, mask=None) if is_constant(mask, True) else new]

@@ -5,16 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.rebuild import (
-    Stmts,
-    map_blocks,
-    map_expressions,
-    map_regions,
-    map_statements,
-    substitute,
-)
 from tc.kernel.walk import assigned
 
 
@@ -41,7 +33,7 @@ def number_values(kernel: ir.Kernel) -> ir.Kernel:
     """
     changing = assigned(kernel) | {b.name for b in kernel.buffers if b.role != "input"}
     merging = _Merging(changing)
-    return map_regions(kernel, lambda region: merging.block(region, {}, {}))
+    return rebuild.map_regions(kernel, lambda region: merging.block(region, {}, {}))
 
 
 class _Merging:
@@ -51,17 +43,19 @@ class _Merging:
         self.changing = changing
         self.number = ValueNumbers().of
 
-    def block(self, block: Stmts, known: dict[int, ir.Var], names: dict[str, ir.Expr]) -> Stmts:
+    def block(
+        self, block: rebuild.Stmts, known: dict[int, ir.Var], names: dict[str, ir.Expr]
+    ) -> rebuild.Stmts:
         """The block; `known` are locals by their values, `names` what stands for merged ones. No
         name in either is declared again within its block."""
         known, names = dict(known), dict(names)
 
         def new(expr: ir.Expr) -> ir.Expr:
-            return substitute(expr, names, {}) if names else expr
+            return rebuild.substitute(expr, names, {}) if names else expr
 
         def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-            inside = map_blocks(stmt, lambda inner: self.block(inner, known, names))
-            made = map_expressions(inside, new)
+            inside = rebuild.map_blocks(stmt, lambda inner: self.block(inner, known, names))
+            made = rebuild.map_expressions(inside, new)
             if isinstance(made, ir.Let) and made.var not in self.changing:
                 key = self.number(made.value)
                 if key in known:
@@ -71,4 +65,4 @@ class _Merging:
                     known[key] = ir.Var(made.var, made.dtype)
             return (made,)
 
-        return map_statements(block, each)
+        return rebuild.map_statements(block, each)

@@ -11,22 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tc.dtypes import BOOL, INT64, DType
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.local_names import LocalNames
 from tc.kernel.math.forms import FORMS
 from tc.kernel.math.vector import FORMATS, Rare, Vector
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_expressions,
-    map_operands,
-    map_regions,
-    map_statements,
-    rebuild,
-    same_or,
-    unchanged,
-)
 
 NATIVE = frozenset(
     ("abs", "ceil", "copysign", "fabs", "floor", "fma", "fmax", "fmin", "sqrt", "trunc")
@@ -72,9 +60,9 @@ def expand_vector_functions(kernel: ir.Kernel, *, exponents: bool = False) -> ir
       o[0:4] = float32x4(1.0) / sqrt(a[0:4])
     """
     expander = _Expander(LocalNames(kernel), exponents)
-    new = map_regions(kernel, expander.block)
+    new = rebuild.map_regions(kernel, expander.block)
     scratch = (*kernel.buffers, *expander.scratch.values())
-    return changed(new, buffers=same_or(kernel.buffers, scratch))
+    return rebuild.changed(new, buffers=rebuild.same_or(kernel.buffers, scratch))
 
 
 class _Expander:
@@ -87,21 +75,21 @@ class _Expander:
 
     # --- statements -------------------------------------------------------------------------
 
-    def block(self, block: Stmts) -> Stmts:
-        return map_statements(block, self.statement)
+    def block(self, block: rebuild.Stmts) -> rebuild.Stmts:
+        return rebuild.map_statements(block, self.statement)
 
     def statement(self, stmt: ir.Stmt) -> list[ir.Stmt]:
         """The statement without such calls, behind what has to stand before it."""
         before: list[ir.Stmt] = []
-        new = map_expressions(stmt, lambda expr: self.expression(expr, before))
-        return [*before, map_blocks(new, self.block)]
+        new = rebuild.map_expressions(stmt, lambda expr: self.expression(expr, before))
+        return [*before, rebuild.map_blocks(new, self.block)]
 
     # --- expressions ------------------------------------------------------------------------
 
     def expression(self, expr: ir.Expr, before: list[ir.Stmt]) -> ir.Expr:
         if isinstance(expr, ir.Const | ir.Var):
             return expr
-        expr = map_operands(expr, lambda operand: self.expression(operand, before))
+        expr = rebuild.map_operands(expr, lambda operand: self.expression(operand, before))
         if not isinstance(expr, ir.Call) or expr.function not in FORMS:
             return expr
         if expr.dtype.lanes > 1:
@@ -133,7 +121,7 @@ class _Expander:
             if id(node) not in done:
                 old = () if id(node) in leaves else ir.children(node)
                 new = [visit(child) for child in old]
-                made = node if unchanged(old, new) else rebuild(node, new, {})
+                made = node if rebuild.unchanged(old, new) else rebuild.rebuild(node, new, {})
                 is_shared = uses[id(node)] > 1
                 done[id(node)] = self.local(call.function, made, before) if is_shared else made
             return done[id(node)]
