@@ -399,16 +399,14 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:  # the most frequent first
         case Var() | Const():
             return ()
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
-            return (left, right)
+        case Binary(left=a, right=b) | Compare(left=a, right=b) | Shuffle(left=a, right=b):
+            return (a, b)
         case Load(indices=indices, mask=mask):
             return indices if mask is None else (*indices, mask)
         case Unary(operand=operand) | Cast(operand=operand) | Bits(operand=operand):
             return (operand,)
         case Broadcast(operand=operand) | Reduce(operand=operand) | Ramp(base=operand):
             return (operand,)
-        case Shuffle(left=left, right=right):
-            return (left, right)
         case Logical(operands=operands):
             return operands
         case Select(condition=condition, then=then, otherwise=otherwise):
@@ -472,13 +470,7 @@ def read_names(expr: Expr) -> set[str]:
 
 
 def own_expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions of a statement itself, whole; not those of the blocks in it.
-
-    >>> from tc.dtypes import INT64
-    >>> i = Var("i", INT64)
-    >>> own_expressions(For("j", i, i, (Store("o", (), i),))) == (i, i)
-    True
-    """
+    """The expressions of a statement itself, whole; not those of the blocks in it."""
     match stmt:
         case For(begin=begin, end=end):
             return begin, end
