@@ -16,6 +16,7 @@ from tc.kernel.passes.report import passes_text
 from tc.kernel.printer import to_text as kernel_text
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
+from tc.polyhedral.rewrite.rewriting import statement_text
 from tc.polyhedral.schedule import Node, members
 from tc.polyhedral.schedule import tiles as promoted_tiles
 from tc.polyhedral.schedule import to_text as tree_text
@@ -23,7 +24,6 @@ from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.scop.text import dependences_text, scop_text
 from tc.polyhedral.views import serial, text_order, without_buffers
 from tc.semantics.program import ShapedProgram
-from tc.semantics.ranges.symbolic_text import to_text as expression_text
 from tc.semantics.work import program_work, scaled
 
 FUSIONS = {
@@ -99,18 +99,10 @@ def _rewritten(story: Story) -> str:
     for statement in shaped.statements:
         ranges = ", ".join(f"{v} in {r}" for v, r in statement.ranges.items())
         name = statement.statement.name
-        lines.append(f"{name}: {_statement_text(shaped, name)}")
+        lines.append(f"{name}: {statement_text(statement.statement)}")
         if ranges:
             lines.append(f"  where {ranges}")
     return "\n".join(lines)
-
-
-def _statement_text(shaped: ShapedProgram, name: str) -> str:
-    statement = next(s for s in shaped.program.statements if s.name == name)
-    subscripts = ", ".join(map(expression_text, statement.subscripts))
-    target = f"{statement.target}({subscripts})" if subscripts else statement.target
-    op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
-    return f"{target} {op} {expression_text(statement.rhs)}"
 
 
 def _scop(story: Story) -> str:
@@ -166,7 +158,7 @@ def _legend(scop: Scop) -> Iterator[str]:
     width = max(map(len, names))
     for statement in scop.statements:
         name = shaped.program.statements[statement.position].name
-        text = _statement_text(shaped, name)
+        text = statement_text(shaped.program.statements[statement.position])
         whole = name if name in names else text
         match statement.kind:
             case "init":

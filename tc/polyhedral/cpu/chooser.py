@@ -93,9 +93,6 @@ class _Chooser:
             self.draft.do(Tile(self.draft.name(members[-1], statements), (size,)))
             members, points = (*members[:-1], outer), (point,)
         self.notes.append(note)
-        if not members and isinstance(child, Band):
-            self._parts(child.members, child.child, ())
-            return
         if self.options.parallel:
             for name in self.draft.names(members, statements):
                 self.draft.do(Bind(name, PARALLEL))
@@ -103,15 +100,16 @@ class _Chooser:
 
     def _parts(self, members: tuple[Member, ...], child: Node, points: tuple[Member, ...]) -> None:
         """What is inside of the shared loops, with the temporaries that live there."""
+        if not members and isinstance(child, Band):  # iterations that depend on each other
+            members, child = child.members, child.child
         statements = tuple(leaves(child))
         if points:
             self.draft.order((*members, *points), statements)
         parts = groups(child, self.facts)
         before, self.around = self.around, (*self.around, *members)
-        for part in parts:
+        for part in parts if points and len(parts) > 1 else ():
             own = tuple(leaves(part))
-            if points and len(parts) > 1:
-                self.draft.do(Separate(self.draft.names(points, statements), own))
+            self.draft.do(Separate(self.draft.names(points, statements), own))
         for part in parts:
             self._part(part, points)
         if members:
@@ -131,8 +129,6 @@ class _Chooser:
         nest = nest_of((*own, *members), child, self.facts)
         if nest is not None:
             self._nest(nest)
-        elif not members and isinstance(node, Band):  # iterations that depend on each other
-            self._parts(node.members, node.child, own)
         else:
             self._parts(members, child, own)
 
@@ -152,7 +148,7 @@ class _Chooser:
 
     def _reuses(self, member: Member, child: Node) -> bool:
         """Whether a reduction below reads what does not move with the member."""
-        found = False
+        found, uses = False, self.facts.uses
         for name in leaves(child):
             statement = self.facts.scop.statement(name)
             variable = member.values[name].variable
@@ -160,9 +156,8 @@ class _Chooser:
                 return False
             parallel = [v for v in statement.outer if v != variable]
             if statement.accumulates and parallel and statement.reduction:
-                for access in statement.reads:
-                    free = not self.facts.uses(access, variable)
-                    found |= free and any(self.facts.uses(access, v) for v in statement.reduction)
+                free = (access for access in statement.reads if not uses(access, variable))
+                found |= any(uses(access, v) for access in free for v in statement.reduction)
         return found
 
     def _points(self, members: tuple[Member, ...], child: Node) -> int:

@@ -60,12 +60,11 @@ class NestPromoter:
     def promote(self) -> None:
         """Promotes what the nest has in buffers; where several lie at one place, the last one
         promoted is copied first."""
-        items, loops, number = self.nest.items, self.loops, len(self.loops.all)
+        items, loops, after = self.nest.items, self.loops, self._last(len(self.loops.all))
         if self.steps is None:
-            self._hold_items(items, self._last(number))
+            self._hold_items(items, after)
         else:
             place = items.index(self.nest.main)
-            after = self._last(number)
             outer = tile(*self.steps)[0]
             main = NestItem(self.nest.main.statement, (self.steps[0],))
             self._hold_item(main, set(), loops.rows[-1] if loops.rows else outer)

@@ -86,13 +86,18 @@ def _find_order(
     if not groups:
         return None
     tensors = {n.tensor for n in p.walk(statement.rhs) if isinstance(n, p.Read)}
+    of_program = shaped.program.tensors
+    sizes = (
+        math.prod(shaped.shapes[t]) * of_program[t].dtype.bytes
+        for t in {statement.target, *tensors}
+    )
     order = best_order(
         tuple(map(_factor_of, groups)),
         statement.outer,
         {v: r.extent for v, r in ranges.items()},
         # a temporary has its elements from 0, and all must be written
         [v for v, r in ranges.items() if r.begin == 0],
-        largest=_largest_temporary({statement.target, *tensors}, statement, shaped, costs),
+        largest=int(max(costs.growth * max(sizes), costs.cache)) // statement.rhs.dtype.bytes,
         costs=costs,
     )
     return None if order.is_plain else (order, groups)
@@ -117,15 +122,6 @@ def _contiguous(expr: p.Expr) -> Iterator[str]:
     for read in p.walk(expr):
         if isinstance(read, p.Read) and read.subscripts:
             yield from (n.name for n in p.walk(read.subscripts[-1]) if isinstance(n, p.Index))
-
-
-def _largest_temporary(
-    tensors: set[str], statement: p.Statement, shaped: p.ShapedProgram, costs: OrderCosts
-) -> int:
-    """How many elements a temporary may have."""
-    of_program = shaped.program.tensors
-    largest = max(math.prod(shaped.shapes[t]) * of_program[t].dtype.bytes for t in tensors)
-    return int(max(costs.growth * largest, costs.cache)) // statement.rhs.dtype.bytes
 
 
 # --- the factored program ---------------------------------------------------------------------

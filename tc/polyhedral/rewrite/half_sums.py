@@ -9,7 +9,7 @@ with a temporary of floats.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tc.dtypes import compute_dtype
 from tc.errors import BackendError
@@ -24,7 +24,7 @@ from tc.semantics.program import ShapedProgram, ShapedStatement
 def rounded_early(tree: Node, scop: Scop) -> frozenset[str]:
     """The names of the program's statements that would round what they accumulate before the
     reduction has ended."""
-    return frozenset(_rounded(tree, scop, _Around()))
+    return frozenset(_rounded(tree, scop, frozenset(), frozenset()))
 
 
 def accumulates_halves(shaped: ShapedProgram) -> bool:
@@ -75,38 +75,30 @@ def _named(shaped_statement: ShapedStatement, name: str) -> ShapedStatement:
     return replace(shaped_statement, statement=replace(shaped_statement.statement, name=name))
 
 
-@dataclass(frozen=True)
-class _Around:
-    """What is around a node: the statements of which part of the reduction runs there, outside of
-    what holds their accumulators, and what is held: tensors, and statements of expansions."""
-
-    begun: frozenset[str] = frozenset()
-    held: frozenset[str] = frozenset()
-
-
-def _rounded(node: Node, scop: Scop, around: _Around) -> Iterator[str]:
+def _rounded(node: Node, scop: Scop, begun: frozenset[str], held: frozenset[str]) -> Iterator[str]:
+    """`begun` are the statements of which part of the reduction runs around the node, outside of
+    what holds their accumulators; `held` what is held there: tensors, and statements of
+    expansions."""
     match node:
         case Leaf(statement=name):
             statement = scop.statement(name)
             dtype = scop.shaped.program.tensors[statement.write.tensor].dtype
-            if name in around.begun and dtype != compute_dtype(dtype):
+            if name in begun and dtype != compute_dtype(dtype):
                 yield scop.shaped.statements[statement.position].statement.name
         case Promotion(tiles=tiles):
-            held = around.held.union(tile.tensor for tile in tiles)
-            around = replace(around, held=held)
+            held = held.union(tile.tensor for tile in tiles)
         case Expansion(statement=name):
-            around = replace(around, held=around.held | {name})
+            held |= {name}
         case Band(members=members):
-            begun = around.begun.union(
+            begun = begun.union(
                 name
                 for member in members
                 for name in member.values
-                if not around.held & {name, scop.statement(name).write.tensor}
+                if not held & {name, scop.statement(name).write.tensor}
                 and _reduces(member, scop.statement(name))
             )
-            around = replace(around, begun=begun)
     for child in children(node):
-        yield from _rounded(child, scop, around)
+        yield from _rounded(child, scop, begun, held)
 
 
 def _reduces(member: Member, statement: ScopStatement) -> bool:

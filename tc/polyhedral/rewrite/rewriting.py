@@ -54,6 +54,14 @@ def _with_operands(expr: p.Expr, new: tuple[p.Expr, ...]) -> p.Expr:
             return expr
 
 
+def statement_text(statement: p.Statement) -> str:
+    """A statement as it could be written, but for names of temporaries."""
+    subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
+    target = f"{statement.target}({subscripts})" if subscripts else statement.target
+    op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
+    return f"{target} {op} {to_text(statement.rhs)}"
+
+
 def unused_name(name: str, taken: Container[str]) -> str:
     """The name, with a number if it is taken.
 
@@ -171,11 +179,7 @@ class Rewriting:
 
     def _shaped(self, statement: p.Statement, old: p.ShapedStatement) -> p.ShapedStatement:
         """A new statement with the ranges of the old one, and a text of its own to be shown."""
-        subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
-        target = f"{statement.target}({subscripts})" if subscripts else statement.target
-        op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
-        # a "#" would begin a comment
-        text = f"{target} {op} {to_text(statement.rhs)}".replace("#", "_")
+        text = statement_text(statement).replace("#", "_")  # a "#" would begin a comment
         source = Source(text, f"{self._how} from {old.statement.span}")
         return p.ShapedStatement(
             replace(statement, span=Span(source, 0, len(text))),

@@ -22,22 +22,17 @@ def checked_variables(statement: ScopStatement, scop: Scop) -> VariableNames:
     source = scop.shaped.statements[statement.position]
     if not source.checked:
         return NONE
-    found = _tests(source.statement.rhs, NONE, source.checked, statement, scop)
-    return NONE.union(*found)
 
+    def tests(expr: Expr, guards: VariableNames) -> Iterator[VariableNames]:
+        """What each test below an expression depends on, itself evaluated or not by `guards`."""
+        if getattr(expr, "site", -1) in source.checked:
+            yield guards.union(*map(_variables, _uncertain(expr, statement, scop)))
+        parts = children(expr)
+        for place, part in enumerate(parts):
+            is_branch = isinstance(expr, Select | Logical) and place > 0
+            yield from tests(part, guards | _variables(parts[0]) if is_branch else guards)
 
-def _tests(
-    expr: Expr, guards: VariableNames, checked: frozenset[int], statement: ScopStatement, scop: Scop
-) -> Iterator[VariableNames]:
-    """What each test depends on that is made below an expression, which itself is evaluated or
-    not by the values of `guards`."""
-    if getattr(expr, "site", -1) in checked:
-        yield guards.union(*map(_variables, _uncertain(expr, statement, scop)))
-    parts = children(expr)
-    for place, part in enumerate(parts):
-        is_branch = isinstance(expr, Select | Logical) and place > 0
-        inner = guards | _variables(parts[0]) if is_branch else guards
-        yield from _tests(part, inner, checked, statement, scop)
+    return NONE.union(*tests(source.statement.rhs, NONE))
 
 
 def _uncertain(expr: Expr, statement: ScopStatement, scop: Scop) -> Iterator[Expr]:

@@ -83,17 +83,10 @@ class Relation:
     def points(self) -> sets.Points:
         """The pairs as a set of isl."""
         with sets.bounded():
-            box = {variable_text(key): self._bounds(key) for key in self.solved}
-            points = self.space.box(box)
-            for key, (root, offset) in self.solved.items():
-                if root is not None and root != key:
-                    same = self._function({root: 1}, offset)
-                    points = points.intersect(
-                        sets.compare("==", self.space.variable(variable_text(key)), same)
-                    )
-            for constraint in self.rest:
-                function = self._function(constraint.form, constraint.constant)
-                for op, bound in ((">=", constraint.low), ("<", constraint.high)):
+            points = self.space.box({variable_text(key): box for key, box in self.boxes.items()})
+            for low, terms, high in self.conditions():
+                function = self._function(terms, 0)
+                for op, bound in ((">=", low), ("<", high)):
                     points = points.intersect(
                         sets.compare(op, function, self.space.constant(bound))
                     )
@@ -140,7 +133,8 @@ class Relation:
             with sets.bounded():
                 if self.points.is_empty():
                     return None
-                difference = self._function({b: 1, a: -1}, b_offset - a_offset)
+                terms = {variable_text(b): 1, variable_text(a): -1}
+                difference = self._function(terms, b_offset - a_offset)
                 low = sets.smallest_value(self.points, difference)
                 return low if low == sets.largest_value(self.points, difference) else None
         except sets.TooComplex:
@@ -162,11 +156,10 @@ class Relation:
         begin, end = (0, 1) if root is None else self.ranges[root]
         return begin + offset, end + offset
 
-    def _function(self, form: Mapping[Key, int], constant: int) -> sets.Function:
+    def _function(self, terms: Mapping[str, int], constant: int) -> sets.Function:
         total = self.space.constant(constant)
-        for key, factor in form.items():
-            term = sets.scale(self.space, self.space.variable(variable_text(key)), factor)
-            total = sets.add(total, term)
+        for name, factor in terms.items():
+            total = sets.add(total, sets.scale(self.space, self.space.variable(name), factor))
         return total
 
 

@@ -16,6 +16,7 @@ KINDS = {
     "zero": "zeros, as some elements are never written (G4)",
     "init": "the start at the identity (R2, R3)",
 }
+NONE = ("  none",)
 
 
 def scop_text(scop: Scop) -> str:
@@ -26,21 +27,17 @@ def scop_text(scop: Scop) -> str:
 def dependences_text(dependences: Dependences) -> str:
     """The dependences, and which write gives each read its value."""
     scop = dependences.scop
-    lines = ["memory-based, without those that follow from others:"]
+    by_memory, by_value = [], []
     for dependence in dependences.all:
         order = ", in any order (R5)" if dependence.relaxed else ""
         relation = _relation(dependence, scop)
-        lines.append(f"  {dependence.kind} through {dependence.tensor}{order}: {relation}")
-    if not dependences.all:
-        lines.append("  none")
-    flows = value_flow(scop)
-    lines.append("value-based, the last write before each read:")
-    for flow in flows:
+        by_memory.append(f"  {dependence.kind} through {dependence.tensor}{order}: {relation}")
+    for flow in value_flow(scop):
         whose = " as the caller passed it" if flow.source is None else ""
-        lines.append(f"  {flow.tensor}{whose}: {flow.relation}")
-    if not flows:
-        lines.append("  none")
-    return "\n".join(lines)
+        by_value.append(f"  {flow.tensor}{whose}: {flow.relation}")
+    memory_based = ("memory-based, without those that follow from others:", *(by_memory or NONE))
+    value_based = ("value-based, the last write before each read:", *(by_value or NONE))
+    return "\n".join((*memory_based, *value_based))
 
 
 def _lines(scop: Scop, statement: ScopStatement) -> Iterator[str]:
@@ -83,12 +80,13 @@ def _relation(dependence: Dependence, scop: Scop) -> str:
     places = [_solved(relation, names, (SINK, v)) for v in sink.variables]
     conditions = [
         f"{v} = {text}"
-        for v in source.variables
-        if (text := _solved(relation, names, (SOURCE, v))) != v and _is_restricted(relation, v)
+        for v, (begin, end) in source.ranges.items()
+        if end - begin > 1 and (text := _solved(relation, names, (SOURCE, v))) != v
     ]
     for root, (begin, end) in relation.ranges.items():
         if (begin, end) != relation.boxes[root]:
-            conditions.append(f"{begin} <= {_plus(*names[root])} < {end}")
+            name, offset = names[root]
+            conditions.append(f"{begin} <= {_sum({name: 1}, offset)} < {end}")
     for constraint in relation.rest:
         form: dict[str, int] = {}
         constant = constraint.constant
@@ -101,12 +99,6 @@ def _relation(dependence: Dependence, scop: Scop) -> str:
         else:
             conditions.append(f"{constraint.low} <= {_sum(form, constant)} < {constraint.high}")
     return _set(f"{_instance(source)} -> {sink.name}[{', '.join(places)}]", conditions)
-
-
-def _is_restricted(relation: Relation, variable: str) -> bool:
-    """Whether a variable of the source is not one of a single value anyway."""
-    begin, end = relation.boxes[SOURCE, variable]
-    return end - begin > 1
 
 
 def _names(relation: Relation) -> dict[Key, tuple[str, int]]:
@@ -123,11 +115,7 @@ def _solved(relation: Relation, names: Mapping[Key, tuple[str, int]], key: Key) 
     if root is None:
         return str(offset)
     name, plus = names[root]
-    return _plus(name, plus + offset)
-
-
-def _plus(name: str, offset: int) -> str:
-    return f"{name} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else name
+    return _sum({name: 1}, plus + offset)
 
 
 def _sum(terms: Mapping[str, int], constant: int) -> str:

@@ -156,7 +156,7 @@ class Fusion:
         """Whether no column is lost; reductions that stay inside are no loss."""
         kept = [{p for p, _, _ in matches}, {q for _, q, _ in matches}]
         return all(
-            place in places or self._reduces(column)
+            place in places or self.reduces(column)
             for cluster, places in zip((a, b), kept, strict=True)
             for place, column in enumerate(cluster.columns)
         )
@@ -199,13 +199,13 @@ class Fusion:
         for place, (first, second) in enumerate(zip(a.columns, b.columns, strict=False)):
             if first.extent != second.extent:
                 break
-            if not (self._reduces(first) or self._reduces(second)):
+            if not (self.reduces(first) or self.reduces(second)):
                 matches.append((place, place, first.begin - second.begin))
             elif self._share_reads(a, first, b, second):
                 matches.append((place, place, 0))
         return matches
 
-    def _reduces(self, column: Column) -> bool:
+    def reduces(self, column: Column) -> bool:
         """Whether the column is a reduction variable of a statement."""
         return any(
             value.variable in self.statements[name].reduction

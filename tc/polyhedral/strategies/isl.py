@@ -17,7 +17,7 @@ from typing import Any
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
-from tc.polyhedral.scop.relations import Relation, box_text, instance_text, variable_text
+from tc.polyhedral.scop.relations import box_text, instance_text, variable_text
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.process.subprocesses import run_program
 
@@ -94,16 +94,12 @@ def _map(dependence: Dependence, number: dict[str, str], dependences: Dependence
     spelled = {variable_text((0, v)): f"v{i}" for i, v in enumerate(source.variables)}
     spelled |= {variable_text((1, v)): f"v{i}'" for i, v in enumerate(sink.variables)}
     conditions = [box_text(source), box_text(sink, "'")]
-    conditions += _conditions(dependence.relation, spelled)
+    for low, terms, high in dependence.relation.conditions():
+        total = " + ".join(f"{factor} {spelled[name]}" for name, factor in terms.items())
+        conditions.append(f"{low} <= {total} < {high}")
     first = instance_text(number[source.name], source)
     second = instance_text(number[sink.name], sink, "'")
     return f"{first} -> {second} : {' and '.join(conditions)}"
-
-
-def _conditions(relation: Relation, spelled: dict[str, str]) -> Iterable[str]:
-    for low, terms, high in relation.conditions():
-        total = " + ".join(f"{factor} {spelled[name]}" for name, factor in terms.items())
-        yield f"{low} <= {total} < {high}"
 
 
 # --- from what the worker answers ---------------------------------------------------------------

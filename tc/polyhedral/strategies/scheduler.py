@@ -15,6 +15,7 @@ TCWarning. Nothing is skewed or reversed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from tc.errors import BackendError, TCError, render
 from tc.polyhedral.legality import annotated, respects
@@ -67,19 +68,18 @@ def schedule(
         warn(render("warning", TCError(cause, repair=f'ScheduleOptions(fusion="{MAX}")')))
         strategy = MAX
     fusion = Fusion(scop, dependences, strategy, accept)
-    nodes = _Builder(scop, fusion, share_reductions=share_reductions).nodes(
+    nodes = _Builder(fusion, share_reductions).nodes(
         [s.name for s in scop.statements], {s.name: () for s in scop.statements}, (), frozenset()
     )
     return nodes[0] if len(nodes) == 1 else Sequence(nodes)
 
 
+@dataclass(frozen=True)
 class _Builder:
     """Builds the tree from the root to the leaves."""
 
-    def __init__(self, scop: Scop, fusion: Fusion, *, share_reductions: bool) -> None:
-        self.statements = {s.name: s for s in scop.statements}
-        self.fusion = fusion
-        self.share_reductions = share_reductions
+    fusion: Fusion
+    share_reductions: bool
 
     def nodes(
         self,
@@ -96,29 +96,23 @@ class _Builder:
         shares = self.share_reductions and any(column.extent > 1 for column in outer)
         if shares:
             names = self._starts_first(names, used)
-        left = {}
+        single = []
         for name in names:
-            statement = self.statements[name]
+            statement = self.fusion.statements[name]
             wanted = statement.variables if shares else statement.outer
-            left[name] = tuple(v for v in wanted if v not in used[name])
-        single = [Cluster((n,), tuple(_column(self.statements[n], v) for v in left[n]), outer)
-                  for n in names]  # fmt: skip
-        found = []
-        for cluster in self.fusion.clusters(single):
-            if len(cluster.statements) == 1:
-                found.append(self._alone(self.statements[cluster.statements[0]], used, taken))
-            else:
-                found.append(self._band(cluster, used, taken))
-        return tuple(found)
+            left = tuple(_column(statement, v) for v in wanted if v not in used[name])
+            single.append(Cluster((name,), left, outer))
+        return tuple(
+            self._alone(cluster.statements[0], used, taken)
+            if len(cluster.statements) == 1
+            else self._band(cluster, used, taken)
+            for cluster in self.fusion.clusters(single)
+        )
 
-    def _alone(
-        self,
-        statement: ScopStatement,
-        used: Mapping[str, tuple[str, ...]],
-        taken: frozenset[str],
-    ) -> Node:
+    def _alone(self, name: str, used: Mapping[str, tuple[str, ...]], taken: frozenset[str]) -> Node:
         """A statement by itself: a band of its left-hand variables, one of its reduction's."""
-        node: Node = Leaf(statement.name)
+        statement = self.fusion.statements[name]
+        node: Node = Leaf(name)
         left = [v for v in statement.variables if v not in used[statement.name]]
         names = _fresh(left, taken)
         outer = [v for v in left if v in statement.outer]
@@ -151,11 +145,7 @@ class _Builder:
 
     def _member(self, name: str, column: Column) -> Member:
         """Shared columns are equal in all dependences but those of reductions along them."""
-        reduces = any(
-            value.variable in self.statements[statement].reduction
-            for statement, value in column.values.items()
-        )
-        is_coincident = not reduces or column.extent <= 1
+        is_coincident = column.extent <= 1 or not self.fusion.reduces(column)
         return Member(name, column.values, is_coincident, origin=column.begin)
 
     def _starts_first(self, names: list[str], used: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -164,8 +154,8 @@ class _Builder:
         starts = {
             name
             for name in names
-            if self.statements[name].kind == "init"
-            and len(used[name]) == len(self.statements[name].outer)
+            if self.fusion.statements[name].kind == "init"
+            and len(used[name]) == len(self.fusion.statements[name].outer)
         }
         order: list[str] = []
         for name in names:
