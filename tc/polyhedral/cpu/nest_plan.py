@@ -157,15 +157,13 @@ class NestPlanner:
             return None
         if item is self.nest.main:
             return self.chosen.vector
-        best, most = None, 0
+        best, most, facts = None, 0, self.nest.facts
         for member in item.reduction:
             variable = member.values[item.statement.name].variable
-            reads = [a for a in item.statement.reads if a.site >= 0]
-            steps = [self.nest.facts.stride(a, variable) for a in reads]
-            if None not in steps and variable not in self.nest.facts.tested(item.statement):
-                contiguous = steps.count(1)
-                if contiguous > most and set(steps) <= {0, 1}:
-                    best, most = member, contiguous
+            steps = [facts.stride(a, variable) for a in item.statement.reads if a.site >= 0]
+            is_tested = variable in facts.tested(item.statement)
+            if not is_tested and set(steps) <= {0, 1} and steps.count(1) > most:
+                best, most = member, steps.count(1)
         return best
 
     def _is_short(self, members: Several[Member], item: NestItem) -> bool:
@@ -296,8 +294,8 @@ class NestPlanner:
         known = [abs(step) for step in steps if step is not None]
         if not contiguous or row < self.draft.device.line or len(known) < len(steps):
             return members
-        order = sorted(range(len(members)), key=lambda place: -known[place])
-        return [members[place] for place in order]
+        order = sorted(zip(known, members, strict=True), key=lambda pair: -pair[0])
+        return [member for _, member in order]
 
     def _cut(self, rows: list[Member]) -> None:
         """Part of a reduction outside of the loops over rows: what starts the targets, the parts

@@ -103,8 +103,7 @@ def _rounded(node: Node, scop: Scop, begun: frozenset[str], held: frozenset[str]
 
 def _reduces(member: Member, statement: ScopStatement) -> bool:
     """Whether a loop takes several steps of a statement's reduction."""
-    if not statement.accumulates or member.values[statement.name].variable is None:
-        return False
-    if member.values[statement.name].variable not in statement.reduction:
+    is_reduced = member.values[statement.name].variable in statement.reduction
+    if not statement.accumulates or not is_reduced:
         return False
     return count(member, extent(replace(member, span=None), statement)) > 1

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import replace
 from itertools import chain, count
 
-from tc.dtypes import DType
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
@@ -75,18 +74,16 @@ def unused_name(name: str, taken: Container[str]) -> str:
 class Rewriting:
     """A program of which some statements are replaced, and the temporaries that this takes.
 
-    `how` tells, in the sources of the statements made, what was done: "split". `sites` are
-    numbers for new reads.
-    """
+    `how` tells, in the sources of the statements made, what was done: "split"."""
 
     def __init__(self, shaped: p.ShapedProgram, how: str) -> None:
         self.shaped = shaped
         self._how = how
         self._tensors: dict[str, p.Tensor] = {}
-        self._sizes: dict[str, tuple[p.Range, ...]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
         nodes = (n for s in shaped.program.statements for n in p.walk(s.rhs))
         sites = (n.site for n in nodes if isinstance(n, (p.Read, p.Binary)))
-        self.sites = count(max(sites, default=-1) + 1)
+        self._sites = count(max(sites, default=-1) + 1)
 
     def store(
         self,
@@ -97,19 +94,19 @@ class Rewriting:
         *,
         name: str,
         kind: str,
-        dtype: DType | None = None,
     ) -> tuple[p.ShapedStatement, p.Read]:
         """A statement that stores part of what an old one computes in a new temporary, for all
         values of `outer`, reduced over `reduced` by the operator of the old one; and a read of it.
 
         The statement is named after the old one ("S0.name"), the temporary after its target
-        ("O.kind0"). The temporary has the type that its value is computed in, unless another is
-        given, so that `half` is still rounded once (Y8).
+        ("O.kind0"). The temporary has the type that its value is computed in, so that `half` is
+        still rounded once (Y8).
         """
         statement, span = old.statement, old.statement.span
-        target, dtype = self._new_name(f"{statement.target}.{kind}"), dtype or rhs.dtype
+        target = self._new_name(f"{statement.target}.{kind}")
         subscripts = tuple(p.Index(v, span=span) for v in outer)
-        new = p.Statement(
+        new = replace(
+            statement,
             name=f"{statement.name}.{name}",
             target=target,
             subscripts=subscripts,
@@ -119,16 +116,12 @@ class Rewriting:
             init=bool(reduced),
             continues="",
             rhs=rhs,
-            where=(),
-            exists=(),
-            span=span,
-            variable_spans={},
         )
         made = self._shaped(new, old)
         own = made.statement.span
-        self._tensors[target] = p.Tensor(target, dtype, len(outer), "temporary", None, span=own)
-        self._sizes[target] = tuple(old.ranges[v] for v in outer)
-        return made, p.Read(target, subscripts, dtype, next(self.sites), span=span)
+        self._tensors[target] = p.Tensor(target, rhs.dtype, len(outer), "temporary", None, span=own)
+        self._shapes[target] = tuple(old.ranges[v].end for v in outer)
+        return made, p.Read(target, subscripts, rhs.dtype, next(self._sites), span=span)
 
     def remaining(
         self, old: p.ShapedStatement, rhs: p.Expr, variables: Collection[str]
@@ -139,9 +132,6 @@ class Rewriting:
             old.statement,
             variables=tuple(v for v in old.statement.variables if v in variables),
             rhs=rhs,
-            where=(),
-            exists=(),
-            variable_spans={},
         )
         if last.init and not last.reduction:
             last = replace(last, op="=", init=False)
@@ -159,7 +149,6 @@ class Rewriting:
         if not self._tensors:
             return self.shaped
         shaped, program, statements = self.shaped, self.shaped.program, tuple(made)
-        shapes = {name: tuple(r.end for r in sizes) for name, sizes in self._sizes.items()}
         return replace(
             shaped,
             program=replace(
@@ -168,7 +157,7 @@ class Rewriting:
                 temporaries=(*program.temporaries, *self._tensors),
                 statements=tuple(s.statement for s in statements),
             ),
-            shapes={**shaped.shapes, **shapes},
+            shapes={**shaped.shapes, **self._shapes},
             statements=statements,
         )
 
@@ -178,11 +167,18 @@ class Rewriting:
         return next(name for name in names if name not in taken and name not in self._tensors)
 
     def _shaped(self, statement: p.Statement, old: p.ShapedStatement) -> p.ShapedStatement:
-        """A new statement with the ranges of the old one, and a text of its own to be shown."""
+        """A new statement with the ranges of the old one, and a text of its own to be shown; what
+        only settled the ranges is gone."""
         text = statement_text(statement).replace("#", "_")  # a "#" would begin a comment
         source = Source(text, f"{self._how} from {old.statement.span}")
         return p.ShapedStatement(
-            replace(statement, span=Span(source, 0, len(text))),
+            replace(
+                statement,
+                span=Span(source, 0, len(text)),
+                where=(),
+                exists=(),
+                variable_spans={},
+            ),
             {v: old.ranges[v] for v in statement.variables},
             frozenset(),
         )

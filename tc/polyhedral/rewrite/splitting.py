@@ -43,13 +43,10 @@ def _variable(shaped_statement: ShapedStatement, limits: Thresholds) -> str | No
     steps = prod(ranges[v].extent for v in statement.reduction)
     if elements > limits.few or steps < limits.long:
         return None
-    for variable in statement.reduction:
-        parts = ranges[variable].extent
-        # a temporary has its elements from 0, and all must be written
-        enough = parts >= limits.parts and steps >= limits.left * parts
-        if enough and ranges[variable].begin == 0:
-            return variable
-    return None
+    # a temporary has its elements from 0, and all must be written
+    parts = {v: ranges[v].extent for v in statement.reduction if ranges[v].begin == 0}
+    enough = (v for v, n in parts.items() if n >= limits.parts and steps >= limits.left * n)
+    return next(enough, None)
 
 
 def _split(

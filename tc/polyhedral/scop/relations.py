@@ -210,16 +210,10 @@ class _Solver:
             self.solved[key] = (None, begin) if end - begin == 1 else (key, 0)
 
     def solve(self, constraints: Iterable[Constraint]) -> Relation:
-        pending = list(constraints)
-        moved = True
-        while moved:
-            moved, left = False, []
-            for constraint in pending:
-                if self._apply(constraint):
-                    moved = True
-                else:
-                    left.append(constraint)
-            pending = left
+        pending, before = list(constraints), -1
+        while len(pending) != before:
+            before = len(pending)
+            pending = [constraint for constraint in pending if not self._apply(constraint)]
         rest = [self._substituted(constraint) for constraint in pending]
         for constraint in rest:
             self._check(constraint)

@@ -173,13 +173,10 @@ class Fusion:
         if not equal:
             return self._unrelated(a, b)
         found = dict(set.intersection(*equal))
-        matches, used = [], set()
-        for p in range(len(a.columns)):
-            for q in range(len(b.columns)):
-                if (p, q) in found and q not in used:
-                    used.add(q)
-                    matches.append((p, q, found[p, q]))
-                    break
+        matches: list[Match] = []
+        for (p, q), by in sorted(found.items()):
+            if all(p != first and q != second for first, second, _ in matches):
+                matches.append((p, q, by))
         return matches
 
     def _equal(self, a: Cluster, b: Cluster, dependence: Dependence) -> dict[tuple[int, int], int]:
