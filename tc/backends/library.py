@@ -70,7 +70,7 @@ def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contr
         return None
     only = shaped.statements[0]
     statement = only.statement
-    if only.checked or not _starts_fresh(statement, initial):
+    if only.checked or statement.op != "+" or not statement.starts_fresh(initial):
         return None
     match statement.rhs:
         case p.Binary(op="*", left=p.Read() as first, right=p.Read() as second):
@@ -87,12 +87,6 @@ def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contr
     if left is None or right is None or target is None:
         return None
     return _classified(left, right, target, only)
-
-
-def _starts_fresh(statement: p.Statement, initial: frozenset[str]) -> bool:
-    if statement.op != "+":
-        return False
-    return statement.init or statement.continues == "nothing" or statement.target not in initial
 
 
 def _one_float_type(shaped: p.ShapedProgram, names: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ of a half tensor and of a `Convert` that rounds to half, each directly below a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -292,6 +292,12 @@ class Statement:
     @property
     def text(self) -> str:
         return self.span.line
+
+    def starts_fresh(self, initial: Container[str]) -> bool:
+        """Whether a reduction starts at the identity rather than at what its target holds (R3),
+        given the outputs that hold values of the caller."""
+        is_unknown = self.continues == "caller" and self.target not in initial
+        return self.init or is_unknown or self.continues == "nothing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     own: list[ScopStatement] = []
     for position, statement in enumerate(shaped.statements):
         if _writes(statement, initial):
-            if _starts_fresh(statement, initial):
+            if statement.statement.starts_fresh(initial):
                 own.append(_init(statement, position, known))
             if not statement.is_empty:
                 own.append(_update(statement, position, known))
@@ -126,18 +126,11 @@ def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementB
             rest = (*rest[:axis], (low, high), *rest[axis + 1 :])
 
 
-def _starts_fresh(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
-    """Whether a reduction starts at the identity rather than at what the tensor holds (R3)."""
-    statement = shaped_statement.statement
-    is_unknown = statement.continues == "caller" and statement.target not in initial
-    return statement.init or is_unknown or statement.continues == "nothing"
-
-
 def _writes(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
     """Whether the statement has instances, or elements to start at the identity (R2)."""
     if any(shaped_statement.ranges[v].extent == 0 for v in shaped_statement.statement.outer):
         return False
-    return not shaped_statement.is_empty or _starts_fresh(shaped_statement, initial)
+    return not shaped_statement.is_empty or shaped_statement.statement.starts_fresh(initial)
 
 
 def _zero_fills(

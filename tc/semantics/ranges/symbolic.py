@@ -10,6 +10,7 @@ found, there is none.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -26,6 +27,7 @@ Poly: TypeAlias = Mapping[tuple[p.Expr, ...], int]
 """Coefficients by product of atoms; the empty product is the constant. No coefficient is 0."""
 
 _ONE: Poly = {(): 1}
+_NOTHING = KnownSizes({}, {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,17 @@ class Symbols:
     def number(self, value: int) -> p.Expr:
         return p.Literal(value, INT64, span=self.span)
 
+    def dimension(self, tensor: str, axis: int) -> p.Expr | None:
+        """A dimension of a tensor as an expression of the sizes."""
+        shape = self.shapes.get(tensor)
+        return None if shape is None else shape[axis]
+
     def extent(self, tensor: str, axis: int) -> p.Expr:
         """A dimension of a tensor as an expression of the sizes, or as `T.k`."""
-        shape = self.shapes.get(tensor)
-        found = shape[axis] if shape is not None else None
-        return p.Extent(tensor, axis, span=self.span) if found is None else found
+        return self.dimension(tensor, axis) or p.Extent(tensor, axis, span=self.span)
+
+    def binary(self, op: str, left: p.Expr, right: p.Expr) -> p.Expr:
+        return p.Binary(op, left, right, INT64, span=self.span)
 
 
 def in_symbols(expr: p.Expr, symbols: Symbols) -> p.Expr:
@@ -58,7 +66,7 @@ def in_symbols(expr: p.Expr, symbols: Symbols) -> p.Expr:
     >>> to_text(in_symbols(p.Binary("+", less, n, INT64, span=span), Symbols({}, {}, known, span)))
     '2 * N - 1'
     """
-    return _to_expr(_to_poly(expr, symbols, ()), symbols)
+    return _to_expr(_to_poly(expr, symbols), symbols)
 
 
 def least(exprs: list[p.Expr], symbols: Symbols) -> p.Expr:
@@ -68,14 +76,11 @@ def least(exprs: list[p.Expr], symbols: Symbols) -> p.Expr:
         return exprs[0]
     kept: list[Poly] = []
     for expr in exprs:
-        poly = _to_poly(expr, symbols, ())
+        poly = _to_poly(expr, symbols)
         if not any(_is_at_most(other, poly) for other in kept):
             kept = [other for other in kept if not _is_at_most(poly, other)] + [poly]
-    parts = [_to_expr(poly, symbols) for poly in kept]
-    smallest = parts[0]
-    for part in parts[1:]:
-        smallest = p.Binary("min", smallest, part, INT64, span=symbols.span)
-    return smallest
+    parts = (_to_expr(poly, symbols) for poly in kept)
+    return functools.reduce(functools.partial(symbols.binary, "min"), parts)
 
 
 def _minimum_of(expr: p.Expr) -> tuple[p.Expr, ...]:
@@ -112,7 +117,7 @@ def bounds_inside(
     high = _rest(form, constant, ranges, symbols, largest=True)
     if low is None or high is None:
         return None
-    room = _add(_add(_to_poly(extent, symbols, ()), _ONE, -1), high, -1)
+    room = _add(_add(_to_poly(extent, symbols), _ONE, -1), high, -1)
     below, above = _scale(low, -1), room
     if rising < 0:
         factor = _scale(factor, -1)
@@ -133,66 +138,43 @@ def _rest(
     """The largest or smallest value of a linear form over ranges."""
     total = constant
     for name, coefficient in form.items():
-        bound = _extreme(coefficient, ranges[name], symbols, largest)
+        at_end = (_value(coefficient, symbols) > 0) == largest
+        bound = ranges[name].symbolic_end if at_end else ranges[name].symbolic_begin
         if bound is None:
             return None
-        total = _add(total, bound)
+        extreme = _add(_to_poly(bound, symbols), _ONE, -int(at_end))
+        total = _add(total, _multiply(coefficient, extreme))
     return total
-
-
-def _extreme(coefficient: Poly, over: p.Range, symbols: Symbols, largest: bool) -> Poly | None:
-    """The largest or smallest value of coefficient * variable over a range."""
-    at_end = (_value(coefficient, symbols) > 0) == largest
-    bound = over.symbolic_end if at_end else over.symbolic_begin
-    if bound is None:
-        return None
-    poly = _to_poly(bound, symbols, ())
-    return _multiply(coefficient, _add(poly, _ONE, -1) if at_end else poly)
 
 
 # --- expressions to polynomials ---------------------------------------------------------------
 
 
-def _to_poly(expr: p.Expr, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
+def _to_poly(expr: p.Expr, symbols: Symbols, resolving: tuple[str, ...] = ()) -> Poly:
     match expr:
         case p.Literal(value=value) if isinstance(value, int):
-            return {(): int(value)} if value else {}
+            return _constant(int(value))
         case p.Size(name=name):
             return _size(expr, name, symbols, resolving)
         case p.Extent(tensor=tensor, axis=axis):
-            shape = symbols.shapes.get(tensor)
-            known = shape[axis] if shape is not None else None
-            if known is None or known == expr:
-                return {(expr,): 1}
-            return _to_poly(known, symbols, resolving)
+            found = symbols.extent(tensor, axis)
+            return {(expr,): 1} if found == expr else _to_poly(found, symbols, resolving)
         case p.Unary(operand=operand):
             return _scale(_to_poly(operand, symbols, resolving), -1)
-        case p.Binary(op=("+" | "-") as op, left=left, right=right):
-            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
-            return _add(a, b, 1 if op == "+" else -1)
-        case p.Binary(op="*", left=left, right=right):
-            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
-            return _multiply(a, b)
-        case p.Binary(op="/", left=left, right=right):
-            a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
-            return _quotient(a, b, symbols)
         case p.Binary(op=op, left=left, right=right):
             a, b = (_to_poly(e, symbols, resolving) for e in (left, right))
-            rebuilt = p.Binary(
-                op, _to_expr(a, symbols), _to_expr(b, symbols), INT64, span=expr.span
-            )
-            return _constant_or_atom(rebuilt, not any(a.keys() - {()}) and not any(b.keys() - {()}))
-        case p.Convert(operand=p.Read(subscripts=())):
-            return {(expr,): 1}
+            match op:
+                case "+" | "-":
+                    return _add(a, b, 1 if op == "+" else -1)
+                case "*":
+                    return _multiply(a, b)
+                case "/":
+                    return _quotient(a, b, symbols)
+            rebuilt = symbols.binary(op, _to_expr(a, symbols), _to_expr(b, symbols))
+            number = evaluate(rebuilt, _NOTHING)
+            return {(rebuilt,): 1} if number is None else _constant(number)
         case _:
             return {(expr,): 1}
-
-
-def _constant_or_atom(expr: p.Expr, is_constant: bool) -> Poly:
-    value = evaluate(expr, KnownSizes({}, {}, {})) if is_constant else None
-    if value is None:
-        return {(expr,): 1}
-    return {(): value} if value else {}
 
 
 def _size(expr: p.Expr, name: str, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
@@ -201,22 +183,19 @@ def _size(expr: p.Expr, name: str, symbols: Symbols, resolving: tuple[str, ...])
     if "." not in name or definition is None or name in resolving:
         return {(expr,): 1}
     for extent in definition.extents:
-        shape = symbols.shapes.get(extent.tensor)
-        dim = shape[extent.axis] if shape is not None else None
-        if dim is not None and not _mentions(dim, name):
+        dim = symbols.dimension(extent.tensor, extent.axis)
+        if dim is not None and expr not in p.walk(dim):
             return _to_poly(dim, symbols, (*resolving, name))
     return {(expr,): 1}
 
 
-def _mentions(expr: p.Expr, size: str) -> bool:
-    return any(isinstance(n, p.Size) and n.name == size for n in p.walk(expr))
-
-
 def _linear(expr: p.Expr, symbols: Symbols) -> dict[str, Poly] | None:
     """Coefficients by variable, the rest under ""; None where the expression is not linear."""
+    if not p.index_names(expr):
+        return {"": _to_poly(expr, symbols)}
     match expr:
         case p.Index(name=name):
-            return {name: {(): 1}}
+            return {name: _ONE}
         case p.Unary(operand=operand):
             return _scaled_form(_linear(operand, symbols), {(): -1})
         case p.Binary(op=("+" | "-") as op, left=left, right=right):
@@ -227,26 +206,26 @@ def _linear(expr: p.Expr, symbols: Symbols) -> dict[str, Poly] | None:
             return {n: _add(a.get(n, {}), b.get(n, {}), sign) for n in {**a, **b}}
         case p.Binary(op="*", left=left, right=right):
             for factor, operand in ((left, right), (right, left)):
-                if not _has_index(factor):
-                    return _scaled_form(_linear(operand, symbols), _to_poly(factor, symbols, ()))
-            return None
-        case p.Convert(operand=operand) if _has_index(expr):
+                if not p.index_names(factor):
+                    return _scaled_form(_linear(operand, symbols), _to_poly(factor, symbols))
+        case p.Convert(operand=operand):
             return _linear(operand, symbols)
-        case p.Select() | _ if _has_index(expr):
-            return None
-        case _:
-            return {"": _to_poly(expr, symbols, ())}
+    return None
 
 
 def _scaled_form(form: dict[str, Poly] | None, factor: Poly) -> dict[str, Poly] | None:
     return None if form is None else {name: _multiply(q, factor) for name, q in form.items()}
 
 
-def _has_index(expr: p.Expr) -> bool:
-    return isinstance(expr, p.Index) or any(_has_index(child) for child in p.children(expr))
-
-
 # --- polynomials ------------------------------------------------------------------------------
+
+
+def _constant(value: int) -> Poly:
+    return {(): value} if value else {}
+
+
+def _is_constant(poly: Poly) -> bool:
+    return poly.keys() <= {()}
 
 
 def _add(left: Poly, right: Poly, sign: int = 1) -> Poly:
@@ -274,15 +253,12 @@ def _multiply(left: Poly, right: Poly) -> Poly:
 def _quotient(dividend: Poly, divisor: Poly, symbols: Symbols) -> Poly:
     """The floor of a quotient; what a constant divisor divides is taken out of it, but only where
     a constant remains."""
-    number = divisor.get((), 0) if not any(divisor.keys() - {()}) else 0
+    number = divisor.get((), 0) if _is_constant(divisor) else 0
     if number > 0:
         exact = {q: c // number for q, c in dividend.items() if q and c % number == 0}
         if len(exact) == len(dividend) - (() in dividend):
-            constant = dividend.get((), 0) // number
-            return {**exact, **({(): constant} if constant else {})}
-    atom = p.Binary("/", _to_expr(dividend, symbols), _to_expr(divisor, symbols), INT64,
-                  span=symbols.span)  # fmt: skip
-    return {(atom,): 1}
+            return {**exact, **_constant(dividend.get((), 0) // number)}
+    return {(symbols.binary("/", _to_expr(dividend, symbols), _to_expr(divisor, symbols)),): 1}
 
 
 def _is_at_most(left: Poly, right: Poly) -> bool:
@@ -304,51 +280,37 @@ def _is_quotient_at_most(left: p.Expr, right: p.Expr) -> bool:
             p.Binary(op="/", left=first, right=p.Literal() as divisor),
             p.Binary(op="/", left=second, right=other),
         ) if divisor == other:
-            symbols = Symbols({}, {}, KnownSizes({}, {}, {}), left.span)
-            return _is_at_most(_to_poly(first, symbols, ()), _to_poly(second, symbols, ()))
+            symbols = Symbols({}, {}, _NOTHING, left.span)
+            return _is_at_most(_to_poly(first, symbols), _to_poly(second, symbols))
         case _:
             return False
 
 
 def _value(poly: Poly, symbols: Symbols) -> int:
-    if not any(poly.keys() - {()}):
+    if _is_constant(poly):
         return poly.get((), 0)
     return evaluate(_to_expr(poly, symbols), symbols.known) or 0
 
 
 def _to_expr(poly: Poly, symbols: Symbols) -> p.Expr:
     """A sum: what is added in order of appearance, then what is subtracted, the constant last."""
-    span = symbols.span
-    constant = poly.get((), 0)
-    products = [(q, c) for q, c in poly.items() if q]
-    terms = [t for t in products if t[1] > 0]
-    if not terms and constant > 0:
-        terms, constant = [((), constant)], 0
-    terms += [t for t in products if t[1] < 0]
-    if constant:
-        terms.append(((), constant))
+    added = [t for t in poly.items() if t[0] and t[1] > 0]
+    subtracted = [t for t in poly.items() if t[0] and t[1] < 0]
+    constant = [t for t in poly.items() if not t[0]]
+    is_first = bool(constant) and constant[0][1] > 0 and not added
+    terms = constant + subtracted if is_first else added + subtracted + constant
     if not terms:
-        return p.Literal(0, INT64, span=span)
-    total: p.Expr | None = None
-    for product, coefficient in terms:
-        if total is None:
-            total = _term(product, coefficient, span)
-        else:
-            op = "+" if coefficient > 0 else "-"
-            total = p.Binary(op, total, _term(product, abs(coefficient), span), INT64, span=span)
-    assert total is not None
+        return symbols.number(0)
+    total = _term(*terms[0], symbols)
+    for product, coefficient in terms[1:]:
+        op = "+" if coefficient > 0 else "-"
+        total = symbols.binary(op, total, _term(product, abs(coefficient), symbols))
     return total
 
 
-def _term(product: tuple[p.Expr, ...], coefficient: int, span: Span) -> p.Expr:
-    if not product:
-        return p.Literal(coefficient, INT64, span=span)
-    if coefficient < 0:
-        return p.Unary("-", _term(product, -coefficient, span), INT64, span=span)
-    factors = list(product)
-    if coefficient != 1:
-        factors.insert(0, p.Literal(coefficient, INT64, span=span))
-    term = factors[0]
-    for factor in factors[1:]:
-        term = p.Binary("*", term, factor, INT64, span=span)
+def _term(product: tuple[p.Expr, ...], coefficient: int, symbols: Symbols) -> p.Expr:
+    if product and coefficient < 0:
+        return p.Unary("-", _term(product, -coefficient, symbols), INT64, span=symbols.span)
+    numbers = () if product and coefficient == 1 else (symbols.number(coefficient),)
+    term: p.Expr = functools.reduce(functools.partial(symbols.binary, "*"), (*numbers, *product))
     return term

@@ -18,7 +18,7 @@ from tc.errors import AccessError, InternalError
 from tc.semantics import program as p
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.reference.arithmetic import Arithmetic
-from tc.semantics.reference.element_views import gather_pick, strided_pick, strided_subscript
+from tc.semantics.reference.element_views import gather_pick, strided_form, strided_pick
 from tc.semantics.reference.instance_blocks import InstanceBlock
 
 V = TypeVar("V")
@@ -120,10 +120,10 @@ def _read(read: p.Read, evaluation: BlockEvaluation[V, A], active: Array | None)
     """A view where the subscripts are affine and stay in the tensor over the whole block;
     otherwise a gather, each place checked (G7) and the inactive ones moved into the tensor."""
     tensor, shape = evaluation.tensors[read.tensor], evaluation.shaped.shapes[read.tensor]
-    forms = [strided_subscript(subscript, evaluation.shaped) for subscript in read.subscripts]
-    affine = [form for form in forms if form is not None]
-    if len(affine) == len(forms):
-        pick = strided_pick(affine, shape, evaluation.block)
+    forms = [strided_form(subscript, evaluation.shaped) for subscript in read.subscripts]
+    known = [form for form in forms if form is not None]
+    if len(known) == len(forms):
+        pick = strided_pick(known, shape, evaluation.block)
         if pick is not None:
             return evaluation.arithmetic.read(tensor, pick, (), None)
     values = [evaluate(subscript, evaluation, active) for subscript in read.subscripts]

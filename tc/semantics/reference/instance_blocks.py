@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.semantics import program as p
+from tc.semantics.affine import IndexRanges
 
 WORKING_SET = 4 << 20
 """Bytes at which blocks stop growing: more would leave the processor's cache."""
@@ -39,6 +40,11 @@ class InstanceBlock:
     begins: tuple[int, ...]
     shape: tuple[int, ...]
 
+    @property
+    def box(self) -> IndexRanges:
+        corners = zip(self.variables, self.begins, self.shape, strict=True)
+        return {name: (begin, begin + length) for name, begin, length in corners}
+
     def axis(self, variable: str) -> int:
         return self.variables.index(variable)
 
@@ -58,16 +64,7 @@ class InstanceBlock:
 
 def target_variables(shaped: p.ShapedStatement) -> tuple[str, ...]:
     """The left-hand variables in the order of the target's dimensions."""
-    statement = shaped.statement
-    names = (_single_variable(subscript) for subscript in statement.subscripts)
-    return tuple(name for name in names if name is not None)
-
-
-def _single_variable(expr: p.Expr) -> str | None:
-    """The index variable of a target's subscript (concat adds an offset to it)."""
-    if isinstance(expr, p.Index):
-        return expr.name
-    return next((v for v in map(_single_variable, p.children(expr)) if v is not None), None)
+    return tuple(name for s in shaped.statement.subscripts for name in p.index_names(s))
 
 
 def choose_extents(

@@ -102,7 +102,7 @@ def _run(
     instance reads what another one writes.
     """
     statement = shaped_statement.statement
-    continues = not _starts_at_identity(shaped_statement, initial)
+    continues = not statement.starts_fresh(initial)
     if shaped_statement.is_empty and continues:
         return  # without instances nothing is reached, and so nothing touched
     extents = choose_extents(
@@ -113,11 +113,11 @@ def _run(
     for outer in tiles(target_variables(shaped_statement), shaped_statement, extents):
         pick = target_pick(statement.subscripts, shaped, outer)
 
-        def evaluate_over(block: InstanceBlock) -> V:
-            return evaluate_block(BlockEvaluation(shaped, statement, arithmetic, tensors, block))
+        def over(block: InstanceBlock) -> BlockEvaluation[V, A]:
+            return BlockEvaluation(shaped, statement, arithmetic, tensors, block)
 
         if statement.op == "=":
-            value = evaluate_over(outer)
+            value = evaluate_block(over(outer))
         else:
             start = None
             if continues:
@@ -126,25 +126,12 @@ def _run(
             reduction = arithmetic.start(statement.op, start, outer.shape, compute_dtype(dtype))
             for inner in tiles(statement.reduction, shaped_statement, extents):
                 block = outer + inner
-                term = evaluate_over(block)
+                term = evaluate_block(over(block))
                 reduction = arithmetic.accumulate(reduction, term, block.shape)
                 if factors:
-                    evaluation = BlockEvaluation(shaped, statement, arithmetic, tensors, block)
-                    values = (evaluate(factor, evaluation, None) for factor in factors)
+                    values = (evaluate(factor, over(block), None) for factor in factors)
                     reduction = arithmetic.redistribute(reduction, values, term, block.shape)
             value = arithmetic.finish(reduction)
         if dtype == FLOAT16:  # computed in float32 over the whole statement, rounded once (Y8)
             value = arithmetic.convert(value, compute_dtype(dtype), dtype)
         tensors[statement.target] = arithmetic.write(tensors[statement.target], pick, value)
-
-
-def _starts_at_identity(shaped_statement: ShapedStatement, initial: Mapping[str, Array]) -> bool:
-    """Whether `op=` has nothing to continue from (R3), or `op=!` says so (R2)."""
-    statement = shaped_statement.statement
-    match statement.continues:
-        case "written":
-            return False
-        case "caller":
-            return statement.target not in initial
-        case _:
-            return True
