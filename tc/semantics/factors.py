@@ -3,7 +3,7 @@
 A sum of products may be computed through smaller sums, and a divisor that is the same for all
 terms may divide the sum. Which statements that concerns depends on their form alone, and is
 decided here, for the rewrites that do it (`polyhedral.rewrite`) and for
-the error bound, which says what it may change (`uncertain_factoring`).
+the error bound, which says what it may change (`uncertain_reductions`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tc.semantics.program import Binary, Expr, Index, ShapedStatement, walk
+from tc.semantics.program import Binary, Expr, ShapedStatement, index_names
 
 MAX_FACTORS = 6
 """Products of more groups of factors stay as written."""
@@ -41,17 +41,7 @@ class Group:
 
 
 def factors(rhs: Expr) -> Iterator[Expr]:
-    """The factors of a product, in text order; what is no product is its only factor.
-
-    >>> from tc.dtypes import FLOAT32
-    >>> from tc.semantics.program import Literal
-    >>> from tc.source import Source, Span
-    >>> a, b, c = (Literal(n, FLOAT32, span=Span(Source(""), 0, 0)) for n in (2.0, 3.0, 4.0))
-    >>> def times(left, right):
-    ...     return Binary("*", left, right, FLOAT32, span=left.span)
-    >>> [factor.value for factor in factors(times(a, times(b, c)))]
-    [2.0, 3.0, 4.0]
-    """
+    """The factors of a product, in text order; what is no product is its only factor."""
     stack = [rhs]
     while stack:
         match stack.pop():
@@ -73,8 +63,7 @@ def groups_of(shaped_statement: ShapedStatement) -> tuple[Group, ...]:
         return ()
     found: dict[frozenset[str], list[tuple[int, Expr]]] = {}
     for position, expr in enumerate(factors(statement.rhs)):
-        variables = frozenset(n.name for n in walk(expr) if isinstance(n, Index))
-        found.setdefault(variables, []).append((position, expr))
+        found.setdefault(frozenset(index_names(expr)), []).append((position, expr))
     groups = tuple(Group(variables, tuple(same)) for variables, same in found.items())
     used = frozenset().union(*found)
     if not 2 <= len(groups) <= MAX_FACTORS:
@@ -113,7 +102,7 @@ def quotient_of(shaped_statement: ShapedStatement) -> Binary | None:
     reduction = set(statement.reduction)
 
     def depends(expr: Expr) -> bool:
-        return any(isinstance(e, Index) and e.name in reduction for e in walk(expr))
+        return not reduction.isdisjoint(index_names(expr))
 
     match statement.rhs:
         case Binary(op="/", left=left, right=divisor, dtype=dtype) as quotient if dtype.is_float:

@@ -78,17 +78,7 @@ def _many_pieces(subscript: Expr) -> str:
 
 
 def _instance(statement: Statement, indices: Mapping[str, int]) -> str:
-    """The statement by its number and text, and where it stood.
-
-    >>> from tc.source import Source, Span
-    >>> from tc.semantics.program import Index
-    >>> span = Span(Source("o(i) = x(I(i))"), 0, 14)
-    >>> index = Index("i", span=span)
-    >>> statement = Statement("S0", "o", (index,), ("i",), ("i",), "=", False, "", index, (), (),
-    ...                       span, {})
-    >>> _instance(statement, {"i": 3})
-    'S0, o(i) = x(I(i)), at i = 3,'
-    """
+    """The statement by its number and text, and where it stood: `S0, o(i) = x(I(i)), at i = 3,`"""
     values = ", ".join(f"{name} = {value}" for name, value in indices.items())
     return f"{statement.name}, {statement.text}," + (f" at {values}," if values else "")
 

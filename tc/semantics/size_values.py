@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.builtins.operators import ARITHMETIC, COMPARISONS
-from tc.dtypes import BOOL, INT64, DType, fits, limits, wrap
+from tc.dtypes import BOOL, INT64, DType, fits, wrap
 from tc.errors import InputError, RangeError, TCError
 from tc.semantics import program as p
 from tc.source import Span
@@ -87,10 +87,7 @@ def evaluate(expr: p.Expr, known: KnownSizes) -> int | None:
 
 
 def _in_type(value: int | None, dtype: DType) -> int | None:
-    if value is None or dtype.is_float:
-        return None
-    low, high = limits(dtype)
-    return value if low <= value <= high else None
+    return None if value is None or dtype.is_float or not fits(value, dtype) else value
 
 
 def _binary(op: str, a: int, b: int) -> int | None:

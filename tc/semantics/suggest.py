@@ -47,35 +47,26 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     >>> nearest("fmix", ["fmin", "fmax"])
     """
     known = sorted(set(candidates) - {name})
-    for candidate in known:
-        if candidate.lower() == name.lower():
-            return candidate
+    if spelled := [c for c in known if c.lower() == name.lower()]:
+        return spelled[0]
     if len(name) < 3 or len(name) > 60:
         return None
-    known = [c for c in known if _digits(c) == _digits(name) and len(c) > 2]
-    for candidate in known:  # letters swapped: "tahn" is tanh, not tan
-        if len(candidate) == len(name) and sorted(candidate) == sorted(name):
-            return candidate
+    digits = re.findall(r"\d", name)
+    known = [c for c in known if re.findall(r"\d", c) == digits and len(c) > 2]
+    if swapped := [c for c in known if sorted(c) == sorted(name)]:  # "tahn" is tanh, not tan
+        return swapped[0]
     found = [c for c in known if _differs_by_one(name, c)]
     if not found and len(name) > 6:
         found = difflib.get_close_matches(name, known, n=2, cutoff=0.85)
     return found[0] if len(found) == 1 else None
 
 
-def _digits(name: str) -> str:
-    return "".join(character for character in name if character.isdecimal())
-
-
 def _differs_by_one(name: str, other: str) -> bool:
     """Whether one letter more, less or other makes one name the other."""
-    shorter, longer = sorted((name, other), key=len)
-    if len(longer) - len(shorter) > 1:
-        return False
-    same = 0
-    while same < len(shorter) and shorter[same] == longer[same]:
-        same += 1
-    rest = shorter[same:] if len(longer) > len(shorter) else shorter[same + 1 :]
-    return rest == longer[same + 1 :]
+    pairs = zip(name, other, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    a, b = name[same:], other[same:]
+    return a[1:] in (b, b[1:]) or a == b[1:]
 
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:

@@ -29,16 +29,16 @@ class Work:
         )
 
 
+_PREFIXES = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "u": 1e-6}
+
+
 def scaled(number: float) -> str:
     """A count with three digits and a decimal prefix.
 
     >>> scaled(925_000_000), scaled(12), scaled(0.00135)
     ('925 M', '12 ', '1.35 m')
     """
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= factor:
-            return f"{number / factor:.3g} {prefix}"
-    for factor, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "u")):
+    for prefix, factor in _PREFIXES.items():
         if number >= factor:
             return f"{number / factor:.3g} {prefix}"
     return f"{number * 1e9:.3g} n" if number else "0 "
@@ -49,7 +49,8 @@ def statement_work(shaped: p.ShapedProgram, statement: p.ShapedStatement) -> Wor
     read or written counts once, and no more elements than instances."""
     instances = _instances(statement)
     stmt = statement.statement
-    per_instance = sum(map(_is_operation, _values(stmt.rhs))) + (stmt.op != "=")
+    operations = (isinstance(n, p.Binary | p.Unary | p.Call) for n in _values(stmt.rhs))
+    per_instance = sum(operations) + (stmt.op != "=")
     traffic = sum(
         min(math.prod(shaped.shapes[name]), instances) * shaped.program.tensors[name].dtype.bytes
         for name in _touched(stmt)
@@ -93,7 +94,3 @@ def _values(expr: p.Expr) -> Iterator[p.Expr]:
     if not isinstance(expr, p.Read):
         for child in p.children(expr):
             yield from _values(child)
-
-
-def _is_operation(expr: p.Expr) -> bool:
-    return isinstance(expr, p.Binary | p.Unary | p.Call)

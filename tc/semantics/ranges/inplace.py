@@ -7,6 +7,7 @@ instance: with two values of `k`, `C(i) += C(i) * A(i, k)` reads what another in
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 
@@ -123,20 +124,14 @@ def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
     at = read.read.span
     old = unused(f"{name}_old", at)
     copy = f"{element(old, rank)} = {element(name, rank)}"
-    cause = f"'{at.line}' {what}"
+    error = functools.partial(RangeError, f"'{at.line}' {what}", rule="P1", span=at)
     if _is_transposed(situation, read) and at.text.startswith(name):
         first = Span(at.source, at.start, at.start + len(name))
-        return RangeError(
-            cause,
-            rule="P1",
-            span=at,
+        return error(
             repair=f"{copy}, before this statement, and read {old} here",
             edits=(before(statement.span, copy), Edit(first, old)),
         )
-    return RangeError(
-        cause,
-        rule="P1",
-        span=at,
+    return error(
         idiom=f"a statement reads all before it writes any, so that there are no recurrences; to "
         f"read what '{name}' held: {copy}, before this statement, and {old} here",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -80,36 +81,22 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
     names = [v for v in statement.variables if v not in rounds.ranges]
     span = statement.variable_spans.get(names[0], statement.span)
     empty = _empty_that_leaves_open(situation, rounds, names)
-    if empty is not None:
-        cause = empty
-    else:
-        kind = "range" if len(names) == 1 else "ranges"
-        cause = f"the {kind} of {listed(names)} cannot be inferred"
-        reasons = list(dict.fromkeys(_reasons(situation, names)))
-        if reasons:
-            cause += ": " + "; ".join(reasons[:4])
-        else:
-            cause += f": no access mentions {'it' if len(names) == 1 else 'them'}"
+    nothing = f"no access mentions {'it' if len(names) == 1 else 'them'}"
+    reasons = list(dict.fromkeys(_reasons(situation, names)))[:4] or [nothing]
+    kind = "range" if len(names) == 1 else "ranges"
+    cause = empty or f"the {kind} of {listed(names)} cannot be inferred: {'; '.join(reasons)}"
+    notes = shape_notes(situation, situation.accesses.all)
+    error = functools.partial(RangeError, rule="G5", span=span, notes=notes)
     products = _products_of(situation, names)
     if products:
-        which = "names" if len(products) > 1 else "a name"
-        return RangeError(
-            f"{cause}; {listed(list(products))} {'are' if len(products) > 1 else 'is'} {which}, "
-            "since names may begin with digits",
-            rule="G5",
-            span=span,
+        are = "are names" if len(products) > 1 else "is a name"
+        return error(
+            f"{cause}; {listed(list(products))} {are}, since names may begin with digits",
             edits=within(statement.span, respelled(statement.span, products)),
-            notes=shape_notes(situation, situation.accesses.all),
         )
-    clauses = _suggested(situation, rounds)
-    return RangeError(
-        cause,
-        rule="G5",
-        span=span,
-        repair=f"say which values {'it takes' if len(names) == 1 else 'they take'}, "
-        f"for example: where {', '.join(clauses)}",
-        notes=shape_notes(situation, situation.accesses.all),
-    )
+    takes = "it takes" if len(names) == 1 else "they take"
+    clauses = ", ".join(_suggested(situation, rounds))
+    return error(cause, repair=f"say which values {takes}, for example: where {clauses}")
 
 
 def _products_of(situation: Situation, names: list[str]) -> dict[str, str]:

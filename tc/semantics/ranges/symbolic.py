@@ -56,16 +56,7 @@ class Symbols:
 
 
 def in_symbols(expr: p.Expr, symbols: Symbols) -> p.Expr:
-    """A size expression, simplified.
-
-    >>> from tc.source import Source
-    >>> span = Span(Source(""), 0, 0)
-    >>> known = KnownSizes({"N": 5}, {}, {})
-    >>> n, one = p.Size("N", span=span), p.Literal(1, INT64, span=span)
-    >>> less = p.Binary("-", n, one, INT64, span=span)
-    >>> to_text(in_symbols(p.Binary("+", less, n, INT64, span=span), Symbols({}, {}, known, span)))
-    '2 * N - 1'
-    """
+    """A size expression, simplified: `N - 1 + N` is `2 * N - 1`."""
     return _to_expr(_to_poly(expr, symbols), symbols)
 
 

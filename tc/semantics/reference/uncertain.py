@@ -14,7 +14,6 @@ whole numbers in floats stay exact. E = 0 says nothing about the sign of a zero.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -58,6 +57,10 @@ class Uncertain:
     @property
     def may_differ(self) -> Array:
         return self.error > 0
+
+    @property
+    def certain_nan(self) -> Array:
+        return np.asarray(np.isnan(self.value) & (self.error == 0))
 
 
 def roundoff(dtype: DType) -> float:
@@ -132,6 +135,11 @@ def capped(grid: Grid, dtype: DType) -> Grid:
     return grid if dtype.is_float else Grid(0, min(grid.magnitude, 2.0**dtype.bits))
 
 
+def exact_grid(grid: Grid, dtype: DType) -> Grid | None:
+    """The grid of results, where their type holds all of it, so that computing them is exact."""
+    return capped(grid, dtype) if holds(dtype, grid) else None
+
+
 def joined(*grids: Grid | None) -> Grid | None:
     """A grid for values of any of several."""
     known = [grid for grid in grids if grid is not None]
@@ -165,15 +173,6 @@ def settle(
     return np.where(~np.isfinite(value) & certain(), 0.0, error)
 
 
-def any_of(*masks: Array) -> Array:
-    return functools.reduce(np.logical_or, masks)
-
-
-def is_certain_nan(operand: Uncertain) -> Array:
-    certain: Array = np.isnan(operand.value) & (operand.error == 0)
-    return certain
-
-
 def within_integers(value: Array, error: Array, dtype: DType) -> Array:
     """Errors of integers: infinite where values that differ by them may have wrapped around."""
     limits = np.iinfo(dtype.name)
@@ -193,7 +192,7 @@ def compare(op: str, left: Uncertain, right: Uncertain) -> Uncertain:
     flips = (total > 0) & ~(np.abs(a - b) > margin)
     for operand in (left, right):
         if operand.value.dtype.kind == "f":
-            flips &= ~is_certain_nan(operand)
+            flips &= ~operand.certain_nan
             # beside an infinity the margin is infinite too, but no finite error reaches it
             flips &= ~(np.isinf(operand.value) & (total < np.inf) & (a != b))
     return Uncertain(value, np.where(flips, 1.0, 0.0), BOOLEAN)

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, FLOAT64, Array, DType
+from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN
-from tc.semantics.reference.uncertain import (
-    SLACK,
-    ZERO,
-    Grid,
-    Uncertain,
-    any_of,
-    capped,
-    holds,
-    is_certain_nan,
-    joined,
-    largest,
-    roundoff,
-    settle,
-    tiny,
-    ulp,
-    widened,
-    within_integers,
-)
+from tc.semantics.reference.uncertain import SLACK, ZERO, Grid, Uncertain, roundoff, tiny, widened
 
 _WITH_POLES = frozenset(
     ("log", "log2", "log10", "log1p", "logb", "atanh", "erfinv", "erfcinv", "normcdfinv")
@@ -58,7 +43,7 @@ def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Grid | No
     if a is None or b is None:
         return None
     if op in ("min", "max"):
-        return joined(a, b)
+        return uncertain.joined(a, b)
     if not (left.is_exact and right.is_exact):
         return None
     grid: Grid | None
@@ -74,7 +59,7 @@ def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Grid | No
         case _:
             is_zero = dtype.is_float and not np.all(right.value)
             grid = None if is_zero else Grid(min(a.exponent, b.exponent), b.magnitude)
-    return capped(grid, dtype) if grid is not None and holds(dtype, grid) else None
+    return grid and uncertain.exact_grid(grid, dtype)
 
 
 def _quotient_grid(dividend: Grid, divisor: Array) -> Grid | None:
@@ -90,30 +75,31 @@ def _quotient_grid(dividend: Grid, divisor: Array) -> Grid | None:
 # --- operators on floats ------------------------------------------------------------------------
 
 
+def _certain(left: Uncertain, right: Uncertain, special: Array) -> Array:
+    """Where a result is special whatever the errors, if they are known, or a NaN is an operand."""
+    known = (left.error < np.inf) & (right.error < np.inf)
+    return (known & special) | left.certain_nan | right.certain_nan
+
+
 def _sum_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) -> Array:
     def certain() -> Array:
-        known = (left.error < np.inf) & (right.error < np.inf)
-        special = ~(np.isfinite(left.value) & np.isfinite(right.value))
-        return any_of(known & special, is_certain_nan(left), is_certain_nan(right))
+        return _certain(left, right, ~(np.isfinite(left.value) & np.isfinite(right.value)))
 
     spread = left.error + right.error
-    return settle(value, spread, dtype, relative=roundoff(dtype), certain=certain)
+    return uncertain.settle(value, spread, dtype, relative=roundoff(dtype), certain=certain)
 
 
 def _product_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) -> Array:
     def certain() -> Array:
-        known = (left.error < np.inf) & (right.error < np.inf)
-        special = (np.isinf(left.value) & _has_sign(right)) | (
-            np.isinf(right.value) & _has_sign(left)
-        )
-        return any_of(known & special, is_certain_nan(left), is_certain_nan(right))
+        special = np.isinf(left.value) & _has_sign(right)
+        return _certain(left, right, special | (np.isinf(right.value) & _has_sign(left)))
 
-    spread = product_spread(left, right)
+    spread = _product_spread(left, right)
     u, eta = roundoff(dtype), tiny(dtype)
-    return settle(value, spread, dtype, relative=u, absolute=eta, certain=certain)
+    return uncertain.settle(value, spread, dtype, relative=u, absolute=eta, certain=certain)
 
 
-def product_spread(left: Uncertain, right: Uncertain) -> Array:
+def _product_spread(left: Uncertain, right: Uncertain) -> Array:
     """|x y - a b| for x and y within the errors of a and b."""
     spread = ZERO
     if not left.is_exact:
@@ -125,18 +111,16 @@ def product_spread(left: Uncertain, right: Uncertain) -> Array:
 
 def _has_sign(operand: Uncertain) -> Array:
     """Where no error changes the sign (a known 0 counts: times an infinity it is NaN)."""
-    return any_of(np.abs(widened(operand.value)) > operand.error, operand.error == 0)
+    return _any((np.abs(widened(operand.value)) > operand.error, operand.error == 0))
 
 
 def _quotient_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) -> Array:
     def certain() -> Array:
-        known = (left.error < np.inf) & (right.error < np.inf)
         nan = (np.isinf(left.value) & np.isinf(right.value)) | (
             (left.value == 0) & (left.error == 0) & (right.value == 0) & (right.error == 0)
         )
         # x / 0 is infinite, but the sign of the zero is not known
-        special = nan | (np.isinf(left.value) & (divisor > right.error))
-        return any_of(known & special, is_certain_nan(left), is_certain_nan(right))
+        return _certain(left, right, nan | (np.isinf(left.value) & (divisor > right.error)))
 
     divisor = np.abs(widened(right.value))
     spread = ZERO
@@ -147,7 +131,7 @@ def _quotient_error(left: Uncertain, right: Uncertain, value: Array, dtype: DTyp
         spread = np.where(room > 0, bounded, np.inf)
         spread = np.where(np.isinf(divisor) & (moved < np.inf), 0.0, spread)
     u, eta = roundoff(dtype), tiny(dtype)
-    return settle(value, spread, dtype, relative=u, absolute=eta, certain=certain)
+    return uncertain.settle(value, spread, dtype, relative=u, absolute=eta, certain=certain)
 
 
 def _modulo_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) -> Array:
@@ -155,7 +139,7 @@ def _modulo_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType)
 
     def certain() -> Array:
         exact = (left.error == 0) & (right.error == 0)
-        return any_of(exact, is_certain_nan(left), is_certain_nan(right))
+        return _any((exact, left.certain_nan, right.certain_nan))
 
     divisor = np.abs(widened(right.value))
     spread = ZERO
@@ -175,7 +159,7 @@ def _modulo_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType)
     u = roundoff(dtype)
     # the quotient's sign decides whether y is added to a remainder of rounded size up to |y|
     rounding = np.where(np.isfinite(divisor), u * (divisor + right.error), 0.0)
-    return settle(
+    return uncertain.settle(
         value, spread + rounding, dtype, relative=u, absolute=tiny(dtype), certain=certain
     )
 
@@ -198,10 +182,10 @@ def _integer_error(op: str, left: Uncertain, right: Uncertain, value: Array, dty
         return _integer_division_error(op, left, right)
     if left.is_exact and right.is_exact:
         return ZERO
-    spread = product_spread(left, right) if op == "*" else left.error + right.error
+    spread = _product_spread(left, right) if op == "*" else left.error + right.error
     # an error may be infinite beside a factor 0
     spread = np.where(np.isnan(spread), np.inf, spread) * (1 + SLACK)
-    return within_integers(value, spread, dtype)
+    return uncertain.within_integers(value, spread, dtype)
 
 
 def _integer_division_error(op: str, left: Uncertain, right: Uncertain) -> Array:
@@ -227,7 +211,7 @@ def _extremum_error(op: str, left: Uncertain, right: Uncertain, value: Array) ->
     error = np.where(apart > margin, left.error, np.maximum(left.error, right.error))
     error = np.where(-apart > margin, right.error, error)
     if value.dtype.kind == "f":
-        certain = is_certain_nan(left) | is_certain_nan(right)
+        certain = left.certain_nan | right.certain_nan
         infinite = np.isinf(value) & (error < np.inf)
         error = np.where(certain | infinite, 0.0, error)
     return error
@@ -242,7 +226,7 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     value = PLAIN.call(function, [arg.value for arg in args], dtype)
     grid = _function_grid(function, args, value)
     if not dtype.is_float:  # abs
-        return Uncertain(value, within_integers(value, args[0].error, dtype), grid)
+        return Uncertain(value, uncertain.within_integers(value, args[0].error, dtype), grid)
     exact = all(arg.is_exact for arg in args)
     builtin = BUILTINS[function]
     if exact and builtin.ulps == 0 and function not in _SEES_SIGN_OF_ZERO:
@@ -250,15 +234,13 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     spread = _function_spread(function, args)
     if not exact:
         # outside the domain all is NaN, but errors may reach across the domain
-        outside = np.isnan(value) & ~any_of(*map(is_certain_nan, args))
-        spread = np.where(outside & any_of(*(arg.may_differ for arg in args)), np.inf, spread)
+        outside = np.isnan(value) & ~_any(arg.certain_nan for arg in args)
+        spread = np.where(outside & _any(arg.may_differ for arg in args), np.inf, spread)
 
     def certain() -> Array:
-        special = ~np.isfinite(args[0].value)
-        for arg in args[1:]:
-            special = special | ~np.isfinite(arg.value)
+        special = _any(~np.isfinite(arg.value) for arg in args)
         exact = (spread == 0) & (np.isnan(value) | special | (function in _WITH_POLES))
-        return any_of(exact, _overflows(function, args, value, spread, dtype))
+        return _any((exact, _overflows(function, args, value, spread, dtype)))
 
     reach = np.abs(widened(value)) + spread
     rounding = ZERO
@@ -266,9 +248,13 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     ulps = 1.0 if function == "nextafter" and not exact else builtin.ulps
     if ulps:
         absolute = builtin.absolute * float(np.finfo(dtype.name).eps)
-        rounding = 2 * (1 + SLACK) * (ulps * ulp(reach, dtype) + absolute)
-    error = settle(value, spread + rounding, dtype, relative=0.0, certain=certain)
+        rounding = 2 * (1 + SLACK) * (ulps * uncertain.ulp(reach, dtype) + absolute)
+    error = uncertain.settle(value, spread + rounding, dtype, relative=0.0, certain=certain)
     return Uncertain(value, error, grid)
+
+
+def _any(masks: Iterable[Array]) -> Array:
+    return functools.reduce(np.logical_or, masks)
 
 
 def _function_spread(function: str, args: Sequence[Uncertain]) -> Array:
@@ -299,11 +285,11 @@ def _overflows(
         return np.zeros((), np.bool_)
     exact = np.abs(PLAIN.call(function, [widened(arg.value) for arg in args], FLOAT64))
     known = np.isinf(value) & (exact < np.inf)
-    return np.logical_and(known, exact - spread > largest(dtype) * 1.001)
+    return np.logical_and(known, exact - spread > uncertain.largest(dtype) * 1.001)
 
 
 def _function_grid(function: str, args: Sequence[Uncertain], value: Array) -> Grid | None:
-    grid = joined(*(arg.grid for arg in args))
+    grid = uncertain.joined(*(arg.grid for arg in args))
     if grid is None or not np.isfinite(value).all():
         return None
     if function in _MAKES_WHOLE:

@@ -4,6 +4,12 @@ For n terms, summing them in any order rounds each at most n - 1 times, so that 
 by at most 2 (n - 1) u sum|terms|, to first order; the error of each term counts once. Products
 work likewise with relative errors; a minimum or maximum moves by at most its terms' largest
 error.
+
+Factoring a sum of products keeps that bound: each term stays a product of the same factors, rounded
+as often, and meets no more additions, as long as no product of some factors, and no sum of such,
+leaves the range of its type where the terms as written do not. Such sums are bounded from above by
+the sum over all terms of the largest product of any of their factors, and what products lose in
+underflow by a subnormal step times the factors that follow.
 """
 
 from __future__ import annotations
@@ -15,24 +21,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tc.dtypes import Array, DType
+from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN, reduce_block
-from tc.semantics.reference.uncertain import (
-    SLACK,
-    ZERO,
-    Grid,
-    Uncertain,
-    capped,
-    holds,
-    joined,
-    largest,
-    roundoff,
-    tiny,
-    widened,
-    within_integers,
-)
-from tc.semantics.reference.uncertain_factoring import NONE, Products, factored_error, with_terms
+from tc.semantics.reference.uncertain import SLACK, ZERO, Grid, Uncertain, roundoff, tiny, widened
 
 _NAN, _PLUS, _MINUS = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Sums over all terms met: `reach` of the largest product of any factors of each; `lost` of
+    what such products lose where they underflow; `felt` of that for terms which, as written, do
+    not."""
+
+    count: int
+    reach: Array
+    lost: Array
+    felt: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Reduction:
     magnitude: Array
     relative: Array
     greatest: Array
-    products: Products = NONE
+    products: Products = Products(0, np.zeros(()), np.zeros(()), np.zeros(()))
 
 
 def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) -> Reduction:
@@ -120,9 +125,32 @@ def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> R
 def redistribute(
     reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
 ) -> Reduction:
-    """Notes that the terms of a block may be computed through other products and sums."""
-    kept, dtype = reduction.total.ndim, reduction.dtype
-    products = with_terms(reduction.products, factors, term, shape, kept, dtype)
+    """Takes in the terms of a block: what is stored apart are products of some of `factors`."""
+    kept, dtype, products = reduction.total.ndim, reduction.dtype, reduction.products
+    reach, least, count = np.ones(()), np.ones(()), 0
+    is_zero = np.zeros((), np.bool_)
+    for factor in factors:
+        magnitude = np.abs(widened(factor.value))
+        highest = magnitude + factor.error
+        reach = reach * np.maximum(highest, 1.0)
+        is_zero = is_zero | (highest == 0)
+        least = least * np.where(magnitude == 0, 1.0, np.minimum(magnitude, 1.0))
+        count += 1
+    reach = np.where(np.isnan(reach), np.inf, reach)
+    smallest = float(np.finfo(dtype.name).smallest_normal)
+    loses = (least < smallest) & ~is_zero if count > 1 else np.zeros((), np.bool_)
+    lost = np.where(loses, count * tiny(dtype) * reach, 0.0)
+    felt = np.where(np.abs(widened(term.value)) >= smallest, lost, 0.0)
+
+    def total(array: Array) -> Array:
+        return reduce_block("+", array, shape, kept)
+
+    products = Products(
+        products.count + math.prod(shape[kept:]),
+        products.reach + total(reach),
+        products.lost + (total(lost) if loses.any() else 0.0),
+        products.felt + (total(felt) if loses.any() else 0.0),
+    )
     return replace(reduction, products=products)
 
 
@@ -130,10 +158,19 @@ def finish(reduction: Reduction) -> Uncertain:
     found = _finished(reduction)
     if not reduction.products.count:
         return found
-    error = factored_error(reduction.products, found.value, found.error, reduction.dtype)
-    if error.any():
-        return Uncertain(found.value, error, None)
-    return found
+    error = _factored_error(reduction, found)
+    return Uncertain(found.value, error) if error.any() else found
+
+
+def _factored_error(reduction: Reduction, found: Uncertain) -> Array:
+    """The error of a sum, given that of the sum as written: infinite where that is NaN or
+    infinite, where a factored sum may overflow, and where the loss in underflow would be felt."""
+    products, dtype = reduction.products, reduction.dtype
+    gamma = (products.count + 1) * roundoff(dtype)
+    fits = products.reach * (1 + SLACK) * (1 + gamma) <= uncertain.largest(dtype)
+    is_felt = products.felt * (1 + SLACK) > found.error
+    known = np.isfinite(found.value) & fits & ~is_felt
+    return np.where(known, found.error + products.lost * (1 + SLACK), np.inf)
 
 
 def _finished(reduction: Reduction) -> Uncertain:
@@ -174,8 +211,9 @@ def _grid(reduction: Reduction, term: Uncertain, count: int) -> Grid | None:
                 reduction.grid.magnitude * factor**count,
             )
         case _:
-            return term.grid if reduction.count == 0 else joined(reduction.grid, term.grid)
-    return capped(grid, reduction.dtype) if holds(reduction.dtype, grid) else None
+            is_first = reduction.count == 0
+            return term.grid if is_first else uncertain.joined(reduction.grid, term.grid)
+    return uncertain.exact_grid(grid, reduction.dtype)
 
 
 def _with_specials(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
@@ -199,7 +237,7 @@ def _sum_error(reduction: Reduction) -> Array:
     magnitude = reduction.magnitude * (1 + SLACK)
     reach = (magnitude + error) * (1 + gamma)
     spread = error + gamma * (magnitude + error)
-    return np.where(reach <= largest(reduction.dtype), spread, np.inf)
+    return np.where(reach <= uncertain.largest(reduction.dtype), spread, np.inf)
 
 
 def _product_error(reduction: Reduction) -> Array:
@@ -216,7 +254,7 @@ def _product_error(reduction: Reduction) -> Array:
     vanishes = product <= np.maximum(2 * underflow, np.finfo(dtype.name).smallest_normal)
     error = np.where(vanishes, product + whole, by_ratio) + underflow
     error = np.where(np.isnan(error), np.inf, error)
-    return np.where(reduction.greatest * (1 + roundings) <= largest(dtype), error, np.inf)
+    return np.where(reduction.greatest * (1 + roundings) <= uncertain.largest(dtype), error, np.inf)
 
 
 def _special_error(reduction: Reduction, error: Array) -> Array:
@@ -245,4 +283,6 @@ def _integer_error(reduction: Reduction) -> Array:
         return np.where(reduction.error > 0, np.inf, 0.0)
     if reduction.dtype.kind == "bool":
         return np.where(reduction.error > 0, 1.0, 0.0)
-    return within_integers(reduction.total, reduction.error * (1 + SLACK), reduction.dtype)
+    return uncertain.within_integers(
+        reduction.total, reduction.error * (1 + SLACK), reduction.dtype
+    )
