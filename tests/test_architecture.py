@@ -17,14 +17,7 @@ PACKAGE = ROOT / "tc"
 FILES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LIMIT = 500
-LONG = {
-    "tests/backends/clike/test_vectors.py",
-    "tests/runtime/test_inline_cache.py",
-}
-"""Files that are still longer."""
 ROOM = 20
-LARGE: set[str] = set()
-"""Packages that still have more files."""
 ISL_ROOMS = ("sets.py", "polyhedral/")
 OPTIONAL = {"torch", "jax", "pycuda", "pyopencl"}
 
@@ -51,13 +44,12 @@ def imported_modules(path: Path) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize("path", FILES + TESTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_file_length(path: Path) -> None:
-    long = str(path.relative_to(ROOT)) in LONG
-    assert long or len(path.read_text(encoding="utf-8").splitlines()) <= LIMIT
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LIMIT
 
 
 def test_rooms_have_few_files() -> None:
     files = Counter(path.parent.relative_to(ROOT).as_posix() for path in FILES)
-    assert {folder for folder, count in files.items() if count > ROOM} <= LARGE
+    assert [folder for folder, count in files.items() if count > ROOM] == []
 
 
 # --- names ------------------------------------------------------------------------------------

@@ -32,9 +32,6 @@ class KnownSizes:
     scalars: Mapping[str, int]
     indices: Mapping[str, int] = field(default_factory=dict)
 
-    def with_shape(self, tensor: str, shape: tuple[int, ...]) -> KnownSizes:
-        return replace(self, shapes={**self.shapes, tensor: shape})
-
     def at(self, point: Mapping[str, int]) -> KnownSizes:
         return replace(self, indices=point)
 
@@ -68,7 +65,9 @@ def evaluate(expr: p.Expr, known: KnownSizes) -> int | None:
             return None if value is None else _in_type(-value, dtype)
         case p.Binary(op=op, left=left, right=right, dtype=dtype):
             a, b = evaluate(left, known), evaluate(right, known)
-            return None if a is None or b is None else _in_type(_binary(op, a, b), dtype)
+            if a is None or b is None or (op in ("/", "%") and not b):
+                return None
+            return _in_type(ARITHMETIC[op](a, b), dtype)
         case p.Compare(op=op, left=left, right=right):
             a, b = evaluate(left, known), evaluate(right, known)
             return None if a is None or b is None else int(COMPARISONS[op](a, b))
@@ -86,12 +85,8 @@ def evaluate(expr: p.Expr, known: KnownSizes) -> int | None:
             return None
 
 
-def _in_type(value: int | None, dtype: DType) -> int | None:
-    return None if value is None or dtype.is_float or not fits(value, dtype) else value
-
-
-def _binary(op: str, a: int, b: int) -> int | None:
-    return None if op in ("/", "%") and not b else ARITHMETIC[op](a, b)
+def _in_type(value: int, dtype: DType) -> int | None:
+    return None if dtype.is_float or not fits(value, dtype) else value
 
 
 def _logical(op: str, operands: tuple[p.Expr, ...], known: KnownSizes) -> int | None:

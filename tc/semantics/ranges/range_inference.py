@@ -152,10 +152,11 @@ def _with_shape(shaping: Shaping, statement: p.Statement, rounds: Rounds) -> Sha
     shape = tuple(r.end for r in ranges)
     rounds = replace(rounds, used=rounds.used | set(range(tensor.rank)))  # it writes what it fixed
     check_shape(tensor, shape, statement.span)
+    known = replace(shaping.known, shapes={**shaping.known.shapes, tensor.name: shape})
     return _with_declared(
         replace(
             shaping,
-            known=settle(shaping.program, shaping.known.with_shape(tensor.name, shape)),
+            known=settle(shaping.program, known),
             symbolic={**shaping.symbolic, tensor.name: tuple(r.symbolic_end for r in ranges)},
             fixed_by={**shaping.fixed_by, tensor.name: statement.span},
             rounds={**shaping.rounds, statement.name: rounds},

@@ -156,7 +156,7 @@ def _largest_fitting(
 ) -> int:
     """The largest extent within the budget (at least 1), evened out over the blocks it gives."""
     whole = extents[variable]
-    per_step = _room(costs, {**extents, variable: 1}) - _room(costs, {**extents, variable: 0})
     fixed = _room(costs, {**extents, variable: 0})
+    per_step = _room(costs, {**extents, variable: 1}) - fixed
     largest = max(1, min(whole, (budget - fixed) // max(1, per_step)))
     return -(-whole // -(-whole // largest)) if whole else 0

@@ -11,18 +11,7 @@ import pytest
 from tc.backends.clike import backend as c_backend
 from tc.backends.clike.backend import CBackend
 from tc.builtins import BUILTINS
-from tc.dtypes import (
-    BOOL,
-    DTYPES,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    UINT32,
-    UINT64,
-    DType,
-)
+from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
 from tc.kernel.ir import (
     Binary,
