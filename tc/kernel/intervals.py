@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tc.builtins.operators import combined
 from tc.dtypes import INT64, DType
 from tc.kernel.ir import Binary, Broadcast, Cast, Const, Expr, Ramp, Select, Unary, Var
 
@@ -62,34 +63,6 @@ def within(found: Interval | None, everything: Interval) -> Interval:
     """What was found, where that is something and part of everything."""
     inside = found is not None and everything[0] <= found[0] and found[1] <= everything[1]
     return found if inside and found is not None else everything
-
-
-def combined(op: str, left: Interval, right: Interval) -> Interval | None:
-    """Bounds on the result of an operation that does not wrap around, None where none are known."""
-    (a, b), (c, d) = left, right
-    match op:
-        case "+":
-            return a + c, b + d
-        case "-":
-            return a - d, b - c
-        case "*":
-            corners = (a * c, a * d, b * c, b * d)
-            return min(corners), max(corners)
-        case "/" if c > 0:
-            return min(a // c, a // d), max(b // c, b // d)
-        case "%" if c > 0:
-            return (a, b) if a >= 0 and b < c else (0, d - 1)
-        case "min":
-            return min(a, c), min(b, d)
-        case "max":
-            return max(a, c), max(b, d)
-        case ">>" if c == d:
-            return a >> c, b >> c
-        case "&":
-            ends = [high for low, high in (left, right) if low >= 0]
-            return (0, min(ends)) if ends else None
-        case _:
-            return None
 
 
 def decided_comparison(op: str, left: Interval, right: Interval) -> bool | None:

@@ -30,10 +30,11 @@ from tc.backends.clike.dialect import (
 )
 from tc.backends.offsets import offset_text
 from tc.builtins import BUILTINS
+from tc.builtins.operators import combined
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
 from tc.errors import BackendError
 from tc.kernel import ir
-from tc.kernel.intervals import combined, decided_comparison, interval, type_interval, within
+from tc.kernel.intervals import decided_comparison, interval, type_interval, within
 
 _RING = ("+", "-", "*")
 

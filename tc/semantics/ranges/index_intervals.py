@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tc.builtins.operators import combined
 from tc.dtypes import BOOL, DType, limits
 from tc.semantics import program as p
 from tc.semantics.affine import IndexRanges
@@ -51,7 +52,8 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> IndexInter
             return _in_type(-a.high, -a.low, dtype, a.clean)
         case p.Binary(op=op, left=left, right=right, dtype=dtype):
             a, b = interval_of(left, known, box), interval_of(right, known, box)
-            return _binary(op, a, b, dtype)
+            found = combined(op, (a.low, a.high), (b.low, b.high))
+            return _in_type(*found, dtype, a.clean and b.clean) if found else _anything(dtype)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
             c = interval_of(condition, known, box)
             a, b = interval_of(then, known, box), interval_of(otherwise, known, box)
@@ -88,28 +90,3 @@ def _in_type(low: int, high: int, dtype: DType, clean: bool) -> IndexInterval:
     if least <= low and high <= largest:
         return IndexInterval(low, high, clean)
     return IndexInterval(least, largest, False)
-
-
-def _binary(op: str, a: IndexInterval, b: IndexInterval, dtype: DType) -> IndexInterval:
-    clean = a.clean and b.clean
-    match op:
-        case "+":
-            return _in_type(a.low + b.low, a.high + b.high, dtype, clean)
-        case "-":
-            return _in_type(a.low - b.high, a.high - b.low, dtype, clean)
-        case "*":
-            corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-            return _in_type(min(corners), max(corners), dtype, clean)
-        case "min":
-            return IndexInterval(min(a.low, b.low), min(a.high, b.high), clean)
-        case "max":
-            return IndexInterval(max(a.low, b.low), max(a.high, b.high), clean)
-        case "/" if b.low > 0:
-            corners = [x // y for x in (a.low, a.high) for y in (b.low, b.high)]
-            return _in_type(min(corners), max(corners), dtype, clean)
-        case "%" if b.low > 0:
-            is_same = a.low >= 0 and a.high < b.low
-            low, high = (a.low, a.high) if is_same else (0, b.high - 1)
-            return IndexInterval(low, high, clean)
-        case _:
-            return _anything(dtype)

@@ -59,7 +59,7 @@ def _check_read(
 ) -> tuple[list[Precondition], bool]:
     """The preconditions of a read, and whether nothing is left to check at run time."""
     known, is_empty = situation.known, affine.is_empty(space)
-    guards: tuple[Guard, ...] | None = None
+    guards = tuple(facts(read.guards))
     preconditions = []
     is_proven = True
     for access in read.accesses:
@@ -69,8 +69,6 @@ def _check_read(
         form = linear_form(access.subscript, known)
         if is_used and form is not None and form.plain:
             continue
-        if guards is None:
-            guards = tuple(facts(read.guards))
         exact = is_exact(access.subscript, form, known, space)
         if (is_used and exact) or _is_guarded(access, guards, known, space):
             continue
