@@ -146,6 +146,7 @@ def _typed(
 ) -> p.Statement:
     dtype = cx.tensors[target.name]
     term = term_type(statement.op, cx.type(statement.rhs))
+    assert term is not None
     if target.declared is not None:
         _check_declared(statement, target, target.declared, term, cx)
     if is_lossy_mix(dtype, term):

@@ -22,9 +22,7 @@ def _degree(expr: r.Resolved, scalars: Container[str], memo: dict[int, int | Non
     match expr:
         case r.Index():
             return 1
-        case r.Number(value=value):
-            return 0 if isinstance(value, int) else None
-        case r.Size() | r.Extent():
+        case r.Number(value=int()) | r.Size() | r.Extent():
             return 0
         case r.Read(tensor=tensor):
             return 0 if tensor in scalars else None
@@ -46,5 +44,4 @@ def _degree(expr: r.Resolved, scalars: Container[str], memo: dict[int, int | Non
             if id(value) not in memo:
                 memo[id(value)] = _degree(value, scalars, memo)
             return memo[id(value)]
-        case _:
-            return None
+    return None

@@ -27,8 +27,7 @@ def constant(expr: r.Resolved, memo: Constants) -> int | float | None:
             if id(expr) not in memo:
                 memo[id(expr)] = _value(expr, memo)
             return memo[id(expr)]
-        case _:
-            return None
+    return None
 
 
 def integer_literals(expr: r.Resolved) -> Iterator[int]:

@@ -7,6 +7,8 @@ bounds and conditions of affine form, all integers are INT64 (Y9).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tc.dtypes import (
     BOOL,
     FLOAT16,
@@ -112,8 +114,14 @@ def lower(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
     cx.room[0] -= 1
     if cx.room[0] < 0:
         raise too_large(expr.span)
-    span = expr.span
+    span, found = expr.span, cx.type(expr)
+    if isinstance(expr, r.Number | r.Binary | r.Unary) and isinstance(found, Weak):
+        value = folded(expr, cx)
+        if value is not None:
+            return literal(value, own_dtype(found, mode), span, mode)
     match expr:
+        case r.Number():
+            raise AssertionError("a number is of a weak type, and folded")
         case r.Read(tensor=tensor):
             if mode.index and tensor in cx.scalars:
                 cx.static.add(tensor)
@@ -122,19 +130,21 @@ def lower(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
             return p.Index(name, span=span)
         case r.Binary():
             return _binary(expr, mode, cx)
-        case r.Number(value=value):
-            weak = INT64 if isinstance(value, int) else mode.weak_float
-            return literal(value, weak, span, mode)
         case r.Function():
-            return _function(expr, mode, cx)
+            args = []
+            for arg in expr.args:
+                args.append(lower_to(arg, found, mode, cx))
+            return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=span)
         case r.Unary():
-            return _unary(expr, mode, cx)
+            operand = lower_to(expr.operand, found, mode, cx)
+            if expr.op == "+":
+                return operand
+            return p.Unary("-", operand, own_dtype(found, mode), span=span)
         case r.Size(name=name):
             return p.Size(name, span=span)
         case r.Extent(tensor=tensor, axis=axis):
             return p.Extent(tensor, axis, span=span)
         case r.Conditional():
-            found = cx.type(expr)
             if not mode.index:
                 warn_of_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
             return p.Select(
@@ -185,33 +195,12 @@ def lower_read(expr: r.Read, mode: Mode, cx: LoweringContext) -> p.Read:
 def _binary(expr: r.Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     dtype = own_dtype(found, mode)
-    value = folded(expr, cx) if isinstance(found, Weak) else None
-    if value is not None:
-        return literal(value, dtype, expr.span, mode)
     if not mode.index:
         warn_of_mix(cx.type(expr.left), cx.type(expr.right), expr.op, expr.span, cx)
     left = lower_to(expr.left, found, mode, cx)
     right = lower_to(expr.right, found, mode, cx)
     divides = expr.op in ("/", "%") and dtype.is_integer
     return p.Binary(expr.op, left, right, dtype, next(cx.sites) if divides else -1, span=expr.span)
-
-
-def _unary(expr: r.Unary, mode: Mode, cx: LoweringContext) -> p.Expr:
-    found = cx.type(expr)
-    dtype = own_dtype(found, mode)
-    value = folded(expr, cx) if isinstance(found, Weak) else None
-    if value is not None:
-        return literal(value, dtype, expr.span, mode)
-    operand = lower_to(expr.operand, found, mode, cx)
-    return operand if expr.op == "+" else p.Unary("-", operand, dtype, span=expr.span)
-
-
-def _function(expr: r.Function, mode: Mode, cx: LoweringContext) -> p.Expr:
-    found = cx.type(expr)
-    args = []
-    for arg in expr.args:
-        args.append(lower_to(arg, found, mode, cx))
-    return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=expr.span)
 
 
 def _compare(expr: r.Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
@@ -248,13 +237,11 @@ def _cast(expr: r.Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
 def _pad(expr: r.Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
     """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
     found = cx.type(expr)
-    inner = Mode(mode.index, mode.weak_float, True, mode.late, mode.whole)
-    outer = Mode(mode.index, mode.weak_float, mode.bare_only, True, mode.whole)
+    inner, outer = replace(mode, bare_only=True), replace(mode, late=True)
     if not mode.index:
         warn_of_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
-    guard = _in_bounds(expr.inside, inner, cx)
     return p.Select(
-        guard if guard is not None else p.Literal(True, BOOL, span=expr.inside.span),
+        _in_bounds(expr.inside, inner, cx) or p.Literal(True, BOOL, span=expr.inside.span),
         lower_to(expr.inside, found, inner, cx),
         lower_to(expr.outside, found, outer, cx),
         own_dtype(found, mode),
@@ -269,52 +256,29 @@ def _in_bounds(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | No
     is reached only where those before it hold.
     """
     span = expr.span
+    if isinstance(expr, r.Pad):
+        outside = _in_bounds(expr.outside, mode, cx)
+        inside = _in_bounds(expr.inside, mode, cx) if outside is not None else None
+        if outside is None or inside is None:
+            return None
+        return p.Logical("||", (inside, outside), span=span)
+    guards = []
+    for operand in r.operands(expr):
+        guards.append(_in_bounds(operand, mode, cx))
     match expr:
         case r.Read():
-            guards = []
-            for subscript in expr.subscripts:
-                guards.append(_in_bounds(subscript, mode, cx))
             for axis, subscript in enumerate(expr.subscripts):
                 guards += _inside(expr, axis, subscript, mode, cx)
-            return _all(guards, span)
-        case r.Binary(left=left, right=right) | r.Compare(left=left, right=right):
-            return _all([_in_bounds(left, mode, cx), _in_bounds(right, mode, cx)], span)
-        case r.Unary(operand=operand) | r.Cast(operand=operand):
-            return _in_bounds(operand, mode, cx)
-        case r.Function(args=args):
-            guards = []
-            for arg in args:
-                guards.append(_in_bounds(arg, mode, cx))
-            return _all(guards, span)
-        case r.Logical(operands=several):
-            first = _in_bounds(several[0], mode, cx)
-            second = _in_bounds(several[1], mode, cx) if len(several) == 2 else None
-            if second is not None:
-                test = condition(several[0], mode, cx)
-                skips = p.Logical("!", (test,), span=span) if expr.op == "&&" else test
-                second = p.Logical("||", (skips, second), span=span)
-            return _all([first, second], span)
-        case r.Conditional():
-            first = _in_bounds(expr.condition, mode, cx)
-            then = _in_bounds(expr.then, mode, cx)
-            otherwise = _in_bounds(expr.otherwise, mode, cx)
-            if then is None and otherwise is None:
-                return first
+        case r.Logical(op="&&" | "||", operands=(left, _)) if guards[1] is not None:
+            test = condition(left, mode, cx)
+            skips = p.Logical("!", (test,), span=span) if expr.op == "&&" else test
+            guards[1] = p.Logical("||", (skips, guards[1]), span=span)
+        case r.Conditional() if guards[1] is not None or guards[2] is not None:
             true = p.Literal(True, BOOL, span=span)
             test = condition(expr.condition, mode, cx)
-            return _all(
-                [first, p.Select(test, then or true, otherwise or true, BOOL, span=span)], span
-            )
-        case r.Pad():
-            outside = _in_bounds(expr.outside, mode, cx)
-            inside = _in_bounds(expr.inside, mode, cx) if outside is not None else None
-            if outside is None or inside is None:
-                return None
-            return p.Logical("||", (inside, outside), span=span)
-        case r.BindingUse(value=bound):
-            return _in_bounds(bound, mode, cx)
-        case _:
-            return None
+            then, otherwise = guards[1] or true, guards[2] or true
+            guards[1:] = [p.Select(test, then, otherwise, BOOL, span=span)]
+    return _all(guards, span)
 
 
 def _inside(

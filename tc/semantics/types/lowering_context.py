@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.dtypes import (
     BOOL,
@@ -42,15 +42,13 @@ class Mode:
     whole: bool = False
 
     def with_weak_float(self, dtype: DType) -> Mode:
-        if self.weak_float == dtype:
-            return self
-        return Mode(self.index, dtype, self.bare_only, self.late, self.whole)
+        return self if self.weak_float == dtype else replace(self, weak_float=dtype)
 
     def as_index(self) -> Mode:
-        return self if self.index else Mode(True, FLOAT64, self.bare_only, self.late, self.whole)
+        return self if self.index else replace(self, index=True, weak_float=FLOAT64)
 
     def as_whole(self) -> Mode:
-        return self if self.whole else Mode(True, FLOAT64, self.bare_only, self.late, True)
+        return self if self.whole else replace(self.as_index(), whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +98,7 @@ def convert(expr: p.Expr, dtype: DType) -> p.Expr:
 
 
 def wrapped(value: int, dtype: DType) -> int | float | bool:
-    """A whole number cast to a type: integers wrap around, floats round (Y4).
-
-    >>> from tc.dtypes import INT8, UINT64
-    >>> wrapped(300, INT8), wrapped(2**64 - 1, UINT64)
-    (44, 18446744073709551615)
-    """
+    """A whole number cast to a type: integers wrap around, floats round (Y4)."""
     if dtype == BOOL:
         return value != 0
     if dtype.is_float:
@@ -116,17 +109,15 @@ def wrapped(value: int, dtype: DType) -> int | float | bool:
 def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:
     """A literal of a type, which its value must fit (Y1)."""
     if not fits(value, dtype):
+        paste = _roomier(value, span, mode)
         raise CheckError(
             f"the literal {shown(value)} does not fit {dtype}, the type that it takes here",
             rule="Y1",
             span=span,
-            paste=_roomier(value, span, mode),
-            repair="write a number of at most 9223372036854775807"
-            if _roomier(value, span, mode) is None
-            else None,
+            paste=paste,
+            repair=None if paste else "write a number of at most 9223372036854775807",
         )
-    computed = compute_dtype(dtype)
-    return p.Literal(float(value) if dtype.is_float else value, computed, span=span)
+    return p.Literal(float(value) if dtype.is_float else value, compute_dtype(dtype), span=span)
 
 
 def _roomier(value: int | float, span: Span, mode: Mode) -> str | None:
@@ -241,29 +232,24 @@ def warn_of_chain(expr: r.Compare, cx: LoweringContext) -> None:
         return
     if (expr.op in equalities) != (left.op in equalities) or cx.type(expr.right) == BOOL:
         return
-    links = _links(expr, left)
-    cx.warn(
-        "Y2",
-        f"'{one_line(expr.span)}' compares '{links[1]}' with what '{one_line(left.span)}' is, "
-        "which is 0 or 1",
-        expr.span,
-        f"{links[0]} {left.op} {links[2]} && {links[2]} {expr.op} {links[1]}",
-    )
-
-
-def _links(expr: r.Compare, left: r.Compare) -> tuple[str, str, str]:
-    """The first, the last and the middle of three compared expressions as they are written, with
-    the parentheses around them."""
     source, start = expr.span.source, expr.span.start
     first_end = source.text.find(left.op, left.left.span.end)
     last_start = source.text.find(expr.op, left.span.end) + len(expr.op)
-    spans = (
-        Span(source, start, first_end),
-        Span(source, last_start, expr.span.end),
-        Span(source, first_end + len(left.op), left.span.end),
+    first, middle, last = (  # as they are written, with the parentheses around them
+        one_line(Span(source, begin, end)).strip()
+        for begin, end in (
+            (start, first_end),
+            (first_end + len(left.op), left.span.end),
+            (last_start, expr.span.end),
+        )
     )
-    first, last, middle = (one_line(span).strip() for span in spans)
-    return first, last, middle
+    cx.warn(
+        "Y2",
+        f"'{one_line(expr.span)}' compares '{last}' with what '{one_line(left.span)}' is, "
+        "which is 0 or 1",
+        expr.span,
+        f"{first} {left.op} {middle} && {middle} {expr.op} {last}",
+    )
 
 
 def too_large(span: Span) -> CheckError:

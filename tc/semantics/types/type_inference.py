@@ -54,8 +54,9 @@ def infer_types(flat: r.Flat) -> Types:
             affected: dict[str, None] = {}
             for s in sorted(stale):
                 nodes[s] = {}
-                terms[s] = _term(flat.statements[s], tensors, nodes[s])
-                affected[flat.statements[s].target] = None
+                statement = flat.statements[s]
+                terms[s] = term_type(statement.op, type_of(statement.rhs, tensors, nodes[s]))
+                affected[statement.target] = None
             stale = set()
             for name in affected:
                 if name not in defining:
@@ -74,10 +75,7 @@ def infer_types(flat: r.Flat) -> Types:
         stale = set(readers[name])
         if is_final and isinstance(dtype, DType):
             settled[name] = dtype
-    known: dict[str, DType] = {}
-    for name, found in tensors.items():
-        assert isinstance(found, DType)
-        known[name] = found
+    known = {name: found for name, found in tensors.items() if isinstance(found, DType)}
     _check_arguments(flat.arguments, known)
     return Types(known, tuple(nodes))
 
@@ -95,73 +93,51 @@ def type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) ->
 
 
 def _type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+    types = []
+    for operand in r.operands(expr):
+        types.append(type_of(operand, tensors, memo))
     match expr:
         case r.Read():
-            for subscript in expr.subscripts:
-                type_of(subscript, tensors, memo)
             return tensors[expr.tensor]
         case r.Index() | r.Size() | r.Extent():
             return Weak.SIZE
-        case r.Binary(op=op):
-            left = type_of(expr.left, tensors, memo)
-            right = type_of(expr.right, tensors, memo)
-            if left is None or right is None:
-                return None
-            return join(left, right) if op in ("min", "max") else promote(left, right)
         case r.Number(value=value):
             return Weak.FLOAT if isinstance(value, float) else Weak.LITERAL
-        case r.Unary():
-            operand = type_of(expr.operand, tensors, memo)
-            return None if operand is None else promote(operand, operand)
-        case r.Function(args=args):
-            types = []
-            for arg in args:
-                types.append(type_of(arg, tensors, memo))
-            return _function_type(expr, types)
         case r.Compare() | r.Logical():
-            for part in r.operands(expr):
-                type_of(part, tensors, memo)
             return BOOL
-        case r.Conditional():
-            type_of(expr.condition, tensors, memo)
-            then = type_of(expr.then, tensors, memo)
-            otherwise = type_of(expr.otherwise, tensors, memo)
-            return None if then is None or otherwise is None else join(then, otherwise)
-        case r.Pad():
-            inside = type_of(expr.inside, tensors, memo)
-            outside = type_of(expr.outside, tensors, memo)
-            return None if inside is None or outside is None else join(inside, outside)
         case r.Cast():
-            type_of(expr.operand, tensors, memo)
             return expr.dtype
         case r.BindingUse():
-            return type_of(expr.value, tensors, memo)
+            return types[0]
+    parts = _parts(expr, types)
+    known = [found for found in parts if found is not None]
+    return _of_parts(expr, known) if len(known) == len(parts) else None
 
 
-def _function_type(expr: r.Function, args: Sequence[Type | None]) -> Type | None:
-    """A function computes in a floating type, FLOAT32 for integers; `abs` keeps its type (Y2)."""
-    result: Type | None = args[0]
-    for arg in args:
-        if arg is None or result is None:
-            return None
-        result = promote(result, arg)
-    if expr.keeps or result is None:
+def _parts(expr: r.Resolved, operands: Sequence[Type | None]) -> Sequence[Type | None]:
+    """Of the types of operands, those that the type of the expression follows from."""
+    return operands[1:] if isinstance(expr, r.Conditional) else operands
+
+
+def _of_parts(expr: r.Resolved, types: Sequence[Type]) -> Type:
+    """What comes of several types; a function computes in a floating type, FLOAT32 for integers,
+    but `abs` keeps its type (Y2)."""
+    if not isinstance(expr, r.Function):
+        arithmetic = isinstance(expr, r.Unary | r.Binary) and expr.op not in ("min", "max")
+        return (promote if arithmetic else join)(types[0], types[-1])
+    result = types[0]
+    for found in types:
+        result = promote(result, found)
+    if expr.keeps:
         return result
     if isinstance(result, Weak):
         return Weak.FLOAT
     return result if result.is_float else FLOAT32
 
 
-def term_type(op: str, rhs: Type) -> Type:
+def term_type(op: str, rhs: Type | None) -> Type | None:
     """The type of what a statement stores: terms of + and * are arithmetic (Y2)."""
     return INT32 if rhs == BOOL and op in ("+", "*") else rhs
-
-
-def _term(
-    statement: r.FlatStatement, tensors: Mapping[str, Type | None], memo: Memo
-) -> Type | None:
-    found = type_of(statement.rhs, tensors, memo)
-    return None if found is None else term_type(statement.op, found)
 
 
 def _join(types: Iterable[Type | None]) -> Type | None:
@@ -195,7 +171,10 @@ def _seed(
     """
     for name in names:
         if tensors[name] is None:
-            guess = _join([_guess(statements[s], tensors) for s in defining[name]])
+            own = [statements[s] for s in defining[name]]
+            guess = _join(
+                term_type(s.op, _type_without_unknown(s.rhs, tensors, {}, {})) for s in own
+            )
             if guess is not None:
                 return name, guess, False
     for name in names:
@@ -208,12 +187,6 @@ def _seed(
     return None
 
 
-def _guess(statement: r.FlatStatement, tensors: Mapping[str, Type | None]) -> Type | None:
-    """The type of a right-hand side where reads of unknown type do not count."""
-    found = _type_without_unknown(statement.rhs, tensors, {}, {})
-    return None if found is None else term_type(statement.op, found)
-
-
 def _type_without_unknown(
     expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo, guesses: Memo
 ) -> Type | None:
@@ -222,20 +195,10 @@ def _type_without_unknown(
     if known is not None or id(expr) in guesses:
         return known or guesses[id(expr)]
     args = () if isinstance(expr, r.Read) else r.operands(expr)
-    if isinstance(expr, r.Conditional):
-        args = args[1:]
     found = [_type_without_unknown(arg, tensors, memo, guesses) for arg in args]
-    types = [dtype for dtype in found if dtype is not None]
-    result: Type | None = None
-    if types and isinstance(expr, r.Function):
-        result = _function_type(expr, types)
-    elif types:
-        arithmetic = isinstance(expr, r.Unary) or (
-            isinstance(expr, r.Binary) and expr.op not in ("min", "max")
-        )
-        result = (promote if arithmetic else join)(types[0], types[-1])
-    guesses[id(expr)] = result
-    return result
+    types = [dtype for dtype in _parts(expr, found) if dtype is not None]
+    guesses[id(expr)] = _of_parts(expr, types) if types else None
+    return guesses[id(expr)]
 
 
 def _alone(weak: Weak, values: Iterable[r.Resolved]) -> DType:
