@@ -215,6 +215,7 @@ MEANS = frozenset(("mean", "average", "avg"))
 TRUTHS = frozenset(("any", "all", "count_nonzero"))
 _SIGNS = frozenset(("sign", "sgn", "signum"))
 _FLOORED = frozenset(("floor_divide", "floordiv", "floor_div"))
+_DIVIDED = frozenset(("divide", "div", "true_divide"))
 _LENGTHS = frozenset(("len", "length", "size", "shape", "numel"))
 
 
@@ -243,40 +244,28 @@ def formula(expr: Apply, names: DeclaredNames) -> str | None:
         if kind_of(expr.args[0], names) == "int":
             return f"(({x} > 0) - ({x} < 0))"
         return f"({x} > 0 ? 1.0 : {x} < 0 ? -1.0 : {x})"
-    if name in _FLOORED and count == 2:
+    if name in _FLOORED | _DIVIDED and count == 2:
         first, second = (as_operand(a, t) for a, t in zip(expr.args, texts, strict=True))
+        if name in _DIVIDED:
+            kinds = [kind_of(arg, names) for arg in expr.args]
+            return f"({first} / {second})" if "float" in kinds else None
         text, _ = floor_division(expr.args[0], first, expr.args[1], second, names)
         return f"({text})" if text is not None else None
-    if name in ("divide", "div", "true_divide") and count == 2:
-        kinds = [kind_of(arg, names) for arg in expr.args]
-        first, second = (as_operand(a, t) for a, t in zip(expr.args, texts, strict=True))
-        return f"({first} / {second})" if "float" in kinds else None
     template = FORMULAS.get((name, count))
-    if template is None:
-        return None
-    return filled(template, expr.args, texts)
+    return filled(template, expr.args, texts) if template is not None else None
 
 
 def filled(template: str, args: Sequence[Expr], texts: Sequence[str]) -> str:
     """A template with the arguments' texts; in parentheses, but where they stand alone in a
     call."""
-    bare = template
-    pieces = {}
+    is_call = not template.startswith(("(", "!"))
+    filling = template
     for position, (arg, text) in enumerate(zip(args, texts, strict=True)):
         hole = f"{{{position}}}"
-        alone = all(
-            template[at - 1] in "(," or template[at - 2 : at] == ", "
-            for at in _places(template, hole)
-        ) and all(template[at + len(hole)] in ",)" for at in _places(template, hole))
-        is_call = not template.startswith(("(", "!"))
-        pieces[hole] = text if alone and is_call else as_operand(arg, text)
-    for hole, text in pieces.items():
-        bare = bare.replace(hole, text)
-    return bare
-
-
-def _places(template: str, hole: str) -> list[int]:
-    return [at for at in range(len(template)) if template.startswith(hole, at)]
+        alone = len(re.findall(rf"[(,] ?\{{{position}\}}(?=[,)])", template))
+        is_bare = is_call and alone == template.count(hole)
+        filling = filling.replace(hole, text if is_bare else as_operand(arg, text))
+    return filling
 
 
 def as_operand(expr: Expr, text: str) -> str:

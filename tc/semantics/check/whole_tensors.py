@@ -5,8 +5,7 @@ Every element is named here, by index variables; which ones these are follows fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from tc.edits import Edit, within
 from tc.frontend import ast
@@ -40,7 +39,7 @@ def with_subscripts(statement: ast.Comprehension, signature: DefSignature) -> Ed
         names = _fresh(statement, top, signature)
         if _elsewhere(statement, signature, top):
             return ()
-        edits.append(_target(statement, names, statement.op))
+        edits.append(Edit(statement.target.span, read(statement.target.text, names)))
     elif indices is None or (statement.op != "=" and not indices):
         if written or set(ranks.values()) != {top}:
             return ()
@@ -107,10 +106,7 @@ def _sizes_of(expr: ast.Expr, names: list[str], signature: DefSignature) -> dict
 def reduced(statement: ast.Comprehension, call: ast.Apply, signature: DefSignature) -> Edits:
     """`o = sum(x(i))` as a reduction; empty where the call is not the whole right side, or an
     argument says along which axis."""
-    operator = REDUCTIONS.get(call.name.text)
-    if operator is None or statement.rhs is not call or len(call.args) != 1:
-        return ()
-    if statement.op != "=" or statement.where:
+    if not _is_whole(statement, call) or len(call.args) != 1:
         return ()
     arg = call.args[0]
     bare = list(_bare(arg, signature))
@@ -140,7 +136,8 @@ def reduced(statement: ast.Comprehension, call: ast.Apply, signature: DefSignatu
         text = f"{as_operand(arg, text)} / {count}"
     if call.name.text in TRUTHS and kind_of(arg, names_of(signature)) != "bool":
         text = f"({text}) != 0" if as_operand(arg, "x") != "x" else f"{text} != 0"
-    return within(statement.span, (Edit(statement.op_span, operator), Edit(call.span, text)))
+    operator = Edit(statement.op_span, REDUCTIONS[call.name.text])
+    return within(statement.span, (operator, Edit(call.span, text)))
 
 
 def steps(
@@ -148,16 +145,15 @@ def steps(
 ) -> tuple[Edits, Edits]:
     """A function of a whole tensor in several statements: as a repair, or as an example where the
     text does not say over which index; both empty where it is none of these."""
-    template = _STEPS.get(call.name.text)
-    if template is None or statement.rhs is not call or len(call.args) != 1:
+    templates = _STEPS.get(call.name.text)
+    if templates is None or not _is_whole(statement, call) or len(call.args) != 1:
         return (), ()
-    if statement.op != "=" or statement.where:
-        return (), ()
+    keeps = call.name.text in _KEEPING
     arg = call.args[0]
     left = [index.text for index in statement.indices or ()]
     if isinstance(arg, ast.Name) and signature.ranks.get(arg.text, 0) == 1 and not left:
         names, tensor = _fresh(statement, 1, signature), arg.text
-        if template.keeps:
+        if keeps:
             left = names
     elif isinstance(arg, ast.Apply) and signature.is_tensor(arg.name.text):
         names = [a.text for a in arg.args if isinstance(a, ast.Name)]
@@ -166,54 +162,45 @@ def steps(
             return (), ()
     else:
         return (), ()
-    kept = names[:-1] if template.keeps else [name for name in names if name in left]
-    over = names[-1:] if template.keeps else [name for name in names if name not in left]
-    if len(over) != 1 or left != (names if template.keeps else kept):
+    kept = names[:-1] if keeps else [name for name in names if name in left]
+    over = names[-1:] if keeps else [name for name in names if name not in left]
+    if len(over) != 1 or left != (names if keeps else kept):
         return (), ()
     span = statement.span
     new = {key: unused(key, span) for key in ("m", "s", "k")}
-    of = f"({', '.join(kept)})" if kept else ""
     values = {
         "x": read(tensor, names),
         "other": read(tensor, [*names[:-1], new["k"]]),
         "o": read(statement.target.text, left),
-        "m": new["m"] + of,
-        "s": new["s"] + of,
+        "m": read(new["m"], kept),
+        "s": read(new["s"], kept),
         "i": over[0],
         "k": new["k"],
         "n": f"{tensor}.{names.index(over[0])}",
     }
-    lines = [line.format(**values) for line in template.lines]
+    lines = [line.format(**values) for line in templates]
     edits = tuple(before(span, line) for line in lines[:-1])
     text = "".join(edit.text for edit in edits) + lines[-1]
     edit = (Edit(span, text),)
-    return ((), edit) if template.keeps and kept else (edit, ())
+    return ((), edit) if keeps and kept else (edit, ())
 
 
-class _Steps(NamedTuple):
-    """`keeps` where the result has all dimensions of the argument."""
-
-    keeps: bool
-    lines: tuple[str, ...]
-
+_KEEPING = frozenset(("softmax", "log_softmax", "cumsum", "cumprod"))
+"""Those of which the result has all dimensions of the argument."""
 
 _STEPS = {
-    "argmax": _Steps(False, ("{m} max=! {x}", "{o} min=! {x} == {m} ? {i} : {n}")),
-    "argmin": _Steps(False, ("{m} min=! {x}", "{o} min=! {x} == {m} ? {i} : {n}")),
-    "logsumexp": _Steps(False, ("{m} max=! {x}", "{s} +=! exp({x} - {m})", "{o} = log({s}) + {m}")),
-    "norm": _Steps(False, ("{s} +=! {x} * {x}", "{o} = sqrt({s})")),
-    "softmax": _Steps(
-        True, ("{m} max=! {x}", "{s} +=! exp({x} - {m})", "{o} = exp({x} - {m}) / {s}")
-    ),
-    "log_softmax": _Steps(
-        True, ("{m} max=! {x}", "{s} +=! exp({x} - {m})", "{o} = {x} - {m} - log({s})")
-    ),
-    "cumsum": _Steps(True, ("{o} +=! {k} <= {i} ? {other} : 0 where {i} in 0:{n}",)),
-    "cumprod": _Steps(True, ("{o} *=! {k} <= {i} ? {other} : 1 where {i} in 0:{n}",)),
+    "argmax": ("{m} max=! {x}", "{o} min=! {x} == {m} ? {i} : {n}"),
+    "argmin": ("{m} min=! {x}", "{o} min=! {x} == {m} ? {i} : {n}"),
+    "logsumexp": ("{m} max=! {x}", "{s} +=! exp({x} - {m})", "{o} = log({s}) + {m}"),
+    "norm": ("{s} +=! {x} * {x}", "{o} = sqrt({s})"),
+    "softmax": ("{m} max=! {x}", "{s} +=! exp({x} - {m})", "{o} = exp({x} - {m}) / {s}"),
+    "log_softmax": ("{m} max=! {x}", "{s} +=! exp({x} - {m})", "{o} = {x} - {m} - log({s})"),
+    "cumsum": ("{o} +=! {k} <= {i} ? {other} : 0 where {i} in 0:{n}",),
+    "cumprod": ("{o} *=! {k} <= {i} ? {other} : 1 where {i} in 0:{n}",),
 }
 
 
-def read(name: str, indices: list[str]) -> str:
+def read(name: str, indices: Sequence[str]) -> str:
     """An element of a tensor."""
     return f"{name}({', '.join(indices)})" if indices else name
 
@@ -221,31 +208,24 @@ def read(name: str, indices: list[str]) -> str:
 def product(statement: ast.Comprehension, call: ast.Apply, signature: DefSignature) -> Edits:
     """`C = matmul(A, B)` of whole parameters; empty where it is something else."""
     name = call.name.text
-    if name not in _PRODUCTS or len(call.args) != 2 or statement.rhs is not call:
+    if name not in _PRODUCTS or not _is_whole(statement, call) or statement.indices is not None:
         return ()
-    if statement.op != "=" or statement.where or statement.indices is not None:
+    texts = [arg.text for arg in call.args if isinstance(arg, ast.Name)]
+    ranks = tuple(signature.ranks.get(text, 0) for text in texts)
+    if len(call.args) != 2 or len(ranks) != 2 or 0 in ranks:
         return ()
-    texts, ranks = [], []
-    for arg in call.args:
-        if not isinstance(arg, ast.Name) or not signature.ranks.get(arg.text):
-            return ()
-        texts.append(arg.text)
-        ranks.append(signature.ranks[arg.text])
-    letters = MATRIX_PRODUCTS.get((ranks[0], ranks[1]))
-    if name == "outer":
-        letters = ("ij", "i", "j") if ranks == [1, 1] else None
-    if name == "bmm":
-        letters = ("bij", "bik", "bkj") if ranks == [3, 3] else None
+    special = {"outer": {(1, 1): ("ij", "i", "j")}, "bmm": {(3, 3): ("bij", "bik", "bkj")}}
+    letters = special.get(name, MATRIX_PRODUCTS).get(ranks)
     if letters is None or _elsewhere(statement, signature, len(letters[0])):
         return ()
-    left, first, second = (f"({', '.join(part)})" if part else "" for part in letters)
+    left, first, second = map(read, (statement.target.text, *texts), letters)
     operator = "=" if name == "outer" else "+=!"
-    return (
-        Edit(
-            statement.span,
-            f"{statement.target.text}{left} {operator} {texts[0]}{first} * {texts[1]}{second}",
-        ),
-    )
+    return (Edit(statement.span, f"{left} {operator} {first} * {second}"),)
+
+
+def _is_whole(statement: ast.Comprehension, call: ast.Apply) -> bool:
+    """Whether the statement says that its target is what the call gives, and no more."""
+    return statement.rhs is call and statement.op == "=" and not statement.where
 
 
 def names_of(signature: DefSignature) -> DeclaredNames:
@@ -284,9 +264,7 @@ def is_matrix_product(statement: ast.Comprehension, signature: DefSignature) -> 
 def _elsewhere(statement: ast.Comprehension, signature: DefSignature, rank: int) -> bool:
     """Whether the target has another rank where it is declared."""
     result = signature.returns.get(statement.target.text)
-    if result is None or result.type is None:
-        return False
-    return len(result.type.dims or ()) != rank
+    return bool(result and result.type and len(result.type.dims or ()) != rank)
 
 
 def _fresh(statement: ast.Comprehension, rank: int, signature: DefSignature) -> list[str]:
@@ -295,11 +273,6 @@ def _fresh(statement: ast.Comprehension, rank: int, signature: DefSignature) -> 
     used = {n.text for n in walk(statement.rhs) if isinstance(n, ast.Name)} | {*taken}
     free = [letter for letter in _LETTERS if letter not in used]
     return free[:rank] if len(free) >= rank else [f"i_{axis}" for axis in range(rank)]
-
-
-def _target(statement: ast.Comprehension, names: list[str], op: str) -> Edit:
-    span = Span(statement.span.source, statement.span.start, statement.op_span.end)
-    return Edit(span, f"{statement.target.text}({', '.join(names)}) {op}")
 
 
 def _edited(span: Span, edits: list[Edit]) -> str | None:

@@ -115,13 +115,13 @@ def lower(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
     if cx.room[0] < 0:
         raise too_large(expr.span)
     span, found = expr.span, cx.type(expr)
-    if isinstance(expr, r.Number | r.Binary | r.Unary) and isinstance(found, Weak):
-        value = folded(expr, cx)
-        if value is not None:
-            return literal(value, own_dtype(found, mode), span, mode)
+    if isinstance(expr, r.Binary | r.Unary) and isinstance(found, Weak):
+        constant = folded(expr, cx)
+        if constant is not None:
+            return literal(constant, own_dtype(found, mode), span, mode)
     match expr:
-        case r.Number():
-            raise AssertionError("a number is of a weak type, and folded")
+        case r.Number(value=value):
+            return literal(value, own_dtype(found, mode), span, mode)
         case r.Read(tensor=tensor):
             if mode.index and tensor in cx.scalars:
                 cx.static.add(tensor)
