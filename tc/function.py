@@ -15,7 +15,7 @@ from tc.backends.base import AnyBackend, Backend
 from tc.dtypes import Array
 from tc.errors import BackendError, TCWarning
 from tc.explanation import Explanation
-from tc.introspection import PerInstance, documentation, python_signature
+from tc.introspection import PerInstance, python_signature
 from tc.options import Options
 from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
@@ -117,7 +117,7 @@ class Compiled:
         self, program: Program, backend: str, options: Options | None, check: bool | None
     ) -> None:
         self.program = program
-        self.__doc__ = documentation(program)
+        self.__doc__ = program.source.text if program.span is None else program.span.text
         self.options = options or Options()
         self._backend: AnyBackend = registry.get(backend)
         self._requested_check = check

@@ -7,7 +7,6 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from tc.runtime.arguments import Signature as CallSignature
-from tc.semantics.program import Program
 
 
 class PerInstance:
@@ -48,8 +47,3 @@ def python_signature(signature: CallSignature) -> Signature:
 
 def _spelled(name: str) -> str:
     return name if name.isidentifier() and not keyword.iskeyword(name) else f"_{name}"
-
-
-def documentation(program: Program) -> str:
-    """What `help` says of a function: the text of its def."""
-    return program.source.text if program.span is None else program.span.text

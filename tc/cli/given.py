@@ -6,9 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,28 +99,23 @@ def _json(text: str) -> str:
 
 def _check_names(given: object, known: dict[str, Any]) -> None:
     """BackendError for what is no object of options, or has others than there are."""
-    _check_part("the options", given, known, lambda chosen: chosen)
+    _check_part("the options", given, known)
     assert isinstance(given, dict)
     for name, part in given.items():
         if isinstance(known[name], dict):
-            _check_part(f"the options of {name!r}", part, known[name], partial(_within, name))
+            _check_part(f"the options of {name!r}", part, known[name], name)
 
 
-def _within(name: str, chosen: dict[str, Any]) -> object:
-    return {name: chosen}
-
-
-def _check_part(
-    where: str, part: object, known: dict[str, Any], whole: Callable[[dict[str, Any]], object]
-) -> None:
+def _check_part(where: str, part: object, known: dict[str, Any], owner: str | None = None) -> None:
     if not isinstance(part, dict):
         raise BackendError(f"{where} are an object in braces, and not {part!r}")
     for name, value in part.items():
         if name not in known:
             close = nearest(name, list(known))
+            whole = {owner: {close: value}} if owner else {close: value}
             raise BackendError(
                 f"{where} have no {name!r}; there are {', '.join(known)}",
-                repair=f"--options '{json.dumps(whole({close: value}))}'" if close else None,
+                repair=f"--options '{json.dumps(whole)}'" if close else None,
             )
 
 

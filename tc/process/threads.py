@@ -8,7 +8,6 @@ from collections.abc import Callable
 from tc.errors import BackendError
 
 VARIABLE = "TC_THREADS"
-"""The environment variable."""
 
 _most: int | None = None
 _was_set = False

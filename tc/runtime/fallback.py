@@ -30,7 +30,6 @@ from tc.source import Source
 T = TypeVar("T")
 
 STRICT = "TC_STRICT"
-"""The environment variable."""
 
 _OURS = ("builtins", "tc", "numba", "llvmlite", "islpy", "numpy", "struct", "ctypes")
 """Where classes of exceptions are from that can be faults; those of a caller's signal handlers

@@ -105,7 +105,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
         try:
             if gradient is not None:
                 if tensor.requires_grad and grad_mode():
-                    raise _gradient(torch, tensor, gradient)
+                    raise _transformed(torch, tensor) or Refusal(gradient, "{name}.detach()")
                 if forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
                     raise _tangent(torch, tensor)
             # a functional tensor has an address, with anything at all behind it
@@ -204,10 +204,6 @@ def _tangent(torch: Any, tensor: Any) -> Refusal:
         "carries a tangent of forward mode, which tc would lose",
         "torch.autograd.forward_ad.unpack_dual({name}).primal",
     )
-
-
-def _gradient(torch: Any, tensor: Any, cause: str) -> Refusal:
-    return _transformed(torch, tensor) or Refusal(cause, "{name}.detach()")
 
 
 def _transformed(torch: Any, tensor: Any) -> Refusal | None:
