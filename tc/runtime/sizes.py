@@ -10,22 +10,8 @@ import numpy as np
 
 from tc.errors import InputError
 from tc.kernel.ir import row_major
-from tc.runtime.arguments import (
-    NUMBERS,
-    Parameter,
-    Signature,
-    fault,
-    given_twice,
-    is_collection,
-    is_sequence,
-    mixed_kinds,
-    read_number,
-    read_other,
-    short,
-    signature_of,
-    view_of,
-    were_given,
-)
+from tc.runtime import arguments
+from tc.runtime.arguments import NUMBERS, Parameter, Signature, fault, is_collection
 from tc.runtime.arrays.family import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
@@ -65,16 +51,16 @@ def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
     the others may be left out. Where a size and a tensor have one name (N1), an integer is the
     size. Raises InputError where something is missing, unknown, or disagrees.
     """
-    signature = signature_of(program)
+    signature = arguments.signature_of(program)
     known = _Known()
     if isinstance(inputs_or_sizes, Mapping):
         for name, value in inputs_or_sizes.items():
             _take_named(signature, name, value, known)
-    elif is_sequence(inputs_or_sizes):
+    elif arguments.is_sequence(inputs_or_sizes):
         if len(inputs_or_sizes) != len(signature.inputs):
             raise InputError(
                 f"{program.name} takes {counted(len(signature.inputs), 'input')}, but "
-                f"{were_given(len(inputs_or_sizes))}",
+                f"{arguments.were_given(len(inputs_or_sizes))}",
                 repair=f"{signature.call_text()}, or its sizes by name: {_example(program, known)}",
             )
         for parameter, value in zip(signature.inputs, inputs_or_sizes, strict=True):
@@ -102,8 +88,8 @@ def _take_named(signature: Signature, name: object, value: Any, known: _Known) -
     if name in signature.sizes and (parameter is None or (is_number and parameter.rank)):
         if not is_number or value < 0:
             raise InputError(
-                f"{signature.name}: the size {name} is {short(value)}, but sizes are integers of "
-                "at least 0",
+                f"{signature.name}: the size {name} is {arguments.short(value)}, but sizes are "
+                "integers of at least 0",
                 repair=f"{name}={_whole(value)}",
             )
         known.sizes[str(name)] = int(value)
@@ -125,13 +111,13 @@ def _take_input(parameter: Parameter, value: Any, known: _Known) -> None:
         known.shapes[name] = _shape(parameter, value)
         return
     if isinstance(value, NUMBERS) and parameter.rank == 0:
-        view = read_number(parameter, value)
+        view = arguments.read_number(parameter, value)
     else:
-        family, view = view_of(parameter, value, measured=parameter.rank > 0)
+        family, view = arguments.view_of(parameter, value, measured=parameter.rank > 0)
         if view.dtype != parameter.numpy or view.ndim != parameter.rank:
-            view = read_other(parameter, view, family)
+            view = arguments.read_other(parameter, view, family)
         if known.family is not None and not same_family(known.family[0], family):
-            raise mixed_kinds(parameter, family, known.family[1], known.family[0])
+            raise arguments.mixed_kinds(parameter, family, known.family[1], known.family[0])
         known.family = family, name
         known.strides[name] = view.strides
     known.shapes[name] = view.shape
@@ -244,7 +230,7 @@ def as_collection(
         return inputs
     for parameter in signature.inputs[: len(inputs)]:
         if parameter.name in named:
-            raise given_twice(parameter)
+            raise arguments.given_twice(parameter)
     places = {p.name: v for p, v in zip(signature.inputs, inputs, strict=False)}
     return {**places, **named}
 
