@@ -10,20 +10,11 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.semantics import program as p
+from tc.semantics import suggest
 from tc.semantics.check.builder import Builder, declared
 from tc.semantics.check.declarations import CONCAT, DefSignature
 from tc.semantics.check.scope import CallFrame, Seen
 from tc.semantics.resolved import FlatTensor
-from tc.semantics.suggest import (
-    before,
-    closest,
-    counted,
-    element,
-    listed,
-    nearest,
-    one_line,
-    unused,
-)
 from tc.source import Span
 
 
@@ -90,9 +81,9 @@ def call_targets(
 def check_counts(call: ast.CallStatement, callee: DefSignature) -> None:
     name = callee.name
     if len(call.args) != len(callee.params):
-        wanted = ", ".join(one_line(param.span) for param in callee.params.values())
+        wanted = ", ".join(suggest.one_line(param.span) for param in callee.params.values())
         raise CheckError(
-            f"'{name}' takes {counted(len(callee.params), 'argument')} and is given "
+            f"'{name}' takes {suggest.counted(len(callee.params), 'argument')} and is given "
             f"{len(call.args)}",
             rule="N4",
             span=call.span,
@@ -101,8 +92,9 @@ def check_counts(call: ast.CallStatement, callee: DefSignature) -> None:
         )
     if len(call.targets) != len(callee.returns):
         raise CheckError(
-            f"'{name}' returns {counted(len(callee.returns), 'tensor')}, "
-            f"{listed([*callee.returns])}, and the call has {counted(len(call.targets), 'target')}",
+            f"'{name}' returns {suggest.counted(len(callee.returns), 'tensor')}, "
+            f"{suggest.listed([*callee.returns])}, and the call has "
+            f"{suggest.counted(len(call.targets), 'target')}",
             rule="N4",
             span=call.targets[0].span.to(call.targets[-1].span),
             repair=f"write a target for each, as in {', '.join(callee.returns)} = {name}(...)",
@@ -127,7 +119,7 @@ def declare_target(
             f"rank {tensor.rank}",
             rule="N4",
             span=call.span,
-            repair=f"use '{target}' with rank {rank}: {element(target, rank)}",
+            repair=f"use '{target}' with rank {rank}: {suggest.element(target, rank)}",
             notes=((tensor.span, f"'{target}' has rank {tensor.rank} here"),),
         )
     dtype, at, shape = declared(result, prefix)
@@ -170,10 +162,10 @@ def check_rank(callee: DefSignature, param: ast.Param, arg: ast.Expr, tensor: Fl
     if tensor.rank != rank:
         raise CheckError(
             f"the parameter '{param.name.text}' of '{callee.name}' has rank {rank}, and "
-            f"'{one_line(arg.span)}' has rank {tensor.rank}",
+            f"'{suggest.one_line(arg.span)}' has rank {tensor.rank}",
             rule="N4",
             span=arg.span,
-            repair=f"pass a tensor of rank {rank}: {element('t', rank)} = ...",
+            repair=f"pass a tensor of rank {rank}: {suggest.element('t', rank)} = ...",
             notes=((param.span, "the parameter is declared here"), (tensor.span, "the argument")),
         )
 
@@ -203,7 +195,7 @@ def unknown_def(
         if len(defs[other].params) == len(call.args)
         and len(defs[other].returns) == len(call.targets)
     ]
-    near = nearest(name, (*known, CONCAT)) or closest(name, fitting)
+    near = suggest.nearest(name, (*known, CONCAT)) or suggest.closest(name, fitting)
     return CheckError(
         f"'{name}' is not a def of this text" + (f"; did you mean '{near}'?" if near else ""),
         rule="N4",
@@ -211,21 +203,21 @@ def unknown_def(
         paste=near,
         repair=None
         if near
-        else f"define it, or call {listed(known, 'or')}"
+        else f"define it, or call {suggest.listed(known, 'or')}"
         if known
         else f"write it: def {name}(...) -> (...) {{...}}",
     )
 
 
 def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) -> CheckError:
-    callee, text = call.callee.text, one_line(arg.span)
-    t = unused("t", arg.span)
-    edits: tuple[Edit, ...] = (before(call.span, f"{t} = {text}"), Edit(arg.span, t))
+    callee, text = call.callee.text, suggest.one_line(arg.span)
+    t = suggest.unused("t", arg.span)
+    edits: tuple[Edit, ...] = (suggest.before(call.span, f"{t} = {text}"), Edit(arg.span, t))
     names = {n.text for n in walk(arg) if isinstance(n, ast.Name)}
     if not all(name in signature.sizes or signature.is_tensor(name) for name in names):
         edits = ()  # of index variables there would be none here
     if isinstance(arg, ast.Name) and arg.text not in signature.sizes:
-        near = nearest(arg.text, signature.tensors())
+        near = suggest.nearest(arg.text, signature.tensors())
         return CheckError(
             f"'{text}' is no tensor of '{signature.name}'"
             + (f"; did you mean '{near}'?" if near else "")
@@ -233,7 +225,7 @@ def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) 
             rule="N4",
             span=arg.span,
             paste=near,
-            repair=None if near else f"pass one of {listed(signature.tensors(), 'or')}",
+            repair=None if near else f"pass one of {suggest.listed(signature.tensors(), 'or')}",
         )
     if isinstance(arg, ast.Apply) and signature.is_tensor(arg.name.text):
         return CheckError(
@@ -256,5 +248,5 @@ def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) 
 
 
 def _spelled(type_: ast.TensorType | None, dtype: str) -> str:
-    dims = [one_line(dim.span) for dim in (type_.dims or ())] if type_ else []
+    dims = [suggest.one_line(dim.span) for dim in (type_.dims or ())] if type_ else []
     return f"{dtype}({', '.join(dims)})" if dims else dtype

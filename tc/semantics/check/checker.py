@@ -18,7 +18,7 @@ from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import listed, nearest, one_line
 from tc.semantics.types.conversions import INDEX, VALUE, lower_index, lower_read, lower_to
 from tc.semantics.types.lowering_context import LoweringContext, warn_of_negation
-from tc.semantics.types.type_inference import Types, infer_types, term_type
+from tc.semantics.types.type_inference import infer_types, term_type
 from tc.source import Span
 
 
@@ -75,6 +75,11 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         for name in flat.inputs
         if not flat.tensors[name].rank and types.tensors[name].is_integer
     )
+    found = (flat.tensors[name] for name in (*flat.inputs, *flat.outputs, *flat.temporaries))
+    tensors = {
+        t.name: p.Tensor(t.name, types.tensors[t.name], t.rank, t.role, t.shape, span=t.span)
+        for t in found
+    }
     static: set[str] = set()
     warnings = [*flat.warnings, *_products(flat)]
     sites = count()
@@ -90,7 +95,7 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
     return p.Program(
         name,
         span.source,
-        dict(_tensors(flat, types)),
+        tensors,
         flat.inputs,
         flat.outputs,
         flat.temporaries,
@@ -116,17 +121,6 @@ def _products(flat: Flat) -> Iterator[p.ProgramWarning]:
                 span=statement.variables[name],
                 repair=product,
             )
-
-
-def _tensors(flat: Flat, types: Types) -> Iterator[tuple[str, p.Tensor]]:
-    for name in (*flat.inputs, *flat.outputs, *flat.temporaries):
-        tensor = flat.tensors[name]
-        yield (
-            name,
-            p.Tensor(
-                name, types.tensors[name], tensor.rank, tensor.role, tensor.shape, span=tensor.span
-            ),
-        )
 
 
 def _statement(
@@ -204,15 +198,12 @@ def _check_declared(
         return
     assert target.declared_at is not None
     text = one_line(statement.rhs.span, "x")
-    what = (
-        {
-            Weak.LITERAL: "a whole literal",
-            Weak.SIZE: "a size or index variable, which is never narrower than int32",
-            Weak.FLOAT: "a floating value",
-        }.get(term, str(term))
-        if isinstance(term, Weak)
-        else str(term)
-    )
+    weak: dict[Type, str] = {
+        Weak.LITERAL: "a whole literal",
+        Weak.SIZE: "a size or index variable, which is never narrower than int32",
+        Weak.FLOAT: "a floating value",
+    }
+    what = weak.get(term, str(term))
     cause = (
         f"'{statement.target_text}' is declared as {declared}, and this statement gives it {what}"
     )

@@ -72,8 +72,7 @@ def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: Ca
     for read in reads:
         builder.note_read(read, frame, target)
     if resolved.op != "=" and not resolved.init:
-        is_output = builder.tensors[target].role == "output"
-        continues = "caller" if is_output else "nothing"
+        continues = "caller" if builder.tensors[target].role == "output" else "nothing"
         continues = "written" if target in builder.written else continues
         resolved = replace(resolved, continues=continues)
     builder.statements.append(resolved)

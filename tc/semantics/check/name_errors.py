@@ -8,6 +8,7 @@ from tc import builtins
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.semantics.check import whole_tensors
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD, DefSignature
 from tc.semantics.check.foreign_functions import (
     FORMULAS,
@@ -18,14 +19,6 @@ from tc.semantics.check.foreign_functions import (
     is_foreign,
 )
 from tc.semantics.check.scope import NameScope
-from tc.semantics.check.whole_tensors import (
-    is_matrix_product,
-    names_of,
-    product,
-    reduced,
-    steps,
-    with_subscripts,
-)
 from tc.semantics.suggest import before, closest, counted, element, nearest, one_line, unused
 from tc.source import Span
 
@@ -39,8 +32,8 @@ def no_subscripts(expr: ast.Name, rank: int, scope: NameScope) -> NoReturn:
     )
     hint = f"write an element of it, such as {element(name, rank)}"
     if statement is not None and inside:
-        edits = with_subscripts(statement, signature)
-        if not edits and is_matrix_product(statement, signature):
+        edits = whole_tensors.with_subscripts(statement, signature)
+        if not edits and whole_tensors.is_matrix_product(statement, signature):
             hint = "C(i,j) = A(i,j) * B(i,j), element by element; C(i,j) +=! A(i,k) * B(k,j), the "
             hint += "product of matrices"
     raise CheckError(
@@ -127,24 +120,23 @@ def _juxtaposed(name: str, signature: DefSignature) -> str | None:
 def _foreign(expr: ast.Apply, scope: NameScope, what: str) -> CheckError:
     """The error for a function of another library."""
     name, signature, statement = expr.name.text, scope.frame.signature, scope.statement
-    text = formula(expr, names_of(signature))
+    text = formula(expr, whole_tensors.names_of(signature))
     edits: tuple[Edit, ...] = (Edit(expr.span, text),) if text is not None else ()
     hint = None
     example: tuple[Edit, ...] = ()
     if not edits and name in REDUCTIONS:
         edits, hint = _reduction(expr, scope)
-    elif not edits and statement is not None and (edits := product(statement, expr, signature)):
-        pass
-    elif not edits and statement is not None and any(found := steps(statement, expr, signature)):
-        edits, example = found
-    elif not edits and name in ("len", "length", "numel") and len(expr.args) == 1:
-        arg = expr.args[0]
-        if isinstance(arg, ast.Name) and signature.ranks.get(arg.text) == 1:
-            edits = (Edit(expr.span, f"{arg.text}.0"),)
-    elif not edits and name in ("size", "shape") and len(expr.args) == 2:
+    elif not edits and statement is not None:
+        edits = whole_tensors.product(statement, expr, signature)
+        if not edits:
+            edits, example = whole_tensors.steps(statement, expr, signature)
+    if not edits:
         match expr.args:
+            case (ast.Name(text=tensor),) if name in ("len", "length", "numel"):
+                if signature.ranks.get(tensor) == 1:
+                    edits = (Edit(expr.span, f"{tensor}.0"),)
             case (ast.Name(text=tensor), ast.Number(value=int() as axis)):
-                if axis < signature.ranks.get(tensor, 0):
+                if name in ("size", "shape") and axis < signature.ranks.get(tensor, 0):
                     edits = (Edit(expr.span, f"{tensor}.{axis}"),)
     if example:
         hint = "it is several statements; over the last index,"
@@ -202,7 +194,7 @@ def _reduction(expr: ast.Apply, scope: NameScope) -> tuple[tuple[Edit, ...], str
     """The reduction that a call such as `sum(x(i))` is, or an idiom that shows it."""
     name = expr.name.text
     statement, signature = scope.statement, scope.frame.signature
-    edits = reduced(statement, expr, signature) if statement is not None else ()
+    edits = whole_tensors.reduced(statement, expr, signature) if statement is not None else ()
     if edits:
         return edits, None
     operator = REDUCTIONS[name]

@@ -9,14 +9,8 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.expression_parser import MAX_HEIGHT
 from tc.semantics import resolved as r
+from tc.semantics.check import name_errors
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
-from tc.semantics.check.name_errors import (
-    call_inside,
-    check_count,
-    no_subscripts,
-    unknown_function,
-    unknown_tensor,
-)
 from tc.semantics.check.scope import BindingValue, Findings, NameScope, Seen
 from tc.semantics.suggest import counted, element, one_line
 from tc.source import Span
@@ -73,7 +67,7 @@ def resolve_read(expr: ast.Apply, scope: NameScope, findings: Findings) -> r.Rea
     """The read of a tensor after `exists`."""
     name = expr.name.text
     if not scope.frame.signature.is_tensor(name):
-        unknown_tensor(expr.name, scope)
+        name_errors.unknown_tensor(expr.name, scope)
     read = _read(expr, scope, findings, in_subscript=False)
     if read.tensor not in scope.shaped:
         raise CheckError(
@@ -125,7 +119,7 @@ def _name(expr: ast.Name, scope: NameScope, findings: Findings, in_subscript: bo
     if signature.is_tensor(name):
         rank = signature.ranks.get(name, 0)
         if rank:
-            no_subscripts(expr, rank, scope)
+            name_errors.no_subscripts(expr, rank, scope)
         tensor = scope.frame.tensors[name]
         findings.reads.append(Seen(tensor, name, expr.span, in_subscript))
         return r.Read(tensor, (), span=expr.span)
@@ -155,9 +149,9 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
     if scope.frame.signature.is_tensor(name):
         return _read(expr, scope, findings, in_subscript)
     if name in scope.defs or name == CONCAT:
-        raise call_inside(expr, scope)
+        raise name_errors.call_inside(expr, scope)
     if name in MIN_MAX or name == PAD:
-        check_count(expr, 2, scope)
+        name_errors.check_count(expr, 2, scope)
         first = resolve(expr.args[0], scope, findings, in_subscript)
         second = resolve(expr.args[1], scope, findings, in_subscript)
         if name == PAD:
@@ -165,8 +159,8 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
         return r.Binary(name, first, second, span=expr.span)
     builtin = builtins.lookup(name)
     if builtin is None:
-        unknown_function(expr, scope)
-    check_count(expr, builtin.arity, scope)
+        name_errors.unknown_function(expr, scope)
+    name_errors.check_count(expr, builtin.arity, scope)
     args = []
     for arg in expr.args:
         args.append(resolve(arg, scope, findings, in_subscript))
@@ -201,7 +195,7 @@ def _dim(expr: ast.Dim, scope: NameScope) -> r.Extent:
     name = expr.tensor.text
     signature = scope.frame.signature
     if not signature.is_tensor(name):
-        unknown_tensor(expr.tensor, scope, expr.span)
+        name_errors.unknown_tensor(expr.tensor, scope, expr.span)
     rank = signature.ranks.get(name, expr.axis + 1)
     if expr.axis >= rank:
         raise CheckError(
