@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tc.dtypes import DType
 from tc.kernel import ir
 from tc.kernel.walk import assigned, is_steady, iterations, names_in
 
@@ -47,9 +46,7 @@ class RegisterSurvey:
     locals must be declared."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
-        self.fit: dict[str, DType] = {
-            b.name: b.dtype for b in kernel.buffers if b.role == "register"
-        }
+        self.fit = {b.name: b.dtype for b in kernel.buffers if b.role == "register"}
         self.accesses: dict[int, tuple[_Access, ...]] = {}  # by id of statement or expression
         self.lanes: dict[Cell, int] = {}
         self.steady: set[Cell] = set()
@@ -81,14 +78,10 @@ class RegisterSurvey:
             self.accesses[id(stmt)] = tuple(found)
             for access in found:
                 self._add(access, scope)
-            if isinstance(stmt, ir.For):
-                if stmt.parallel:
-                    self._count_scope(stmt.body)
-                else:
-                    self._count(stmt.body, scope)
-            elif isinstance(stmt, ir.If):
-                self._count(stmt.then, scope)
-                self._count(stmt.otherwise, scope)
+            if isinstance(stmt, ir.For) and stmt.parallel:
+                self._count_scope(stmt.body)
+            else:
+                self._count(ir.inner_statements(stmt), scope)
 
     def loads(self, expr: ir.Expr) -> tuple[_Access, ...]:
         """Those of registers in an expression, in order; expressions may be shared."""

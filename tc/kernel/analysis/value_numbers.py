@@ -32,17 +32,13 @@ def _own(expr: ir.Expr) -> tuple[object, ...]:
     match expr:
         case ir.Const(value=value):
             return (repr(value),)  # 0.0 is not -0.0, nor is 1 True
-        case ir.Var(name=name):
+        case ir.Var(name=name) | ir.Call(function=name):
             return (name,)
         case ir.Load(buffer=buffer, mask=mask):
             return (buffer, mask is None)
         case ir.Ramp(step=step):
             return (step,)
-        case ir.Call(function=function):
-            return (function,)
         case ir.Shuffle(lanes=lanes):
             return (lanes,)
-        case ir.Cast() | ir.Broadcast() | ir.Select():
-            return ()
         case _:
             return (getattr(expr, "op", ""),)

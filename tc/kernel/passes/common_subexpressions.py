@@ -53,7 +53,6 @@ class _Sharing:
         self.names = LocalNames(kernel)
         self.assigned = assigned(kernel)
         self.number = ValueNumbers().of
-        self.read: dict[int, frozenset[str]] = {}  # by id of the expression
         self.written: dict[int, frozenset[str]] = {}  # by id of the statement
 
     # --- one block --------------------------------------------------------------------------
@@ -70,7 +69,7 @@ class _Sharing:
                 if found.number in locals_:
                     continue
                 value = self.replaced(found.expr, locals_)
-                if isinstance(stmt, ir.Let) and self.is_all_of(stmt, found.number):
+                if isinstance(stmt, ir.Let) and self.holds(stmt, found.number):
                     new[found.number] = ir.Var(stmt.var, stmt.dtype), found.reads
                     continue
                 local = ir.Var(self.names.fresh(_name(found.expr)), value.dtype)
@@ -80,8 +79,7 @@ class _Sharing:
             locals_ = _lasting({**locals_, **new}, self.writes(stmt))
         return rebuild.same_or(stmts, out)
 
-    def is_all_of(self, let: ir.Let, number: int) -> bool:
-        """Whether a local holds the expression anyway."""
+    def holds(self, let: ir.Let, number: int) -> bool:
         return let.var not in self.assigned and self.number(let.value) == number
 
     def repeated(self, stmts: tuple[ir.Stmt, ...]) -> list[_Found]:
@@ -91,8 +89,7 @@ class _Sharing:
         for position, stmt in enumerate(stmts):
             for expr in _evaluated(stmt):
                 self.visit(expr, position, current, every)
-            written = self.writes(stmt)
-            if written:
+            if written := self.writes(stmt):
                 current = {n: f for n, f in current.items() if not f.reads & written}
         return [found for found in every if found.count > 1]
 
@@ -109,38 +106,16 @@ class _Sharing:
         for child in _always(expr):
             self.visit(child, position, current, every)
         if _is_costly(expr):
-            reads = self.reads(expr)
+            reads = frozenset(ir.read_names(expr))
             if reads.isdisjoint(self.assigned):
                 current[number] = _Found(expr, number, position, reads)
                 every.append(current[number])
 
-    def reads(self, expr: ir.Expr) -> frozenset[str]:
-        """The variables and buffers in an expression."""
-        match expr:
-            case ir.Var(name=name):
-                return frozenset((name,))
-            case ir.Const():
-                return frozenset()
-        known = self.read.get(id(expr))
-        if known is None:
-            known = frozenset().union(*map(self.reads, ir.children(expr)))
-            if isinstance(expr, ir.Load):
-                known |= {expr.buffer}
-            self.read[id(expr)] = known
-        return known
-
     def writes(self, stmt: ir.Stmt) -> frozenset[str]:
         """The buffers that a statement, or one in it, writes."""
-        match stmt:
-            case ir.Store(buffer=buffer):
-                return frozenset((buffer,))
-            case ir.For() | ir.If():
-                known = self.written.get(id(stmt))
-                if known is None:
-                    known = self.written[id(stmt)] = stored_in((stmt,))
-                return known
-            case _:
-                return frozenset()
+        if id(stmt) not in self.written:
+            self.written[id(stmt)] = stored_in((stmt,))
+        return self.written[id(stmt)]
 
     # --- writing it anew --------------------------------------------------------------------
 

@@ -222,11 +222,11 @@ class Lanes:
         test = test if is_then else logical_not(test)
         if is_constant(test, True):
             return active
-        full = _both(active.full, rebuild.widened(test, self.count)) if self.count > 1 else None
+        full = both(active.full, rebuild.widened(test, self.count)) if self.count > 1 else None
         if test.dtype.lanes == 1:
-            return replace(active, guard=_both(active.guard, test), full=full)
+            return replace(active, guard=both(active.guard, test), full=full)
         first = active.first and decided(condition, self.firsts) is is_then
-        return ActiveLanes(_both(active.mask, test), active.guard, full, first)
+        return ActiveLanes(both(active.mask, test), active.guard, full, first)
 
     def bound(self, test: ir.Expr, out: list[ir.Stmt]) -> ir.Expr:
         """A condition that may stand several times, also after memory has changed."""
@@ -239,8 +239,11 @@ class Lanes:
         return test
 
 
-def _both(one: ir.Expr | None, other: ir.Expr) -> ir.Expr:
-    return other if one is None or one == other else logical_and(one, other)
+def both(one: ir.Expr | None, other: ir.Expr | None) -> ir.Expr | None:
+    """Two conditions in one; None is one that holds."""
+    if one is None or one == other:
+        return other
+    return one if other is None else logical_and(one, other)
 
 
 def _is_masked_by(expr: ir.Expr, mask: ir.Expr | None) -> bool:
@@ -272,7 +275,7 @@ def is_zero(expr: ir.Expr) -> bool:
 
 def reads(expr: ir.Expr) -> bool:
     """Whether it reads memory."""
-    return isinstance(expr, ir.Load) or any(map(reads, ir.children(expr)))
+    return any(isinstance(node, ir.Load) for node in ir.walk(expr))
 
 
 def conjuncts(condition: ir.Expr) -> list[ir.Expr]:

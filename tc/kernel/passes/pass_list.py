@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tc.device import LINE
 from tc.kernel.ir import Call, Kernel
@@ -58,13 +57,6 @@ class PassContext:
         return self.fma and has_vector_form(call.function, call.dtype.scalar)
 
 
-When: TypeAlias = Callable[[PassContext], bool]
-
-
-def _always(_: PassContext) -> bool:
-    return True
-
-
 def _with_vectors(context: PassContext) -> bool:
     return context.lanes_bits > 0
 
@@ -80,7 +72,7 @@ class Pass:
     name: str
     summary: str
     run: Callable[[Kernel, PassContext], Kernel]
-    when: When = _always
+    when: Callable[[PassContext], bool] = lambda _: True
 
 
 PASSES: tuple[Pass, ...] = (

@@ -4,17 +4,18 @@ their elements exchanged by shuffles, and vectors stored along the other."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tc.dtypes import BOOL, FLOAT16, UINT8, DType
 from tc.kernel import ir
-from tc.kernel.folding import cast, constant, integer, is_constant, logical_and
+from tc.kernel.folding import cast, constant, integer, is_constant
 from tc.kernel.intervals import Bounds
 from tc.kernel.passes.lanes import (
     ActiveLanes,
     Lanes,
     StaysLoop,
     VectorContext,
+    both,
     conjuncts,
     map_bounded,
     power_of_two,
@@ -158,26 +159,18 @@ def _parts(axis: _Axis, size: int) -> list[_Axis]:
     return [_Axis(axis.var, start, min(size, last - start)) for start in starts]
 
 
+@dataclass
 class _Block:
     """One transpose: vectors are loaded along `across`, one for each index of `down`."""
 
-    def __init__(
-        self,
-        copy: _Copy,
-        down: _Axis,
-        across: _Axis,
-        size: int,
-        bounds: Bounds,
-        context: VectorContext,
-    ) -> None:
-        self.copy = copy
-        self.down = down
-        self.across = across
-        self.size = size
-        self.bounds = bounds
-        self.context = context
-        self.out: list[ir.Stmt] = []
-        self.reads = False
+    copy: _Copy
+    down: _Axis
+    across: _Axis
+    size: int
+    bounds: Bounds
+    context: VectorContext
+    out: list[ir.Stmt] = field(default_factory=list)
+    reads: bool = False
 
     def run(self) -> list[ir.Stmt]:
         rows = [self.row(k) for k in range(self.down.extent)]
@@ -218,7 +211,7 @@ class _Block:
             return
         store = self.copy.store
         indices = tuple(lanes.expr(index, active, self.out) for index in store.indices)
-        mask = active.full if active.guard is None else _both(lanes.tail, active.mask)
+        mask = active.full if active.guard is None else both(lanes.tail, active.mask)
         value = cast(column, store.value.dtype.vector(self.size))
         new = ir.Store(store.buffer, indices, value, mask)
         if not self.is_contiguous(new):
@@ -232,12 +225,8 @@ class _Block:
 
     def is_contiguous(self, access: ir.Load | ir.Store) -> bool:
         strides = self.context.buffers[access.buffer].strides
-        moving = [
-            (index, stride)
-            for index, stride in zip(access.indices, strides, strict=True)
-            if index.dtype.lanes > 1
-        ]
-        match moving:
+        axes = zip(access.indices, strides, strict=True)
+        match [(index, stride) for index, stride in axes if index.dtype.lanes > 1]:
             case [(ir.Ramp(step=1), 1)]:
                 return True
             case _:
@@ -281,12 +270,6 @@ class _Block:
                 for place, order in ((low, first), (high, second)):
                     out[place] = self.let("t", ir.Shuffle(*pair, order, zero.dtype))
         return out
-
-
-def _both(one: ir.Expr | None, other: ir.Expr | None) -> ir.Expr | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return logical_and(one, other)
 
 
 def _interleaved(size: int, section: int, group: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -8,6 +8,7 @@ ramps. Conditions that differ between lanes become masks; as vectors are not laz
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 
 from tc.builtins import identity
@@ -87,16 +88,14 @@ def _straight_line(
         except StaysLoop:
             return [loop]
         except _Varies as found:
-            varying |= {found.name}
+            varying |= frozenset(found.args)
 
 
 def _first(value: ir.Expr) -> ir.Expr:
     """The first lane of a value of a Fail: where all iterations fail, the first is recorded."""
     match value:
-        case ir.Ramp(base=base):
-            return base
-        case ir.Broadcast(operand=operand):
-            return operand
+        case ir.Ramp(base=first) | ir.Broadcast(operand=first):
+            return first
         case _ if value.dtype.lanes > 1:
             raise StaysLoop
         case _:
@@ -104,20 +103,16 @@ def _first(value: ir.Expr) -> ir.Expr:
 
 
 class _Varies(Exception):
-    """A local of the loop, declared as a scalar, gets different values in the lanes."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    """A local of the loop, declared as a scalar, gets different values in the lanes; its name."""
 
 
+@dataclass(frozen=True)
 class _Statements:
     """The statements of one loop; the locals in `varying` are vectors whatever they start at."""
 
-    def __init__(self, lanes: Lanes, varying: frozenset[str], is_accumulation: bool) -> None:
-        self.lanes = lanes
-        self.varying = varying
-        self.is_accumulation = is_accumulation
+    lanes: Lanes
+    varying: frozenset[str]
+    is_accumulation: bool
 
     def block(self, stmts: tuple[ir.Stmt, ...], active: ActiveLanes) -> list[ir.Stmt]:
         out: list[ir.Stmt] = []
@@ -175,8 +170,7 @@ class _Statements:
         value = widened(self.lanes.expr(stmt.value, active, out), count)
         mask = active.full
         if mask is None or not is_constant(mask, False):
-            is_whole = mask is None or is_constant(mask, True)
-            whole = None if is_whole else mask
+            whole = None if mask is None or is_constant(mask, True) else mask
             out.append(changed(stmt, indices=indices, value=value, mask=whole))
 
     def accumulated(self, value: ir.Expr, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Expr:
