@@ -194,11 +194,7 @@ def select(condition: ir.Expr, then: ir.Expr, otherwise: ir.Expr) -> ir.Expr:
 
 def is_constant(expr: ir.Expr, value: bool) -> bool:
     """Whether it is this bool, in all lanes."""
-    match expr:
-        case ir.Const(value=bool(found)):
-            return found is value
-        case _:
-            return False
+    return isinstance(expr, ir.Const) and expr.value is value
 
 
 def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:

@@ -6,16 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tc.kernel.math import (
-    circular,
-    error_functions,
-    exponentials,
-    inverse_circular,
-    inverse_hyperbolic,
-    logarithms,
-    powers,
-    roots,
-)
+from tc.kernel.math import circular, error_functions, exponentials, logarithms, powers, roots
 from tc.kernel.math.vector import Rare, Vector
 
 
@@ -39,13 +30,13 @@ class VectorForm:
 
 
 FORMS: Mapping[str, VectorForm] = {
-    "acos": VectorForm(inverse_circular.acos, 1.5, 1.5),
-    "acosh": VectorForm(inverse_hyperbolic.acosh, 2.5, 2.5),
-    "asin": VectorForm(inverse_circular.asin, 2.5, 2.5),
-    "asinh": VectorForm(inverse_hyperbolic.asinh, 2.5, 2.5),
-    "atan": VectorForm(inverse_circular.atan, 1.6, 3.0),
-    "atan2": VectorForm(inverse_circular.atan2, 2.0, 3.0),
-    "atanh": VectorForm(inverse_hyperbolic.atanh, 2.5, 2.5),
+    "acos": VectorForm(circular.acos, 1.5, 1.5),
+    "acosh": VectorForm(logarithms.acosh, 2.5, 2.5),
+    "asin": VectorForm(circular.asin, 2.5, 2.5),
+    "asinh": VectorForm(logarithms.asinh, 2.5, 2.5),
+    "atan": VectorForm(circular.atan, 1.6, 3.0),
+    "atan2": VectorForm(circular.atan2, 2.0, 3.0),
+    "atanh": VectorForm(logarithms.atanh, 2.5, 2.5),
     "cbrt": VectorForm(roots.cbrt, 1.0, 1.0),
     "cos": VectorForm(circular.cos, 1.6, 1.6),
     "cosh": VectorForm(exponentials.cosh, 1.5, 1.5),

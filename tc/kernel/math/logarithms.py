@@ -1,4 +1,4 @@
-"""log and what is made of it: bases 2 and 10, log of 1 + x.
+"""log and what is made of it: bases 2 and 10, log of 1 + x, the inverse hyperbolic functions.
 
 x is 2**k * (1 + r), k and r from its bits; log(1 + r) is a polynomial. 1 + r lies around 1, from
 sqrt(1/2) or 3/4 to twice that, so that the sum is never much smaller than its terms.
@@ -15,6 +15,9 @@ import numpy as np
 
 from tc.kernel.math.coefficients import LOG, LOG2, LOG10, Logarithm
 from tc.kernel.math.vector import Format, Vector, fma, polynomial, select
+
+_LARGE = 2.0**28
+"""Beyond, sqrt(x * x + 1) is x, and log1p(x - 1) is log(x) as exactly as can be."""
 
 
 def _logarithm(tables: Mapping[int, Logarithm], x: Vector) -> Vector:
@@ -50,6 +53,26 @@ def log1p(x: Vector) -> Vector:
     return _outside(x, result.copysign(x), -1.0)
 
 
+def asinh(x: Vector) -> Vector:
+    size = abs(x)
+    square = size * size
+    near = size + square / (1.0 + (square + 1.0).sqrt())
+    return _log_of_sum(size, near).copysign(x)
+
+
+def acosh(x: Vector) -> Vector:
+    above = x - 1.0
+    near = above + fma(above, above, above + above).sqrt()
+    return select(x < 1.0, math.nan, _log_of_sum(x, near))
+
+
+def atanh(x: Vector) -> Vector:
+    size = abs(x)
+    doubled = size + size
+    half = 0.5 * log1p(fma(doubled, size / (1.0 - size), doubled))
+    return select(size > 1.0, math.nan, half.copysign(x))
+
+
 def logb(x: Vector) -> Vector:
     size = abs(x)
     normal, zero = _normal(size)
@@ -70,6 +93,12 @@ def short_log2(x: Vector, coefficients: Sequence[float]) -> Vector:
     biased, fraction = _split(x.bits, x.format, math.sqrt(0.5))
     rest, k = fraction - 1.0, _as_number(biased, x.format) - _zero(x.format)
     return k + fma(rest, math.log2(math.e), rest * rest * polynomial(rest, coefficients))
+
+
+def _log_of_sum(x: Vector, near: Vector) -> Vector:
+    """log1p(near), or log(2 * x) where x is large."""
+    is_large = x > _LARGE
+    return log1p(select(is_large, x - 1.0, near)) + select(is_large, x.constant(math.log(2.0)), 0.0)
 
 
 def _rounded_down(table: Logarithm, form: Format) -> Logarithm:

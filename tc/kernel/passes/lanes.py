@@ -266,11 +266,7 @@ def is_zero(expr: ir.Expr) -> bool:
     >>> is_zero(ir.Const(0.0, FLOAT32)), is_zero(ir.Const(-0.0, FLOAT32))
     (True, False)
     """
-    match expr:
-        case ir.Const(value=value):
-            return value == 0 and math.copysign(1.0, value) > 0
-        case _:
-            return False
+    return isinstance(expr, ir.Const) and expr.value == 0 and math.copysign(1, expr.value) > 0
 
 
 def reads(expr: ir.Expr) -> bool:

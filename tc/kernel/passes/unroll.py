@@ -83,7 +83,12 @@ class _Copier:
         for stmt in stmts:
             match stmt:
                 case ir.Store(mask=mask) if mask is not None:
-                    out += _masked_store(stmt, scope(mask), scope)
+                    test = scope(mask)
+                    if not is_constant(test, False):
+                        whole = (
+                            rebuild.changed(stmt, mask=None) if is_constant(test, True) else stmt
+                        )
+                        out.append(rebuild.map_expressions(whole, scope))
                 case ir.Let(var=var, value=value):
                     new = scope(value)
                     known = self.known(new, scope) if var not in self.assigned else None
@@ -172,10 +177,3 @@ def unrolled_size(stmt: ir.Stmt, known: dict[int, int]) -> int:
             case _:
                 known[id(stmt)] = 1 + inside
     return known[id(stmt)]
-
-
-def _masked_store(stmt: ir.Store, mask: ir.Expr, scope: _Scope) -> list[ir.Stmt]:
-    if is_constant(mask, False):
-        return []
-    new = rebuild.map_expressions(stmt, scope)
-    return [rebuild.changed(new, mask=None) if is_constant(mask, True) else new]
