@@ -84,14 +84,11 @@ def _with_streams(
 def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
     """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
     read = {name for other in kernel.regions for name in _loaded(other)}
-    others = (other for other in kernel.regions if other is not region and _has_loops(other))
-    elsewhere = {name for other in others for name in stored_in(other)}
+    others = [other for other in kernel.regions if other is not region]
+    with_loops = (other for other in others if any(isinstance(stmt, ir.For) for stmt in other))
+    elsewhere = {name for other in with_loops for name in stored_in(other)}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
     return frozenset((outputs & stored_in(region)) - read - elsewhere)
-
-
-def _has_loops(region: tuple[ir.Stmt, ...]) -> bool:
-    return any(isinstance(stmt, ir.For) for stmt in region)
 
 
 def _loaded(region: tuple[ir.Stmt, ...]) -> set[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tc.builtins import identity
-from tc.kernel import ir
+from tc.kernel import ir, rebuild
 from tc.kernel.folding import is_constant, logical_and, select
 from tc.kernel.intervals import Bounds
 from tc.kernel.passes.lanes import (
@@ -24,14 +24,6 @@ from tc.kernel.passes.lanes import (
     conjuncts,
     map_bounded,
     reads,
-)
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_expressions,
-    map_regions,
-    widened,
 )
 
 MAX_LANES = 128
@@ -56,17 +48,17 @@ def vectorize(kernel: ir.Kernel, *, supports: Supports = lambda _: True) -> ir.K
     """
     context = VectorContext.of(kernel, supports)
 
-    def inside_out(block: Stmts, bounds: Bounds) -> Stmts:
+    def inside_out(block: rebuild.Stmts, bounds: Bounds) -> rebuild.Stmts:
         return map_bounded(block, bounds, context.assigned, loop)
 
     def loop(stmt: ir.For, bounds: Bounds, inner: Bounds) -> Iterable[ir.Stmt]:
         """Of two marked loops the inner one becomes vectors."""
-        new = changed(stmt, body=inside_out(stmt.body, inner))
+        new = rebuild.changed(stmt, body=inside_out(stmt.body, inner))
         if stmt.mark != "vector":
             return (new,)
-        return _straight_line(changed(new, mark=""), ir.accumulates(stmt), bounds, context)
+        return _straight_line(rebuild.changed(new, mark=""), ir.accumulates(stmt), bounds, context)
 
-    return map_regions(kernel, lambda region: inside_out(region, {}))
+    return rebuild.map_regions(kernel, lambda region: inside_out(region, {}))
 
 
 def _straight_line(
@@ -125,7 +117,7 @@ class _Statements:
             case ir.Let(var=var, value=value):
                 new = self.lanes.expr(value, active, out)
                 if var in self.varying:
-                    new = widened(new, self.lanes.count)
+                    new = rebuild.widened(new, self.lanes.count)
                 out.append(self.lanes.declare(var, value, new))
             case ir.Set():
                 out.append(self.set(stmt, active, out))
@@ -136,11 +128,13 @@ class _Statements:
             case ir.For():
                 out.append(self.serial_loop(stmt, active, out))
             case ir.Prefetch():
-                out.append(map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
+                out.append(rebuild.map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
             case ir.Fail():
                 if active.mask is not None:
                     raise StaysLoop
-                out.append(map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out))))
+                out.append(
+                    rebuild.map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out)))
+                )
             case ir.Comment():
                 out.append(stmt)
             case _:
@@ -157,7 +151,7 @@ class _Statements:
             if active.mask is not None or value.dtype.lanes > 1:
                 raise _Varies(stmt.var)
             return ir.Set(own.name, value)
-        value = widened(value, own.dtype.lanes)
+        value = rebuild.widened(value, own.dtype.lanes)
         return ir.Set(own.name, value if active.mask is None else select(active.mask, value, own))
 
     def store(self, stmt: ir.Store, active: ActiveLanes, out: list[ir.Stmt]) -> None:
@@ -165,20 +159,20 @@ class _Statements:
         indices = tuple(self.lanes.expr(index, active, out) for index in stmt.indices)
         if count > 1 and all(index.dtype.lanes == 1 for index in indices):
             total = self.accumulated(stmt.value, active, out)
-            out.append(changed(stmt, indices=indices, value=total))
+            out.append(rebuild.changed(stmt, indices=indices, value=total))
             return
-        value = widened(self.lanes.expr(stmt.value, active, out), count)
+        value = rebuild.widened(self.lanes.expr(stmt.value, active, out), count)
         mask = active.full
         if mask is None or not is_constant(mask, False):
             whole = None if mask is None or is_constant(mask, True) else mask
-            out.append(changed(stmt, indices=indices, value=value, mask=whole))
+            out.append(rebuild.changed(stmt, indices=indices, value=value, mask=whole))
 
     def accumulated(self, value: ir.Expr, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Expr:
         """What all iterations together make of a value `old op term`."""
         if not (self.is_accumulation and isinstance(value, ir.Binary)):
             raise StaysLoop
         op, dtype, tail = value.op, value.dtype, self.lanes.tail
-        terms = widened(self.lanes.expr(value.right, active, out), self.lanes.count)
+        terms = rebuild.widened(self.lanes.expr(value.right, active, out), self.lanes.count)
         if tail is not None:
             terms = select(tail, terms, ir.Const(identity(op, dtype), terms.dtype))
         old = self.lanes.expr(value.left, active, out)
@@ -191,7 +185,7 @@ class _Statements:
         begin, end = (self.lanes.expr(bound, active, out) for bound in old)
         self.lanes.declare_loop(loop.var, old, (begin, end))
         body = tuple(self.block(loop.body, active))
-        return changed(loop, begin=begin, end=end, body=body)
+        return rebuild.changed(loop, begin=begin, end=end, body=body)
 
     def branch(self, stmt: ir.If, active: ActiveLanes, out: list[ir.Stmt]) -> None:
         lanes, condition = self.lanes, stmt.condition
@@ -200,17 +194,19 @@ class _Statements:
         if varying and len(varying) < len(parts) and not (stmt.otherwise or reads(condition)):
             same = reduce(logical_and, (part for part in parts if not lanes.varies(part)))
             inner: list[ir.Stmt] = []
-            self.branch(changed(stmt, condition=reduce(logical_and, varying)), active, inner)
+            self.branch(
+                rebuild.changed(stmt, condition=reduce(logical_and, varying)), active, inner
+            )
             test = lanes.expr(same, active, out)
-            out.append(changed(stmt, condition=test, then=tuple(inner)))
+            out.append(rebuild.changed(stmt, condition=test, then=tuple(inner)))
             return
         test = lanes.expr(condition, active, out)
         if is_constant(test, True) or is_constant(test, False):
             out += self.block(stmt.then if is_constant(test, True) else stmt.otherwise, active)
             return
         if test.dtype.lanes == 1:  # whatever the condition reads, it is the same in all lanes
-            new = map_blocks(stmt, lambda block: tuple(self.block(block, active)))
-            out.append(changed(new, condition=test))
+            new = rebuild.map_blocks(stmt, lambda block: tuple(self.block(block, active)))
+            out.append(rebuild.changed(new, condition=test))
             return
         test = lanes.bound(test, out)
         for stmts, is_then in ((stmt.then, True), (stmt.otherwise, False)):
