@@ -9,10 +9,8 @@ made, is in `tc.polyhedral.lowering`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
@@ -21,7 +19,7 @@ from tc.frontend.parser import parse
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.polyhedral.cpu.cpu_target import cpu_target
-from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.lowering import Lowering, Stopwatch, trace_lowering
 from tc.polyhedral.target import Target
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
@@ -29,8 +27,6 @@ from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,14 +97,7 @@ def trace(
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
     device, by default the backend's."""
     device = device or backend.device()
-    seconds: dict[str, float] = {}
-
-    def timed(stage: str, run: Callable[[], T]) -> T:
-        start = time.perf_counter()
-        result = run()
-        seconds[stage] = time.perf_counter() - start
-        return result
-
+    timed = Stopwatch()
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))
     sizes = resolve(program)
@@ -128,7 +117,7 @@ def trace(
             ),
         )
         text = timed("emit", lambda: backend.emit(lowering.kernel, options))
-    return Trace(module, program, shaped, lowering, text, options, device, seconds)
+    return Trace(module, program, shaped, lowering, text, options, device, timed.seconds)
 
 
 def element_strides(shaped: ShapedProgram, sizes: CallSizes) -> dict[str, tuple[int, ...]]:

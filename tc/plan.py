@@ -169,7 +169,7 @@ class Part:
             what = f"names the statement {twice[0]} twice" if twice else "names no statement"
             example = tuple(dict.fromkeys(names)) or ("S0",)
             raise BackendError(f"a part {what}", repair=f"Part({example!r})")
-        actions = tuple(list_of(self.actions, "the actions of a part"))
+        actions = tuple(list_of(self.actions, "the actions of a part are a list"))
         for action in actions:
             if not isinstance(action, ACTIONS):
                 raise BackendError(
@@ -208,7 +208,7 @@ class Plan:
     parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
-        parts = tuple(list_of(self.parts, "the parts of a plan"))
+        parts = tuple(list_of(self.parts, "the parts of a plan are a list"))
         for part in parts:
             if not isinstance(part, Part):
                 raise BackendError(
@@ -244,7 +244,16 @@ class Plan:
         """A plan written by `to_json`, or by hand. Raises BackendError for anything else: no JSON,
         another version, actions and keys that do not exist, values of the wrong type; the repair
         is the plan with what is wrong mended or left out."""
-        return _read_text(text)
+        if not isinstance(text, str):
+            raise BackendError(
+                f"a plan is read from text, and not from one of type {type(text).__name__}",
+                repair='tc.Plan.from_json(pathlib.Path("plan.json").read_text())',
+            )
+        reader = _Reader([])
+        plan = reader.plan(reader.value(text))
+        if reader.errors:
+            raise BackendError(reader.errors[0], repair=str(plan))
+        return plan
 
 
 def _apart(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -294,20 +303,6 @@ def _part_text(part: Part) -> str:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def _read_text(text: object) -> Plan:
-    if not isinstance(text, str):
-        raise BackendError(
-            f"a plan is read from text, and not from one of type {type(text).__name__}",
-            repair='tc.Plan.from_json(pathlib.Path("plan.json").read_text())',
-        )
-    reader = _Reader([])
-    value = reader.value(text)
-    plan = reader.plan(value)
-    if reader.errors:
-        raise BackendError(reader.errors[0], repair=str(plan))
-    return plan
-
-
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Reads a plan to its end whatever is wrong with it: `errors` says what is, and what is read
@@ -347,7 +342,7 @@ class _Reader:
                 f"the plan has version {shown(version)}, and this tc reads version {VERSION}"
             )
         values = self._list(whole.get("parts", []), '"parts"')
-        lists = [v.get("actions") for v in values if isinstance(v, dict)]
+        lists = (v.get("actions") for v in values if isinstance(v, dict))
         _check_number(sum(len(found) for found in lists if isinstance(found, list)))
         parts = [part for value in values if (part := self._part(value)) is not None]
         try:
@@ -394,9 +389,8 @@ class _Reader:
         return self._fields(_VERBS[verb], value)
 
     def _fields(self, kind: type[Action], value: Mapping[str, Any]) -> Action | None:
-        known = dict(
-            zip([kind.VERB, *(f.name for f in fields(kind)[1:])], fields(kind), strict=True)
-        )
+        first, *others = fields(kind)
+        known = {kind.VERB: first, **{item.name: item for item in others}}
         needed = tuple(key for key, item in known.items() if item.default is MISSING)
         found = self._object(value, f"the action {kind.VERB!r}", tuple(known), needed)
         if not set(needed) <= set(found):

@@ -38,7 +38,7 @@ def coerced(value: object, kind: str) -> Any:
 
 def list_of(value: object, what: str) -> list[Any]:
     if not isinstance(value, list | tuple):
-        raise BackendError(f"{what} are a list, and not {shown(value)}")
+        raise BackendError(f"{what}, and not {shown(value)}")
     return list(value)
 
 
@@ -49,26 +49,21 @@ def _name(value: object, what: str) -> str:
 
 
 def names_of(value: object, what: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise BackendError(f"{what}: a list of names, and not {shown(value)}")
-    return tuple(_name(name, what) for name in value)
+    return tuple(_name(name, what) for name in list_of(value, f"{what}: a list of names"))
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 1 <= value <= MOST
+def _is_count(value: object, least: int = 1) -> bool:
+    return type(value) is int and least <= value <= MOST
 
 
-def _count(value: object, what: str) -> int:
+def _count(value: Any, what: str) -> int:
     if not _is_count(value):
         raise BackendError(f"{what}: {shown(value)} is no integer from 1 to {MOST}")
-    assert isinstance(value, int)
-    return value
+    return int(value)
 
 
 def _counts(value: object, what: str) -> tuple[int, ...]:
-    if not isinstance(value, list | tuple):
-        raise BackendError(f"{what}: a list of integers, and not {shown(value)}")
-    return tuple(_count(number, what) for number in value)
+    return tuple(_count(number, what) for number in list_of(value, f"{what}: a list of integers"))
 
 
 def _flag(value: object, what: str) -> bool:
@@ -78,27 +73,17 @@ def _flag(value: object, what: str) -> bool:
 
 
 def _axes(value: object, what: str) -> tuple[tuple[int, int], ...]:
-    if not isinstance(value, list | tuple):
-        raise BackendError(f"{what}: a list of [dimension, step], and not {shown(value)}")
     axes = []
-    for axis in value:
-        if not isinstance(axis, list | tuple) or len(axis) != 2 or not _is_dimension(axis[0]):
+    for axis in list_of(value, f"{what}: a list of [dimension, step]"):
+        if not isinstance(axis, list | tuple) or len(axis) != 2 or not _is_count(axis[0], 0):
             raise BackendError(f"{what}: an axis is [dimension, step], and not {shown(axis)}")
         axes.append((axis[0], _count(axis[1], f"the step of an axis in {what}")))
     return tuple(axes)
 
 
-def _is_dimension(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MOST
-
-
-def _optional_name(value: object, what: str) -> str | None:
-    return None if value is None else _name(value, what)
-
-
 _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "str": _name,
-    "str | None": _optional_name,
+    "str | None": lambda value, what: None if value is None else _name(value, what),
     "tuple[str, ...]": names_of,
     "int": _count,
     "tuple[int, ...]": _counts,

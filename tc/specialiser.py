@@ -18,7 +18,7 @@ from tc.backends.library import library_kernel, match_contraction
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.pipeline import element_strides, shape_program, target_of
-from tc.polyhedral.lowering import lower
+from tc.polyhedral.lowering import trace_lowering
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.fallback import Request, compile_or_fall_back
 from tc.runtime.loaded import CompiledKernel
@@ -135,7 +135,7 @@ def _text(
     device = backend.device()
 
     def make() -> KernelText:
-        kernel = lower(
+        lowering = trace_lowering(
             shaped,
             strides,
             target_of(device),
@@ -143,7 +143,7 @@ def _text(
             check=request.check,
             options=request.options,
         )
-        return backend.emit(kernel, request.options)
+        return backend.emit(lowering.kernel, request.options)
 
     return stored_text(request, shaped, strides, backend, device, make)
 

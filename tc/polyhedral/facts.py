@@ -9,7 +9,7 @@ from functools import cached_property
 from tc.kernel.ir import row_major
 from tc.polyhedral.scop.checked_variables import checked_variables
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.semantics.program import Index, Read, Select, walk
+from tc.semantics.program import Index, Literal, Read, Select, walk
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,13 @@ class Facts:
         is nothing to pad."""
         if statement.kind != "update":
             return
-        accesses = {a.site: a for a in statement.reads}
+        linear = {a.site: a for a in statement.reads if a.subscripts and None not in a.subscripts}
         for expr in walk(self.scop.shaped.program.statements[statement.position].rhs):
             match expr:
-                case Select(then=Read(bare_only=True, site=site), otherwise=other):
-                    value, access = getattr(other, "value", None), accesses.get(site)
-                    if value is None or access is None or None in access.subscripts:
-                        continue
-                    if access.subscripts:
-                        yield access, value
-                case _:
-                    pass
+                case Select(
+                    then=Read(bare_only=True, site=site), otherwise=Literal(value=value)
+                ) if site in linear:
+                    yield linear[site], value
 
     def stride(self, access: Access, variable: str | None) -> int | None:
         """By how many elements of memory an access moves with a variable; None: irregularly."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from tc.errors import InternalError
 from tc.plan import UNROLL, VECTOR
 from tc.polyhedral.linear_forms import add, constant_form, substitute
-from tc.polyhedral.schedule import Member
-from tc.polyhedral.scop.scop import Access, HalfOpen, ScopStatement
+from tc.polyhedral.schedule import Member, count
+from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement
 from tc.semantics.affine import LinearForm
 
 
@@ -42,6 +42,11 @@ class Box:
 
     offsets: tuple[LinearForm, ...]
     sizes: tuple[int, ...]
+
+
+def whole(tensor: str, scop: Scop) -> tuple[HalfOpen, ...]:
+    """All of a tensor."""
+    return tuple((0, extent) for extent in scop.shaped.shapes[tensor])
 
 
 def start(statement: ScopStatement) -> dict[str, Digits]:
@@ -96,14 +101,14 @@ def _hull(left: Box, right: Box) -> Box | None:
     return Box(tuple(offsets), tuple(sizes))
 
 
-def values_of(member: Member, statements: Iterable[ScopStatement]) -> int:
-    """How many values a member has over statements, from its origin."""
+def trips_of(member: Member, statements: Iterable[ScopStatement]) -> int:
+    """How many iterations a member has that runs statements, from its origin."""
     ends = []
     for statement in statements:
         value = member.values[statement.name]
         end = 1 if value.variable is None else statement.ranges[value.variable][1]
         ends.append(end + value.offset)
-    return max(ends) - member.origin
+    return count(member, max(ends) - member.origin)
 
 
 def enter(

@@ -19,20 +19,9 @@ from typing import TypeAlias
 from tc import sets
 from tc.errors import InternalError
 from tc.plan import PARALLEL, VECTOR
+from tc.polyhedral import schedule
 from tc.polyhedral.coverage import coverage_fault
-from tc.polyhedral.schedule import (
-    Band,
-    Expansion,
-    Leaf,
-    Member,
-    Node,
-    Sequence,
-    children,
-    leaves,
-    nodes,
-    to_text,
-    with_children,
-)
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Sequence, to_text
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation
 
@@ -97,11 +86,11 @@ def annotated(tree: Node, dependences: Dependences) -> Node:
                 backward.add(id(band))
 
     def flagged(node: Node) -> Node:
-        below = tuple(map(flagged, children(node)))
-        if not isinstance(node, Band):
-            return with_children(node, below)
-        members = (replace(m, coincident=(id(node), id(m)) not in differing) for m in node.members)
-        return Band(tuple(members), id(node) not in backward, *below)
+        below = schedule.map_children(node, flagged)
+        if not isinstance(below, Band):
+            return below
+        members = (replace(m, coincident=(id(node), id(m)) not in differing) for m in below.members)
+        return Band(tuple(members), id(node) not in backward, below.child)
 
     return flagged(tree)
 
@@ -114,7 +103,7 @@ def _paths(node: Node, path: Path) -> Iterator[tuple[str, Path]]:
     if isinstance(node, Leaf):
         yield node.statement, path
     own = tuple(Step(node, i) for i in range(len(node.members))) if isinstance(node, Band) else ()
-    for place, child in enumerate(children(node)):
+    for place, child in enumerate(schedule.children(node)):
         here = (Step(node, place),) if isinstance(node, Sequence) else own
         yield from _paths(child, path + here)
 
@@ -190,12 +179,12 @@ class _Walk:
         return self._pairs(self.outside, member, ">")
 
     def _is_claimed(self, member: Member) -> bool:
-        return member.coincident or self._needs_coincidence(member)
-
-    def _needs_coincidence(self, member: Member) -> bool:
-        if member.role == VECTOR:
-            return not self.dependence.relaxed
-        return member.role == PARALLEL and not (self.dependence.relaxed and self.expanded)
+        relaxed = self.dependence.relaxed
+        return (
+            member.coincident
+            or (member.role == VECTOR and not relaxed)
+            or (member.role == PARALLEL and not (relaxed and self.expanded))
+        )
 
     def _surely_equal(self, member: Member) -> bool:
         source, sink = (
@@ -256,11 +245,11 @@ def _instance(statement: str, point: Mapping[str, int]) -> str:
 
 def _expansion_fault(tree: Node, dependences: Dependences) -> str | None:
     """Why accumulators may not stand apart from their tensor: another statement touches it."""
-    for node in nodes(tree):
+    for node in schedule.nodes(tree):
         if not isinstance(node, Expansion):
             continue
         tensor = dependences.scop.statement(node.statement).write.tensor
-        for other in leaves(node.child):
+        for other in schedule.leaves(node.child):
             touched = {a.tensor for a in dependences.scop.statement(other).accesses}
             if other != node.statement and tensor in touched:
                 return f"{other} touches {tensor} while {node.statement} accumulates apart from it"

@@ -14,7 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from tc.errors import BackendError, InternalError
 from tc.kernel.ir import Kernel
@@ -48,10 +49,17 @@ from tc.semantics.program import ShapedProgram
 T = TypeVar("T")
 
 
-class Timed(Protocol):
-    """Runs a stage and notes the seconds that it took."""
+class Stopwatch:
+    """Runs stages, and notes the `seconds` that they took, by their names."""
 
-    def __call__(self, stage: str, run: Callable[[], T], /) -> T: ...
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, stage: str, run: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = run()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+        return result
 
 
 @dataclass(frozen=True)
@@ -73,27 +81,6 @@ class Lowering:
     seconds: Mapping[str, float]
 
 
-def lower(
-    shaped: ShapedProgram,
-    strides: Strides,
-    target: Target,
-    *,
-    initial: frozenset[str],
-    check: bool,
-    options: Options | None = None,
-) -> Kernel:
-    """The kernel of a program for the sizes of one call.
-
-    `strides` gives the strides, in elements, of inputs that are not row-major; `initial` names
-    the outputs whose contents the caller passes (R3, R4); with `check`, reads and divisions that
-    are not proven safe are tested (G7). Raises BackendError for options that the target cannot
-    have.
-    """
-    return trace_lowering(
-        shaped, strides, target, initial=initial, check=check, options=options
-    ).kernel
-
-
 def trace_lowering(
     shaped: ShapedProgram,
     strides: Strides,
@@ -103,17 +90,16 @@ def trace_lowering(
     check: bool,
     options: Options | None = None,
 ) -> Lowering:
-    """As `lower`, with the result of every stage."""
+    """The kernel of a program for the sizes of one call, with the result of every stage.
+
+    `strides` gives the strides, in elements, of inputs that are not row-major; `initial` names
+    the outputs whose contents the caller passes (R3, R4); with `check`, reads and divisions that
+    are not proven safe are tested (G7). Raises BackendError for options that the target cannot
+    have.
+    """
     options, original = options or Options(), shaped
     check_options(options, target.device)
-    seconds: dict[str, float] = {}
-
-    def timed(stage: str, run: Callable[[], T]) -> T:
-        start = time.perf_counter()
-        result = run()
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
-        return result
-
+    timed = Stopwatch()
     shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
     chosen = replace(options, plan=None) if accumulates_halves(shaped) else options
     scop, dependences, tree, mapped = _mapped(
@@ -143,7 +129,7 @@ def trace_lowering(
     context = target.context(options.mapping)
     passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
     kernel = passes[-1].kernel
-    return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, seconds)
+    return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, timed.seconds)
 
 
 def _working(repair: str | None, attempt: Callable[[Plan], object]) -> Plan:
@@ -166,7 +152,7 @@ def _mapped(
     check: bool,
     options: Options,
     target: Target,
-    timed: Timed,
+    timed: Stopwatch,
 ) -> tuple[Scop, Dependences, Node, Mapped]:
     """The stages from a shaped program, rewritten, to a mapped tree."""
     scop = timed("scop", lambda: build_scop(shaped, initial))
@@ -174,17 +160,9 @@ def _mapped(
     tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
-
-    def generate(tree: Node) -> Kernel:
-        return lower_schedule(scop, tree, strides, check=check)
-
-    mapped = timed(
-        "map",
-        lambda: map_schedule(
-            tree, facts, dependences, target, options.mapping, options.plan, generate
-        ),
-    )
-    return scop, dependences, tree, mapped
+    generate = partial(lower_schedule, scop, strides=strides, check=check)
+    given = (tree, facts, dependences, target, options.mapping, options.plan, generate)
+    return scop, dependences, tree, timed("map", lambda: map_schedule(*given))
 
 
 def _rewrite(

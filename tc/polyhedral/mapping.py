@@ -11,7 +11,7 @@ from tc.options import MappingOptions
 from tc.plan import Part, Plan
 from tc.polyhedral.actions.apply import Generate, apply_plan
 from tc.polyhedral.facts import Facts
-from tc.polyhedral.schedule import Node, Sequence, leaves, sequence_of
+from tc.polyhedral.schedule import Node, Sequence, in_order, leaves, sequence_of
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, Target
@@ -77,19 +77,24 @@ def _mapped(
     ends, wrong = _ends(plan.parts, tree)
     if wrong is not None:
         near = Plan(tuple(_parts_near(plan.parts, tree)))
+        repair: str | None = str(near)
         try:
             _mapped(tree, facts, dependences, target, options, near, generate)
         except BackendError as error:
-            raise BackendError(wrong, repair=error.repair) from None
-        raise BackendError(wrong, repair=str(near))
+            repair = error.repair
+        raise BackendError(wrong, repair=repair)
     found = list(_chosen(tree, facts, target, options, zip(plan.parts, ends, strict=True)))
     whole = Plan(tuple(chosen.part for chosen in found))
     notes = tuple(note for chosen in found for note in chosen.notes)
     if not plan.parts:
         nodes = tuple(chosen.tree for chosen in found)
         return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)
+    ends, wrong = _ends(whole.parts, tree)
+    if wrong is not None:
+        raise InternalError(f"parts were chosen that are none: {wrong}")
+    nodes = [sequence_of(in_order(tree)[first:end]) for first, end in ends]
     try:
-        done = apply_plan(tree, whole, facts, dependences, target, generate)
+        done = apply_plan(nodes, whole, facts, dependences, target, generate)
         return Mapped(done, whole, notes)
     except BackendError as error:
         own = {part.statements for part in plan.parts}
@@ -107,7 +112,7 @@ def _chosen(
 ) -> Iterator[Chosen]:
     """The parts of a tree: those given, with the places of their nodes, and between them chosen
     ones."""
-    nodes, done = _nodes(tree), 0
+    nodes, done = in_order(tree), 0
 
     def choose(some: tuple[Node, ...]) -> Iterator[Chosen]:
         try:
@@ -125,14 +130,9 @@ def _chosen(
         yield from choose(nodes[done:])
 
 
-def _nodes(tree: Node) -> tuple[Node, ...]:
-    """The nodes that a part is one or several of."""
-    return tree.children if isinstance(tree, Sequence) else (tree,)
-
-
 def _ends(parts: Iterable[Part], tree: Node) -> tuple[list[tuple[int, int]], str | None]:
     """Where the nodes of each part begin and end; or what is wrong with the first that has none."""
-    own = [tuple(leaves(node)) for node in _nodes(tree)]
+    own = [tuple(leaves(node)) for node in in_order(tree)]
     there = f"the program's parts, in order, are {'; '.join(map(', '.join, own)) or 'none'}"
     known = {name for names in own for name in names}
     found: list[tuple[int, int]] = []
@@ -158,7 +158,7 @@ def _ends(parts: Iterable[Part], tree: Node) -> tuple[list[tuple[int, int]], str
 
 def _parts_near(parts: Iterable[Part], tree: Node) -> Iterator[Part]:
     """The parts of a tree, in order, that are nearest to those of a plan, with their actions."""
-    nodes = _nodes(tree)
+    nodes = in_order(tree)
     places = {name: i for i, node in enumerate(nodes) for name in leaves(node)}
     near = []
     for part in parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import prod
 from textwrap import fill
 
@@ -15,14 +15,13 @@ from tc.kernel.passes.prefetch.gathered_rows import has_prefetches
 from tc.kernel.passes.report import passes_text
 from tc.kernel.printer import to_text as kernel_text
 from tc.options import MappingOptions, Options
+from tc.plan import SERIAL
+from tc.polyhedral import schedule
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.rewrite.rewriting import statement_text
-from tc.polyhedral.schedule import Node, members
-from tc.polyhedral.schedule import tiles as promoted_tiles
-from tc.polyhedral.schedule import to_text as tree_text
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, Value
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.scop.text import dependences_text, scop_text
-from tc.polyhedral.views import serial, text_order, without_buffers
 from tc.semantics.program import ShapedProgram
 from tc.semantics.work import program_work, scaled
 
@@ -105,21 +104,6 @@ def _rewritten(story: Story) -> str:
     return "\n".join(lines)
 
 
-def _scop(story: Story) -> str:
-    return _after(
-        "Each statement as the set of its instances, with what each instance reads and writes.",
-        scop_text(story.lowering.scop),
-    )
-
-
-def _dependences(story: Story) -> str:
-    return _after(
-        "Pairs of instances whose order matters, as both touch an element and one writes it. The"
-        " updates of one accumulator may run in any order (R5), though not at once.",
-        dependences_text(story.lowering.dependences),
-    )
-
-
 # --- trees ----------------------------------------------------------------------------------------
 
 
@@ -147,7 +131,7 @@ def _scheduled(story: Story) -> str:
 
 def _other_names(tree: Node) -> Iterator[str]:
     """What members are in statements that have other names for them."""
-    for member in members(tree):
+    for member in schedule.members(tree):
         for statement, value in member.values.items():
             if str(value) != member.name:
                 yield f"  {member.name} is {value} in {statement}"
@@ -168,16 +152,11 @@ def _legend(scop: Scop) -> Iterator[str]:
         yield f"  {statement.name:{width}}  {text}"
 
 
-def _planned(story: Story) -> str:
-    """Nothing but the plan, so that it can be kept in a file and given back."""
-    return str(story.lowering.mapped.plan)
-
-
 def _mapped(story: Story) -> str:
     """The tree after each step of the mapping."""
     before, mapped = story.lowering.tree, story.lowering.mapped
-    promoted = serial(mapped.tree)
-    tiled = without_buffers(promoted)
+    promoted = _serial(mapped.tree)
+    tiled = _without_buffers(promoted)
     parts = [
         f"What is chosen for {describe(story.device)}{_asked(story.options.mapping)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
@@ -226,31 +205,43 @@ def _asked(options: MappingOptions) -> str:
 def _buffers(story: Story) -> Iterator[str]:
     """The promoted buffers, one a line."""
     tensors = story.lowering.shaped.program.tensors
-    for t in promoted_tiles(story.lowering.mapped.tree):
+    for t in schedule.tiles(story.lowering.mapped.tree):
         size = prod(t.shape) * tensors[t.tensor].dtype.bytes
         yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.scope]}"
 
 
+def text_order(scop: Scop) -> Node:
+    """The tree of the text as it stands: each statement in loops of its own, one after another."""
+    nodes = []
+    for s in scop.statements:
+        own = tuple(Member(v, {s.name: Value(v)}, False) for v in s.variables)
+        nodes.append(schedule.band_of(own, False, Leaf(s.name)))
+    return schedule.sequence_of(nodes)
+
+
+def _serial(node: Node) -> Node:
+    """The tree without roles."""
+
+    def plain(node: Node) -> Node:
+        if not isinstance(node, Band):
+            return node
+        return replace(node, members=tuple(replace(m, role=SERIAL) for m in node.members))
+
+    return schedule.map_nodes(node, plain)
+
+
+def _without_buffers(node: Node) -> Node:
+    """The tree without promotions and partial accumulators."""
+    return schedule.map_nodes(
+        node, lambda n: n.child if isinstance(n, Promotion | Expansion) else n
+    )
+
+
 def _tree(node: Node, before: Node | None = None) -> str:
-    return "  unchanged" if node == before else tree_text(node, "  ")
+    return "  unchanged" if node == before else schedule.to_text(node, "  ")
 
 
 # --- kernels and estimate -------------------------------------------------------------------------
-
-
-def _loops(story: Story) -> str:
-    return _after(
-        "The tree as loops. Tails of tiles compute on elements that exist, and do not store.",
-        kernel_text(story.lowering.marked),
-    )
-
-
-def _passes(story: Story) -> str:
-    return _after(
-        "What each pass made of the loop program, with the time that it took. Lines with - are"
-        " gone, those with + are new.",
-        passes_text(story.lowering.passes),
-    )
 
 
 def _kernel(story: Story) -> str:
@@ -314,15 +305,34 @@ def _bits(kernel: Kernel) -> int:
     return 64 if wide else 32
 
 
+def _plain(words: str, text: Callable[[Lowering], str]) -> Callable[[Story], str]:
+    """Tells a stage by some words, and what it made as it is."""
+    return lambda story: _after(words, text(story.lowering))
+
+
 _TELLERS: Mapping[str, Callable[[Story], str]] = {
     "rewrite": _rewritten,
-    "scop": _scop,
-    "dependences": _dependences,
+    "scop": _plain(
+        "Each statement as the set of its instances, with what each instance reads and writes.",
+        lambda made: scop_text(made.scop),
+    ),
+    "dependences": _plain(
+        "Pairs of instances whose order matters, as both touch an element and one writes it. The"
+        " updates of one accumulator may run in any order (R5), though not at once.",
+        lambda made: dependences_text(made.dependences),
+    ),
     "schedule": _scheduled,
-    "plan": _planned,
+    "plan": lambda story: str(story.lowering.mapped.plan),  # to be kept in a file and given back
     "mapping": _mapped,
-    "loops": _loops,
-    "passes": _passes,
+    "loops": _plain(
+        "The tree as loops. Tails of tiles compute on elements that exist, and do not store.",
+        lambda made: kernel_text(made.marked),
+    ),
+    "passes": _plain(
+        "What each pass made of the loop program, with the time that it took. Lines with - are"
+        " gone, those with + are new.",
+        lambda made: passes_text(made.passes),
+    ),
     "kernel": _kernel,
     "estimate": _estimated,
 }
@@ -346,10 +356,6 @@ def _box(shape: tuple[int, ...]) -> str:
 
 
 def _memory(size: int) -> str:
-    """
-    >>> _memory(80), _memory(64 << 10), _memory(1536 << 10)
-    ('80 B', '64 KiB', '1.5 MiB')
-    """
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"

@@ -9,25 +9,16 @@ its buffer is laid out and how it is copied is for others to say (`tc.plan.Promo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from tc.dtypes import compute_dtype
 from tc.plan import PARALLEL, REGISTER
-from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, values_of
+from tc.polyhedral import schedule
+from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
 from tc.polyhedral.linear_forms import constant_form
-from tc.polyhedral.schedule import (
-    ArrayTile,
-    Band,
-    Member,
-    Node,
-    Promotion,
-    children,
-    count,
-    leaves,
-    members_below,
-)
+from tc.polyhedral.schedule import ArrayTile, Band, Member, Node, Promotion
 from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, subtract
 from tc.semantics.affine import LinearForm
 
@@ -44,7 +35,7 @@ def loops_of(node: Node) -> tuple[EnclosingLoop, ...]:
     """The members of a band, each with the statements that it runs; none of another node."""
     if not isinstance(node, Band):
         return ()
-    names = tuple(leaves(node))
+    names = tuple(schedule.leaves(node))
     return tuple(EnclosingLoop(member, names) for member in node.members)
 
 
@@ -77,8 +68,6 @@ class Footprint:
         position: Position = start(statement)
         for number, loop in enumerate(self.around):
             member = loop.member
-            if member.values[statement.name].variable is None:
-                continue
             trips = self.trips(loop)
             form = LinearForm(0, {_digit(number): 1} if trips > 1 else {})
             position = enter(position, member, statement.name, form, trips)
@@ -87,7 +76,7 @@ class Footprint:
     def trips(self, loop: EnclosingLoop) -> int:
         """How many iterations a loop around has."""
         statements = map(self.scop.statement, loop.statements)
-        return count(loop.member, values_of(loop.member, statements))
+        return trips_of(loop.member, statements)
 
     def _with_tails(self, variable: str, digits: Digits, statement: ScopStatement) -> Digits:
         """The values of a variable with those of whole tiles: from where the first begins."""
@@ -96,9 +85,9 @@ class Footprint:
             if value.variable != variable or member.span is not None or member.step == 1:
                 continue
             names = [n for n, inside in self.inside.items() if member in inside]
-            whole = count(member, values_of(member, map(self.scop.statement, names)))
+            tiles = trips_of(member, map(self.scop.statement, names))
             first = constant_form(member.origin - value.offset)
-            return replace(digits, base=first, span=whole * member.step)
+            return replace(digits, base=first, span=tiles * member.step)
         return digits
 
     def runs_always(self, statement: ScopStatement) -> bool:
@@ -127,12 +116,12 @@ class Footprint:
             for offset, size, (begin, end) in zip(found.offsets, found.sizes, touched, strict=True)
         )
         left: Iterable[tuple[HalfOpen, ...]] = [needed]
-        for s in takewhile(lambda s: not _reads(s, tensor), self.users(tensor)):
+        for s in takewhile(lambda s: all(a.tensor != tensor for a in s.reads), self.users(tensor)):
             if s.write.tensor == tensor and not self._is_pinned(s):
                 left = subtract(left, self._written(s, found))
         return not any(all(begin < end for begin, end in piece) for piece in left)
 
-    def _written(self, statement: ScopStatement, whole: Box) -> tuple[HalfOpen, ...]:
+    def _written(self, statement: ScopStatement, around: Box) -> tuple[HalfOpen, ...]:
         """What of its target a statement writes in each iteration of the loops around: in
         dimensions in which the box moves with these, nothing if it does not write all of that."""
         own = box([(statement.write, self.position(statement))])
@@ -142,7 +131,7 @@ class Footprint:
             offset, size = own.offsets[d], own.sizes[d]
             if not offset.terms:
                 written.append(_common(bounds, offset.constant, size))
-            elif (offset, size) == (whole.offsets[d], whole.sizes[d]):
+            elif (offset, size) == (around.offsets[d], around.sizes[d]):
                 written.append(bounds)
             else:
                 written.append((0, 0))
@@ -173,10 +162,6 @@ def is_rounded_between(tensor: str, users: Iterable[ScopStatement], scop: Scop) 
     return dtype != compute_dtype(dtype) and len({s.position for s in users}) > 1
 
 
-def _reads(statement: ScopStatement, tensor: str) -> bool:
-    return any(a.tensor == tensor for a in statement.reads)
-
-
 def _common(bounds: HalfOpen, begin: int, size: int) -> HalfOpen:
     return max(bounds[0], begin), min(bounds[1], begin + size)
 
@@ -200,28 +185,18 @@ def transfer(tensor: str, below: Footprint) -> Transfer | str:
     that no statement below touches, which others may write meanwhile, or that nobody has
     written yet."""
     users, scop = below.users(tensor), below.scop
-    if all(s.write.tensor != tensor for s in users):
-        return Transfer(True, False, _readable(tensor, below))
     bounds = [a.bounds for s in users for a in s.accesses if a.tensor == tensor]
-    touched = _hull(bounds)
+    touched, everything = _hull(bounds), whole(tensor, scop)
+    if all(s.write.tensor != tensor for s in users):
+        is_defined = _is_defined(tensor, everything, users[0], scop)
+        return Transfer(True, False, None if is_defined else touched)
     if touched not in bounds:
         return "what its statements touch is no box"
-    shape = scop.shaped.shapes[tensor]
-    limits = None if touched == tuple((0, extent) for extent in shape) else touched
     fetch = not below.writes_first(tensor, touched)
     if fetch and not _is_defined(tensor, touched, users[0], scop):
         return "some of it may be read before anything is written there"
-    return Transfer(fetch, fetch or is_needed_later(tensor, below.inside, scop), limits)
-
-
-def _readable(tensor: str, below: Footprint) -> tuple[HalfOpen, ...] | None:
-    """The limits of what is fetched of a tensor that is only read: what is touched, unless all of
-    it has been written."""
-    scop, users = below.scop, below.users(tensor)
-    whole = tuple((0, extent) for extent in scop.shaped.shapes[tensor])
-    if _is_defined(tensor, whole, users[0], scop):
-        return None
-    return _hull([a.bounds for s in users for a in s.accesses if a.tensor == tensor])
+    write_back = fetch or _is_needed_later(tensor, below.inside, scop)
+    return Transfer(fetch, write_back, None if touched == everything else touched)
 
 
 def _hull(bounds: Sequence[tuple[HalfOpen, ...]]) -> tuple[HalfOpen, ...]:
@@ -246,12 +221,11 @@ def _is_defined(
     return not any(True for _ in left)
 
 
-def is_needed_later(tensor: str, own: Iterable[str], scop: Scop) -> bool:
+def _is_needed_later(tensor: str, own: Container[str], scop: Scop) -> bool:
     """Whether a tensor is an output, or touched by statements other than those named."""
     if scop.shaped.program.tensors[tensor].role == "output":
         return True
-    names = set(own)
-    return any(touches(s, tensor) for s in scop.statements if s.name not in names)
+    return any(touches(s, tensor) for s in scop.statements if s.name not in own)
 
 
 def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
@@ -333,7 +307,7 @@ def _faults(
 ) -> Iterator[str]:
     """Faults below some loops and promotions of some tensors."""
     if isinstance(node, Promotion):
-        below = Footprint(scop, around, members_below(node))
+        below = Footprint(scop, around, schedule.members_below(node))
         for tile in node.tiles:
             reason = tile_fault(tile, below)
             if reason is not None:
@@ -351,7 +325,7 @@ def _faults(
                         )
         held = held.union(tile.tensor for tile in node.tiles)
     around = (*around, *loops_of(node))
-    for child in children(node):
+    for child in schedule.children(node):
         yield from _faults(child, around, held, scop)
 
 

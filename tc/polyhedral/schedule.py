@@ -198,9 +198,11 @@ def children(node: Node) -> tuple[Node, ...]:
             raise unknown_tree(node)
 
 
-def with_children(node: Node, new: tuple[Node, ...]) -> Node:
-    """The node above other nodes, as many as it had; the very same where they are those."""
-    if all(map(operator.is_, children(node), new)):
+def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with each of its children changed; the very same where none is."""
+    before = children(node)
+    new = tuple(map(change, before))
+    if all(map(operator.is_, before, new)):
         return node
     if isinstance(node, Sequence):
         return Sequence(new)
@@ -211,10 +213,13 @@ def with_children(node: Node, new: tuple[Node, ...]) -> Node:
 def sequence_of(children: Iterable[Node]) -> Node:
     """Nodes one after the other: sequences within become part of this one, and one alone needs
     none."""
-    flat: list[Node] = []
-    for child in children:
-        flat += child.children if isinstance(child, Sequence) else (child,)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+    flat = tuple(node for child in children for node in in_order(child))
+    return flat[0] if len(flat) == 1 else Sequence(flat)
+
+
+def in_order(node: Node) -> tuple[Node, ...]:
+    """The nodes that a node runs one after the other: those of a sequence, or itself."""
+    return node.children if isinstance(node, Sequence) else (node,)
 
 
 def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
@@ -224,7 +229,7 @@ def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
 
 def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with each node changed, those below it before."""
-    return change(with_children(node, tuple(map_nodes(c, change) for c in children(node))))
+    return change(map_children(node, lambda child: map_nodes(child, change)))
 
 
 def nodes(node: Node) -> Iterator[Node]:
@@ -309,11 +314,11 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
         case Promotion(tiles=tiles, child=child):
             for t in tiles:
                 shape = "x".join(map(str, t.shape))
-                copies = [w for w, on in (("in", t.fetch), ("out", t.write_back)) if on]
-                how = f" (copied {' and '.join(copies)})" if copies else ""
-                how = how.replace(")", " in lines)") if t.copy.lines else how
-                if t.limits is not None and copies:
-                    how = how.replace(")", f", {_ranges(t.limits)})")
+                copied = " and ".join(w for w, on in (("in", t.fetch), ("out", t.write_back)) if on)
+                lines = " in lines" if t.copy.lines else ""
+                ranges = " x ".join(f"{begin}:{end}" for begin, end in t.limits or ())
+                within = "" if t.limits is None else f", {ranges}"
+                how = f" (copied {copied}{lines}{within})" if copied else ""
                 yield f"{indent}promote {t.tensor} to {t.scope} {t.buffer}[{shape}]{how}"
             yield from _lines(child, indent + "  ")
         case Expansion(statement=name, buffer=buffer, digits=digits, child=child):
@@ -322,10 +327,6 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
             yield from _lines(child, indent + "  ")
         case _:
             raise unknown_tree(node)
-
-
-def _ranges(limits: tuple[tuple[int, int], ...]) -> str:
-    return " x ".join(f"{begin}:{end}" for begin, end in limits)
 
 
 def unknown_tree(node: NoReturn) -> InternalError:

@@ -20,8 +20,8 @@ from tc.kernel.analysis.estimate import estimate
 from tc.kernel.passes.pass_list import PASSES, PassContext
 from tc.kernel.printer import to_text
 from tc.polyhedral.legality import check_schedule
+from tc.polyhedral.narrative import text_order
 from tc.polyhedral.schedule import tiles as promoted_tiles
-from tc.polyhedral.views import text_order
 from tests.support.pipeline import timeless
 from tests.support.programs import CASES, TEXTS, Case
 

@@ -151,7 +151,7 @@ def test_tiles_along_a_dependence() -> None:
     tree = Band((loop,), True, Sequence((Leaf("S0"), Leaf("S1"))))
     dependences, facts = compute_dependences(SHIFT_SCOP), Facts(SHIFT_SCOP, {}, True)
     plan = tc.Plan((Part(("S0", "S1"), (Tile("i", (4,)),)),))
-    assert to_text(apply_plan(tree, plan, facts, dependences, TARGET)) == lines("""
+    assert to_text(apply_plan([tree], plan, facts, dependences, TARGET)) == lines("""
         band [i div 4, i mod 4]
           sequence
             S0

@@ -17,25 +17,25 @@ from tests.polyhedral.builders import literal, offset, read, shaped, statement
 
 def test_names_are_free_again_in_the_next_region() -> None:
     names = NameSupply(["A"], ["i"])
-    names.start_region(["i"])
+    names.start_region()
     assert [names.fresh("t0", FLOAT32) for _ in range(3)] == ["t0", "t1", "t2"]
-    names.start_region(["i"])
+    names.start_region()
     assert names.fresh("t0", FLOAT32) == "t0"
 
 
 def test_names_have_one_type() -> None:
     names = NameSupply([], ["acc"])
-    names.start_region(["i"])
+    names.start_region()
     assert names.fresh("t0", FLOAT32) == "t0"
     assert names.fresh("acc", FLOAT32) == "acc1"  # another region has an index 'acc'
-    names.start_region(["i"])
+    names.start_region()
     assert names.fresh("t0", INT64) == "t1"
     assert names.fresh("t0", FLOAT32) == "t0"
 
 
 def test_names_are_no_buffers() -> None:
     names = NameSupply(["t0", "i", "i1"], ["i"])
-    assert names.start_region(["i", "i2"]) == {"i": "i3", "i2": "i2"}
+    assert [names.fresh("i", INT64) for _ in range(2)] == ["i2", "i3"]
     assert names.fresh("t0", FLOAT32) == "t1"
 
 

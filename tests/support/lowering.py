@@ -26,10 +26,10 @@ def lower(
     rewriting: Thresholds | None = None,
     **how: Any,
 ) -> Kernel:
-    """The kernel of a program; `how` are further arguments of `lowering.lower`."""
+    """The kernel of a program; `how` are further arguments of `lowering.trace_lowering`."""
     target = cpu_target(device or host())
     target = replace(target, rewriting=rewriting or target.rewriting)
-    return lowering.lower(shaped, strides, target, **how)
+    return lowering.trace_lowering(shaped, strides, target, **how).kernel
 
 
 def trace_lowering(

@@ -7,30 +7,16 @@ back. A tree that passes is right; every other is refused, by the first action t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TypeAlias
 
+from tc import plan as plans
 from tc.errors import BackendError, InternalError
-from tc.plan import (
-    PARALLEL,
-    VECTOR,
-    Action,
-    Bind,
-    Fuse,
-    Part,
-    Plan,
-    Promote,
-    Reorder,
-    Separate,
-    Sink,
-    Split,
-    Tile,
-    action_text,
-)
 from tc.plan_fields import shortened
+from tc.polyhedral import schedule
 from tc.polyhedral.actions.loops import misplaced_digit, name_of
-from tc.polyhedral.actions.nearest import blamed, nearest
+from tc.polyhedral.actions.nearest import Refused, blamed, nearest
 from tc.polyhedral.actions.order import (
     apply_fuse,
     apply_reorder,
@@ -45,21 +31,7 @@ from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
-from tc.polyhedral.schedule import (
-    Band,
-    Expansion,
-    Leaf,
-    Node,
-    Promotion,
-    Sequence,
-    children,
-    depth,
-    leaves,
-    members_below,
-    nodes,
-    sequence_of,
-    to_text,
-)
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, Sequence, to_text
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
@@ -71,106 +43,85 @@ Generate: TypeAlias = "Callable[[Node], object]"
 """Makes the kernel of a tree; NoKernel where it has none."""
 
 
-def apply(tree: Node, action: Action, facts: Facts, target: Target) -> Node:
+def apply(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Node:
     """The tree of a part after one action; BackendError where that makes no sense there."""
-    found = _applied(tree, action, facts, target)
-    deep = depth(found)
+    match action:
+        case plans.Tile():
+            found = apply_tile(tree, action)
+        case plans.Reorder():
+            found = apply_reorder(tree, action)
+        case plans.Sink():
+            found = apply_sink(tree, action)
+        case plans.Separate():
+            found = apply_separate(tree, action)
+        case plans.Fuse():
+            found = apply_fuse(tree, action)
+        case plans.Split():
+            found = apply_split(tree, action, facts.scop)
+        case plans.Promote():
+            found = apply_promote(tree, action, facts, target)
+        case plans.Bind():
+            found = apply_bind(tree, action, target)
+        case _:
+            raise InternalError(f"unknown action {action!r}")
+    deep = schedule.depth(found)
     if deep > MOST_DEPTH:
         raise BackendError(f"{deep} loops and buffers inside of each other; {MOST_DEPTH} can be")
     return found
 
 
-def _applied(tree: Node, action: Action, facts: Facts, target: Target) -> Node:
-    match action:
-        case Tile():
-            return apply_tile(tree, action)
-        case Reorder():
-            return apply_reorder(tree, action)
-        case Sink():
-            return apply_sink(tree, action)
-        case Separate():
-            return apply_separate(tree, action)
-        case Fuse():
-            return apply_fuse(tree, action)
-        case Split():
-            return apply_split(tree, action, facts.scop)
-        case Promote():
-            return apply_promote(tree, action, facts, target)
-        case Bind():
-            return apply_bind(tree, action, target)
-        case _:
-            raise InternalError(f"unknown action {action!r}")
-
-
 def apply_plan(
-    tree: Node,
-    plan: Plan,
+    nodes: Collection[Node],
+    plan: plans.Plan,
     facts: Facts,
     dependences: Dependences,
     target: Target,
     generate: Generate = lambda _: None,
 ) -> Node:
-    """The tree with all actions of a plan done; its parts are all those of the tree, in order.
+    """The tree with all actions of a plan done to the nodes of its parts, which are all, in order.
     With `generate`, those that it makes no kernel of are refused, too.
 
     Raises BackendError with the action that cannot be done, or that no dependence allows; its
     repair is the plan without what does not work.
     """
-    nodes = grouped(tree, plan)
 
-    def attempt(actions: list[tuple[Action, ...]]) -> Node | tuple[int, int, str] | str:
-        """The tree after some of the actions; or where one cannot be done, and why; or why the
-        tree is not legal."""
+    def attempt(actions: list[tuple[plans.Action, ...]]) -> Node | Refused:
         done = []
         for number, (node, some) in enumerate(zip(nodes, actions, strict=True)):
             for place, action in enumerate(some):
                 try:
                     node = apply(node, action, facts, target)
                 except BackendError as error:
-                    return number, place, error.cause
+                    return Refused(error.cause, (number, place))
             done.append(node)
         whole = done[0] if len(done) == 1 else Sequence(tuple(done))
         reason = fault(whole, dependences, target)
         if reason is not None:  # the order may be right, and what is said of it no longer
             whole = unclaimed(whole)
             reason = fault(whole, dependences, target)
-        if reason is not None:
-            return reason
+            if reason is not None:
+                return Refused(reason)
         try:
             generate(whole)
         except NoKernel as error:
-            return str(error)
+            return Refused(str(error))
         return whole
 
     wanted = [part.actions for part in plan.parts]
     found = attempt(wanted)
-    if isinstance(found, Node):
+    if not isinstance(found, Refused):
         return found
     number, place, reason = blamed(found, wanted, attempt)
     working = nearest(
         nodes, wanted, attempt, partial(apply, facts=facts, target=target), facts, target
     )
-    parts = (Part(p.statements, some) for p, some in zip(plan.parts, working, strict=True))
+    parts = (plans.Part(p.statements, some) for p, some in zip(plan.parts, working, strict=True))
     part = plan.parts[number]
     raise BackendError(
         f"action {place + 1} of the part {', '.join(part.statements)}, "
-        f"{shortened(action_text(part.actions[place]), 200)}: {reason}",
-        repair=Plan(tuple(parts)).to_json(),
+        f"{shortened(plans.action_text(part.actions[place]), 200)}: {reason}",
+        repair=plans.Plan(tuple(parts)).to_json(),
     )
-
-
-def grouped(tree: Node, plan: Plan) -> list[Node]:
-    """The parts of a tree that a plan names, which are all of its outermost sequence, in order."""
-    children_left = list(tree.children if isinstance(tree, Sequence) else (tree,))
-    nodes = []
-    for part in plan.parts:
-        own: list[Node] = []
-        while children_left and [n for c in own for n in leaves(c)] != list(part.statements):
-            own.append(children_left.pop(0))
-        if [n for c in own for n in leaves(c)] != list(part.statements):
-            raise InternalError(f"the plan's part {part.statements} is no part of the program")
-        nodes.append(own[0] if len(own) == 1 else sequence_of(own))
-    return nodes
 
 
 # --- what every tree keeps ----------------------------------------------------------------------
@@ -178,12 +129,12 @@ def grouped(tree: Node, plan: Plan) -> list[Node]:
 
 def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
     """Why a tree may not be run; None where it may."""
-    parts = tree.children if isinstance(tree, Sequence) else (tree,)
     scop = dependences.scop
+    roles = (why for part in schedule.in_order(tree) for why in _faults_of_roles(part, target))
     return (
         misplaced_digit(tree)
-        or next((reason for part in parts for reason in _faults_of_roles(part, target)), None)
-        or next(_faults_of_splits(tree, (), scop), None)
+        or next(roles, None)
+        or next(_faults_of_splits(tree, scop), None)
         or respects(tree, dependences)
         or promotion_fault(tree, scop)
     )
@@ -200,15 +151,16 @@ def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
     outermost = part
     while isinstance(outermost, Promotion) and outermost.is_packed:
         outermost = outermost.child
-    for node in nodes(part):
-        own = node.members if isinstance(node, Band) else ()
+    for node in schedule.nodes(part):
+        if not isinstance(node, Band):
+            continue
         leading = node is outermost
-        for number, member in enumerate(own):
-            leading = leading and member.role == PARALLEL
+        for number, member in enumerate(node.members):
+            leading = leading and member.role == plans.PARALLEL
             name = name_of(member)
-            if member.role == PARALLEL and not leading:
+            if member.role == plans.PARALLEL and not leading:
                 yield f"the loop {name} is not among the outermost, which alone threads can share"
-            if member.role == VECTOR:
+            if member.role == plans.VECTOR:
                 lanes = None if member.span is None else member.span // member.step
                 if lanes is None or lanes & (lanes - 1) or lanes > target.lanes:
                     yield (
@@ -216,33 +168,33 @@ def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
                         f"{'an end of its own' if lanes is None else f'{lanes} iterations'}, and "
                         f"vectors have 2, 4, ... or {target.lanes} lanes"
                     )
-                inner = node.child if isinstance(node, Band) else None
-                if number + 1 < len(own) or not isinstance(inner, Leaf):
+                if number + 1 < len(node.members) or not isinstance(node.child, Leaf):
                     yield f"the loop {name} cannot be the lanes of a vector: it is not innermost"
 
 
-def _faults_of_splits(node: Node, around: tuple[Node, ...], scop: Scop) -> Iterator[str]:
+def _faults_of_splits(tree: Node, scop: Scop) -> Iterator[str]:
     """Reductions whose accumulators do not follow their loops: those that are gone since, and
     lanes of vectors that have one accumulator together."""
-    if isinstance(node, Expansion):
-        name = node.statement
-        below = members_below(node)[name]
-        path = [m for n in around if isinstance(n, Band) for m in n.members]
+    splits = [node for node in schedule.nodes(tree) if isinstance(node, Expansion)]
+    inside = schedule.members_below(tree)
+    for node in splits:
+        below = schedule.members_below(node)[node.statement]
         for digit in node.digits:
-            alike = [m for m in (*path, *below) if (m.name, m.step) == (digit.name, digit.step)]
+            alike = [m for m in inside[node.statement] if _digit(m) == _digit(digit)]
             if len(alike) != 1 or alike[0] not in below or alike[0].span != digit.span:
-                yield f"the loop {name_of(digit)}, by which {name} is split, is not there any more"
-    if isinstance(node, Band) and isinstance(node.child, Leaf):
-        name = node.child.statement
+                gone = f"the loop {name_of(digit)}, by which {node.statement} is split"
+                yield f"{gone}, is not there any more"
+    for name, around in inside.items():
         statement = scop.statement(name)
-        splits = [n for n in around if isinstance(n, Expansion) and n.statement == name]
-        split = {(digit.name, digit.step) for n in splits for digit in n.digits}
-        for member in node.members if statement.accumulates else ():
+        split = {_digit(d) for node in splits if node.statement == name for d in node.digits}
+        for member in around if statement.accumulates else ():
             reduced = member.values[name].variable in statement.reduction
-            if member.role == VECTOR and reduced and (member.name, member.step) not in split:
+            if member.role == plans.VECTOR and reduced and _digit(member) not in split:
                 yield (
                     f"the lanes of {name_of(member)} would add to one element: {name} needs an "
                     "accumulator for each, by a split"
                 )
-    for child in children(node):
-        yield from _faults_of_splits(child, (*around, node), scop)
+
+
+def _digit(member: Member) -> tuple[str, int]:
+    return member.name, member.step

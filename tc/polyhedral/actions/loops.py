@@ -16,11 +16,11 @@ from tc.polyhedral.schedule import (
     band_of,
     children,
     leaves,
+    map_children,
     map_nodes,
     members,
     members_below,
     sequence_of,
-    with_children,
 )
 
 _FORM = re.compile(r"(?:(\S+)\.)?(\w+)(?: mod ([1-9]\d*))?(?: div ([1-9]\d*))?")
@@ -104,7 +104,7 @@ def map_bands(node: Node, change: Callable[[Band], Node | None]) -> Node:
     changed = change(node) if isinstance(node, Band) else None
     if changed is not None:
         return changed
-    return with_children(node, tuple(map_bands(child, change) for child in children(node)))
+    return map_children(node, lambda child: map_bands(child, change))
 
 
 def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, ...]]) -> Node:
@@ -157,27 +157,27 @@ class TreePlace:
 
     def below(self, number: int) -> TreePlace:
         """The place of a child of the node."""
-        node, found = self.node, children(self.node)
+        node, child = self.node, children(self.node)[number]
 
         def put(new: Node) -> Node:
-            return self.put(with_children(node, (*found[:number], new, *found[number + 1 :])))
+            return self.put(map_children(node, lambda c: new if c is child else c))
 
-        return TreePlace(found[number], (*self.around, *loops_of(node)), put)
+        return TreePlace(child, (*self.around, *loops_of(node)), put)
 
     def around_some(self, statements: set[str]) -> TreePlace | None:
-        """The place of the child, or of several that follow each other, that run statements."""
+        """The place of the child, or of several that follow each other, that run statements; None
+        where these are all."""
         found = children(self.node)
         some = [i for i, child in enumerate(found) if statements & set(leaves(child))]
-        if len(some) < 2:
-            return self.below(some[0]) if some else None
         first, last = some[0], some[-1] + 1
+        if len(some) == 1:
+            return self.below(first)
 
         def put(new: Node) -> Node:
             return self.put(sequence_of((*found[:first], new, *found[last:])))
 
-        own = sequence_of(found[first:last])
-        alone = len(own_names := set(leaves(own))) < len(set(leaves(self.node)))
-        return TreePlace(own, self.around, put) if alone and statements <= own_names else None
+        alone = last - first < len(found)
+        return TreePlace(sequence_of(found[first:last]), self.around, put) if alone else None
 
     def inside(self, member: int) -> TreePlace:
         """The place just inside of a member of the node, a band."""

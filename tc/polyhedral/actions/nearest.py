@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tc.errors import BackendError, InternalError
 from tc.plan import PACKED, SCRATCH, Action, Bind, Promote, Split, Tile
@@ -20,9 +20,16 @@ from tc.polyhedral.target import Target
 Actions: TypeAlias = "list[tuple[Action, ...]]"
 """Those of each part."""
 
-Attempt: TypeAlias = "Callable[[Actions], Node | tuple[int, int, str] | str]"
-"""The tree after actions; or the part and the place of one that cannot be done, and why; or why
-the tree is not legal."""
+
+class Refused(NamedTuple):
+    """Why a tree is not legal; or why an action, by its part and its place, cannot be done."""
+
+    reason: str
+    place: tuple[int, int] | None = None
+
+
+Attempt: TypeAlias = "Callable[[Actions], Node | Refused]"
+"""The tree after actions."""
 
 DoAction: TypeAlias = "Callable[[Node, Action], Node]"
 
@@ -33,24 +40,20 @@ TRIES = 200
 """How many other actions are tried, in a part, in the place of some that cannot be done."""
 
 
-def blamed(
-    found: tuple[int, int, str] | str, wanted: Actions, attempt: Attempt
-) -> tuple[int, int, str]:
+def blamed(refused: Refused, wanted: Actions, attempt: Attempt) -> tuple[int, int, str]:
     """The part and the place of an action that makes a tree illegal, one without which, and without
     all after it, it is legal; and why it is not."""
-    if isinstance(found, tuple):
-        return found
+    if refused.place is not None:
+        return (*refused.place, refused.reason)
     places = [(n, k) for n, some in enumerate(wanted) for k in range(len(some))]
-    reason = found
+    reason = refused.reason  # with the first `high` actions
 
     def is_legal(length: int) -> bool:
         nonlocal reason
-        result = attempt(_first(wanted, length))
-        if isinstance(result, tuple):
-            reason = result[2]
-        elif isinstance(result, str):
-            reason = result
-        return not isinstance(result, tuple | str)
+        found = attempt(_first(wanted, length))
+        if isinstance(found, Refused):
+            reason = found.reason
+        return not isinstance(found, Refused)
 
     high, low, step = len(places), len(places) - 1, 1
     while low > 0 and not is_legal(low):
@@ -60,7 +63,6 @@ def blamed(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if is_legal(middle) else (low, middle)
-    is_legal(high)
     return (*places[high - 1], reason)
 
 
@@ -74,7 +76,7 @@ def _first(wanted: Actions, length: int) -> Actions:
 
 
 def nearest(
-    trees: list[Node],
+    trees: Iterable[Node],
     wanted: Actions,
     attempt: Attempt,
     apply: DoAction,
@@ -88,7 +90,7 @@ def nearest(
             for tree, some in zip(trees, wanted, strict=True)
         ]
         found = attempt(wanted)
-        if not isinstance(found, tuple | str):
+        if not isinstance(found, Refused):
             return wanted
         number, place, _ = blamed(found, wanted, attempt)
         legal = [*wanted[:number], wanted[number][:place], *(() for _ in wanted[number + 1 :])]
@@ -180,8 +182,7 @@ def _closest(text: str, there: Iterable[str]) -> str:
 
 def _tiles(action: Tile, there: list[Member]) -> Iterator[Action]:
     """The same with sizes that divide each other, and the loop."""
-    fitting = (m for m in there if loop_name(action.loop).fits(m))
-    member = next(fitting, None)
+    member = next(filter(loop_name(action.loop).fits, there), None)
     sizes = [min(size, MOST) for size in action.sizes]
     if member is None or not sizes:
         return

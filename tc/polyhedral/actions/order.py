@@ -25,11 +25,12 @@ from tc.polyhedral.schedule import (
     Sequence,
     band_of,
     children,
+    in_order,
     leaves,
+    map_children,
     map_nodes,
     sequence_of,
     tile,
-    with_children,
 )
 
 
@@ -154,7 +155,7 @@ def _below(node: Node, members: tuple[Member, ...], action: Sink) -> Node:
         ):
             return Band((*inner, *_run(members, [name])), permutable, leaf)
         case Band() | Sequence():
-            return with_children(node, tuple(_below(c, members, action) for c in children(node)))
+            return map_children(node, lambda child: _below(child, members, action))
         case _:
             raise BackendError(
                 f"{', '.join(action.loops)} cannot move into the place of a buffer: loops sink "
@@ -179,7 +180,7 @@ def apply_separate(tree: Node, action: Separate) -> Node:
         last = band.members[-len(loops) :]
         if len(last) < len(loops) or not all(map(LoopName.fits, loops, last)):
             return None
-        parts = band.child.children if isinstance(band.child, Sequence) else (band.child,)
+        parts = in_order(band.child)
         before = tuple(takewhile(lambda c: not wanted & set(leaves(c)), parts))
         own = tuple(takewhile(lambda c: wanted & set(leaves(c)), parts[len(before) :]))
         after = parts[len(before) + len(own) :]
@@ -210,7 +211,7 @@ def apply_fuse(tree: Node, action: Fuse) -> Node:
                 found = True
                 one = _fused(tuple(c for c in group if isinstance(c, Band)))
                 return sequence_of((*parts[:first], one, *parts[first + len(loops) :]))
-        return with_children(node, tuple(map(fused, parts)))
+        return map_children(node, fused)
 
     reason = "are not the outermost loops of neighbours, in their order"
     return _changed(fused(tree), tree, action.loops, reason)

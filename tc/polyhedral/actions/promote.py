@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tc.dtypes import DType, compute_dtype
+from tc.dtypes import compute_dtype
 from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, Promote
 from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
@@ -41,7 +41,8 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
     if is_rounded_between(action.tensor, users, facts.scop):
         raise _refused(action, "its statements give each other values that are rounded (Y8)")
     tile = _tile(action, below, users, facts)
-    size = prod(tile.shape) * compute_dtype(_dtype(action.tensor, facts)).bytes
+    dtype = facts.scop.shaped.program.tensors[action.tensor].dtype
+    size = prod(tile.shape) * compute_dtype(dtype).bytes
     room = target.room(action.scope) or 0
     if size > room:
         raise BackendError(
@@ -84,10 +85,6 @@ def _promoted(node: Node, tile: ArrayTile) -> Node:
 def _refused(action: Promote, reason: str) -> BackendError:
     where = "for the whole part" if action.inside is None else f"inside of {action.inside}"
     return BackendError(f"{action.tensor} cannot be promoted {where}: {reason}")
-
-
-def _dtype(tensor: str, facts: Facts) -> DType:
-    return facts.scop.shaped.program.tensors[tensor].dtype
 
 
 def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: Facts) -> ArrayTile:
@@ -159,8 +156,8 @@ def _sizes(held: Box, layout: tuple[Axis, ...]) -> tuple[int, ...]:
 
 
 def _before(exact: Box, held: Box) -> tuple[int, ...]:
-    apart = [add(a, b, -1) for a, b in zip(exact.offsets, held.offsets, strict=True)]
-    before = tuple(form.constant for form in apart)
+    pairs = zip(exact.offsets, held.offsets, strict=True)
+    before = tuple(add(a, b, -1).constant for a, b in pairs)
     return before if any(before) else ()
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from tc.errors import BackendError
 from tc.plan import Bind, Split
 from tc.polyhedral.actions.loops import (
-    check_statements,
     loop_name,
     map_members,
     no_such_loop,
@@ -28,7 +27,6 @@ def apply_bind(tree: Node, action: Bind, target: Target) -> Node:
 
 def apply_split(tree: Node, action: Split, scop: Scop) -> Node:
     """The tree with an accumulator for each iteration of some loops of a reduction."""
-    check_statements((action.statement,), tree)
     place = place_inside(tree, action.inside, (action.statement,))
     statement = scop.statement(action.statement)
     below = members_below(place.node)[action.statement]

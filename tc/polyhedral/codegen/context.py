@@ -13,7 +13,7 @@ from tc.kernel.folding import compare, integer, logical_and
 from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, If, Load, Site, Stmt, row_major
 from tc.polyhedral.codegen.naming import NameSupply
-from tc.polyhedral.footprint import Box, Position
+from tc.polyhedral.footprint import Box, Position, whole
 from tc.polyhedral.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import HalfOpen, Scop
@@ -46,7 +46,6 @@ class KernelContext:
     """What is the same throughout a kernel; `buffers` and `sites` grow."""
 
     scop: Scop
-    strides: Mapping[str, tuple[int, ...]]
     names: NameSupply
     checks: bool
     buffers: dict[str, Buffer] = field(default_factory=dict)
@@ -161,7 +160,7 @@ class State:
         if placed is not None:
             yield from self._beyond(placed, element)
         elif limits is None:
-            limits = tuple((0, extent) for extent in self.world.scop.shaped.shapes[tensor])
+            limits = whole(tensor, self.world.scop)
         for form, within in zip(element, limits or (), strict=limits is not None):
             yield from self.between(form, within)
 

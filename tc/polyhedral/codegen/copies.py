@@ -12,7 +12,7 @@ from tc.kernel.folding import binary, cast, constant, integer, logical_and, sele
 from tc.kernel.ir import Expr, For, Load, Stmt, Store
 from tc.plan import REGISTER
 from tc.polyhedral.codegen.context import Placed, State, guarded
-from tc.polyhedral.footprint import Box
+from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.linear_forms import add, constant_form, expression
 from tc.polyhedral.schedule import ArrayTile, Axis
 from tc.polyhedral.scop.scop import HalfOpen
@@ -56,7 +56,7 @@ def _limits(tile: ArrayTile, around: State) -> tuple[HalfOpen, ...] | None:
     outer = around.innermost(tile.tensor)
     if tile.limits is not None or outer is None or outer.tile.fetch:
         return tile.limits
-    return tuple((0, extent) for extent in around.world.scop.shaped.shapes[tile.tensor])
+    return whole(tile.tensor, around.world.scop)
 
 
 def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
@@ -148,16 +148,13 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     last = len(tile.layout) - 1
     if last < 0:
         return [[]]
-    outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
-    if tile.scope == REGISTER:
-        unrolled = [_Loop(a, 1, x.size, "unroll") for a, x in enumerate(tile.layout[:-1])]
-        chunks = _chunks(last, tile.layout[last], tile.copy.lanes, "unroll")
-        return [[*unrolled, *chunk] for chunk in chunks]
     lanes = tile.copy.lanes
-    if rows in (-1, last) or lanes == 1:
-        outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout[:-1])]
-        few = "unroll" if tile.layout[last].size < FEW * lanes else ""
+    if tile.scope == REGISTER or rows in (-1, last) or lanes == 1:
+        mark = "unroll" if tile.scope == REGISTER else ""
+        outer = [_Loop(a, 1, x.size, mark) for a, x in enumerate(tile.layout[:-1])]
+        few = "unroll" if tile.layout[last].size < FEW * lanes else mark
         return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], lanes, few)]
+    outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
     nests = []
     for across in _chunks(rows, tile.layout[rows], lanes, ""):
         for along in _chunks(last, tile.layout[last], lanes, ""):
@@ -195,8 +192,7 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> S
     for loop in loops:
         if loop.step < 0:  # the place of the rest of an axis
             positions[loop.axis] = add(positions[loop.axis], constant_form(-loop.step))
-            names.append(None)
-        elif loop.extent == 1:
+        if loop.step < 0 or loop.extent == 1:
             names.append(None)
         else:
             name = state.world.names.fresh("c0", INT64)

@@ -11,32 +11,19 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tc.dtypes import INT64, compute_dtype
+from tc.dtypes import INT64, DType, compute_dtype
+from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer
-from tc.kernel.ir import (
-    Buffer,
-    Comment,
-    Expr,
-    For,
-    Kernel,
-    Let,
-    Load,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    expressions,
-    row_major,
-    statements,
-)
+from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
 from tc.plan import PACKED, PARALLEL, SCRATCH, SERIAL, UNROLL, VECTOR
+from tc.polyhedral import schedule
 from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State, guarded
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
 from tc.polyhedral.codegen.naming import NameSupply
-from tc.polyhedral.footprint import Box, Digits, box, enter, start, values_of
+from tc.polyhedral.footprint import Box, box, enter, start, trips_of, whole
 from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.schedule import (
     ArrayTile,
@@ -47,13 +34,9 @@ from tc.polyhedral.schedule import (
     Node,
     Promotion,
     Sequence,
-    count,
-    leaves,
-    unknown_tree,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.affine import LinearForm
-from tc.semantics.program import Statement
 
 MAX_LOOPS = 8
 """A nest has no more loops: Python nests 20 blocks at most, of two nests and what is in them."""
@@ -63,7 +46,7 @@ _MARKS = {UNROLL: "unroll", VECTOR: "vector"}
 
 def lower_schedule(
     scop: Scop, tree: Node, strides: Mapping[str, tuple[int, ...]], *, check: bool
-) -> Kernel:
+) -> ir.Kernel:
     """The kernel that runs the statements in the order of the tree, a region for each part of
     its outermost sequence.
 
@@ -73,18 +56,18 @@ def lower_schedule(
     program = scop.shaped.program
     indices = (name for statement in program.statements for name in statement.variables)
     names = NameSupply(program.tensors, indices)
-    world = KernelContext(scop, strides, names, check)
+    world = KernelContext(scop, names, check)
     world.buffers.update((b.name, b) for b in _arguments(scop, strides))
     positions = {s.name: start(s) for s in scop.statements}
     regions: list[tuple[Stmt, ...]] = []
-    for part in tree.children if isinstance(tree, Sequence) else (tree,):
+    for part in schedule.in_order(tree):
         regions += _regions(part, State(world, positions))
     roles = ("input", "output", "temporary", "scratch", "register")
     used = _touched(regions)
     kept = [b for b in world.buffers.values() if b.role != "temporary" or b.name in used]
     buffers = sorted(kept, key=lambda b: roles.index(b.role))
     initial = scop.initial & frozenset(program.outputs)
-    kernel = Kernel(
+    kernel = ir.Kernel(
         program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), initial
     )
     verify(kernel)
@@ -93,18 +76,18 @@ def lower_schedule(
 
 def _touched(regions: list[tuple[Stmt, ...]]) -> set[str]:
     """The buffers that are read or written; temporaries may all be held by others."""
-    stmts = [stmt for region in regions for stmt in statements(region)]
-    loads = (e.buffer for s in stmts for e in expressions(s) if isinstance(e, Load))
+    stmts = [stmt for region in regions for stmt in ir.statements(region)]
+    loads = (e.buffer for s in stmts for e in ir.expressions(s) if isinstance(e, Load))
     return {s.buffer for s in stmts if isinstance(s, Store)} | set(loads)
 
 
-def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[Buffer]:
+def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[ir.Buffer]:
     program = scop.shaped.program
     for name in (*program.inputs, *program.outputs, *program.temporaries):
         tensor, shape = program.tensors[name], scop.shaped.shapes[name]
         given = strides.get(name) if tensor.role == "input" else None
-        own = row_major(shape) if given is None else given
-        yield Buffer(name, tensor.dtype, shape, own, tensor.role)
+        own = ir.row_major(shape) if given is None else given
+        yield ir.Buffer(name, tensor.dtype, shape, own, tensor.role)
 
 
 def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
@@ -112,30 +95,25 @@ def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
     world = state.world
     if isinstance(node, Promotion) and node.is_packed:
         for placed in _place(node, state):
-            world.names.start_region(())
+            world.names.start_region()
             state = state.inside(placed)
-            note = Comment(f"{placed.tile.tensor} packed")
-            copies = [_shared(s) for s in fetch(placed, state)]
-            yield from ((note, copy) for copy in copies)
+            note = ir.Comment(f"{placed.tile.tensor} packed")
+            for copy in fetch(placed, state):
+                if isinstance(copy, For) and not copy.mark:
+                    copy = replace(copy, parallel=True)
+                yield note, copy
         yield from _regions(node.child, state)
         return
-    statements = [world.scop.statement(name) for name in leaves(node)]
-    world.names.start_region(())
+    statements = [world.scop.statement(name) for name in schedule.leaves(node)]
+    world.names.start_region()
     lines = dict.fromkeys(_comment(s, world.scop) for s in statements)
-    yield (*map(Comment, lines), *_lower(node, state, outermost=True))
-
-
-def _shared(stmt: Stmt) -> Stmt:
-    """A copy with its outermost loop parallel."""
-    if isinstance(stmt, For) and not stmt.mark:
-        return replace(stmt, parallel=True)
-    return stmt
+    yield (*map(ir.Comment, lines), *_lower(node, state, outermost=True))
 
 
 def _comment(statement: ScopStatement, scop: Scop) -> str:
     if statement.kind == "zero":
         return f"{statement.write.tensor} is 0 where nothing writes it"
-    source: Statement = scop.shaped.program.statements[statement.position]
+    source = scop.shaped.program.statements[statement.position]
     lines = source.span.text.split("\n")
     return " ".join(" ".join(line.split("#")[0] for line in lines).split())
 
@@ -159,7 +137,7 @@ def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, 
         case Band(members=members, child=child):
             return _band(members, child, state, outermost=outermost)
         case _:
-            raise unknown_tree(node)
+            raise schedule.unknown_tree(node)
 
 
 # --- bands ------------------------------------------------------------------------------------
@@ -170,7 +148,7 @@ def _band(
 ) -> tuple[Stmt, ...]:
     if not members:
         return _lower(child, state)
-    names = list(leaves(child))
+    names = list(schedule.leaves(child))
     shared = 0
     if outermost:
         shared = next((i for i, m in enumerate(members) if m.role != PARALLEL), len(members))
@@ -178,12 +156,10 @@ def _band(
     if together > 1:
         return _joined(members[:together], members[together:], child, state, parallel=shared > 1)
     member, rest = members[0], members[1:]
-    trip = count(member, _extent(member, names, state))
-    if trip == 1:
-        inner = _inside(member, names, constant_form(0), 1, state)
+    trip = _trips(member, names, state)
+    loop, inner = _inside(member, names, trip, state)
+    if loop is None:
         return _band(rest, child, inner, outermost=outermost)
-    loop = state.world.names.fresh(_loop_name(member), INT64)
-    inner = _inside(member, names, LinearForm(0, {loop: 1}), trip, state.bound(loop, 0, trip - 1))
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, inner = _bounded(member, names, trip, state, inner)
@@ -194,7 +170,7 @@ def _band(
 
 def _surplus(members: tuple[Member, ...], names: list[str], state: State) -> int:
     """How many leading members must become one loop, as a nest has no more than MAX_LOOPS."""
-    several = [i for i, m in enumerate(members) if count(m, _extent(m, names, state)) > 1]
+    several = [i for i, m in enumerate(members) if _trips(m, names, state) > 1]
     if len(several) <= MAX_LOOPS or members[0].role != SERIAL:
         return 0
     return several[len(several) - MAX_LOOPS] + 1
@@ -209,54 +185,55 @@ def _joined(
     parallel: bool,
 ) -> tuple[Stmt, ...]:
     """Several members as one loop: for threads, so that they get equal parts."""
-    names = list(leaves(child))
-    trips = [count(member, _extent(member, names, state)) for member in together]
+    names = list(schedule.leaves(child))
+    trips = [_trips(member, names, state) for member in together]
     several = [place for place, trip in enumerate(trips) if trip > 1]
     if len(several) < 2:
         first = several[0] if several else len(together)
         for member in together[:first]:
-            state = _inside(member, names, constant_form(0), 1, state)
+            _, state = _inside(member, names, 1, state)
         others = tuple(replace(member, role=SERIAL) for member in together[first + 1 :])
         inner = (*together[first : first + 1], *others, *rest)
         return _band(inner, child, state, outermost=parallel and bool(several))
-    whole = state.world.names.fresh("n0", INT64)
+    joined = state.world.names.fresh("n0", INT64)
     lets: list[Stmt] = []
     for position, (member, trip) in enumerate(zip(together, trips, strict=True)):
-        if trip == 1:
-            state = _inside(member, names, constant_form(0), 1, state)
+        loop, state = _inside(member, names, trip, state)
+        if loop is None:
             continue
-        value: Expr = binary("/", Var(whole, INT64), integer(math.prod(trips[position + 1 :])))
+        value: Expr = binary("/", Var(joined, INT64), integer(math.prod(trips[position + 1 :])))
         if position > several[0]:
             value = binary("%", value, integer(trip))
-        loop = state.world.names.fresh(_loop_name(member), INT64)
-        lets.append(Let(loop, value))
-        bounded = state.bound(loop, 0, trip - 1)
-        state = _inside(member, names, LinearForm(0, {loop: 1}), trip, bounded)
+        lets.append(ir.Let(loop, value))
     body = _band(rest, child, state, outermost=False)
     total = math.prod(trips)
-    return (For(whole, integer(0), integer(total), (*lets, *body), parallel),)
+    return (For(joined, integer(0), integer(total), (*lets, *body), parallel),)
 
 
-def _loop_name(member: Member) -> str:
-    return member.name if member.span is None and member.step == 1 else f"{member.name}0"
+def _trips(member: Member, names: list[str], state: State) -> int:
+    return trips_of(member, map(state.world.scop.statement, names))
 
 
-def _extent(member: Member, names: list[str], state: State) -> int:
-    return values_of(member, map(state.world.scop.statement, names))
-
-
-def _inside(member: Member, names: list[str], loop: LinearForm, trips: int, state: State) -> State:
-    entered = {n: enter(state.positions[n], member, n, loop, trips) for n in names}
-    loops = {**state.loops, (member.name, member.step): loop}
+def _inside(member: Member, names: list[str], trips: int, state: State) -> tuple[str | None, State]:
+    """The variable of a member's loop, if it has several iterations, and the state in these."""
+    loop: str | None = None
+    digit = constant_form(0)
+    if trips != 1:
+        is_digit = member.span is not None or member.step > 1
+        loop = state.world.names.fresh(f"{member.name}0" if is_digit else member.name, INT64)
+        state, digit = state.bound(loop, 0, trips - 1), LinearForm(0, {loop: 1})
+    entered = {n: enter(state.positions[n], member, n, digit, trips) for n in names}
+    loops = {**state.loops, (member.name, member.step): digit}
     pins = dict(state.pins)
     for name in names if trips > 1 else ():
         value = member.values[name]
         if value.variable is None:
-            digit = value.offset - member.origin
-            digit = (digit if member.span is None else digit % member.span) // member.step
-            test = compare("==", expression(loop), integer(digit), {})
+            own = value.offset - member.origin
+            own = (own if member.span is None else own % member.span) // member.step
+            test = compare("==", expression(digit), integer(own), {})
             pins[name] = (*pins.get(name, ()), test)
-    return replace(state, positions={**state.positions, **entered}, loops=loops, pins=pins)
+    inner = replace(state, positions={**state.positions, **entered}, loops=loops, pins=pins)
+    return loop, inner
 
 
 def _bounded(
@@ -273,9 +250,10 @@ def _bounded(
         tails.append((add(constant_form(digits.limits[1]), digits.base, -1), digits.exact, after))
     room, exact, _ = tails[0]
     if exact or member.span is None or any(other != room for other, _, _ in tails):
-        if member.span is None and all(_fits(d, a, trip, member) for d, _, a in tails):
-            return integer(trip), _exact(member, names, inner)
-        return integer(trip), inner
+        runs_all = member.span is None and member.step == 1  # just the values of the statements
+        for own, _, after in tails:
+            runs_all = runs_all and own == constant_form(trip) and after.span == 1
+        return integer(trip), _exact(member, names, inner) if runs_all else inner
     if member.step > 1:
         room = add(room, constant_form(member.step - 1))
     low, _ = range_of(room, state.bounds)
@@ -288,11 +266,6 @@ def _bounded(
     # the end keeps all of them below their limits; some may have to begin later
     begun = all(range_of(a.base, inner.bounds)[0] >= a.limits[0] for _, _, a in tails)
     return end, _exact(member, names, inner) if member.step == 1 and begun else inner
-
-
-def _fits(room: LinearForm, after: Digits, trip: int, member: Member) -> bool:
-    """Whether a whole loop of step 1 runs just the values of the statement."""
-    return member.step == 1 and not room.terms and room.constant == trip and after.span == 1
 
 
 def _exact(member: Member, names: list[str], state: State) -> State:
@@ -310,7 +283,7 @@ def _exact(member: Member, names: list[str], state: State) -> State:
 
 def _place(node: Promotion, state: State) -> list[Placed]:
     world, placed = state.world, []
-    inside = set(leaves(node))
+    inside = set(schedule.leaves(node))
     for tile in node.tiles:
         accesses = [
             (access, state.positions[s.name])
@@ -339,8 +312,7 @@ def _place(node: Promotion, state: State) -> list[Placed]:
 def _has_tails(tile: ArrayTile, found: Box, state: State) -> bool:
     """Whether some of a tile may lie beyond what is copied: loops that are not full may leave it
     unwritten, and others, which are vectors or unrolled, compute with it."""
-    shape = state.world.scop.shaped.shapes[tile.tensor]
-    limits = tile.limits or tuple((0, extent) for extent in shape)
+    limits = tile.limits or whole(tile.tensor, state.world.scop)
     for offset, size, (begin, end) in zip(found.offsets, tile.sizes, limits, strict=True):
         low, high = range_of(offset, state.bounds)
         if low < begin or high + size > end:
@@ -366,7 +338,7 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
     name = world.add_buffer(node.buffer, "register", dtype, shape)
     expanded = Expanded(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
-    cells = _Cells(name, found, sizes, statement, state)
+    cells = _Cells(name, dtype, found, sizes, statement, state)
     return (*cells.fill(), *_lower(node.child, inner), *cells.combine())
 
 
@@ -375,6 +347,7 @@ class _Cells:
     """The accumulators of an expansion: loops over them."""
 
     name: str
+    dtype: DType
     box: Box
     sizes: tuple[int, ...]
     statement: ScopStatement
@@ -386,15 +359,13 @@ class _Cells:
         extents = (*self.box.sizes, *self.sizes)
         names = [state.world.names.fresh("c0", INT64) for _ in extents]
         indices = tuple(_index(n, e) for n, e in zip(names, extents, strict=True))
-        dtype = compute_dtype(state.world.dtype(self.statement.write.tensor))
-        store = Store(self.name, indices, identity(self.statement.op, dtype))
+        store = Store(self.name, indices, identity(self.statement.op, self.dtype))
         return _unrolled(names, extents, (store,))
 
     def combine(self) -> tuple[Stmt, ...]:
         """First those of the unrolled digits, lane by lane and in pairs, so that few wait for each
         other; then the lanes with the target."""
-        state, op, world = self.state, self.statement.op, self.state.world
-        dtype = compute_dtype(world.dtype(self.statement.write.tensor))
+        state, op, world, dtype = self.state, self.statement.op, self.state.world, self.dtype
         outer = [world.names.fresh("c0", INT64) for _ in self.box.sizes]
         cell = tuple(_index(n, e) for n, e in zip(outer, self.box.sizes, strict=True))
         for name, extent in zip(outer, self.box.sizes, strict=True):
@@ -413,23 +384,22 @@ class _Cells:
                 body = (Store(self.name, left.indices, binary(op, left, right)),)
                 stmts += _vector(lane, lanes, body)
             parts = parts[:half]
-        offsets = self.box.offsets
         element = tuple(
             add(o, LinearForm(0, {n: 1}) if e > 1 else constant_form(0))
-            for o, n, e in zip(offsets, outer, self.box.sizes, strict=True)
+            for o, n, e in zip(self.box.offsets, outer, self.box.sizes, strict=True)
         )
         target = self.statement.write.tensor
         place = state.place(target, element)
         own = state.element_dtype(target)
         total = Var(world.names.fresh("acc", dtype), dtype)
         final: tuple[Stmt, ...] = (
-            Let(total.name, cast(Load(*place, own), dtype)),
-            *_vector(lane, lanes, (Set(total.name, binary(op, total, first)),)),
+            ir.Let(total.name, cast(Load(*place, own), dtype)),
+            *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),)),
             Store(*place, cast(total, own)),
         )
         bounds = self.statement.write.bounds
-        whole = bounds == tuple((0, extent) for extent in world.scop.shaped.shapes[target])
-        final = guarded(state.within(element, target, None if whole else bounds), final)
+        limits = None if bounds == whole(target, world.scop) else bounds
+        final = guarded(state.within(element, target, limits), final)
         return _unrolled(outer, self.box.sizes, (*stmts, *final), last="unroll")
 
 

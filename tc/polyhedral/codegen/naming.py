@@ -11,12 +11,10 @@ from tc.dtypes import INT64, DType
 class NameSupply:
     """The names given so far. Regions may use the same names, as their variables end with them.
 
-    Index variables keep their names where no buffer has it; a local that would clash with
-    anything gets a number, or the next one.
+    A local that would clash with a buffer, or with an index variable of another type, gets a
+    number, or the next one.
 
-    >>> names = NameSupply(buffers=["A"], indices=["i", "A", "acc"])
-    >>> names.start_region(["i", "A"])
-    {'i': 'i', 'A': 'A1'}
+    >>> names = NameSupply(buffers=["A"], indices=["i", "acc"])
     >>> names.fresh("acc", DType("float32", "float", 32)), names.fresh("t0", INT64)
     ('acc1', 't0')
     """
@@ -26,11 +24,9 @@ class NameSupply:
         self._dtypes: dict[str, DType] = dict.fromkeys(indices, INT64)
         self._taken: set[str] = set()
 
-    def start_region(self, indices: Iterable[str]) -> dict[str, str]:
-        """Frees the names of the region before, and names the loop variables of this one."""
-        wanted = tuple(indices)
-        self._taken = set(wanted)
-        return {n: self.fresh(n, INT64) if n in self._buffers else n for n in wanted}
+    def start_region(self) -> None:
+        """Frees the names of the region before."""
+        self._taken = set()
 
     def fresh(self, prefix: str, dtype: DType) -> str:
         """A new name: the prefix, or the prefix (without its digit, if it ends so) and a number."""
