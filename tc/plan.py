@@ -22,7 +22,7 @@ from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 from tc.errors import BackendError
 from tc.plan_fields import as_json, coerced, list_of, names_of, read_field, shortened, shown
@@ -42,11 +42,14 @@ MOST_ACTIONS = 10_000
 
 
 class _Checked:
-    """What all actions have in common: lists become tuples, and fields of other types are
-    refused, as are numbers below 1."""
+    """What all actions have in common: a verb, which is the name of the class; lists become tuples,
+    and fields of other types are refused, as are numbers below 1."""
 
     VERB: ClassVar[str]
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.VERB = cls.__name__.lower()
 
     def __post_init__(self) -> None:
         for item in fields(self):  # type: ignore[arg-type]
@@ -59,7 +62,6 @@ class Tile(_Checked):
     """Loop over tiles, and loops inside of them, in the place of a loop: for sizes (32, 8) the
     loops `div 32`, `mod 32 div 8` and `mod 8`. Each size divides the one before."""
 
-    VERB: ClassVar[str] = "tile"
     loop: str
     sizes: tuple[int, ...]
 
@@ -68,7 +70,6 @@ class Tile(_Checked):
 class Reorder(_Checked):
     """Loops of one nest in another order: they take each other's places."""
 
-    VERB: ClassVar[str] = "reorder"
     loops: tuple[str, ...]
 
 
@@ -77,7 +78,6 @@ class Sink(_Checked):
     """Loops become the innermost ones of every statement that they run: point loops below
     reductions, so that accumulators stay in registers (Vasilache et al. 2018, section 5.3)."""
 
-    VERB: ClassVar[str] = "sink"
     loops: tuple[str, ...]
 
 
@@ -86,7 +86,6 @@ class Separate(_Checked):
     """The innermost loops around some statements become loops of their own for them (loop
     distribution), for those before and for those after them."""
 
-    VERB: ClassVar[str] = "separate"
     loops: tuple[str, ...]
     statements: tuple[str, ...]
 
@@ -95,7 +94,6 @@ class Separate(_Checked):
 class Fuse(_Checked):
     """The outermost loops of neighbours become one loop; first with first, and so on."""
 
-    VERB: ClassVar[str] = "fuse"
     loops: tuple[str, ...]
 
 
@@ -104,7 +102,6 @@ class Split(_Checked):
     """The reduction of a statement has an accumulator for each iteration of some loops inside of
     tiles; they are combined once the loops around these, up to `inside`, have run (R5)."""
 
-    VERB: ClassVar[str] = "split"
     statement: str
     loops: tuple[str, ...]
     inside: str | None = None
@@ -123,7 +120,6 @@ class Promote(_Checked):
     buffer, too. With `lines`, what is written back fills whole cache lines.
     """
 
-    VERB: ClassVar[str] = "promote"
     tensor: str
     scope: str
     inside: str | None = None
@@ -139,13 +135,12 @@ class Promote(_Checked):
 class Bind(_Checked):
     """What becomes of a loop: its role."""
 
-    VERB: ClassVar[str] = "bind"
     loop: str
     role: str
 
 
 Action: TypeAlias = Tile | Reorder | Sink | Separate | Fuse | Split | Promote | Bind
-ACTIONS: tuple[type[Action], ...] = (Tile, Reorder, Sink, Separate, Fuse, Split, Promote, Bind)
+ACTIONS: tuple[type[Action], ...] = get_args(Action)
 _VERBS = {kind.VERB: kind for kind in ACTIONS}
 
 

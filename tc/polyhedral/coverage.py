@@ -25,11 +25,8 @@ def coverage_fault(tree: Node, scop: Scop) -> str | None:
         if found[name] != 1 or name not in statements:
             where = "" if name in statements else ", which the scop does not have"
             return f"{name} has {found[name]} leaves{where}"
-    for name, members in members_below(tree).items():
-        fault = _members_fault(statements[name], members)
-        if fault is not None:
-            return fault
-    return None
+    faults = (_members_fault(statements[name], m) for name, m in members_below(tree).items())
+    return next(filter(None, faults), None)
 
 
 def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str | None:
@@ -49,11 +46,8 @@ def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str
             return f"[{member}] runs along {value.variable}, which {statement.name} does not have"
         if least < member.origin:
             return f"[{member}] begins after {statement.name} does, at {least}"
-    for name, found in digits.items():
-        fault = _digits_fault(statement, name, found)
-        if fault is not None:
-            return fault
-    return None
+    faults = (_digits_fault(statement, name, found) for name, found in digits.items())
+    return next(filter(None, faults), None)
 
 
 def _is_well_formed(member: Member) -> bool:

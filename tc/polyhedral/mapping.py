@@ -92,7 +92,7 @@ def _mapped(
     ends, wrong = _ends(whole.parts, tree)
     if wrong is not None:
         raise InternalError(f"parts were chosen that are none: {wrong}")
-    nodes = [sequence_of(in_order(tree)[first:end]) for first, end in ends]
+    nodes = tuple(sequence_of(in_order(tree)[first:end]) for first, end in ends)
     try:
         done = apply_plan(nodes, whole, facts, dependences, target, generate)
         return Mapped(done, whole, notes)

@@ -111,9 +111,9 @@ def _doable(
                 tries += 1
                 if tries > TRIES:
                     break
-                continue
-            yield candidate
-            break
+            else:
+                yield candidate
+                break
 
 
 # --- what an action may have meant --------------------------------------------------------------

@@ -164,19 +164,16 @@ def _before(exact: Box, held: Box) -> tuple[int, ...]:
 def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:
     """What the buffer is to its tensor, for its name."""
     dimensions = [axis.dimension for axis in layout]
-    if action.scope == REGISTER:
-        return "acc"
-    if len(set(dimensions)) < len(dimensions):
-        return "packed"
-    if action.lines:
-        return "lines"
-    if action.padded:
-        return "padded"
-    if not moved.fetch and not moved.write_back:
-        return "local"
-    if moved.write_back:
-        return "tile"
-    return "block" if dimensions != sorted(dimensions) else "copy"
+    which = {
+        "acc": action.scope == REGISTER,
+        "packed": len(set(dimensions)) < len(dimensions),
+        "lines": action.lines,
+        "padded": action.padded,
+        "local": not moved.fetch and not moved.write_back,
+        "tile": moved.write_back,
+        "block": dimensions != sorted(dimensions),
+    }
+    return next((suffix for suffix, holds in which.items() if holds), "copy")
 
 
 def _fill(action: Promote, users: list[ScopStatement], facts: Facts) -> int | float | bool:
