@@ -12,13 +12,7 @@ from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.linear_forms import add
-from tc.polyhedral.promotion import (
-    Footprint,
-    Transfer,
-    is_rounded_between,
-    tile_fault,
-    transfer,
-)
+from tc.polyhedral.promotion import Footprint, Transfer, is_rounded_between, tile_fault, transfer
 from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion, members_below
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Target

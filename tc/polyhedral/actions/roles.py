@@ -6,12 +6,7 @@ from dataclasses import replace
 
 from tc.errors import BackendError
 from tc.plan import Bind, Split
-from tc.polyhedral.actions.loops import (
-    loop_name,
-    map_members,
-    no_such_loop,
-    place_inside,
-)
+from tc.polyhedral.actions.loops import loop_name, map_members, no_such_loop, place_inside
 from tc.polyhedral.schedule import Expansion, Node, members_below
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target

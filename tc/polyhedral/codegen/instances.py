@@ -117,10 +117,21 @@ def _instance(
     if statement.kind != "update":
         op = statement.op if statement.kind == "init" else "+"
         return (_store(target, element, identity(op, dtype), state),)
-    shaped = state.world.scop.shaped
+    world, reader = state.world, _Reader(statement, tails, state)
+    shaped = world.scop.shaped
     source = shaped.statements[statement.position]
-    reader = _Reader(statement, tails, state)
-    block = StatementBuilder(reader.scope(source.checked if state.world.checks else frozenset()))
+    scope = Scope(
+        shaped,
+        statement.position,
+        reader.clamped,
+        source.checked if world.checks else frozenset(),
+        world.names,
+        dict(state.bounds),
+        world.sites,
+        reader.override,
+        reader.mask,
+    )
+    block = StatementBuilder(scope)
     term = lower_expression(source.statement.rhs, block)
     if statement.accumulates:
         tests = [t for v in statement.reduction if v in tails for t in _tests(v, statement, state)]
@@ -139,11 +150,8 @@ def _accumulate(
         inside = [add(e, o, -1) for e, o in zip(element, expanded.box.offsets, strict=True)]
         digits = [state.loops[d.name, d.step] for d in expanded.digits]
         indices = tuple(map(expression, (*inside, *digits)))
-        return Store(
-            expanded.buffer,
-            indices,
-            binary(statement.op, Load(expanded.buffer, indices, term.dtype), term),
-        )
+        value = binary(statement.op, Load(expanded.buffer, indices, term.dtype), term)
+        return Store(expanded.buffer, indices, value)
     before = cast(state.load(target, element), term.dtype)
     return _store(target, element, binary(statement.op, before, term), state)
 
@@ -175,20 +183,6 @@ class _Reader:
         if high >= end:
             value = binary("min", value, integer(end - 1))
         return binary("max", value, integer(begin)) if low < begin else value
-
-    def scope(self, checked: frozenset[int]) -> Scope:
-        world = self.state.world
-        return Scope(
-            world.scop.shaped,
-            self.statement.position,
-            self.clamped,
-            checked,
-            world.names,
-            dict(self.state.bounds),
-            world.sites,
-            self.override,
-            self.mask,
-        )
 
     def mask(self, read: p.Read) -> Expr | None:
         """The condition that the lanes of a read are in the domain, None if they all are."""
