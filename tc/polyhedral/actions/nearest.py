@@ -4,7 +4,7 @@ misspelt as those that are there, sizes as such that fit, and what cannot be don
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -76,7 +76,7 @@ def _first(wanted: Actions, length: int) -> Actions:
 
 
 def nearest(
-    trees: Iterable[Node],
+    trees: Collection[Node],
     wanted: Actions,
     attempt: Attempt,
     apply: DoAction,
