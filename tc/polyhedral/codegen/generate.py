@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from tc.dtypes import INT64, DType, compute_dtype
+from tc.dtypes import INT64, compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
@@ -327,80 +327,67 @@ def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
 
 
 def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
-    """Identity in all accumulators, the reduction, and their combination with the target."""
+    """The identity in all accumulators, the reduction, and their combination with the target."""
     world = state.world
     statement = world.scop.statement(node.statement)
     found = box([(statement.write, state.positions[statement.name])])
     assert found is not None  # the subscripts of what is written are linear
     dtype = compute_dtype(world.dtype(statement.write.tensor))
     sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
-    shape = (*found.sizes, *sizes)
-    name = world.add_buffer(node.buffer, "register", dtype, shape)
+    extents = (*found.sizes, *sizes)
+    name = world.add_buffer(node.buffer, "register", dtype, extents)
     expanded = Expanded(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
-    cells = _Cells(name, dtype, found, sizes, statement, state)
-    return (*cells.fill(), *_lower(node.child, inner), *cells.combine())
+    names = [world.names.fresh("c0", INT64) for _ in extents]
+    filled = Store(name, tuple(map(_index, names, extents)), identity(statement.op, dtype))
+    return (
+        *_unrolled(names, extents, (filled,)),
+        *_lower(node.child, inner),
+        *_combined(expanded, sizes, statement, state),
+    )
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The accumulators of an expansion: loops over them."""
-
-    name: str
-    dtype: DType
-    box: Box
-    sizes: tuple[int, ...]
-    statement: ScopStatement
-    state: State
-
-    def fill(self) -> tuple[Stmt, ...]:
-        """Each starts at the identity."""
-        state = self.state
-        extents = (*self.box.sizes, *self.sizes)
-        names = [state.world.names.fresh("c0", INT64) for _ in extents]
-        indices = tuple(_index(n, e) for n, e in zip(names, extents, strict=True))
-        store = Store(self.name, indices, identity(self.statement.op, self.dtype))
-        return _unrolled(names, extents, (store,))
-
-    def combine(self) -> tuple[Stmt, ...]:
-        """First those of the unrolled digits, lane by lane and in pairs, so that few wait for each
-        other; then the lanes with the target."""
-        state, op, world, dtype = self.state, self.statement.op, self.state.world, self.dtype
-        outer = [world.names.fresh("c0", INT64) for _ in self.box.sizes]
-        cell = tuple(_index(n, e) for n, e in zip(outer, self.box.sizes, strict=True))
-        for name, extent in zip(outer, self.box.sizes, strict=True):
-            state = state.bound(name, 0, extent - 1)
-        *several, lanes = self.sizes
-        lane = world.names.fresh("c0", INT64)
-        stmts: list[Stmt] = []
-        parts = [
-            Load(self.name, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
-            for digits in itertools.product(*map(range, several))
-        ]
-        first = parts[0]
-        while len(parts) > 1:
-            half = (len(parts) + 1) // 2
-            for left, right in zip(parts, parts[half:], strict=False):
-                body = (Store(self.name, left.indices, binary(op, left, right)),)
-                stmts += _vector(lane, lanes, body)
-            parts = parts[:half]
-        element = tuple(
-            add(o, LinearForm(0, {n: 1}) if e > 1 else constant_form(0))
-            for o, n, e in zip(self.box.offsets, outer, self.box.sizes, strict=True)
-        )
-        target = self.statement.write.tensor
-        place = state.place(target, element)
-        own = state.element_dtype(target)
-        total = Var(world.names.fresh("acc", dtype), dtype)
-        final: tuple[Stmt, ...] = (
-            ir.Let(total.name, cast(Load(*place, own), dtype)),
-            *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),)),
-            Store(*place, cast(total, own)),
-        )
-        bounds = self.statement.write.bounds
-        limits = None if bounds == whole(target, world.scop) else bounds
-        final = guarded(state.within(element, target, limits), final)
-        return _unrolled(outer, self.box.sizes, (*stmts, *final), last="unroll")
+def _combined(
+    expanded: Expanded, sizes: tuple[int, ...], statement: ScopStatement, state: State
+) -> tuple[Stmt, ...]:
+    """The accumulators of an expansion, combined: first those of the unrolled digits, lane by lane
+    and in pairs, so that few wait for each other; then the lanes with the target."""
+    world, found, op, target = state.world, expanded.box, statement.op, statement.write.tensor
+    dtype = compute_dtype(world.dtype(target))
+    outer = [world.names.fresh("c0", INT64) for _ in found.sizes]
+    cell = tuple(map(_index, outer, found.sizes))
+    for name, extent in zip(outer, found.sizes, strict=True):
+        state = state.bound(name, 0, extent - 1)
+    *several, lanes = sizes
+    lane = world.names.fresh("c0", INT64)
+    stmts: list[Stmt] = []
+    parts = [
+        Load(expanded.buffer, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
+        for digits in itertools.product(*map(range, several))
+    ]
+    first = parts[0]
+    while len(parts) > 1:
+        half = (len(parts) + 1) // 2
+        for left, right in zip(parts, parts[half:], strict=False):
+            body = (Store(expanded.buffer, left.indices, binary(op, left, right)),)
+            stmts += _vector(lane, lanes, body)
+        parts = parts[:half]
+    element = tuple(
+        add(o, LinearForm(0, {n: 1}) if e > 1 else constant_form(0))
+        for o, n, e in zip(found.offsets, outer, found.sizes, strict=True)
+    )
+    place = state.place(target, element)
+    own = state.element_dtype(target)
+    total = Var(world.names.fresh("acc", dtype), dtype)
+    final: tuple[Stmt, ...] = (
+        ir.Let(total.name, cast(Load(*place, own), dtype)),
+        *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),)),
+        Store(*place, cast(total, own)),
+    )
+    bounds = statement.write.bounds
+    limits = None if bounds == whole(target, world.scop) else bounds
+    final = guarded(state.within(element, target, limits), final)
+    return _unrolled(outer, found.sizes, (*stmts, *final), last="unroll")
 
 
 def _index(name: str, extent: int) -> Expr:
