@@ -1,14 +1,52 @@
-"""What all printers ask about a kernel, and the lines that all texts begin with."""
+"""What all printers know and ask about a kernel, and the lines that all texts begin with."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
 from tc.backends.spellings import Spellings
 from tc.kernel import ir
+from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
+from tc.kernel.intervals import Bounds, interval, loop_interval
+
+_Own = TypeVar("_Own", bound="Context")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known where a text goes on: `shared` is the loop whose iterations are shared,
+    `assigned` are the locals that a Set changes, `known` bounds on other variables, and `lets` the
+    values that may stand for some of them."""
+
+    names: Spellings
+    buffers: Mapping[str, ir.Buffer]
+    shared: ir.For | None
+    assigned: frozenset[str]
+    known: Bounds = field(default_factory=dict)
+    lets: Lets = field(default_factory=dict)
+
+    def inside(self: _Own, loop: ir.For) -> _Own:
+        bounds = loop_interval(loop.begin, loop.end, self.known)
+        return replace(self, known={**self.known, loop.var: bounds})
+
+    def after(self: _Own, stmt: ir.Stmt) -> _Own:
+        if not isinstance(stmt, ir.Let) or stmt.var in self.assigned:
+            return self
+        known, lets = self.known, self.lets
+        if not stmt.dtype.is_float and stmt.dtype.lanes == 1:
+            known = {**known, stmt.var: interval(stmt.value, known)}
+        if remembered(stmt.value, self.assigned):
+            lets = {**lets, stmt.var: stmt.value}
+        return replace(self, known=known, lets=lets)
+
+    def place(self, buffer: str, indices: Sequence[ir.Expr], lanes: int) -> LaneOffsets:
+        """Where the lanes of an access lie."""
+        return lane_offsets(indices, self.buffers[buffer].strides, lanes, self.lets)
 
 
 def shared_loop(region: tuple[ir.Stmt, ...]) -> ir.For | None:
@@ -44,6 +82,44 @@ def buffer_lines(kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
         if buffer.strides != ir.row_major(buffer.shape):
             text += f", strides ({', '.join(map(str, buffer.strides))})"
         yield in_a_comment(text)
+
+
+def offset_text(
+    indices: Sequence[ir.Expr],
+    strides: Sequence[int],
+    at_least: Callable[[ir.Expr, int], str],
+    levels: tuple[int, int, int],
+) -> str:
+    """The sum of index * stride, the offset from element (0, ..., 0), alike in C and in Python.
+    Indices are in bounds, so the sum stays in int64.
+
+    `at_least` prints an index, in brackets unless its precedence is that of `levels`: of a term of
+    a sum, of a factor of a product, and behind a minus sign.
+
+    >>> from tc.dtypes import INT64
+    >>> i, one = ir.Var("i", INT64), ir.Const(1, INT64)
+    >>> offset_text((i, i, one), (32, 1, 4), lambda index, _level: index.name, (0, 1, 2))
+    'i * 32 + i + 4'
+    """
+    as_term, as_factor, as_negated = levels
+    text, rest = "", 0
+    for index, stride in zip(indices, strides, strict=True):
+        if isinstance(index, ir.Const):
+            rest += int(index.value) * stride
+        elif stride != 0:
+            sign = "-" if stride < 0 else "+"
+            term = at_least(index, as_term if stride == 1 else as_factor)
+            term = term if abs(stride) == 1 else f"{term} * {abs(stride) if text else stride}"
+            first = term if stride != -1 else f"-{at_least(index, as_negated)}"
+            text = f"{text} {sign} {term}" if text else first
+    return plus(text, rest)
+
+
+def plus(text: str, number: int) -> str:
+    """A sum, which may have no terms yet, and a number."""
+    if not text:
+        return str(number)
+    return f"{text} {'-' if number < 0 else '+'} {abs(number)}" if number else text
 
 
 def in_a_comment(text: str) -> str:

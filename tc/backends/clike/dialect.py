@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tc.backends.spellings import Spellings
+from tc.backends import printing
 from tc.dtypes import DType
-from tc.kernel.intervals import Interval
-from tc.kernel.ir import Buffer, Expr, For, Kernel, Let, Prefetch, Stmt, Store
+from tc.kernel.ir import Expr, Kernel, Let, Prefetch, Stmt, Store
 
 Printed: TypeAlias = tuple[str, int]
 """The text of an expression, and the precedence of its outermost operator."""
@@ -100,30 +99,16 @@ class Dialect:
     vectors: VectorPrinter | None
 
 
-@dataclass(frozen=True)
-class Context:
-    """`shared` is the loop whose iterations are shared, `assigned` are the locals that a Set
-    changes, `known` bounds on other variables, `lets` the values of some of them, and `masks` the
-    bits per lane of locals that are vectors of bool."""
+@dataclass(frozen=True, kw_only=True)
+class Context(printing.Context):
+    """`masks` are the bits per lane of locals that are vectors of bool."""
 
-    names: Spellings
-    buffers: Mapping[str, Buffer]
     dialect: Dialect
-    shared: For | None
-    assigned: frozenset[str]
-    known: Mapping[str, Interval] = field(default_factory=dict)
-    lets: Mapping[str, Expr] = field(default_factory=dict)
     masks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def types(self) -> Mapping[DType, str]:
         return self.dialect.types
-
-    def knowing(self, name: str, bounds: Interval) -> Context:
-        return replace(self, known={**self.known, name: bounds})
-
-    def remembering(self, name: str, value: Expr) -> Context:
-        return replace(self, lets={**self.lets, name: value})
 
     def masking(self, name: str, bits: int) -> Context:
         return replace(self, masks={**self.masks, name: bits})

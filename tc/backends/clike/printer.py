@@ -25,8 +25,6 @@ from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_la
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import remembered
-from tc.kernel.intervals import interval, loop_interval
 from tc.kernel.walk import assigned_in
 
 _MOST_UNROLLED = 64
@@ -61,7 +59,7 @@ def print_kernel(kernel: ir.Kernel, dialect: Dialect) -> str:
     for function in functions_of(kernel, dialect):
         shared = shared_loop(function.regions[0]) if dialect.grid else None
         changing = assigned_in(stmt for region in function.regions for stmt in region)
-        context = Context(names, buffers, dialect, shared, changing)
+        context = Context(names, buffers, shared, changing, dialect=dialect)
         heads.append(_signature(function, context))
         bodies.append(list(_body(kernel, function, context)))
     helpers = helper_texts("\n".join(line for body in bodies for line in body), dialect)
@@ -223,24 +221,12 @@ def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
             bits = vector_printer(context).mask_bits(stmt, stmts[number:], context)
             context = context.masking(stmt.var, bits)
         lines += _statement(stmt, context)
-        if isinstance(stmt, ir.Let) and _is_bounded(stmt, context):
-            context = context.knowing(stmt.var, interval(stmt.value, context.known))
-        if (
-            isinstance(stmt, ir.Let)
-            and stmt.var not in context.assigned
-            and remembered(stmt.value, context.assigned)
-        ):
-            context = context.remembering(stmt.var, stmt.value)
+        context = context.after(stmt)
     code = "\n".join(map(_code, lines))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, ir.Let)):
         if not re.search(rf"\b{local}\b(?! [-+*/]?= )", code):
             lines.append(f"(void){local};")
     yield from (f"    {line}" if line else "" for line in lines)
-
-
-def _is_bounded(let: ir.Let, context: Context) -> bool:
-    dtype = let.dtype
-    return not dtype.is_float and dtype.lanes == 1 and let.var not in context.assigned
 
 
 def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
@@ -307,7 +293,6 @@ def _for(stmt: ir.For, context: Context) -> Iterator[str]:
     dialect, grid = context.dialect, context.dialect.grid
     var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
     end = compared(stmt.end, context)
-    inner = context.knowing(stmt.var, loop_interval(stmt.begin, stmt.end, context.known))
     changes = any(
         isinstance(e, ir.Load) or (isinstance(e, ir.Var) and e.name in context.assigned)
         for e in ir.walk(stmt.end)
@@ -328,5 +313,5 @@ def _for(stmt: ir.For, context: Context) -> Iterator[str]:
         if 1 < count <= _MOST_UNROLLED and dialect.unroll is not None:
             yield dialect.unroll.format(count=count)
     yield f"for ({start}; {var} < {end}; {step}) {{"
-    yield from _block(stmt.body, inner)
+    yield from _block(stmt.body, context.inside(stmt))
     yield "}"

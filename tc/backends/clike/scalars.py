@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from tc.backends.clike.dialect import (
     Printed,
     VectorPrinter,
 )
-from tc.backends.offsets import offset_text
+from tc.backends.printing import offset_text
 from tc.builtins import BUILTINS
 from tc.builtins.operators import combined
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
@@ -313,10 +314,5 @@ def element_text(
 
 def sum_text(terms: Sequence[ir.Expr], factors: Sequence[int], context: Context) -> str:
     """The sum of int64 terms, each times its factor, that is known not to overflow."""
-    return offset_text(
-        terms,
-        factors,
-        as_term=lambda term: at_least(term, SUM, context),
-        as_factor=lambda term: at_least(term, PRODUCT, context),
-        as_negated=lambda term: at_least(term, ATOM, context),
-    )
+    at = partial(at_least, context=context)
+    return offset_text(terms, factors, at, (SUM, PRODUCT, ATOM))

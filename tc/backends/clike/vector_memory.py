@@ -10,7 +10,7 @@ from tc.backends.clike.memory_helpers import near_name
 from tc.backends.clike.scalars import element_text, text_of
 from tc.backends.clike.types import c_type, memory_type
 from tc.dtypes import INT64, UINT64
-from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
+from tc.kernel.analysis.lane_offsets import LaneOffsets
 from tc.kernel.folding import binary, cast
 from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
 
@@ -18,7 +18,7 @@ from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
 def load_printed(load: Load, context: Context) -> Printed:
     """The elements as they are in memory."""
     dtype = memory_type(load.dtype)
-    place, name = _place(load, dtype.lanes, context), c_type(dtype)
+    place, name = context.place(load.buffer, load.indices, dtype.lanes), c_type(dtype)
     first, step = f"&{_first(load, place, context)}", _step(place)
     near = None if step is None else near_name(step, dtype, masked=load.mask is not None)
     if load.mask is not None:
@@ -42,7 +42,7 @@ def load_printed(load: Load, context: Context) -> Printed:
 def store_text(store: Store, value: str, context: Context) -> str:
     """The call that stores a vector, given the text of what is kept in memory."""
     dtype = memory_type(store.value.dtype)
-    place, name = _place(store, dtype.lanes, context), c_type(dtype)
+    place, name = context.place(store.buffer, store.indices, dtype.lanes), c_type(dtype)
     first, step = _first(store, place, context), _step(place)
     if store.mask is not None:
         mask = mask_text(store.mask, dtype.bits, context)
@@ -60,9 +60,8 @@ def store_text(store: Store, value: str, context: Context) -> str:
 def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:
     """Calls with addresses that are computed unsigned, as they may be anywhere; nothing for
     places without a pattern."""
-    buffer = context.buffers[stmt.buffer]
-    place = lane_offsets(stmt.indices, buffer.strides, stmt.lanes, context.lets)
-    size = memory_type(buffer.dtype).bytes
+    place = context.place(stmt.buffer, stmt.indices, stmt.lanes)
+    size = memory_type(context.buffers[stmt.buffer].dtype).bytes
     if place.vectors:
         return
     offset: Expr = _unsigned(place.constant * size)
@@ -84,11 +83,6 @@ def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:
 
 def _unsigned(value: int) -> Const:
     return Const(value % (1 << 64), UINT64)
-
-
-def _place(access: Load | Store, lanes: int, context: Context) -> LaneOffsets:
-    strides = context.buffers[access.buffer].strides
-    return lane_offsets(access.indices, strides, lanes, context.lets)
 
 
 def _first(access: Load | Store, place: LaneOffsets, context: Context) -> str:

@@ -9,18 +9,24 @@ vectors are another language, of `tc.backends.numba.traced_printer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
-from tc.backends.numba.traced_printer import is_vector_region, vector_region_lines
-from tc.backends.offsets import offset_text
-from tc.backends.printing import buffer_lines, shared_loop, short, used_buffers
+from tc.backends.numba.traced_printer import block_lines, is_vector_region, vector_region_lines
+from tc.backends.printing import (
+    Context,
+    buffer_lines,
+    offset_text,
+    shared_loop,
+    short,
+    used_buffers,
+)
 from tc.backends.spellings import Spellings
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
 from tc.kernel import ir
-from tc.kernel.intervals import Interval, interval, loop_interval, never_overflows
+from tc.kernel.intervals import never_overflows
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
@@ -81,7 +87,7 @@ def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
             place = f"arguments, {position}, {_storage(buffer.dtype)}"
             yield f"    {names.buffers[buffer.name]} = {used[buffer.name]}({place})"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), assigned_in(region), {})
+    context = Context(names, buffers, shared_loop(region), assigned_in(region))
     yield from _block(region, context)
 
 
@@ -95,36 +101,11 @@ def _storage(dtype: DType) -> str:
 # --- statements -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Context:
-    """`assigned` are the locals that a Set changes, `known` bounds on other variables."""
-
-    names: Spellings
-    buffers: Mapping[str, ir.Buffer]
-    shared: ir.For | None
-    assigned: frozenset[str]
-    known: Mapping[str, Interval]
-
-    def knowing(self, name: str, bounds: Interval) -> _Context:
-        return replace(self, known={**self.known, name: bounds})
+def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
+    return block_lines(stmts, context, _statement)
 
 
-def _block(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
-    empty = True
-    for stmt in stmts:
-        empty = empty and isinstance(stmt, ir.Comment | ir.Prefetch)
-        yield from (f"    {line}" for line in _statement(stmt, context))
-        if (
-            isinstance(stmt, ir.Let)
-            and not stmt.dtype.is_float
-            and stmt.var not in context.assigned
-        ):
-            context = context.knowing(stmt.var, interval(stmt.value, context.known))
-    if empty:
-        yield "    pass"
-
-
-def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
+def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
     variables = context.names.variables
     match stmt:
         case ir.For(var=var, begin=begin, end=end, body=body):
@@ -135,9 +116,7 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
             elif isinstance(begin, ir.Const) and begin.value == 0:
                 bounds = _text(end, context)
             yield f"for {variables[var]} in range({bounds}):"
-            yield from _block(
-                body, context.knowing(var, loop_interval(stmt.begin, stmt.end, context.known))
-            )
+            yield from _block(body, context.inside(stmt))
         case ir.If(condition=condition, then=then, otherwise=otherwise):
             yield f"if {_text(condition, context)}:"
             yield from _block(then, context)
@@ -162,20 +141,20 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
 # --- expressions ------------------------------------------------------------------------------
 
 
-def _text(expr: ir.Expr, context: _Context) -> str:
+def _text(expr: ir.Expr, context: Context) -> str:
     return _expression(expr, context)[0]
 
 
-def _list(exprs: tuple[ir.Expr, ...], context: _Context) -> str:
+def _list(exprs: tuple[ir.Expr, ...], context: Context) -> str:
     return ", ".join([_expression(expr, context)[0] for expr in exprs])
 
 
-def _at_least(expr: ir.Expr, level: int, context: _Context) -> str:
+def _at_least(expr: ir.Expr, level: int, context: Context) -> str:
     text, own = _expression(expr, context)
     return text if own >= level else f"({text})"
 
 
-def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
+def _expression(expr: ir.Expr, context: Context) -> tuple[str, int]:
     """The text and the precedence of its outermost operator."""
     match expr:
         case ir.Const():
@@ -210,7 +189,7 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
             raise ir.unknown_node(expr)
 
 
-def _binary(expr: ir.Binary, context: _Context) -> tuple[str, int]:
+def _binary(expr: ir.Binary, context: Context) -> tuple[str, int]:
     match expr:
         case ir.Binary(op="min" | "max" as op, dtype=dtype) if dtype == BOOL:
             word = "&&" if op == "min" else "||"
@@ -241,7 +220,7 @@ def _is_exact(dtype: DType) -> bool:
     return dtype.is_float or dtype in (INT64, UINT64)
 
 
-def _ring(expr: ir.Binary, context: _Context, *, unsigned: bool = False) -> str:
+def _ring(expr: ir.Binary, context: Context, *, unsigned: bool = False) -> str:
     """A sum or product before the cast to its type. Of sums and products of one type only the
     whole needs a cast, as the low bits of a result depend on the low bits of its terms alone.
     Signed ones that may leave int64 are computed `unsigned`: LLVM knows no signed overflow."""
@@ -261,11 +240,11 @@ def _ring(expr: ir.Binary, context: _Context, *, unsigned: bool = False) -> str:
     return f" {expr.op} ".join(texts)
 
 
-def _infix(op: str, left: ir.Expr, right: ir.Expr, context: _Context) -> str:
+def _infix(op: str, left: ir.Expr, right: ir.Expr, context: Context) -> str:
     return f"{_at_least(left, _PRODUCT, context)} {op} {_at_least(right, _SIGN, context)}"
 
 
-def _cast(expr: ir.Cast, context: _Context) -> tuple[str, int]:
+def _cast(expr: ir.Cast, context: Context) -> tuple[str, int]:
     source, target = expr.operand.dtype, expr.dtype
     text = _text(expr.operand, context)
     if source == target:
@@ -298,12 +277,7 @@ def _constant(const: ir.Const) -> tuple[str, int]:
 # --- places in memory -------------------------------------------------------------------------
 
 
-def _element(buffer: str, indices: tuple[ir.Expr, ...], context: _Context) -> str:
-    text = offset_text(
-        indices,
-        context.buffers[buffer].strides,
-        as_term=lambda index: _at_least(index, _SUM, context),
-        as_factor=lambda index: _at_least(index, _PRODUCT, context),
-        as_negated=lambda index: _at_least(index, _SIGN, context),
-    )
+def _element(buffer: str, indices: tuple[ir.Expr, ...], context: Context) -> str:
+    strides, levels = context.buffers[buffer].strides, (_SUM, _PRODUCT, _SIGN)
+    text = offset_text(indices, strides, partial(_at_least, context=context), levels)
     return f"{context.names.buffers[buffer]}[{text}]"

@@ -6,17 +6,18 @@ work on values of one type, of which one may be a plain number; they wrap around
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
-from tc.backends.printing import shared_loop, short, used_buffers
+from tc.backends.printing import Context, plus, shared_loop, short, used_buffers
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.backends.spellings import Spellings
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
+from tc.kernel.analysis.lane_offsets import LaneOffsets
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
@@ -27,6 +28,8 @@ _LEVELS = {
 }  # fmt: skip
 
 BITWISE = ("&", "|", "^", "<<", ">>")
+
+_Own = TypeVar("_Own", bound=Context)
 
 _DEEP = 8
 """Blocks inside each other after which a function begins: Python takes at most 20, and counts
@@ -62,7 +65,7 @@ def vector_region_lines(number: int, kernel: ir.Kernel, names: Spellings) -> Ite
             text = f"m.{used[buffer.name]}(arguments, {place}, {dtype}{wide})"
         yield f"    {names.buffers[buffer.name]} = {text}"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), assigned_in(region), {}, 0)
+    context = _Context(names, buffers, shared_loop(region), assigned_in(region))
     yield from _block(region, context)
 
 
@@ -80,43 +83,35 @@ def _dtype(dtype: DType) -> str:
 
 
 @dataclass(frozen=True)
-class _Context:
-    """`assigned` are the locals that a Set changes, `lets` those whose value may stand for them;
-    `depth` counts the blocks around."""
+class _Context(Context):
+    """`depth` counts the blocks around."""
 
-    names: Spellings
-    buffers: Mapping[str, ir.Buffer]
-    shared: ir.For | None
-    assigned: frozenset[str]
-    lets: Lets
-    depth: int
+    depth: int = 0
 
 
 def _block(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
     context = replace(context, depth=context.depth + 1)
+    lines = block_lines(stmts, context, _statement)
     if context.depth % _DEEP == 0:
         yield "    def deeper():"
-        yield from (f"    {line}" for line in _lines(stmts, context))
+        yield from (f"    {line}" for line in lines)
         yield "    deeper()"
     else:
-        yield from _lines(stmts, context)
+        yield from lines
 
 
-def _lines(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
-    empty = True
+def block_lines(
+    stmts: tuple[ir.Stmt, ...], context: _Own, statement: Callable[[ir.Stmt, _Own], Iterable[str]]
+) -> Iterator[str]:
+    """The indented lines of a block, of which `statement` gives those of each statement."""
+    is_empty = True
     for stmt in stmts:
-        empty = empty and isinstance(stmt, ir.Comment)
-        yield from (f"    {line}" for line in _statement(stmt, context))
-        if isinstance(stmt, ir.Let) and stmt.var not in context.assigned:
-            context = _knowing(stmt, context)
-    if empty:
+        for line in statement(stmt, context):
+            is_empty = is_empty and line.startswith("#")
+            yield f"    {line}"
+        context = context.after(stmt)
+    if is_empty:
         yield "    pass"
-
-
-def _knowing(let: ir.Let, context: _Context) -> _Context:
-    if not remembered(let.value, context.assigned):
-        return context
-    return replace(context, lets={**context.lets, let.var: let.value})
 
 
 def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
@@ -314,7 +309,7 @@ def _sequence(numbers: Sequence[int]) -> str:
 
 def _load(expr: ir.Load, context: _Context) -> str:
     name, lanes = context.names.buffers[expr.buffer], expr.dtype.lanes
-    place = lane_offsets(expr.indices, context.buffers[expr.buffer].strides, lanes, context.lets)
+    place = context.place(expr.buffer, expr.indices, lanes)
     base = _base(place, context)
     if lanes == 1:
         return f"{name}[{base}]"
@@ -329,7 +324,7 @@ def _load(expr: ir.Load, context: _Context) -> str:
 
 def _store(stmt: ir.Store, context: _Context) -> str:
     name, lanes = context.names.buffers[stmt.buffer], stmt.value.dtype.lanes
-    place = lane_offsets(stmt.indices, context.buffers[stmt.buffer].strides, lanes, context.lets)
+    place = context.place(stmt.buffer, stmt.indices, lanes)
     base = _base(place, context)
     if lanes == 1:
         return f"{name}[{base}] = {_number_or_text(stmt.value, context)}"
@@ -346,10 +341,10 @@ def _store(stmt: ir.Store, context: _Context) -> str:
 
 
 def _prefetch(stmt: ir.Prefetch, context: _Context) -> str:
-    name, strides = context.names.buffers[stmt.buffer], context.buffers[stmt.buffer].strides
-    place = lane_offsets(stmt.indices, strides, stmt.lanes, context.lets)
+    place = context.place(stmt.buffer, stmt.indices, stmt.lanes)
     if place.vectors:
         return "pass  # nothing for places without a pattern"
+    name = context.names.buffers[stmt.buffer]
     return f"m.prefetch({name}, {_base(place, context)}, {_sequence(place.distances)})"
 
 
@@ -379,27 +374,19 @@ def _distances(place: LaneOffsets, context: _Context) -> str:
 
 def _terms(factors: Mapping[ir.Expr, int], context: _Context) -> list[tuple[str, bool]]:
     """Products, each with whether it is subtracted."""
+    texts = {term: _at_least(term, _PRODUCT, context) for term, factor in factors.items() if factor}
     return [
-        (_factored(term, abs(factor), context), factor < 0)
-        for term, factor in factors.items()
-        if factor
+        (text if abs(factors[term]) == 1 else f"{text} * {abs(factors[term])}", factors[term] < 0)
+        for term, text in texts.items()
     ]
-
-
-def _factored(term: ir.Expr, factor: int, context: _Context) -> str:
-    if factor == 1:
-        return _at_least(term, _SUM + 1, context)
-    return f"{_at_least(term, _PRODUCT, context)} * {factor}"
 
 
 def _sum(terms: Sequence[tuple[str, bool]], constant: int) -> str:
     """A sum of terms, each with whether it is subtracted, and a constant."""
     text = ""
     for term, negative in sorted(terms, key=lambda pair: pair[1]):
-        text = f"{text} {'-' if negative else '+'} {term}" if text else term
-        if text == term and negative:
-            text = f"-({term})"
-    if constant or not text:
-        sign = "-" if constant < 0 else "+"
-        text = f"{text} {sign} {abs(constant)}" if text else str(constant)
-    return text
+        if text:
+            text += f" {'-' if negative else '+'} {term}"
+        else:
+            text = f"-({term})" if negative else term
+    return plus(text, constant)
