@@ -36,10 +36,7 @@ class KernelText:
         return f"<pre>{escape(self.source)}</pre>"
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """A way to run kernels; `checks_by_default` says whether `check=None` means checked (G7)."""
-
+class _Named(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -47,8 +44,13 @@ class Backend(Protocol):
     def checks_by_default(self) -> bool: ...
 
     def usable(self) -> str | None:
-        """None where `load` can work on this machine, or the reason why it cannot."""
+        """None where it works on this machine, or the reason why it does not."""
         ...
+
+
+@runtime_checkable
+class Backend(_Named, Protocol):
+    """A way to run kernels; `checks_by_default` says whether `check=None` means checked (G7)."""
 
     def device(self) -> Device:
         """For what it compiles where nobody says."""
@@ -68,16 +70,8 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class ShapedBackend(ProgramRunner, Protocol):
+class ShapedBackend(_Named, ProgramRunner, Protocol):
     """A backend that runs the shaped program itself: the interpreter, always checked."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def checks_by_default(self) -> bool: ...
-
-    def usable(self) -> str | None: ...
 
 
 AnyBackend: TypeAlias = Backend | ShapedBackend

@@ -327,7 +327,7 @@ for _ in range(3):
     mm(a, a), add(row)
 assert mm._entry.serve((a, a), None) is not None
 child = os.fork()
-shared = any(region.parallel for s in mm._specialiser.made.values() for region in s.runner.regions)
+shared = any(s.runner.shared for s in mm._specialiser.made.values())
 if not child:
     try:
         assert add._entry.serve((row,), None) is not None

@@ -212,7 +212,7 @@ def product():
     mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
     a = np.eye(300, dtype=np.float32)
     assert all((mm(a, a) == a).all() for _ in range(4))
-    assert any(r.parallel for s in mm._specialiser.made.values() for r in s.runner.regions)
+    assert any(s.runner.shared for s in mm._specialiser.made.values())
 """
 
 

@@ -8,10 +8,9 @@ condition in a loop, which a pragma forbids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tc.dtypes import BOOL
 from tc.kernel import ir
+from tc.kernel.walk import own_expressions
 
 PRAGMA = """\
 #if defined(__AVX512VL__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
@@ -64,9 +63,5 @@ def _is_of_indices(condition: ir.Expr) -> bool:
     return False
 
 
-def _expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
-    match stmt:
-        case ir.Store(indices=indices, value=value):
-            yield from (*indices, value)
-        case ir.Let(value=value) | ir.Set(value=value) | ir.If(condition=value):
-            yield value
+def _expressions(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
+    return own_expressions(stmt) if isinstance(stmt, ir.Store | ir.Let | ir.Set | ir.If) else ()

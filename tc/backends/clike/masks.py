@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tc.backends.clike.dialect import ATOM, BITS, CHOICE, OR, SUM, UNARY, Context, Printed
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.scalars import at_least, sum_text, text_of
@@ -32,8 +30,7 @@ def mask_at_least(expr: ir.Expr, bits: int, level: int, context: Context) -> str
 
 def bits_of(expr: ir.Expr, context: Context) -> int:
     """The bits per lane in which a mask is computed."""
-    found = _own_bits(expr, context)
-    return found or min(64, max(8, 512 // expr.dtype.lanes))
+    return _own_bits(expr, context) or min(64, max(8, 512 // expr.dtype.lanes))
 
 
 def bits_of_local(let: ir.Let, later: tuple[ir.Stmt, ...], context: Context) -> int:
@@ -46,7 +43,7 @@ def _bits_wanted(name: str, stmts: tuple[ir.Stmt, ...]) -> int | None:
         match stmt:
             case ir.Store(mask=ir.Var(name=found), value=value) if found == name:
                 return memory_type(value.dtype).bits
-        for expr in _expressions(stmt):
+        for expr in ir.expressions(stmt):
             match expr:
                 case ir.Load(mask=ir.Var(name=found), dtype=dtype) if found == name:
                     return memory_type(dtype).bits
@@ -55,17 +52,6 @@ def _bits_wanted(name: str, stmts: tuple[ir.Stmt, ...]) -> int | None:
                 ):
                     return dtype.bits
     return None
-
-
-def _expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
-    match stmt:
-        case (
-            ir.Store(value=value)
-            | ir.Let(value=value)
-            | ir.Set(value=value)
-            | ir.If(condition=value)
-        ):
-            yield from ir.walk(value)
 
 
 def _own_bits(expr: ir.Expr, context: Context) -> int | None:

@@ -58,40 +58,28 @@ class NumbaBackend:
 
     def load(self, text: KernelText) -> NumbaKernel:
         code = _compile(text)
-        functions = tuple(
-            _Region(address, _pays(text.kernel, i), code.owner)
-            for i, address in enumerate(code.addresses)
-        )
+        regions = [(place, _pays(text.kernel, i)) for i, place in enumerate(code.addresses)]
+        shared = any(pays for _, pays in regions)
         counts, private = values_of_fails(*text.kernel.regions), scratch_layout(text.kernel).size
         memory = MemoryPool(len(text.kernel.arguments), counts, private, thread_count)
-        table = Regions([(region.address, region.parallel) for region in functions])
-        shared = any(region.parallel for region in functions)
-        return NumbaKernel(text.kernel, text.source, functions, table, shared, memory)
-
-
-@dataclass(frozen=True, slots=True)
-class _Region:
-    """`parallel`: threads pay off. `owner` keeps the machine code alive."""
-
-    address: int
-    parallel: bool
-    owner: Any
+        return NumbaKernel(text.kernel, text.source, Regions(regions), shared, memory, code.owner)
 
 
 @dataclass(frozen=True, eq=False)
 class NumbaKernel:
     """Implements `MachineKernel`.
 
-    `table` has the regions to run, with whether they are shared among threads; `shared` says
-    whether any is. `memory` has what calls need beside the arrays.
+    `regions` are those to run, with whether threads pay off for them; `shared` says whether they do
+    for any. `memory` has what calls need beside the arrays, and `owner` keeps the machine code
+    alive.
     """
 
     kernel: Kernel
     source: str
-    regions: tuple[_Region, ...]
-    table: Regions
+    regions: Regions
     shared: bool
     memory: MemoryPool
+    owner: Any
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
         memory = self.memory.take()
@@ -111,7 +99,7 @@ class NumbaKernel:
         return Direct(
             performer(),
             (
-                *(self.table.address, len(self.regions)),
+                *(self.regions.address, len(self.regions.steps)),
                 *(memory.arguments, memory.failures, self.memory.record),
                 *(parts if launch else 1, launch),
             ),
@@ -129,7 +117,7 @@ class NumbaKernel:
         else:
             memory.pack(memory.words, 0, *addresses)
         parts = memory.parts if threads is None else min(threads, memory.parts)
-        call = (self.table, memory.arguments, memory.failures, self.memory.record)
+        call = (self.regions, memory.arguments, memory.failures, self.memory.record)
         if not (parts > 1 and self.shared):
             failed = perform(*call, 1, None)
         else:
@@ -172,11 +160,6 @@ def _pays(kernel: Kernel, number: int) -> bool:
     region = kernel.regions[number]
     if shared_loop(region) is None:
         return False
+    cost = estimate(replace(kernel, regions=(region,)))
     least = PARALLEL_VECTORS if is_vector_region(region, kernel) else PARALLEL_WORK
-    return _work(kernel, number) >= least
-
-
-def _work(kernel: Kernel, number: int) -> int:
-    """Operations of a region, or elements moved."""
-    cost = estimate(replace(kernel, regions=(kernel.regions[number],)))
-    return cost.flops + cost.bytes // 4
+    return cost.flops + cost.bytes // 4 >= least

@@ -22,16 +22,7 @@ from tc.backends.numba.traced_values import (
     shuffle,
 )
 from tc.device import converts_halves
-from tc.dtypes import (
-    BOOL,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    UINT16,
-    UINT32,
-    UINT64,
-    DType,
-)
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT16, UINT32, UINT64, DType
 
 NATIVE = {
     "abs": "fabs", "ceil": "ceil", "copysign": "copysign", "fabs": "fabs", "floor": "floor",

@@ -10,22 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tc.backends.numba.traced_code import (
-    Code,
-    constant,
-    llvm_type,
-    memory_type,
-    suffix,
-)
+from tc.backends.numba.traced_code import Code, constant, llvm_type, memory_type, suffix
 from tc.backends.numba.traced_functions import cast
-from tc.backends.numba.traced_values import (
-    Operand,
-    Value,
-    as_value,
-    broadcast,
-    pattern,
-    shuffle,
-)
+from tc.backends.numba.traced_values import Operand, Value, as_value, broadcast, pattern, shuffle
 from tc.backends.scratch import ALIGNMENT
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
 
@@ -130,18 +117,11 @@ def _load_contiguous(
     aligned: bool = False,
 ) -> Value:
     code, dtype, place = pointer.code, pointer.dtype.vector(lanes), address(pointer, start)
-    kind, alignment = memory_type(dtype), _alignment(dtype, aligned=aligned)
+    alignment = _alignment(dtype, aligned=aligned)
     if mask is None:
-        instruction = f"load {kind}, ptr {place}, align {alignment}"
+        instruction = f"load {memory_type(dtype)}, ptr {place}, align {alignment}"
     else:
-        instruction = code.call(
-            f"llvm.masked.load.{suffix(_in_memory(dtype))}.p0",
-            kind,
-            ("ptr", place),
-            ("i32", str(alignment)),
-            mask.operand,
-            (kind, "zeroinitializer"),
-        )
+        instruction = _masked(code, "load", dtype, place, mask, alignment)
     return _from_memory(code, code.read(instruction + code.apart(pointer.kind), lanes), dtype)
 
 
@@ -150,15 +130,8 @@ def gather(
 ) -> Value:
     """The elements at distances from an offset that are known only when the region runs."""
     code, dtype = pointer.code, pointer.dtype.vector(distances.dtype.lanes)
-    kind = memory_type(dtype)
-    instruction = code.call(
-        f"llvm.masked.gather.{suffix(_in_memory(dtype))}.v{dtype.lanes}p0",
-        kind,
-        (f"<{dtype.lanes} x ptr>", _addresses(pointer, offset, distances)),
-        ("i32", str(dtype.bytes)),
-        (llvm_type(BOOL.vector(dtype.lanes)), _whole(mask, dtype.lanes)),
-        (kind, "zeroinitializer"),
-    )
+    places = _addresses(pointer, offset, distances)
+    instruction = _masked(code, "gather", dtype, places, mask, dtype.bytes)
     return _from_memory(code, code.define(instruction + code.apart(pointer.kind)), dtype)
 
 
@@ -197,27 +170,14 @@ def store(
 
 
 def _store_contiguous(
-    pointer: TracedPointer,
-    start: Value,
-    value: Value,
-    mask: Value | None,
-    *,
-    aligned: bool = False,
+    pointer: TracedPointer, start: Value, value: Value, mask: Value | None, *, aligned: bool = False
 ) -> None:
     code, dtype, place = pointer.code, value.dtype, address(pointer, start)
-    kind, alignment = memory_type(dtype), _alignment(dtype, aligned=aligned)
-    text = _to_memory(value)
+    text, alignment = _to_memory(value), _alignment(dtype, aligned=aligned)
     if mask is None:
-        instruction = f"store {kind} {text}, ptr {place}, align {alignment}"
+        instruction = f"store {memory_type(dtype)} {text}, ptr {place}, align {alignment}"
     else:
-        instruction = code.call(
-            f"llvm.masked.store.{suffix(_in_memory(dtype))}.p0",
-            "void",
-            (kind, text),
-            ("ptr", place),
-            ("i32", str(alignment)),
-            mask.operand,
-        )
+        instruction = _masked(code, "store", dtype, place, mask, alignment, text)
     code.emit(instruction + code.apart(pointer.kind))
 
 
@@ -251,14 +211,8 @@ def scatter(
 ) -> None:
     """Writes the lanes at distances from an offset that are known only when the region runs."""
     code, dtype = pointer.code, value.dtype
-    instruction = code.call(
-        f"llvm.masked.scatter.{suffix(_in_memory(dtype))}.v{dtype.lanes}p0",
-        "void",
-        (memory_type(dtype), _to_memory(value)),
-        (f"<{dtype.lanes} x ptr>", _addresses(pointer, offset, distances)),
-        ("i32", str(dtype.bytes)),
-        (llvm_type(BOOL.vector(dtype.lanes)), _whole(mask, dtype.lanes)),
-    )
+    text, places = _to_memory(value), _addresses(pointer, offset, distances)
+    instruction = _masked(code, "scatter", dtype, places, mask, dtype.bytes, text)
     code.emit(instruction + code.apart(pointer.kind))
 
 
@@ -281,8 +235,26 @@ def _addresses(pointer: TracedPointer, offset: Operand, distances: Value) -> str
     return code.pure(f"getelementptr {element}, ptr {base}, {kind} {text}")
 
 
-def _whole(mask: Value | None, lanes: int) -> str:
-    return constant(True, BOOL.vector(lanes)) if mask is None else mask.text
+def _masked(
+    code: Code,
+    verb: str,
+    dtype: DType,
+    place: str,
+    mask: Value | None,
+    alignment: int,
+    stored: str | None = None,
+) -> str:
+    """The instruction for the lanes that a mask leaves, at one address or at one for each."""
+    kind, lanes = memory_type(dtype), dtype.lanes
+    several = verb in ("gather", "scatter")
+    name = f"llvm.masked.{verb}.{suffix(_in_memory(dtype))}.{f'v{lanes}' if several else ''}p0"
+    where = (f"<{lanes} x ptr>" if several else "ptr", place)
+    which = BOOL.vector(lanes)
+    chosen = llvm_type(which), constant(True, which) if mask is None else mask.text
+    rest = where, ("i32", str(alignment)), chosen
+    if stored is None:
+        return code.call(name, kind, *rest, (kind, "zeroinitializer"))
+    return code.call(name, "void", (kind, stored), *rest)
 
 
 def _alignment(dtype: DType, *, aligned: bool) -> int:

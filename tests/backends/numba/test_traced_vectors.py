@@ -15,18 +15,7 @@ from tc.backends.numba.backend import NumbaBackend
 from tc.backends.numba.traced_functions import NATIVE
 from tc.backends.numba.traced_printer import is_vector_region
 from tc.builtins import BUILTINS
-from tc.dtypes import (
-    BOOL,
-    DTYPES,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    UINT32,
-    UINT64,
-    DType,
-)
+from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
 from tc.kernel.ir import (
     Binary,
     Bits,
