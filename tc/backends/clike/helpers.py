@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from tc.backends.clike.dialect import Dialect
-from tc.backends.clike.templates import returning
+from tc.backends.clike.templates import function, returning
 from tc.backends.clike.types import C_TYPES
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 
@@ -55,12 +55,14 @@ _INTEGER = {
 }
 
 _FLOAT = {
-    "min": _inline(
-        "T tc_min_N(T a, T b)", "a < b || a != a ? a : b", "// the lesser, NaN where either is"
-    ),
-    "max": _inline(
-        "T tc_max_N(T a, T b)", "a > b || a != a ? a : b", "// the greater, NaN where either is"
-    ),
+    **{
+        family: _inline(
+            f"T tc_{family}_N(T a, T b)",
+            f"a {op} b || a != a ? a : b",
+            f"// the {word}, NaN where either is",
+        )
+        for family, op, word in (("min", "<", "lesser"), ("max", ">", "greater"))
+    },
     "mod": """
 static inline T tc_mod_N(T a, T b)
 {
@@ -158,44 +160,46 @@ static inline T tc_significand@(T x)
 }""",
 }
 
+_LENGTHS = (
+    ("hypot", "double x, double y", "hypot(x, y)"),
+    ("norm3d", "double x, double y, double z", "hypot(hypot(x, y), z)"),
+    ("norm4d", "double x, double y, double z, double w", "hypot(hypot(hypot(x, y), z), w)"),
+)
+
+_OF_HALF_TURNS = """
+static inline double tc_{name}(double x)
+{{
+    double turn = fmod(fabs(x), 2#);
+    double quarter = floor(2 * turn + 0.5);
+    double angle = 3.141592653589793 * (turn - 0.5 * quarter);
+    double value = quarter == 1 ? {values[0]}
+                 : quarter == 2 ? {values[1]}
+                 : quarter == 3 ? {values[2]} : {values[3]};
+    return {result}
+}}"""
+
 # float uses these too, and rounds
 _BUILTINS_IN_DOUBLE = {
     "tc_rcbrt": _inline("double tc_rcbrt(double x)", "1 / cbrt(x)"),
-    "tc_rhypot": _inline("double tc_rhypot(double x, double y)", "1 / hypot(x, y)"),
-    "tc_norm3d": _inline("double tc_norm3d(double x, double y, double z)", "hypot(hypot(x, y), z)"),
-    "tc_norm4d": _inline(
-        "double tc_norm4d(double x, double y, double z, double w)",
-        "hypot(hypot(hypot(x, y), z), w)",
+    **{
+        f"tc_{'r' * inverse}{name}": _inline(
+            f"double tc_{'r' * inverse}{name}({parameters})", f"{'1 / ' * inverse}{length}"
+        )
+        for name, parameters, length in _LENGTHS
+        for inverse in (False, True)
+        if inverse or name != "hypot"  # which C has
+    },
+    "tc_sinpi": _OF_HALF_TURNS.format(
+        name="sinpi",
+        values=("cos(angle)", "-sin(angle)", "-cos(angle)", "sin(angle)"),
+        result="copysign(1#, x) * (value + 0.0); "
+        "// no -0 at the whole numbers before x gives its sign",
     ),
-    "tc_rnorm3d": _inline(
-        "double tc_rnorm3d(double x, double y, double z)", "1 / hypot(hypot(x, y), z)"
+    "tc_cospi": _OF_HALF_TURNS.format(
+        name="cospi",
+        values=("-sin(angle)", "-cos(angle)", "sin(angle)", "cos(angle)"),
+        result="value + 0.0; // no -0",
     ),
-    "tc_rnorm4d": _inline(
-        "double tc_rnorm4d(double x, double y, double z, double w)",
-        "1 / hypot(hypot(hypot(x, y), z), w)",
-    ),
-    "tc_sinpi": """
-static inline double tc_sinpi(double x)
-{
-    double turn = fmod(fabs(x), 2#);
-    double quarter = floor(2 * turn + 0.5);
-    double angle = 3.141592653589793 * (turn - 0.5 * quarter);
-    double value = quarter == 1 ? cos(angle)
-                 : quarter == 2 ? -sin(angle)
-                 : quarter == 3 ? -cos(angle) : sin(angle);
-    return copysign(1#, x) * (value + 0.0); // no -0 at the whole numbers before x gives its sign
-}""",
-    "tc_cospi": """
-static inline double tc_cospi(double x)
-{
-    double turn = fmod(fabs(x), 2#);
-    double quarter = floor(2 * turn + 0.5);
-    double angle = 3.141592653589793 * (turn - 0.5 * quarter);
-    double value = quarter == 1 ? -sin(angle)
-                 : quarter == 2 ? -cos(angle)
-                 : quarter == 3 ? sin(angle) : cos(angle);
-    return value + 0.0; // no -0
-}""",
     "tc_normcdf": """
 static inline double tc_normcdf(double x)
 {
@@ -288,21 +292,17 @@ def _rounded(in_double: str) -> str:
     """The float version of a helper that computes in double."""
     head, _, _ = in_double.partition("\n")
     name, parameters = head.removeprefix("static inline double ").rstrip(")").split("(")
-    arguments = ", ".join(f"(double){p.removeprefix('double ')}" for p in parameters.split(", "))
-    float_head = f"static inline float {name}f({parameters.replace('double', 'float')})"
-    return f"{float_head}\n{{\n    return (float){name}({arguments});\n}}"
+    arguments = parameters.replace("double ", "(double)")
+    floats = parameters.replace("double", "float")
+    return _inline(f"float {name}f({floats})", f"(float){name}({arguments})")
 
 
 def _bits(name: str, target: DType, source: DType) -> str:
-    return "\n".join(
-        (
-            f"static inline {C_TYPES[target]} {name}({C_TYPES[source]} x)",
-            "{",
-            f"    union {{ {C_TYPES[source]} from; {C_TYPES[target]} to; }} bits;",
-            "    bits.from = x;",
-            "    return bits.to;",
-            "}",
-        )
+    return function(
+        f"static inline {C_TYPES[target]} {name}({C_TYPES[source]} x)",
+        f"union {{ {C_TYPES[source]} from; {C_TYPES[target]} to; }} bits;",
+        "bits.from = x;",
+        "return bits.to;",
     )
 
 
@@ -310,23 +310,14 @@ def _conversion(dtype: DType) -> str:
     """A double without its fraction; the nearest where it is out of range, 0 for NaN."""
     type_, limit = C_TYPES[dtype], dtype.name.upper()
     if dtype.kind == "uint":
-        low, least = "x > -1.0", "0"
-        high = f"{2.0**dtype.bits:.1f}"
+        low, high, below = "x > -1.0", 2**dtype.bits, "0"
     else:
-        least = f"{limit}_MIN"
-        bound = 2 ** (dtype.bits - 1)
-        low = f"x >= -{bound}.0" if dtype.bits == 64 else f"x > -{bound + 1}.0"
-        high = f"{bound}.0"
-    outside = f"x > 0.0 ? {limit}_MAX : x < 0.0 ? {least} : 0"
-    if least == "0":
-        outside = f"x > 0.0 ? {limit}_MAX : 0"
-    return "\n".join(
-        (
-            f"static inline {type_} tc_to_{dtype.name}(double x)",
-            "{",
-            f"    if ({low} && x < {high})",
-            f"        return ({type_})x;",
-            f"    return {outside};",
-            "}",
-        )
+        high = 2 ** (dtype.bits - 1)
+        low = f"x >= -{high}.0" if dtype.bits == 64 else f"x > -{high + 1}.0"
+        below = f"x < 0.0 ? {limit}_MIN : 0"
+    return function(
+        f"static inline {type_} tc_to_{dtype.name}(double x)",
+        f"if ({low} && x < {high}.0)",
+        f"    return ({type_})x;",
+        f"return x > 0.0 ? {limit}_MAX : {below};",
     )

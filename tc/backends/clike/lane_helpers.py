@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tc.backends.clike.templates import INLINE
+from tc.backends.clike.templates import INLINE, function
 from tc.backends.clike.types import C_TYPES
 from tc.dtypes import DType
 
@@ -46,17 +46,13 @@ def shuffle(source: DType, lanes: tuple[int, ...]) -> str:
     picked = ", ".join(
         f"x[{lane}]" if lane < source.lanes else f"y[{lane - source.lanes}]" for lane in lanes
     )
-    return "\n".join(
-        (
-            f"{INLINE} {target} {shuffle_name(source, lanes)}({source} x, {source} y)",
-            "{",
-            f"#if {HAS_SHUFFLES}",
-            f"    return __builtin_shufflevector(x, y, {', '.join(map(str, lanes))});",
-            "#else",
-            f"    return ({target}){{{picked}}};",
-            "#endif",
-            "}",
-        )
+    return function(
+        f"{INLINE} {target} {shuffle_name(source, lanes)}({source} x, {source} y)",
+        f"#if {HAS_SHUFFLES}",
+        f"return __builtin_shufflevector(x, y, {', '.join(map(str, lanes))});",
+        "#else",
+        f"return ({target}){{{picked}}};",
+        "#endif",
     )
 
 
@@ -65,8 +61,7 @@ def reduction(family: str, dtype: DType) -> str:
     element, joined = C_TYPES[dtype.scalar], _joined(family)
     of_masks = family in ("any", "all")
     result = "bool" if of_masks else element
-    lines = [f"{INLINE} {result} tc_{family}_{dtype}({dtype} x{dtype.lanes})", "{"]
-    lanes = dtype.lanes
+    lines, lanes = [], dtype.lanes
     while lanes > 2:
         whole, part, name = dtype.vector(lanes), dtype.vector(lanes // 2), f"x{lanes}"
         sides = [
@@ -74,9 +69,10 @@ def reduction(family: str, dtype: DType) -> str:
             for side in (range(lanes // 2), range(lanes // 2, lanes))
         ]
         lanes //= 2
-        lines.append(f"    {part} x{lanes} = {joined(part, *sides)};")
+        lines.append(f"{part} x{lanes} = {joined(part, *sides)};")
     last = joined(dtype.scalar, "x2[0]", "x2[1]")
-    return "\n".join((*lines, f"    return {last}{' != 0' if of_masks else ''};", "}"))
+    lines.append(f"return {last}{' != 0' if of_masks else ''};")
+    return function(f"{INLINE} {result} tc_{family}_{dtype}({dtype} x{dtype.lanes})", *lines)
 
 
 def _joined(family: str) -> Callable[[DType, str, str], str]:

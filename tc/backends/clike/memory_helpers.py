@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import shuffle_name
-from tc.backends.clike.templates import INLINE, instance, returning
+from tc.backends.clike.templates import INLINE, function, instance, returning
 from tc.backends.clike.types import C_TYPES, mask_type
 from tc.dtypes import DType
 
@@ -122,18 +122,18 @@ def _load_near(family: str, dtype: DType, step: int) -> str:
         name = shuffle_name(mask, tuple(lanes.get(k, count) for k in range(count)))
         return f"tc_load_masked_{dtype}({pointer}, {name}(mask, none))"
 
-    lines = [f"    {dtype} x = {load(0)};"]
+    lines = [f"{mask} none = {{0}};"] if masked else []
+    lines.append(f"{dtype} x = {load(0)};")
     have = [place < count for place in wanted]
     places = [place if place < count else 0 for place in wanted]
     if reach == 1:
-        lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, x);")
+        lines.append(f"x = {shuffle_name(dtype, tuple(places))}(x, x);")
     for start in (min(count * n, span - count) for n in range(1, reach)):
         for lane, place in enumerate(wanted):
             if not have[lane] and start <= place < start + count:
                 places[lane], have[lane] = count + place - start, True
-        lines.append(f"    x = {shuffle_name(dtype, tuple(places))}(x, {load(start)});")
+        lines.append(f"x = {shuffle_name(dtype, tuple(places))}(x, {load(start)});")
         places = list(range(count))
     parameters = f"const {C_TYPES[dtype.scalar]}* p{f', {mask} mask' if masked else ''}"
-    head = [f"{INLINE} {dtype} tc_{family}_{dtype}({parameters})", "{"]
-    none = [f"    {mask} none = {{0}};"] if masked else []
-    return "\n".join((*head, *none, *lines, "    return x;", "}"))
+    head = f"{INLINE} {dtype} tc_{family}_{dtype}({parameters})"
+    return function(head, *lines, "return x;")

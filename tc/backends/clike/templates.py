@@ -57,8 +57,13 @@ def returning(head: str, value: str, comment: str = "") -> str:
         return x + 1;
     }
     """
-    lines = [comment] if comment else []
-    return "\n".join((*lines, head, "{", f"    return {value};", "}"))
+    return "\n".join(([comment] if comment else []) + [function(head, f"return {value};")])
+
+
+def function(head: str, *lines: str) -> str:
+    """The function of these lines, which are indented but for those of the preprocessor."""
+    body = (line if line.startswith("#") else f"    {line}" for line in lines)
+    return "\n".join((head, "{", *body, "}"))
 
 
 def each(text: str, lanes: Iterable[int]) -> str:

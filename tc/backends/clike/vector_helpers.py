@@ -13,20 +13,13 @@ from collections.abc import Mapping
 from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import REDUCTIONS, lanes_of, reduction, shuffle
 from tc.backends.clike.memory_helpers import memory_text
-from tc.backends.clike.templates import INLINE, instance, returning
+from tc.backends.clike.templates import INLINE, function, instance, returning
 from tc.backends.clike.types import C_TYPES, WIDEST, mask_type, vector_type
 from tc.builtins import BUILTINS
-from tc.dtypes import FLOAT32, FLOAT64, DType
+from tc.dtypes import FLOAT32, DType
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
-COMPARISONS: Mapping[str, str] = {
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "eq": "==",
-    "ne": "!=",
-}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 """Operators by the names of the helpers that stand in for them on vectors above `WIDEST`."""
 
 _PARTED: Mapping[str, int] = {"logb": 1, "max": 2, "min": 2, "scaleb": 2, "significand": 1}
@@ -66,16 +59,12 @@ T tc_abs_T(T x)
 }
 
 _OF_FLOATS: Mapping[str, str] = {
-    "min": returning(
-        "T tc_min_T(T x, T y)",
-        "tc_select_T((M)((x < y) | (x != x)), x, y)",
-        "// the lesser, NaN where either is",
-    ),
-    "max": returning(
-        "T tc_max_T(T x, T y)",
-        "tc_select_T((M)((x > y) | (x != x)), x, y)",
-        "// the greater, NaN where either is",
-    ),
+    family: returning(
+        f"T tc_{family}_T(T x, T y)",
+        f"tc_select_T((M)((x {op} y) | (x != x)), x, y)",
+        f"// the {word}, NaN where either is",
+    )
+    for family, op, word in (("min", "<", "lesser"), ("max", ">", "greater"))
 }
 
 # as tc_float_of_half and tc_half_of_float do it
@@ -120,8 +109,10 @@ def vector_helper_text(name: str) -> str | None:
     if found is None or dtype is None:
         return None
     family, detail = found[1], found[3]
+    if detail is not None and family == "shuffle":
+        return shuffle(dtype, lanes_of(detail))
     if detail is not None:
-        return _detailed(name, family, dtype, detail)
+        return _conversion(name, dtype, detail) if family == "to" else None
     if family in REDUCTIONS:
         return reduction(family, dtype)
     is_wide = dtype.bytes * dtype.lanes > WIDEST
@@ -133,19 +124,9 @@ def vector_helper_text(name: str) -> str | None:
 
 
 def _templates(dtype: DType) -> Mapping[str, str]:
-    match dtype.name:
-        case FLOAT32.name:
-            return {**_TEMPLATES, **_OF_FLOATS, **_OF_FLOAT32}
-        case FLOAT64.name:
-            return {**_TEMPLATES, **_OF_FLOATS, **_OF_FLOAT64}
-        case _:
-            return {**_TEMPLATES, **_OF_INTEGERS}
-
-
-def _detailed(name: str, family: str, dtype: DType, detail: str) -> str | None:
-    if family == "shuffle":
-        return shuffle(dtype, lanes_of(detail))
-    return _conversion(name, dtype, detail) if family == "to" else None
+    if not dtype.is_float:
+        return {**_TEMPLATES, **_OF_INTEGERS}
+    return {**_TEMPLATES, **_OF_FLOATS, **(_OF_FLOAT32 if dtype.bits == 32 else _OF_FLOAT64)}
 
 
 def _lane_by_lane(family: str, dtype: DType) -> str | None:
@@ -180,18 +161,14 @@ def _in_parts(family: str, dtype: DType) -> str:
         made = f"({of_part})({f' {COMPARISONS[family]} '.join(values)})"
     store, parameters = result.vector(part.lanes), ", ".join(f"{dtype} {name}" for name in names)
     declared = ", ".join(f"{array}[{dtype.lanes}]" for array in arrays)
-    return "\n".join(
-        (
-            f"{INLINE} {result} tc_{family}_{dtype}({parameters})",
-            "{",
-            f"    {C_TYPES[dtype.scalar]} {declared};",
-            f"    {C_TYPES[result.scalar]} made[{dtype.lanes}];",
-            *(f"    tc_store_{dtype}({a}, {x});" for a, x in zip(arrays, names, strict=True)),
-            f"    for (int l = 0; l < {dtype.lanes}; l += {part.lanes})",
-            f"        tc_store_{store}(made + l, {made});",
-            f"    return tc_load_{result}(made);",
-            "}",
-        )
+    return function(
+        f"{INLINE} {result} tc_{family}_{dtype}({parameters})",
+        f"{C_TYPES[dtype.scalar]} {declared};",
+        f"{C_TYPES[result.scalar]} made[{dtype.lanes}];",
+        *(f"tc_store_{dtype}({a}, {x});" for a, x in zip(arrays, names, strict=True)),
+        f"for (int l = 0; l < {dtype.lanes}; l += {part.lanes})",
+        f"    tc_store_{store}(made + l, {made});",
+        f"return tc_load_{result}(made);",
     )
 
 
@@ -202,16 +179,12 @@ def _conversion(name: str, target: DType, source_name: str) -> str | None:
     if source is None or not source.is_float or not target.is_integer:
         return None
     mask = mask_type(source.bits, source.lanes)
-    return "\n".join(
-        (
-            f"{INLINE} {target} {name}({source} x)",
-            "{",
-            "#ifdef __clang__",
-            f"    x = ({source})(({mask})x & ({mask})({_in_range(source, target)}));",
-            "#endif",
-            f"    return __builtin_convertvector(x, {target});",
-            "}",
-        )
+    return function(
+        f"{INLINE} {target} {name}({source} x)",
+        "#ifdef __clang__",
+        f"x = ({source})(({mask})x & ({mask})({_in_range(source, target)}));",
+        "#endif",
+        f"return __builtin_convertvector(x, {target});",
     )
 
 
