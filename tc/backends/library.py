@@ -79,7 +79,9 @@ def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contr
             return None
     if {first.tensor, second.tensor} - set(program.inputs):
         return None
-    if not _one_float_type(shaped, (first.tensor, second.tensor, statement.target)):
+    names = (first.tensor, second.tensor, statement.target)
+    dtypes = {program.tensors[name].dtype for name in names}
+    if dtypes not in ({FLOAT32}, {FLOAT64}):
         return None
     left = _operand(first.tensor, first.subscripts, shaped, only)
     right = _operand(second.tensor, second.subscripts, shaped, only)
@@ -87,11 +89,6 @@ def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contr
     if left is None or right is None or target is None:
         return None
     return _classified(left, right, target, only)
-
-
-def _one_float_type(shaped: p.ShapedProgram, names: Sequence[str]) -> bool:
-    dtypes = {shaped.program.tensors[name].dtype for name in names}
-    return len(dtypes) == 1 and dtypes <= {FLOAT32, FLOAT64}
 
 
 def _operand(

@@ -20,7 +20,7 @@ Args: TypeAlias = tuple[Array, ...]
 Spread: TypeAlias = Callable[[Callable[..., Array], Args, Args], Array]
 
 _ROUNDING = 16 * 2.0**-53  # of evaluating f itself at the corners
-_GAMMA_AT_MINIMUM, _LGAMMA_AT_MINIMUM, _MINIMUM = 0.8856031944, -0.1214862906, 1.4616321449
+_MINIMUM = 1.4616321449  # of gamma and its logarithm
 
 
 def lipschitz(*constants: float) -> Spread:
@@ -100,14 +100,6 @@ def sign_of_second(_f: Callable[..., Array], args: Args, errors: Args) -> Array:
     return np.where(flips, 2 * np.abs(x) + x_error, x_error)
 
 
-def gamma(f: Callable[..., Array], args: Args, errors: Args) -> Array:
-    return _convex(f, args, errors, _GAMMA_AT_MINIMUM)
-
-
-def log_gamma(f: Callable[..., Array], args: Args, errors: Args) -> Array:
-    return _convex(f, args, errors, _LGAMMA_AT_MINIMUM)
-
-
 def bessel_y(order: int) -> Spread:
     """y0 and y1: |y0'| = |y1| and |y1'| <= |y0| + |y1| / x, each below its falling envelope."""
 
@@ -148,13 +140,20 @@ def _within(
     return np.where(_unknown(errors) == 0, 0.0, widest)
 
 
-def _convex(f: Callable[..., Array], args: Args, errors: Args, least: float) -> Array:
+def _convex(least: float) -> Spread:
     """On the positive axis, where gamma and its logarithm are convex with one minimum."""
-    x, error = args[0], errors[0]
-    ends = corners(f, args, errors)
-    dips = (x - error < _MINIMUM) & (x + error > _MINIMUM)
-    found = np.where(dips, np.maximum(ends, np.abs(f(x) - least) + 1e-9), ends)
-    return np.where(x > error, found, _unknown(errors))
+
+    def rule(f: Callable[..., Array], args: Args, errors: Args) -> Array:
+        x, error = args[0], errors[0]
+        ends = corners(f, args, errors)
+        dips = (x - error < _MINIMUM) & (x + error > _MINIMUM)
+        found = np.where(dips, np.maximum(ends, np.abs(f(x) - least) + 1e-9), ends)
+        return np.where(x > error, found, _unknown(errors))
+
+    return rule
+
+
+gamma, log_gamma = _convex(0.8856031944), _convex(-0.1214862906)
 
 
 def _unknown(errors: Args) -> Array:

@@ -11,19 +11,16 @@ from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, Reserved, WorkSharing
-from tc.dtypes import DTYPES, UINT32, DType
+from tc.dtypes import DTYPES, DType
 from tc.kernel.ir import Kernel
 
-_INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
-
-
-def _name(dtype: DType) -> str:
-    if dtype.is_integer:
-        return ("u" if dtype.kind == "uint" else "") + _INTEGERS[dtype.bits]
-    return {"float32": "float", "float64": "double", "float16": "ushort"}.get(dtype.name, "bool")
-
-
-_TYPES: Mapping[DType, str] = {dtype: _name(dtype) for dtype in DTYPES.values()}
+_NAMES = {
+    "bool": "bool", "float16": "ushort", "float32": "float", "float64": "double", "int8": "char",
+    "int16": "short", "int32": "int", "int64": "long", "uint8": "uchar", "uint16": "ushort",
+    "uint32": "uint", "uint64": "ulong",
+}  # fmt: skip
+_TYPES: Mapping[DType, str] = {dtype: _NAMES[name] for name, dtype in DTYPES.items()}
+_SUFFIXES = {"int64": "L", "uint64": "UL", "uint32": "u"}
 _LIMITS = {8: "CHAR", 16: "SHRT", 32: "INT", 64: "LONG"}
 
 # --- names ------------------------------------------------------------------------------------
@@ -84,10 +81,7 @@ def _integer(value: int, dtype: DType) -> str:
     """
     if dtype.kind == "int" and dtype.bits >= 32 and value == -(2 ** (dtype.bits - 1)):
         return f"{_LIMITS[dtype.bits]}_MIN"
-    suffix = "u" if dtype == UINT32 else ""
-    if dtype.bits == 64:
-        suffix = "UL" if dtype.kind == "uint" else "L"
-    return f"{value}{suffix}"
+    return f"{value}{_SUFFIXES.get(dtype.name, '')}"
 
 
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
@@ -95,11 +89,6 @@ def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     if re.search(r"\bdouble\b", text):
         pragmas.insert(0, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
     yield "\n".join(pragmas)
-
-
-def _fails(number: int) -> tuple[str, ...]:
-    """The low half of the first word says who is first."""
-    return (f"if (atomic_cmpxchg((volatile __global int*)status, 0, {number}) == 0) {{",)
 
 
 OPENCL = Dialect(
@@ -117,7 +106,10 @@ OPENCL = Dialect(
     space="__global ",
     restrict="restrict",
     unroll=None,  # it makes compilers slow, and they unroll by themselves
-    fails=_fails,
+    # the low half of the first word says who is first
+    fails=lambda number: (
+        f"if (atomic_cmpxchg((volatile __global int*)status, 0, {number}) == 0) {{",
+    ),
     grid=WorkSharing(
         number="(long)get_global_id(0)",
         count="(long)get_global_size(0)",

@@ -25,6 +25,7 @@ from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_la
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
 from tc.kernel import ir
+from tc.kernel.analysis.lane_offsets import remembered
 from tc.kernel.walk import assigned_in
 
 _MOST_UNROLLED = 64
@@ -55,21 +56,18 @@ def print_kernel(kernel: ir.Kernel, dialect: Dialect) -> str:
     """
     names = spell(kernel, dialect)
     buffers = {b.name: b for b in kernel.buffers}
-    heads, bodies = [], []
+    functions = []
     for function in functions_of(kernel, dialect):
         shared = shared_loop(function.regions[0]) if dialect.grid else None
         changing = assigned_in(stmt for region in function.regions for stmt in region)
         context = Context(names, buffers, shared, changing, dialect=dialect)
-        heads.append(_signature(function, context))
-        bodies.append(list(_body(kernel, function, context)))
-    helpers = helper_texts("\n".join(line for body in bodies for line in body), dialect)
-    lines = (line for parts in zip(heads, bodies, strict=True) for part in parts for line in part)
-    text = _uncommented("\n".join((*helpers, *lines)))
+        functions.append((_signature(function, context), _body(kernel, function, context)))
+    helpers = helper_texts("\n".join(line for _, body in functions for line in body), dialect)
+    lines = "\n".join((*helpers, *(line for parts in functions for part in parts for line in part)))
+    code = "\n".join(map(_code, lines.split("\n")))
     comment = "\n".join(_comment(kernel, names, dialect))
-    functions = (
-        "\n".join((*head, "{", *body, "}")) for head, body in zip(heads, bodies, strict=True)
-    )
-    return "\n\n".join((comment, *dialect.preamble(kernel, text), *helpers, *functions)) + "\n"
+    texts = ("\n".join((*head, "{", *body, "}")) for head, body in functions)
+    return "\n\n".join((comment, *dialect.preamble(kernel, code), *helpers, *texts)) + "\n"
 
 
 def functions_of(kernel: ir.Kernel, dialect: Dialect) -> tuple[KernelFunction, ...]:
@@ -131,13 +129,13 @@ def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[
         yield f"//   workspace of {size} bytes{each}, aligned to {ALIGNMENT}"
 
 
-def _body(kernel: ir.Kernel, function: KernelFunction, context: Context) -> Iterator[str]:
+def _body(kernel: ir.Kernel, function: KernelFunction, context: Context) -> list[str]:
     grid = context.dialect.grid
-    lines = [line for region in _regions(function, context) for line in region]
-    yield from _declarations(kernel, function, "\n".join(map(_code, lines)), context)
+    lines = list(_regions(function, context))
+    start = list(_declarations(kernel, function, "\n".join(map(_code, lines)), context))
     if grid is not None and context.shared is None:
-        yield f"    {grid.serial}"
-    yield from lines
+        start.append(f"    {grid.serial}")
+    return start + lines
 
 
 def _declarations(
@@ -151,9 +149,8 @@ def _declarations(
         name, type_ = names[buffer.name], _element_type(buffer, context)
         is_used = name in used
         if not is_private(buffer):
-            yield from (
-                () if is_used or buffer not in function.arguments else (f"    (void){name};",)
-            )
+            if not is_used and buffer in function.arguments:
+                yield f"    (void){name};"
         elif is_used and buffer.role == "scratch":
             place = f"workspace + {share}{layout.starts[buffer.name]}"
             pointer = f"{space}{type_}*"
@@ -192,21 +189,17 @@ def _element_type(buffer: ir.Buffer, context: Context) -> str:
     return const + context.types[UINT8 if buffer.dtype == BOOL else buffer.dtype]
 
 
-def _regions(function: KernelFunction, context: Context) -> Iterator[list[str]]:
-    """The lines of each region; one that declares locals gets a block for them."""
+def _regions(function: KernelFunction, context: Context) -> Iterator[str]:
+    """The lines of all regions; one that declares locals gets a block for them."""
     for number, region in enumerate(function.regions):
         lines = list(_block(region, context))
         if any(isinstance(s, ir.Let) for s in region) and len(function.regions) > 1:
             lines = ["    {", *(f"    {line}" for line in lines), "    }"]
-        yield ["", *lines] if number and lines else lines
+        yield from ["", *lines] if number and lines else lines
 
 
 def _code(line: str) -> str:
     return line.partition("//")[0]
-
-
-def _uncommented(text: str) -> str:
-    return "\n".join(map(_code, text.split("\n")))
 
 
 # --- statements -------------------------------------------------------------------------------
@@ -293,25 +286,19 @@ def _for(stmt: ir.For, context: Context) -> Iterator[str]:
     dialect, grid = context.dialect, context.dialect.grid
     var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
     end = compared(stmt.end, context)
-    changes = any(
-        isinstance(e, ir.Load) or (isinstance(e, ir.Var) and e.name in context.assigned)
-        for e in ir.walk(stmt.end)
-    )
     begin, step = bare(stmt.begin, context), f"{var}++"
     if grid is not None and stmt is context.shared:
         begin = grid.number if begin == "0" else f"{compared(stmt.begin, context)} + {grid.number}"
         step = f"{var} += {grid.count}"
     start = f"{type_} {var} = {begin}"
-    if changes:  # the loop must not see that its body changes its end
+    if not remembered(
+        stmt.end, context.assigned
+    ):  # the loop must not see that its body changes its end
         start, end = f"{start}, tc_end = {end}", "tc_end"
-    if (
-        stmt.mark == "unroll"
-        and isinstance(stmt.begin, ir.Const)
-        and isinstance(stmt.end, ir.Const)
-    ):
-        count = int(stmt.end.value) - int(stmt.begin.value)
-        if 1 < count <= _MOST_UNROLLED and dialect.unroll is not None:
-            yield dialect.unroll.format(count=count)
+    match stmt:
+        case ir.For(mark="unroll", begin=ir.Const(value=first), end=ir.Const(value=last)):
+            if 1 < last - first <= _MOST_UNROLLED and dialect.unroll is not None:
+                yield dialect.unroll.format(count=int(last - first))
     yield f"for ({start}; {var} < {end}; {step}) {{"
     yield from _block(stmt.body, context.inside(stmt))
     yield "}"

@@ -55,24 +55,20 @@ def machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -
     must be compiled: what decides the code stands in `source`, in tc or in `_host`.
     """
     with step():
-        return _machine_code(name, source, regions)
-
-
-def _machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -> LoadedCode:
-    key = disk.digest("object", source, *_host())
-    stored = disk.get(key)
-    if stored is not None:
-        file = _object_file(stored)
-        code = None if file is None else load(file)
-        if code is not None:
-            return code
-        disk.remove(key)
-    compiled = compile_regions(name, regions())
-    code = load(compiled)
-    if code is None:
-        raise InternalError(f"{name} calls a function that is nowhere")
-    disk.put(key, pickle.dumps(compiled))
-    return code
+        key = disk.digest("object", source, *_host())
+        stored = disk.get(key)
+        if stored is not None:
+            file = _object_file(stored)
+            code = None if file is None else load(file)
+            if code is not None:
+                return code
+            disk.remove(key)
+        compiled = compile_regions(name, regions())
+        code = load(compiled)
+        if code is None:
+            raise InternalError(f"{name} calls a function that is nowhere")
+        disk.put(key, pickle.dumps(compiled))
+        return code
 
 
 def _object_file(stored: bytes) -> ObjectFile | None:
@@ -122,16 +118,9 @@ def _compile_by_numba(name: str, parts: Sequence[Any]) -> ObjectFile:
                 library.add_llvm_module(parse_module(part.module()))
                 symbols.append(part.name)
             else:
-                result = compiler.compile_extra(
-                    target.typing_context,
-                    target.target_context,
-                    part,
-                    _SIGNATURE,
-                    types.void,
-                    flags,
-                    {},
-                    library=library,
-                )
+                given = part, _SIGNATURE, types.void, flags, {}
+                contexts = target.typing_context, target.target_context
+                result = compiler.compile_extra(*contexts, *given, library=library)
                 symbols.append(result.fndesc.llvm_cfunc_wrapper_name)
         library.finalize()
     return ObjectFile(library.content, tuple(symbols))

@@ -9,7 +9,7 @@ vectors are another language, of `tc.backends.numba.traced_printer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
@@ -34,6 +34,16 @@ _CHOICE, _OR, _AND, _NOT, _RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 _RING = ("+", "-", "*")
 
+_MODULES = (
+    ("math", ("inf", "nan")),
+    ("numpy", NUMPY_NAMES),
+    ("tc.backends.numba", ("math",)),
+    ("tc.backends.numba.math", HELPER_NAMES),
+    ("tc.backends.numba.intrinsics", RUNTIME_NAMES),
+    ("tc.backends.numba.tracing", ("vector_region",)),
+)
+"""What texts import of which modules."""
+
 
 def print_kernel(kernel: ir.Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
@@ -57,24 +67,12 @@ def _imports(body: str) -> Iterator[str]:
     """The imports that a text needs: those of whose names it holds the words."""
     words = set(re.findall(r"(?<![.\w])\w+", body))  # attributes are not imported
 
-    def used(names: Iterable[str]) -> str:
-        return ", ".join(name for name in names if name in words)
-
     yield ""
-    if used(("inf", "nan")):
-        yield f"from math import {used(('inf', 'nan'))}"
-        yield ""
-    if used(NUMPY_NAMES):
-        yield f"from numpy import {used(NUMPY_NAMES)}"
-        yield ""
-    if "math" in words:
-        yield "from tc.backends.numba import math"
-    if used(HELPER_NAMES):
-        yield f"from tc.backends.numba.math import {used(HELPER_NAMES)}"
-    if used(RUNTIME_NAMES):
-        yield f"from tc.backends.numba.intrinsics import {used(RUNTIME_NAMES)}"
-    if used(("vector_region",)):
-        yield "from tc.backends.numba.tracing import vector_region"
+    for module, names in _MODULES:
+        if used := [name for name in names if name in words]:
+            yield f"from {module} import {', '.join(used)}"
+            if not module.startswith("tc."):
+                yield ""
 
 
 def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
