@@ -81,11 +81,7 @@ def _preamble(kernel: Kernel, text: str) -> Iterator[str]:
 
 
 def _integer(value: int, dtype: DType) -> str:
-    """A constant of exactly its type.
-
-    >>> [_integer(v, t) for v, t in ((3, INT64), (-1, INT64), (5, UINT32), (-(2**31), INT32))]
-    ['INT64_C(3)', '-INT64_C(1)', '5u', 'INT32_MIN']
-    """
+    """A constant of exactly its type."""
     if dtype in (INT32, INT64) and value == -(2 ** (dtype.bits - 1)):
         return f"{dtype.name.upper()}_MIN"
     if dtype in (INT64, UINT64):
@@ -97,8 +93,6 @@ C99 = Dialect(
     name="C",
     types=C_TYPES,
     integer=_integer,
-    infinity="INFINITY",
-    nan="NAN",
     suffix="f",
     native={},
     respelt=lambda helper: helper,
@@ -106,7 +100,6 @@ C99 = Dialect(
     preamble=_preamble,
     function="void",
     space="",
-    restrict="restrict",
     unroll="#pragma GCC unroll {count}",
     fails=lambda number: ("if (status[0] == 0) {", f"    status[0] = {number};"),
     grid=None,

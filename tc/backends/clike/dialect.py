@@ -72,8 +72,8 @@ class Dialect:
       `native` are functions of the table that the library has beside those of <math.h>.
     - `respelt` turns the text of a helper function, which is written in C99, into the language.
     - `preamble` gives the parts of a text before its functions: includes, pragmas, definitions.
-    - `function` begins the head of a function, `space` the type of a pointer to memory that all
-      see, and `restrict` says that no other pointer leads there.
+    - `function` begins the head of a function, and `space` the type of a pointer to memory that all
+      see.
     - `unroll` is the line before a loop of constant bounds that is to be unrolled, if any.
     - `fails` gives the lines that begin the record of a failure, given site + 1.
     - `grid`: None where one function runs all regions, on one thread.
@@ -82,8 +82,6 @@ class Dialect:
     name: str
     types: Mapping[DType, str]
     integer: Callable[[int, DType], str]
-    infinity: str
-    nan: str
     suffix: str
     native: Mapping[str, str]
     respelt: Callable[[str], str]
@@ -91,7 +89,6 @@ class Dialect:
     preamble: Callable[[Kernel, str], Iterator[str]]
     function: str
     space: str
-    restrict: str
     unroll: str | None
     fails: Callable[[int], Sequence[str]]
     grid: WorkSharing | None

@@ -95,8 +95,6 @@ OPENCL = Dialect(
     name="OpenCL C",
     types=_TYPES,
     integer=_integer,
-    infinity="INFINITY",
-    nan="NAN",
     suffix="",
     native={"exp10": "exp10", "rsqrt": "rsqrt", "sinpi": "sinpi", "cospi": "cospi"},
     respelt=_respelt,
@@ -104,7 +102,6 @@ OPENCL = Dialect(
     preamble=_preamble,
     function="__kernel void",
     space="__global ",
-    restrict="restrict",
     unroll=None,  # it makes compilers slow, and they unroll by themselves
     # the low half of the first word says who is first
     fails=lambda number: (

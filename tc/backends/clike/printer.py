@@ -95,7 +95,6 @@ def workspace_of(kernel: ir.Kernel) -> ScratchLayout:
 
 
 def spell(kernel: ir.Kernel, dialect: Dialect) -> Spellings:
-    """How the kernel's names are spelt."""
     reserved = dialect.reserved
     speller = Speller(lambda name: plain_name(name, reserved.words, reserved.forms))
     numbers = [""] if dialect.grid is None else [f"_{n}" for n in range(len(kernel.regions))]
@@ -154,7 +153,7 @@ def _declarations(
         elif is_used and buffer.role == "scratch":
             place = f"workspace + {share}{layout.starts[buffer.name]}"
             pointer = f"{space}{type_}*"
-            yield f"    {pointer} {context.dialect.restrict} {name} = ({pointer})({place});"
+            yield f"    {pointer} restrict {name} = ({pointer})({place});"
         elif is_used:
             yield f"    {type_} {name}[{max(1, math.prod(buffer.shape))}];"
             if not re.search(rf"\b{name}\b(?!\[[^]]*\] [-+*/]?= )", code):
@@ -167,7 +166,7 @@ def _signature(function: KernelFunction, context: Context) -> list[str]:
     dialect = context.dialect
 
     def pointer(type_: str, name: str) -> str:
-        return f"{dialect.space}{type_}* {dialect.restrict} {name}"
+        return f"{dialect.space}{type_}* restrict {name}"
 
     parameters = [
         pointer(_element_type(b, context), context.names.buffers[b.name])

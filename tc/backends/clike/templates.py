@@ -48,15 +48,7 @@ def instance(template: str, dtype: DType, inline: str = INLINE) -> str:
 
 
 def returning(head: str, value: str, comment: str = "") -> str:
-    """The function that only returns a value.
-
-    >>> print(returning("int f(int x)", "x + 1", "// one more"))
-    // one more
-    int f(int x)
-    {
-        return x + 1;
-    }
-    """
+    """The function that only returns a value."""
     return "\n".join(([comment] if comment else []) + [function(head, f"return {value};")])
 
 

@@ -61,11 +61,7 @@ def vector_type(name: str) -> DType | None:
 
 
 def typedef_texts(text: str) -> list[str]:
-    """The definitions of the vectors that a text uses.
-
-    >>> typedef_texts("float32x4 f(float32x4 a)")
-    ['typedef float float32x4 __attribute__((vector_size(16)));']
-    """
+    """The definitions of the vectors that a text uses."""
     found = {DTYPES[m[1]].vector(int(m[2])) for m in _VECTOR.finditer(text)}
     return [
         f"typedef {C_TYPES[v.scalar]} {v} __attribute__((vector_size({v.bytes * v.lanes})));"

@@ -174,7 +174,6 @@ def _number(mask: ir.Expr, target: DType, context: Context) -> Printed:
 
 
 def vector_store_text(store: ir.Store, context: Context) -> str:
-    """The call that stores a vector."""
     value, dtype = store.value, store.value.dtype
     if dtype.scalar == BOOL:
         return store_text(store, _number(value, memory_type(dtype), context)[0], context)
@@ -188,7 +187,6 @@ def local_type_text(let: ir.Let, context: Context) -> str:
 
 
 def local_value(name: str, value: ir.Expr, context: Context) -> str:
-    """What a local is set to."""
     if name in context.masks:
         return mask_text(value, context.masks[name], context)
     return bare(value, context)

@@ -15,7 +15,7 @@ from typing import Any
 from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
-from tc.backends.call_memory import CallMemory, MemoryPool
+from tc.backends.call_memory import MemoryPool
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.traced_printer import is_vector_region
@@ -83,7 +83,18 @@ class NumbaKernel:
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
         memory = self.memory.take()
-        failure = self._run(memory, addresses, threads)
+        if isinstance(addresses, ctypes.Array):  # three times as fast as one by one
+            ctypes.memmove(memory.arguments, addresses, ctypes.sizeof(addresses))
+        else:
+            memory.pack(memory.words, 0, *addresses)
+        parts = memory.parts if threads is None else min(threads, memory.parts)
+        call = (self.regions, memory.arguments, memory.failures, self.memory.record)
+        try:
+            several = parts > 1 and self.shared
+            failed = pool().perform(*call, parts) if several else perform(*call, 1, None)
+        except BackendError:  # a forked child that cannot compile the pool's code
+            failed = perform(*call, 1, None)
+        failure = memory.take_failure() if failed else None
         self.memory.give_back(memory)
         return failure
 
@@ -108,24 +119,6 @@ class NumbaKernel:
             memory.take_failure,
             (self, memory),
         )
-
-    def _run(
-        self, memory: CallMemory, addresses: Sequence[int], threads: int | None
-    ) -> Failure | None:
-        if isinstance(addresses, ctypes.Array):  # three times as fast as one by one
-            ctypes.memmove(memory.arguments, addresses, ctypes.sizeof(addresses))
-        else:
-            memory.pack(memory.words, 0, *addresses)
-        parts = memory.parts if threads is None else min(threads, memory.parts)
-        call = (self.regions, memory.arguments, memory.failures, self.memory.record)
-        if not (parts > 1 and self.shared):
-            failed = perform(*call, 1, None)
-        else:
-            try:
-                failed = pool().perform(*call, parts)
-            except BackendError:  # a forked child that cannot compile the pool's code
-                failed = perform(*call, 1, None)
-        return memory.take_failure() if failed else None
 
 
 def _compile(text: KernelText) -> LoadedCode:

@@ -43,21 +43,12 @@ def llvm_type(dtype: DType) -> str:
 
 
 def memory_type(dtype: DType) -> str:
-    """The type of a value in memory, where bool is a byte.
-
-    >>> memory_type(BOOL.vector(4))
-    '<4 x i8>'
-    """
+    """The type of a value in memory, where bool is a byte."""
     return llvm_type(DType("byte", "uint", 8, dtype.lanes) if dtype.kind == "bool" else dtype)
 
 
 def suffix(dtype: DType) -> str:
-    """The type in the name of an intrinsic.
-
-    >>> from tc.dtypes import FLOAT32, INT64
-    >>> suffix(FLOAT32.vector(16)), suffix(INT64)
-    ('v16f32', 'i64')
-    """
+    """The type in the name of an intrinsic, such as v16f32."""
     vector = "" if dtype.lanes == 1 else f"v{dtype.lanes}"
     letter = "f" if dtype.is_float and dtype.bits != FLOAT16.bits else "i"
     return f"{vector}{letter}{dtype.bits}"
@@ -74,12 +65,7 @@ def constant(value: float, dtype: DType) -> str:
 
 
 def constants(values: Sequence[float], dtype: DType) -> str:
-    """A constant whose lanes are these values.
-
-    >>> from tc.dtypes import INT64
-    >>> constants(range(3), INT64.vector(3))
-    '<i64 0, i64 1, i64 2>'
-    """
+    """A constant whose lanes are these values."""
     texts = [_element_text(value, dtype.scalar) for value in values]
     if dtype.lanes == 1:
         return texts[0]

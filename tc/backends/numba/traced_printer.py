@@ -373,7 +373,6 @@ def _distances(place: LaneOffsets, context: _Context) -> str:
 
 
 def _terms(factors: Mapping[ir.Expr, int], context: _Context) -> list[tuple[str, bool]]:
-    """Products, each with whether it is subtracted."""
     texts = {term: _at_least(term, _PRODUCT, context) for term, factor in factors.items() if factor}
     return [
         (text if abs(factors[term]) == 1 else f"{text} * {abs(factors[term])}", factors[term] < 0)

@@ -304,7 +304,6 @@ def broadcast(value: Value, lanes: int) -> Value:
 
 
 def pattern(code: Code, values: Sequence[float], dtype: DType) -> Value:
-    """A vector of constants."""
     return Value(code, constants(values, dtype.vector(len(values))), dtype.vector(len(values)))
 
 

@@ -44,9 +44,8 @@ class VectorRegion:
         return code
 
 
-def vector_region(function: Callable[..., None]) -> VectorRegion:
-    """Marks a function to be traced, which `objects` does; a decorator."""
-    return VectorRegion(function)
+vector_region = VectorRegion
+"""Marks a function to be traced, which `objects` does; a decorator."""
 
 
 class Variable:
@@ -61,7 +60,6 @@ class Variable:
 
     @property
     def value(self) -> Value:
-        """The present value."""
         instruction = f"load {llvm_type(self._dtype)}, ptr {self._place}"
         text = self._code.read(instruction, self._dtype.lanes)
         return Value(self._code, text, self._dtype)
