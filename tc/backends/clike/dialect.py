@@ -23,6 +23,16 @@ LEVELS = {
 }  # fmt: skip
 
 
+def operand_levels(op: str) -> tuple[int, int]:
+    """The precedence that the operands of an infix operation need."""
+    level = LEVELS[op]
+    if level in (EQUAL, RELATION):
+        return SUM, SUM
+    if level in (BITS, SHIFT):  # compilers doubt their precedence
+        return UNARY, UNARY
+    return (level, level) if level in (OR, AND) else (level, level + 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """Names that a language keeps for itself: `words` anywhere, `functions` where functions are

@@ -17,6 +17,7 @@ _NEAR = {
 }
 """The steps at which elements are best loaded together with those between them."""
 
+_LANES = "for (int l = 0; l < N; l++)"
 _TEMPLATES: Mapping[str, str] = {
     "load": """
 T tc_load_T(const E* p)
@@ -33,51 +34,30 @@ void tc_store_T(E* p, T x)
     "load_strided": returning(
         "T tc_load_strided_T(const E* p, int64_t step)", "(T){EACH[p[$ * step]]}"
     ),
-    "store_strided": """
-void tc_store_strided_T(E* p, int64_t step, T x)
-{
-    for (int l = 0; l < N; l++)
-        p[l * step] = x[l];
-}""",
+    "store_strided": function(
+        "void tc_store_strided_T(E* p, int64_t step, T x)", _LANES, "    p[l * step] = x[l];"
+    ),
     "gather": returning("T tc_gather_T(const E* p, INDEX at)", "(T){EACH[p[at[$]]]}"),
-    "gather_masked": """
-T tc_gather_masked_T(const E* p, INDEX at, M mask)
-{
-    E lanes[N];
-    for (int l = 0; l < N; l++)
-        lanes[l] = mask[l] ? p[at[l]] : 0;
-    return tc_load_T(lanes);
-}""",
-    "scatter": """
-void tc_scatter_T(E* p, INDEX at, T x)
-{
-    for (int l = 0; l < N; l++)
-        p[at[l]] = x[l];
-}""",
-    "scatter_masked": """
-void tc_scatter_masked_T(E* p, INDEX at, M mask, T x)
-{
-    for (int l = 0; l < N; l++)
-        if (mask[l])
-            p[at[l]] = x[l];
-}""",
-    "load_masked": """
-// reads only where the mask is true, and gives 0 elsewhere
-T tc_load_masked_T(const E* p, M mask)
-{
-    E lanes[N];
-    for (int l = 0; l < N; l++)
-        lanes[l] = mask[l] ? p[l] : 0;
-    return tc_load_T(lanes);
-}""",
-    "store_masked": """
-// writes only where the mask is true
-void tc_store_masked_T(E* p, M mask, T x)
-{
-    for (int l = 0; l < N; l++)
-        if (mask[l])
-            p[l] = x[l];
-}""",
+    "gather_masked": function(
+        "T tc_gather_masked_T(const E* p, INDEX at, M mask)",
+        *("E lanes[N];", _LANES, "    lanes[l] = mask[l] ? p[at[l]] : 0;"),
+        "return tc_load_T(lanes);",
+    ),
+    "scatter": function("void tc_scatter_T(E* p, INDEX at, T x)", _LANES, "    p[at[l]] = x[l];"),
+    "scatter_masked": function(
+        "void tc_scatter_masked_T(E* p, INDEX at, M mask, T x)",
+        *(_LANES, "    if (mask[l])", "        p[at[l]] = x[l];"),
+    ),
+    "load_masked": function(
+        "// reads only where the mask is true, and gives 0 elsewhere\n"
+        "T tc_load_masked_T(const E* p, M mask)",
+        *("E lanes[N];", _LANES, "    lanes[l] = mask[l] ? p[l] : 0;"),
+        "return tc_load_T(lanes);",
+    ),
+    "store_masked": function(
+        "// writes only where the mask is true\nvoid tc_store_masked_T(E* p, M mask, T x)",
+        *(_LANES, "    if (mask[l])", "        p[l] = x[l];"),
+    ),
 }
 
 

@@ -15,19 +15,18 @@ import numpy as np
 from tc.backends.clike.dialect import (
     AND,
     ATOM,
-    BITS,
     CHOICE,
     EQUAL,
     LEVELS,
     OR,
     PRODUCT,
-    RELATION,
     SHIFT,
     SUM,
     UNARY,
     Context,
     Printed,
     VectorPrinter,
+    operand_levels,
 )
 from tc.backends.printing import offset_text
 from tc.builtins import BUILTINS
@@ -69,15 +68,7 @@ def _bare_at_least(expr: ir.Expr, level: int, context: Context) -> str:
 def _infix(op: str, left: ir.Expr, right: ir.Expr, context: Context) -> Printed:
     """An infix operation; where one operand is no constant, it fixes the type of the other (but
     not that of what is shifted)."""
-    level = LEVELS[op]
-    if level in (EQUAL, RELATION):
-        least = SUM, SUM
-    elif level in (BITS, SHIFT):  # compilers doubt their precedence
-        least = UNARY, UNARY
-    elif level in (OR, AND):
-        least = level, level
-    else:
-        least = level, level + 1
+    level, least = LEVELS[op], operand_levels(op)
     first = at_least if isinstance(right, ir.Const) or level == SHIFT else _bare_at_least
     texts = first(left, least[0], context), _bare_at_least(right, least[1], context)
     if op == "||":  # compilers doubt a && b || c

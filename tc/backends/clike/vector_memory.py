@@ -9,7 +9,7 @@ from tc.backends.clike.masks import mask_text
 from tc.backends.clike.memory_helpers import near_name
 from tc.backends.clike.scalars import element_text, text_of
 from tc.backends.clike.types import c_type, memory_type
-from tc.dtypes import INT64, UINT64
+from tc.dtypes import INT64, UINT64, DType
 from tc.kernel.analysis.lane_offsets import LaneOffsets
 from tc.kernel.folding import binary, cast
 from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
@@ -18,43 +18,43 @@ from tc.kernel.ir import Binary, Const, Expr, Load, Prefetch, Ramp, Store
 def load_printed(load: Load, context: Context) -> Printed:
     """The elements as they are in memory."""
     dtype = memory_type(load.dtype)
-    place, name = context.place(load.buffer, load.indices, dtype.lanes), c_type(dtype)
-    first, step = f"&{_first(load, place, context)}", _step(place)
-    near = None if step is None else near_name(step, dtype, masked=load.mask is not None)
-    if load.mask is not None:
-        mask = mask_text(load.mask, dtype.bits, context)
-        if near is not None:
-            return f"{near}({first}, {mask})", ATOM
-        if step == 1:
-            return f"tc_load_masked_{name}({first}, {mask})", ATOM
-        return f"tc_gather_masked_{name}({first}, {_distances(place, context)}, {mask})", ATOM
+    place = context.place(load.buffer, load.indices, dtype.lanes)
+    first, step = _first(load, place, context), _step(place)
+    masks = _masks(load.mask, dtype, context)
+    near = None if step is None else near_name(step, dtype, masked=bool(masks))
     if near is not None:
-        return f"{near}({first})", ATOM
-    if step is None:
-        return f"tc_gather_{name}({first}, {_distances(place, context)})", ATOM
-    if step == 0:
-        return f"tc_broadcast_{name}({first.removeprefix('&')})", ATOM
+        return f"{near}({', '.join((f'&{first}', *masks))})", ATOM
     if step == 1:
-        return f"tc_load_{name}({first})", ATOM
-    return f"tc_load_strided_{name}({first}, {step})", ATOM
+        family, operands = "load", [f"&{first}"]
+    elif step is None or masks:
+        family, operands = "gather", [f"&{first}", _distances(place, context)]
+    elif step == 0:
+        family, operands = "broadcast", [first]
+    else:
+        family, operands = "load_strided", [f"&{first}", str(step)]
+    return _call(family, dtype, operands, masks), ATOM
 
 
 def store_text(store: Store, value: str, context: Context) -> str:
     """The call that stores a vector, given the text of what is kept in memory."""
     dtype = memory_type(store.value.dtype)
-    place, name = context.place(store.buffer, store.indices, dtype.lanes), c_type(dtype)
-    first, step = _first(store, place, context), _step(place)
-    if store.mask is not None:
-        mask = mask_text(store.mask, dtype.bits, context)
-        if step == 1:
-            return f"tc_store_masked_{name}(&{first}, {mask}, {value})"
-        distances = _distances(place, context)
-        return f"tc_scatter_masked_{name}(&{first}, {distances}, {mask}, {value})"
-    if step is None:
-        return f"tc_scatter_{name}(&{first}, {_distances(place, context)}, {value})"
+    place = context.place(store.buffer, store.indices, dtype.lanes)
+    first, step = f"&{_first(store, place, context)}", _step(place)
+    masks = _masks(store.mask, dtype, context)
     if step == 1:
-        return f"tc_store_{name}(&{first}, {value})"
-    return f"tc_store_strided_{name}(&{first}, {step}, {value})"
+        return _call("store", dtype, [first], masks, value)
+    if step is None or masks:
+        return _call("scatter", dtype, [first, _distances(place, context)], masks, value)
+    return _call("store_strided", dtype, [first, str(step)], masks, value)
+
+
+def _masks(mask: Expr | None, dtype: DType, context: Context) -> list[str]:
+    return [] if mask is None else [mask_text(mask, dtype.bits, context)]
+
+
+def _call(family: str, dtype: DType, where: list[str], masks: list[str], *stored: str) -> str:
+    name = f"tc_{family}{'_masked' if masks else ''}_{c_type(dtype)}"
+    return f"{name}({', '.join((*where, *masks, *stored))})"
 
 
 def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.backends.clike.dialect import ATOM, CHOICE, LEVELS, OR, UNARY, Context, Printed
+from tc.backends.clike.dialect import (
+    ATOM,
+    CHOICE,
+    LEVELS,
+    OR,
+    UNARY,
+    Context,
+    Printed,
+    operand_levels,
+)
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.masks import bits_of, mask_at_least, mask_printed, mask_text
 from tc.backends.clike.scalars import at_least, bare, function_name, text_of
@@ -84,17 +93,12 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
         return _apply("div" if op == "/" else "mod", dtype, operands, context)
     if dtype.kind == "int" and op in ("+", "-", "*", "<<"):  # which may leave the type
         return f"({c_type(dtype)})({_ring(expr, context)[0]})", UNARY
-    return _infix(op, *(at_least(o, _least(op, n), context) for n, o in enumerate(operands)))
+    levels = zip(operands, operand_levels(op), strict=True)
+    return _infix(op, *(at_least(operand, level, context) for operand, level in levels))
 
 
 def _infix(op: str, left: str, right: str) -> Printed:
     return f"{left} {op} {right}", LEVELS[op]
-
-
-def _least(op: str, operand: int) -> int:
-    """The precedence that an operand of an infix operation needs; compilers doubt that of
-    operations on bits."""
-    return UNARY if op in ("&", "|", "^", "<<", ">>") else LEVELS[op] + operand
 
 
 def _ring(expr: ir.Expr, context: Context) -> Printed:
@@ -102,9 +106,9 @@ def _ring(expr: ir.Expr, context: Context) -> Printed:
     if not (isinstance(expr, ir.Binary) and expr.op in ("+", "-", "*", "<<")):
         return _unsigned(expr, context), UNARY
     texts = []
-    for number, side in enumerate((expr.left, expr.right)):
+    for side, least in zip((expr.left, expr.right), operand_levels(expr.op), strict=True):
         text, own = _ring(side, context)
-        texts.append(text if own >= _least(expr.op, number) else f"({text})")
+        texts.append(text if own >= least else f"({text})")
     return _infix(expr.op, *texts)
 
 

@@ -118,7 +118,7 @@ def _compile_by_numba(name: str, parts: Sequence[Any]) -> ObjectFile:
                 library.add_llvm_module(parse_module(part.module()))
                 symbols.append(part.name)
             else:
-                given = part, _SIGNATURE, types.void, flags, {}
+                given: tuple[Any, ...] = (part, _SIGNATURE, types.void, flags, {})
                 contexts = target.typing_context, target.target_context
                 result = compiler.compile_extra(*contexts, *given, library=library)
                 symbols.append(result.fndesc.llvm_cfunc_wrapper_name)
