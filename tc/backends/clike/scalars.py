@@ -7,7 +7,7 @@ trap or be undefined go through helpers. What differs between languages is in th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -37,6 +37,7 @@ from tc.kernel import ir
 from tc.kernel.intervals import decided_comparison, interval, type_interval, within
 
 _RING = ("+", "-", "*")
+_FUNCTIONS = {"min": "min", "max": "max", "/": "div", "%": "mod"}
 
 
 def text_of(expr: ir.Expr, context: Context) -> str:
@@ -147,35 +148,25 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
     op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
     if dtype == BOOL:
         return _infix("&&" if op == "min" else "||", *operands, context)
-    if op in ("min", "max"):
-        return _apply(f"tc_{op}_{dtype}", operands, context)
-    if dtype.is_float:
-        return (
-            _apply(f"tc_mod_{dtype}", operands, context)
-            if op == "%"
-            else _infix(op, *operands, context)
-        )
-    if op in ("/", "%"):
-        is_plain = (
-            isinstance(expr.right, ir.Const)
-            and expr.right.value > 0
-            and interval(expr.left, context.known)[0] >= 0
-        )
-        if is_plain:
-            return _infix(op, *operands, context)
-        family = "div" if op == "/" else "mod"
-        return _apply(f"tc_{family}_{dtype}", operands, context)
-    if op in ("&", "|", "^", ">>") or (op == "<<" and dtype in (UINT32, UINT64)):
+    if op in _FUNCTIONS and not _divides(expr, context):
+        return _apply(f"tc_{_FUNCTIONS[op]}_{dtype}", operands, context)
+    is_plain = dtype.is_float or dtype in (UINT32, UINT64) or op not in ("<<", *_RING)
+    if is_plain or (op in _RING and _stays(expr, context)):
         return _infix(op, *operands, context)
     if op == "<<":
         count = _bare_at_least(expr.right, UNARY, context)
-        return (
-            f"({context.types[dtype]})({_unsigned(expr.left, dtype, context)} << {count})",
-            UNARY,
-        )
-    if dtype in (UINT32, UINT64) or _stays(expr, context):
-        return _infix(op, *operands, context)
-    return f"({context.types[dtype]})({_ring(expr, dtype, context)[0]})", UNARY
+        text = f"{_unsigned(expr.left, dtype, context)} << {count}"
+    else:
+        text, _ = ring(expr, _RING, lambda term: _unsigned(term, dtype, context))
+    return f"({context.types[dtype]})({text})", UNARY
+
+
+def _divides(expr: ir.Binary, context: Context) -> bool:
+    """Whether the operator of C divides as the kernel does."""
+    if expr.dtype.is_float or expr.op not in ("/", "%"):
+        return expr.op == "/"
+    is_positive = isinstance(expr.right, ir.Const) and expr.right.value > 0
+    return is_positive and interval(expr.left, context.known)[0] >= 0
 
 
 def _stays(expr: ir.Binary, context: Context) -> bool:
@@ -184,16 +175,15 @@ def _stays(expr: ir.Binary, context: Context) -> bool:
     return within(found, type_interval(expr.dtype)) == found
 
 
-def _ring(expr: ir.Expr, dtype: DType, context: Context) -> Printed:
-    """A sum, difference or product in the unsigned type, whose low bits are the value."""
-    if not (isinstance(expr, ir.Binary) and expr.op in _RING):
-        return _unsigned(expr, dtype, context), UNARY
-    level = LEVELS[expr.op]
+def ring(expr: ir.Expr, ops: Sequence[str], unsigned: Callable[[ir.Expr], str]) -> Printed:
+    """Operations on what `unsigned` prints in the unsigned type, whose low bits are the value."""
+    if not (isinstance(expr, ir.Binary) and expr.op in ops):
+        return unsigned(expr), UNARY
     texts = []
-    for side, least in ((expr.left, level), (expr.right, level + 1)):
-        text, own = _ring(side, dtype, context)
+    for side, least in zip((expr.left, expr.right), operand_levels(expr.op), strict=True):
+        text, own = ring(side, ops, unsigned)
         texts.append(text if own >= least else f"({text})")
-    return f" {expr.op} ".join(texts), level
+    return f" {expr.op} ".join(texts), LEVELS[expr.op]
 
 
 def _unsigned(expr: ir.Expr, dtype: DType, context: Context) -> str:
@@ -251,12 +241,9 @@ def _cast(expr: ir.Cast, context: Context) -> Printed:
     if source == target:
         return _expression(operand, context)
     if source == FLOAT16:
-        widened = _apply("tc_float_of_half", (operand,), context)
-        return (
-            widened
-            if target == FLOAT32
-            else _cast(ir.Cast(ir.Cast(operand, FLOAT32), target), context)
-        )
+        if target == FLOAT32:
+            return _apply("tc_float_of_half", (operand,), context)
+        return _cast(ir.Cast(ir.Cast(operand, FLOAT32), target), context)
     if target == BOOL:
         zero = ir.Const(0.0 if source.is_float else 0, source)
         return _compare(ir.Compare("!=", operand, zero), context)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from tc.backends.clike.dialect import (
     ATOM,
@@ -17,13 +18,14 @@ from tc.backends.clike.dialect import (
 )
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.masks import bits_of, mask_at_least, mask_printed, mask_text
-from tc.backends.clike.scalars import at_least, bare, function_name, text_of
+from tc.backends.clike.scalars import at_least, bare, function_name, ring, text_of
 from tc.backends.clike.types import c_type, mask_type, memory_type
 from tc.backends.clike.vector_memory import load_printed, store_text
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
+_RING = ("+", "-", "*", "<<")
 _REDUCTIONS = {"+": "sum", "*": "product", "min": "least", "max": "greatest"}
 
 
@@ -91,25 +93,12 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
         return _apply(op, dtype, operands, context)
     if op == "%" or (op == "/" and dtype.is_integer):
         return _apply("div" if op == "/" else "mod", dtype, operands, context)
-    if dtype.kind == "int" and op in ("+", "-", "*", "<<"):  # which may leave the type
-        return f"({c_type(dtype)})({_ring(expr, context)[0]})", UNARY
+    if dtype.kind == "int" and op in _RING:  # which may leave the type
+        text, _ = ring(expr, _RING, partial(_unsigned, context=context))
+        return f"({c_type(dtype)})({text})", UNARY
     levels = zip(operands, operand_levels(op), strict=True)
-    return _infix(op, *(at_least(operand, level, context) for operand, level in levels))
-
-
-def _infix(op: str, left: str, right: str) -> Printed:
-    return f"{left} {op} {right}", LEVELS[op]
-
-
-def _ring(expr: ir.Expr, context: Context) -> Printed:
-    """Operations whose low bits are the value, in the unsigned type."""
-    if not (isinstance(expr, ir.Binary) and expr.op in ("+", "-", "*", "<<")):
-        return _unsigned(expr, context), UNARY
-    texts = []
-    for side, least in zip((expr.left, expr.right), operand_levels(expr.op), strict=True):
-        text, own = _ring(side, context)
-        texts.append(text if own >= least else f"({text})")
-    return _infix(expr.op, *texts)
+    texts = (at_least(operand, level, context) for operand, level in levels)
+    return f" {op} ".join(texts), LEVELS[op]
 
 
 def _unsigned(expr: ir.Expr, context: Context) -> str:
