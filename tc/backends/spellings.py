@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tc.kernel.ir import For, Kernel, Let, statements
+from tc.kernel.ir import For, Kernel, Let
+from tc.kernel.walk import every_statement
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,9 @@ class Speller:
 
     def variables(self, kernel: Kernel) -> Mapping[str, str]:
         spelt: dict[str, str] = {}
-        for region in kernel.regions:
-            for stmt in statements(region):
-                if isinstance(stmt, For | Let) and stmt.var not in spelt:
-                    spelt[stmt.var] = self.spell(stmt.var)
+        for stmt in every_statement(kernel):
+            if isinstance(stmt, For | Let) and stmt.var not in spelt:
+                spelt[stmt.var] = self.spell(stmt.var)
         return spelt
 
 

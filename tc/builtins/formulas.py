@@ -150,28 +150,19 @@ def logb(x: Array) -> Array:
 # --- formulas that numpy lacks ----------------------------------------------------------------
 
 
-@in_double
-def sinpi(x: Array) -> Array:
-    quarter, rest = _half_turns(x)
-    angle = np.pi * rest
-    sine, cosine = np.sin(angle), np.cos(angle)
-    # + 0.0 makes the zeros at whole numbers positive before x gives them its sign
-    return np.copysign(1.0, x) * (np.choose(quarter, (sine, cosine, -sine, -cosine, sine)) + 0.0)
-
-
-@in_double
-def cospi(x: Array) -> Array:
-    quarter, rest = _half_turns(x)
-    angle = np.pi * rest
-    sine, cosine = np.sin(angle), np.cos(angle)
-    return np.choose(quarter, (cosine, -sine, -cosine, sine, cosine)) + 0.0
-
-
-def _half_turns(x: Array) -> tuple[Array, Array]:
-    """|x| modulo 2 as a multiple (0 to 4) of one half and an exact rest of at most one quarter."""
+def _sine(x: Array, quarters: int) -> Array:
+    """sin(pi * (|x| + quarters / 2)), of float64."""
     turn = np.fmod(np.abs(x), 2.0)
     quarter = np.floor(2.0 * turn + 0.5)
-    return np.where(np.isnan(quarter), 0, quarter).astype(np.int64), turn - 0.5 * quarter
+    angle = np.pi * (turn - 0.5 * quarter)  # |angle| <= pi / 4, of an exact rest
+    turned = np.where(np.isnan(quarter), 0, quarter).astype(np.int64) + quarters
+    sine, cosine = np.sin(angle), np.cos(angle)
+    # + 0.0 makes the zeros at whole numbers positive
+    return np.choose(turned % 4, (sine, cosine, -sine, -cosine)) + 0.0
+
+
+sinpi = in_double(lambda x: np.copysign(1.0, x) * _sine(x, 0))
+cospi = in_double(lambda x: _sine(x, 1))
 
 
 @in_double

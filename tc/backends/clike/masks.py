@@ -69,17 +69,11 @@ def _own_bits(expr: ir.Expr, context: Context) -> int | None:
             return operand.dtype.bits
         case ir.Const() | ir.Broadcast():
             return None
-        case ir.Logical(operands=operands):
-            sides: tuple[ir.Expr, ...] = operands
-        case ir.Binary(left=left, right=right) | ir.Shuffle(left=left, right=right):
-            sides = left, right
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
             vector = (condition,) if condition.dtype.lanes > 1 else ()
-            sides = then, otherwise, *vector
-        case ir.Cast(operand=operand):
-            sides = (operand,)
+            sides: tuple[ir.Expr, ...] = (then, otherwise, *vector)
         case _:
-            raise ir.unknown_node(expr)  # type: ignore[arg-type]  # those that are never bool
+            sides = ir.children(expr)
     return next((bits for side in sides if (bits := _own_bits(side, context))), None)
 
 

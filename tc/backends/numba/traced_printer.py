@@ -167,10 +167,9 @@ def _bracketed(printed: tuple[str, int], level: int) -> str:
 def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
     """The text and the precedence of its outermost operator."""
     match expr:
-        case ir.Const(value=value, dtype=dtype):
-            return _full(value, dtype), _ATOM
-        case ir.Broadcast(operand=ir.Const(value=value), dtype=dtype):
-            return _full(value, dtype), _ATOM
+        case ir.Const(value=v, dtype=dtype) | ir.Broadcast(operand=ir.Const(value=v), dtype=dtype):
+            lanes = f", {dtype.lanes}" if dtype.lanes > 1 else ""
+            return f"m.constant({_spelled(v, dtype)}, {_dtype(dtype)}{lanes})", _ATOM
         case ir.Var(name=name):
             spelling = context.names.variables[name]
             return f"{spelling}.value" if name in context.assigned else spelling, _ATOM
@@ -277,11 +276,6 @@ def _number_or_text(expr: ir.Expr, context: _Context) -> str:
     """An expression where a number is taken for a value of the type that is needed there."""
     number = _number(expr)
     return _text(expr, context) if number is None else number[0]
-
-
-def _full(value: float, dtype: DType) -> str:
-    lanes = f", {dtype.lanes}" if dtype.lanes > 1 else ""
-    return f"m.constant({_spelled(value, dtype)}, {_dtype(dtype)}{lanes})"
 
 
 def _spelled(value: float, dtype: DType) -> str:
