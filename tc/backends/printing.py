@@ -14,11 +14,11 @@ from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
 from tc.kernel.intervals import Bounds, interval, loop_interval
 
-_Own = TypeVar("_Own", bound="Context")
+_Own = TypeVar("_Own", bound="TextContext")
 
 
 @dataclass(frozen=True)
-class Context:
+class TextContext:
     """What is known where a text goes on: `shared` is the loop whose iterations are shared,
     `assigned` are the locals that a Set changes, `known` bounds on other variables, and `lets` the
     values that may stand for some of them."""

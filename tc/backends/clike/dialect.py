@@ -107,7 +107,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context(printing.Context):
+class Context(printing.TextContext):
     """`masks` are the bits per lane of locals that are vectors of bool."""
 
     dialect: Dialect

@@ -15,7 +15,7 @@ from functools import partial
 from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
 from tc.backends.numba.traced_printer import block_lines, is_vector_region, vector_region_lines
 from tc.backends.printing import (
-    Context,
+    TextContext,
     buffer_lines,
     offset_text,
     shared_loop,
@@ -85,7 +85,7 @@ def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
             place = f"arguments, {position}, {_storage(buffer.dtype)}"
             yield f"    {names.buffers[buffer.name]} = {used[buffer.name]}({place})"
     buffers = {b.name: b for b in kernel.buffers}
-    context = Context(names, buffers, shared_loop(region), assigned_in(region))
+    context = TextContext(names, buffers, shared_loop(region), assigned_in(region))
     yield from _block(region, context)
 
 
@@ -99,11 +99,11 @@ def _storage(dtype: DType) -> str:
 # --- statements -------------------------------------------------------------------------------
 
 
-def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
+def _block(stmts: tuple[ir.Stmt, ...], context: TextContext) -> Iterator[str]:
     return block_lines(stmts, context, _statement)
 
 
-def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
+def _statement(stmt: ir.Stmt, context: TextContext) -> Iterator[str]:
     variables = context.names.variables
     match stmt:
         case ir.For(var=var, begin=begin, end=end, body=body):
@@ -139,20 +139,20 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
 # --- expressions ------------------------------------------------------------------------------
 
 
-def _text(expr: ir.Expr, context: Context) -> str:
+def _text(expr: ir.Expr, context: TextContext) -> str:
     return _expression(expr, context)[0]
 
 
-def _list(exprs: tuple[ir.Expr, ...], context: Context) -> str:
+def _list(exprs: tuple[ir.Expr, ...], context: TextContext) -> str:
     return ", ".join([_expression(expr, context)[0] for expr in exprs])
 
 
-def _at_least(expr: ir.Expr, level: int, context: Context) -> str:
+def _at_least(expr: ir.Expr, level: int, context: TextContext) -> str:
     text, own = _expression(expr, context)
     return text if own >= level else f"({text})"
 
 
-def _expression(expr: ir.Expr, context: Context) -> tuple[str, int]:
+def _expression(expr: ir.Expr, context: TextContext) -> tuple[str, int]:
     """The text and the precedence of its outermost operator."""
     match expr:
         case ir.Const():
@@ -187,7 +187,7 @@ def _expression(expr: ir.Expr, context: Context) -> tuple[str, int]:
             raise ir.unknown_node(expr)
 
 
-def _binary(expr: ir.Binary, context: Context) -> tuple[str, int]:
+def _binary(expr: ir.Binary, context: TextContext) -> tuple[str, int]:
     match expr:
         case ir.Binary(op="min" | "max" as op, dtype=dtype) if dtype == BOOL:
             word = "&&" if op == "min" else "||"
@@ -218,7 +218,7 @@ def _is_exact(dtype: DType) -> bool:
     return dtype.is_float or dtype in (INT64, UINT64)
 
 
-def _ring(expr: ir.Binary, context: Context, *, unsigned: bool = False) -> str:
+def _ring(expr: ir.Binary, context: TextContext, *, unsigned: bool = False) -> str:
     """A sum or product before the cast to its type. Of sums and products of one type only the
     whole needs a cast, as the low bits of a result depend on the low bits of its terms alone.
     Signed ones that may leave int64 are computed `unsigned`: LLVM knows no signed overflow."""
@@ -238,11 +238,11 @@ def _ring(expr: ir.Binary, context: Context, *, unsigned: bool = False) -> str:
     return f" {expr.op} ".join(texts)
 
 
-def _infix(op: str, left: ir.Expr, right: ir.Expr, context: Context) -> str:
+def _infix(op: str, left: ir.Expr, right: ir.Expr, context: TextContext) -> str:
     return f"{_at_least(left, _PRODUCT, context)} {op} {_at_least(right, _SIGN, context)}"
 
 
-def _cast(expr: ir.Cast, context: Context) -> tuple[str, int]:
+def _cast(expr: ir.Cast, context: TextContext) -> tuple[str, int]:
     source, target = expr.operand.dtype, expr.dtype
     text = _text(expr.operand, context)
     if source == target:
@@ -275,7 +275,7 @@ def _constant(const: ir.Const) -> tuple[str, int]:
 # --- places in memory -------------------------------------------------------------------------
 
 
-def _element(buffer: str, indices: tuple[ir.Expr, ...], context: Context) -> str:
+def _element(buffer: str, indices: tuple[ir.Expr, ...], context: TextContext) -> str:
     strides, levels = context.buffers[buffer].strides, (_SUM, _PRODUCT, _SIGN)
     text = offset_text(indices, strides, partial(_at_least, context=context), levels)
     return f"{context.names.buffers[buffer]}[{text}]"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
-from tc.backends.printing import Context, plus, shared_loop, short, used_buffers
+from tc.backends.printing import TextContext, plus, shared_loop, short, used_buffers
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.backends.spellings import Spellings
 from tc.dtypes import BOOL, FLOAT32, DType
@@ -29,7 +29,7 @@ _LEVELS = {
 
 BITWISE = ("&", "|", "^", "<<", ">>")
 
-_Own = TypeVar("_Own", bound=Context)
+_Own = TypeVar("_Own", bound=TextContext)
 
 _DEEP = 8
 """Blocks inside each other after which a function begins: Python takes at most 20, and counts
@@ -83,7 +83,7 @@ def _dtype(dtype: DType) -> str:
 
 
 @dataclass(frozen=True)
-class _Context(Context):
+class _Context(TextContext):
     """`depth` counts the blocks around."""
 
     depth: int = 0

@@ -265,7 +265,7 @@ def test_parts_cover_a_loop_once() -> None:
         once = Store("o", (I,), Binary("+", Load("o", (I,), INT64), integer(1), INT64))
         kernel = Kernel("k", (o,), ((loop("i", extent, once, parallel=True),),))
         compiled = BACKEND.load(BACKEND.emit(kernel))
-        ((function, _, _),) = compiled.table.steps
+        ((function, _, _),) = compiled.regions.steps
         for parts in range(1, 10):
             counts = np.zeros(extent, np.int64)
             arguments = np.array([address(counts)])

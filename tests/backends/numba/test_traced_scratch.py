@@ -75,7 +75,7 @@ def test_parts_together_are_the_loop(parts: int) -> None:
     words = np.array([a.ctypes.data, out.ctypes.data, memory.ctypes.data])
     for part in range(parts):
         memory[:] = 0
-        compiled.table.steps[0][0](words.ctypes.data, 0, part, parts)
+        compiled.regions.steps[0][0](words.ctypes.data, 0, part, parts)
         shares = memory.reshape(parts, 4096).any(axis=1)
         assert set(np.flatnonzero(shares)) <= {part}  # no other part's memory is touched
     np.testing.assert_array_equal(out, a[:, ::-1])
