@@ -13,9 +13,6 @@ def every_statement(kernel: ir.Kernel) -> Iterator[ir.Stmt]:
         yield from ir.statements(region)
 
 
-own_expressions = ir.own_expressions
-
-
 def iterations(loop: ir.For) -> range:
     """The values of a loop's variable; none where they are not known."""
     match loop:

@@ -31,12 +31,7 @@ from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
-from tc.polyhedral.rewrite.half_sums import (
-    accumulates_halves,
-    check_sums,
-    keep_sums,
-    rounded_early,
-)
+from tc.polyhedral.rewrite.half_sums import accumulates_halves, check_sums, keep_sums, rounded_early
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences

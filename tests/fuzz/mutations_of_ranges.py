@@ -13,12 +13,7 @@ import numpy as np
 
 from tests.fuzz.legal import Call, call_of, edited, pick, ranked, with_input, with_statement, zeros
 from tests.fuzz.model import Case, Expr, Param, Statement, num, read, var, walk
-from tests.fuzz.mutation_table import (
-    adding,
-    breaks,
-    more_returns,
-    with_sum,
-)
+from tests.fuzz.mutation_table import adding, breaks, more_returns, with_sum
 
 # --- R: reductions and what the caller passes ----------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
 from tc.errors import InternalError
+from tc.kernel import ir
 from tc.kernel.folding import integer, ramp
 from tc.kernel.ir import (
     Binary,
@@ -38,7 +39,6 @@ from tc.kernel.rebuild import (
     same_or,
 )
 from tc.kernel.verify import Sound, verify
-from tc.kernel.walk import own_expressions
 from tests.kernel.marked import dense, loop, times, var
 
 ONE, TWO = integer(1), integer(2)
@@ -75,8 +75,8 @@ def test_changes_leave_other_fields(node: Stmt) -> None:
     assert (in_blocks is node) == (not isinstance(node, For | If))
     in_expressions = map_expressions(node, lambda e: Var("new", e.dtype))
     assert values(in_expressions, without=EXPRESSIONS) == values(node, without=EXPRESSIONS)
-    assert all(isinstance(e, Var) and e.name == "new" for e in own_expressions(in_expressions))
-    assert len(own_expressions(in_expressions)) == len(own_expressions(node))
+    assert all(isinstance(e, Var) and e.name == "new" for e in ir.own_expressions(in_expressions))
+    assert len(ir.own_expressions(in_expressions)) == len(ir.own_expressions(node))
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: type(node).__name__)

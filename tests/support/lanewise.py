@@ -9,17 +9,7 @@ import numpy as np
 from tc.backends.base import Backend
 from tc.dtypes import BOOL, INT64, DType
 from tc.kernel.evaluate import evaluate
-from tc.kernel.ir import (
-    Binary,
-    Broadcast,
-    Compare,
-    Const,
-    Expr,
-    Kernel,
-    Load,
-    Ramp,
-    Store,
-)
+from tc.kernel.ir import Binary, Broadcast, Compare, Const, Expr, Kernel, Load, Ramp, Store
 from tests.support.kernels import Array, I, address, dense, input_like, integer, load, loop
 
 

@@ -14,15 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from tc.plan import PARALLEL, VECTOR
-from tc.polyhedral.schedule import (
-    Band,
-    Expansion,
-    Leaf,
-    Member,
-    Node,
-    Promotion,
-    Sequence,
-)
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, Sequence
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import Expr, Read, walk
 from tc.semantics.ranges.accesses import accesses_of

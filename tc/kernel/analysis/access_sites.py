@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import INT64
 from tc.kernel.analysis.lane_offsets import remembered
-from tc.kernel.ir import Const, Expr, For, Let, Stmt
+from tc.kernel.ir import Expr, For, Let, Stmt
 from tc.kernel.rebuild import Stmts, map_blocks, map_statements, substitute
 from tc.kernel.walk import names_in
 
@@ -53,12 +53,3 @@ def map_loops(
         return (map_blocks(stmt, lambda inner: map_loops(inner, around, assigned, change)),)
 
     return map_statements(block, each)
-
-
-def range_of(loop: For) -> range:
-    """The iterations; none where they are not known."""
-    match loop:
-        case For(begin=Const(value=begin), end=Const(value=end)):
-            return range(int(begin), int(end))
-        case _:
-            return range(0)

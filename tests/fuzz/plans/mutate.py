@@ -7,18 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from tc.plan import (
-    PACKED,
-    PARALLEL,
-    REGISTER,
-    SCRATCH,
-    SERIAL,
-    UNROLL,
-    VECTOR,
-    Action,
-    Part,
-    Plan,
-)
+from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR, Action, Part, Plan
 from tests.fuzz.plans.draw import Drawer
 
 ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)

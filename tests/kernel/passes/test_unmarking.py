@@ -13,19 +13,7 @@ import pytest
 from tc.dtypes import BOOL, FLOAT32, INT64
 from tc.errors import InternalError
 from tc.kernel.folding import binary
-from tc.kernel.ir import (
-    Binary,
-    Const,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Reduce,
-    Set,
-    Store,
-    Var,
-)
+from tc.kernel.ir import Binary, Const, For, If, Kernel, Let, Load, Reduce, Set, Store, Var
 from tc.kernel.passes.pass_list import PASSES, Pass, PassContext, run_passes, trace_passes
 from tests.kernel.marked import (
     NAMES,

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tc.dtypes import INT64
-from tc.kernel.analysis.access_sites import Enclosing, map_loops, range_of
+from tc.kernel import ir
+from tc.kernel.analysis.access_sites import Enclosing, map_loops
 from tc.kernel.folding import binary, select
-from tc.kernel.ir import Buffer, Compare, Const, Expr, For, Kernel, Let, Var
 from tc.kernel.passes.prefetch.footprints import BufferFootprint, Footprints, accesses
 from tc.kernel.passes.prefetch.hosts import Host, SpreadHints
 from tc.kernel.rebuild import Stmts, changed, map_regions
-from tc.kernel.walk import assigned_in
+from tc.kernel.walk import assigned_in, iterations
 
 FEWEST = 16
 """Lines of a block: the core itself waits for fewer at the same time."""
@@ -26,7 +26,7 @@ PART = 4
 """A block is no larger than this part of the cache: the next one has a place beside it."""
 
 
-def prefetch_blocks(kernel: Kernel, cache: int, *, line: int, page: int) -> Kernel:
+def prefetch_blocks(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> ir.Kernel:
     """The kernel with hints at blocks of buffers larger than a cache of so many bytes (0: it is not
     known how many, and there are no hints). Lines and pages have so many bytes.
 
@@ -36,24 +36,24 @@ def prefetch_blocks(kernel: Kernel, cache: int, *, line: int, page: int) -> Kern
     next iteration touches a part again, or that has no room in the cache.
 
     >>> from tc.dtypes import FLOAT32
-    >>> from tc.kernel.ir import Binary, Load, Ramp, Set, Store
     >>> from tc.kernel.printer import statement_lines
-    >>> vector, lanes = FLOAT32.vector(16), Ramp(Const(0, INT64), 1, INT64.vector(16))
+    >>> vector, lanes = FLOAT32.vector(16), ir.Ramp(ir.Const(0, INT64), 1, INT64.vector(16))
     >>> def over(variable, *body):
-    ...     return For(variable, Const(0, INT64), Const(40, INT64), body)
-    >>> b, i = Var("b", INT64), Var("i", INT64)
-    >>> copy = over("i", Store("p", (i, lanes), Load("x", (b, i, lanes), vector)))
-    >>> row = Load("p", (Var("k", INT64), lanes), vector)
-    >>> sums = [Set(f"s{n}", Binary("+", Var(f"s{n}", vector), row, vector)) for n in range(8)]
+    ...     return ir.For(variable, ir.Const(0, INT64), ir.Const(40, INT64), body)
+    >>> b, i = ir.Var("b", INT64), ir.Var("i", INT64)
+    >>> copy = over("i", ir.Store("p", (i, lanes), ir.Load("x", (b, i, lanes), vector)))
+    >>> row = ir.Load("p", (ir.Var("k", INT64), lanes), vector)
+    >>> terms = [ir.Binary("+", ir.Var(f"s{n}", vector), row, vector) for n in range(8)]
+    >>> sums = [ir.Set(f"s{n}", term) for n, term in enumerate(terms)]
     >>> buffers = (
-    ...     Buffer("x", FLOAT32, (40, 40, 16), (640, 16, 1), "input"),
-    ...     Buffer("p", FLOAT32, (40, 16), (16, 1), "scratch"),
+    ...     ir.Buffer("x", FLOAT32, (40, 40, 16), (640, 16, 1), "input"),
+    ...     ir.Buffer("p", FLOAT32, (40, 16), (16, 1), "scratch"),
     ... )
-    >>> kernel = Kernel("f", buffers, ((over("b", copy, over("k", *sums)),),))
+    >>> kernel = ir.Kernel("f", buffers, ((over("b", copy, over("k", *sums)),),))
     >>> hinted = prefetch_blocks(kernel, 65536, line=64, page=4096)
     >>> print(*list(statement_lines(hinted.regions[0][0]))[3:5], sep="\\n")
       for k in 0:40
-        prefetch x[b + 1, 0, k * 16]
+        prefetch x[b + 1, 0, k * 16 + 15]
     """
     large = {b.name: b for b in kernel.arguments if b.bytes > cache}
     if not cache or not large:
@@ -71,7 +71,7 @@ class _Region:
     """A region in which these locals are `assigned`. Its loops are met from outside in: what one
     asks for is not asked for again in the loops inside."""
 
-    large: Mapping[str, Buffer]
+    large: Mapping[str, ir.Buffer]
     assigned: frozenset[str]
     room: int
     line: int
@@ -80,17 +80,17 @@ class _Region:
     def hinted(self, block: Stmts, around: Enclosing, known: frozenset[str]) -> Stmts:
         """Statements with hints at all but `known` buffers."""
 
-        def each(loop: For, around: Enclosing) -> For:
+        def each(loop: ir.For, around: Enclosing) -> ir.For:
             names, hinted = self._with_hints(loop, around, known)
             return changed(hinted, body=self.hinted(hinted.body, around.inside(loop), names))
 
         return map_loops(block, around, self.assigned, each)
 
     def _with_hints(
-        self, loop: For, around: Enclosing, known: frozenset[str]
-    ) -> tuple[frozenset[str], For]:
+        self, loop: ir.For, around: Enclosing, known: frozenset[str]
+    ) -> tuple[frozenset[str], ir.For]:
         """The buffers that are known then, and a loop with hints in its host."""
-        host = Host.of(loop.body) if range_of(loop) else None
+        host = Host.of(loop.body) if iterations(loop) else None
         if host is None:
             return known, loop
         place = next(p for p, stmt in enumerate(loop.body) if stmt is host.loops[0])
@@ -108,8 +108,8 @@ class _Region:
         return known, changed(loop, body=body) if spreads else loop
 
     def _blocks(
-        self, loop: For, place: int, around: Enclosing, known: frozenset[str]
-    ) -> Iterator[tuple[BufferFootprint, Mapping[str, Expr]]]:
+        self, loop: ir.For, place: int, around: Enclosing, known: frozenset[str]
+    ) -> Iterator[tuple[BufferFootprint, Mapping[str, ir.Expr]]]:
         """What an iteration of a loop touches and the next one does not, with the values of
         variables for which the host, at this place of the body, asks for it. Rows that the host
         reads itself are not waited for where they are streams."""
@@ -127,19 +127,19 @@ class _Region:
                     if found and not streams and found.is_left_by(loop):
                         yield found, values
             known |= touched.keys()
-            lets += tuple(stmt for stmt in stmts if isinstance(stmt, Let))
+            lets += tuple(stmt for stmt in stmts if isinstance(stmt, ir.Let))
 
 
-def _next_iteration(loop: For, around: Enclosing) -> dict[str, Expr]:
+def _next_iteration(loop: ir.For, around: Enclosing) -> dict[str, ir.Expr]:
     """The variables of a loop and of the one around it, where they change: behind the last
     iteration follows the first one of the next."""
-    variable, values = Var(loop.var, INT64), range_of(loop)
-    following = binary("+", variable, Const(1, INT64), {})
+    variable, values = ir.Var(loop.var, INT64), iterations(loop)
+    following = binary("+", variable, ir.Const(1, INT64), {})
     if not around.loops:
         return {loop.var: following}
-    outer = Var(around.loops[-1].var, INT64)
-    wraps = Compare(">=", variable, Const(values[-1], INT64))
-    later = binary("+", outer, Const(1, INT64), {})
+    outer = ir.Var(around.loops[-1].var, INT64)
+    wraps = ir.Compare(">=", variable, ir.Const(values[-1], INT64))
+    later = binary("+", outer, ir.Const(1, INT64), {})
     return {
         loop.var: select(wraps, loop.begin, following),
         outer.name: select(wraps, later, outer),

@@ -6,27 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.dtypes import INT64
-from tc.kernel.analysis.access_sites import Enclosing, range_of
+from tc.kernel import ir
+from tc.kernel.analysis.access_sites import Enclosing
 from tc.kernel.analysis.cache_lines import Indices
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary
-from tc.kernel.ir import (
-    Buffer,
-    Const,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    Prefetch,
-    Stmt,
-    Store,
-    Var,
-    statements,
-    walk,
-)
 from tc.kernel.rebuild import substitute
-from tc.kernel.walk import loads_in, names_in
+from tc.kernel.walk import iterations, loads_in, names_in
 
 
 @dataclass(frozen=True)
@@ -34,7 +20,7 @@ class AffineSpan:
     """What is touched along one dimension: from `low` to `high`, behind the sum of `terms`, which
     are expressions and their factors."""
 
-    terms: Mapping[Expr, int]
+    terms: Mapping[ir.Expr, int]
     low: int
     high: int
 
@@ -49,9 +35,9 @@ class AffineSpan:
             return None
         return AffineSpan(self.terms, min(self.low, other.low), max(self.high, other.high))
 
-    def start(self, values: Mapping[str, Expr]) -> Expr:
+    def start(self, values: Mapping[str, ir.Expr]) -> ir.Expr:
         """The first index, at these values of variables."""
-        start: Expr = Const(self.low, INT64)
+        start: ir.Expr = ir.Const(self.low, INT64)
         for term, factor in self.terms.items():
             start = binary("+", times(substitute(term, values, {}), factor), start, {})
         return start
@@ -70,18 +56,18 @@ class Rows:
 class BufferFootprint:
     """What statements touch of a buffer: a span of each dimension."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
     spans: Sequence[AffineSpan]
 
-    def is_left_by(self, loop: For) -> bool:
+    def is_left_by(self, loop: ir.For) -> bool:
         """Whether the next iteration of a loop touches nothing of it again."""
-        begin, *_ = range_of(loop)
-        now, then = ({loop.var: Const(value, INT64)} for value in (begin, begin + 1))
+        begin, *_ = iterations(loop)
+        now, then = ({loop.var: ir.Const(value, INT64)} for value in (begin, begin + 1))
         for span in self.spans:
             terms = {t: f for t, f in span.terms.items() if loop.var in names_in(t)}
             moving = replace(span, terms=terms, low=0)
             match moving.start(now), moving.start(then):
-                case Const(value=before), Const(value=after):
+                case ir.Const(value=before), ir.Const(value=after):
                     if abs(after - before) >= span.extent:
                         return True
         return False
@@ -114,12 +100,14 @@ class BufferFootprint:
             return False
         return rows.extent * self.buffer.dtype.bytes >= page
 
-    def hint(self, shifts: Iterable[tuple[int, Expr]], values: Mapping[str, Expr]) -> Prefetch:
+    def hint(
+        self, shifts: Iterable[tuple[int, ir.Expr]], values: Mapping[str, ir.Expr]
+    ) -> ir.Prefetch:
         """That at the first element, shifted in some dimensions, at these values of variables."""
         place = [span.start(values) for span in self.spans]
         for dimension, shift in shifts:
             place[dimension] = binary("+", place[dimension], shift, {})
-        return Prefetch(self.buffer.name, tuple(place))
+        return ir.Prefetch(self.buffer.name, tuple(place))
 
 
 @dataclass(frozen=True)
@@ -129,7 +117,12 @@ class Footprints:
     assigned: frozenset[str]
 
     def of(
-        self, buffer: Buffer, stmts: tuple[Stmt, ...], around: Enclosing, *, stores: bool = False
+        self,
+        buffer: ir.Buffer,
+        stmts: tuple[ir.Stmt, ...],
+        around: Enclosing,
+        *,
+        stores: bool = False,
     ) -> BufferFootprint | None:
         """What statements read of a buffer, or also store to it; None where it is not known, or
         nothing."""
@@ -138,10 +131,10 @@ class Footprints:
 
     def _spans(
         self,
-        buffer: Buffer,
-        stmts: tuple[Stmt, ...],
+        buffer: ir.Buffer,
+        stmts: tuple[ir.Stmt, ...],
         around: Enclosing,
-        inner: Mapping[Expr, range],
+        inner: Mapping[ir.Expr, range],
         stores: bool,
     ) -> list[AffineSpan] | None:
         """Those in inner loops of these ranges: None if they are not known; an empty list if the
@@ -150,16 +143,16 @@ class Footprints:
         for stmt in stmts:
             new: list[AffineSpan] | None = []
             match stmt:
-                case For(body=body):
-                    ranges = {**inner, Var(stmt.var, INT64): range_of(stmt)}
+                case ir.For(body=body):
+                    ranges = {**inner, ir.Var(stmt.var, INT64): iterations(stmt)}
                     new = self._spans(buffer, body, around.inside(stmt), ranges, stores)
-                case If(then=then, otherwise=otherwise):
+                case ir.If(then=then, otherwise=otherwise):
                     new = self._spans(buffer, (*then, *otherwise), around, inner, stores)
                 case _:
                     for name, indices in accesses((stmt,), stores=stores):
                         if name == buffer.name:
                             new = _joined(new, self._touched(indices, buffer, around, inner))
-                    if isinstance(stmt, Let):
+                    if isinstance(stmt, ir.Let):
                         around = around.after(stmt, self.assigned)
             joined = _joined(found, new)
             if joined is None:
@@ -168,7 +161,7 @@ class Footprints:
         return found
 
     def _touched(
-        self, indices: Indices, buffer: Buffer, around: Enclosing, inner: Mapping[Expr, range]
+        self, indices: Indices, buffer: ir.Buffer, around: Enclosing, inner: Mapping[ir.Expr, range]
     ) -> list[AffineSpan] | None:
         spans = []
         for index, size in zip(indices, buffer.shape, strict=True):
@@ -185,7 +178,7 @@ class Footprints:
             names = {name for term in place.scalars for name in names_in(term)}
             inside = {name for variable in inner for name in names_in(variable)}
             is_known = names.isdisjoint(around.opaque | self.assigned | inside)
-            is_loaded = any(isinstance(e, Load) for term in place.scalars for e in walk(term))
+            is_loaded = any(isinstance(e, ir.Load) for term in place.scalars for e in ir.walk(term))
             if place.vectors or not is_known or is_loaded:
                 return None
             if not place.scalars:  # masks keep to the buffer
@@ -194,13 +187,13 @@ class Footprints:
         return spans
 
 
-def accesses(stmts: tuple[Stmt, ...], *, stores: bool) -> Iterator[tuple[str, Indices]]:
+def accesses(stmts: tuple[ir.Stmt, ...], *, stores: bool) -> Iterator[tuple[str, Indices]]:
     """Of each load in statements the buffer and indices; also of stores that are not past the
     caches."""
     for load in loads_in(stmts):
         yield load.buffer, load.indices
-    for stmt in statements(stmts) if stores else ():
-        if isinstance(stmt, Store) and not stmt.non_temporal:
+    for stmt in ir.statements(stmts) if stores else ():
+        if isinstance(stmt, ir.Store) and not stmt.non_temporal:
             yield stmt.buffer, stmt.indices
 
 
@@ -214,11 +207,11 @@ def _joined(
     return None if None in found else [span for span in found if span is not None]
 
 
-def times(expr: Expr, factor: int) -> Expr:
+def times(expr: ir.Expr, factor: int) -> ir.Expr:
     """A product."""
-    return binary("*", expr, Const(factor, INT64), {})
+    return binary("*", expr, ir.Const(factor, INT64), {})
 
 
-def plus(expr: Expr, shift: int) -> Expr:
+def plus(expr: ir.Expr, shift: int) -> ir.Expr:
     """A sum."""
-    return binary("+", expr, Const(shift, INT64), {})
+    return binary("+", expr, ir.Const(shift, INT64), {})

@@ -13,40 +13,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tc.dtypes import INT64
+from tc.kernel import ir
 from tc.kernel.analysis.cache_lines import Indices, firsts_of_lines, lanes_of, together
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, select
-from tc.kernel.ir import (
-    Buffer,
-    Compare,
-    Const,
-    Expr,
-    Fail,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Logical,
-    Prefetch,
-    Select,
-    Set,
-    Stmt,
-    Store,
-    Var,
-    children,
-    statements,
-    walk,
-)
-from tc.kernel.rebuild import (
-    Stmts,
-    changed,
-    map_blocks,
-    map_regions,
-    map_statements,
-    substitute,
-)
-from tc.kernel.walk import assigned_in, every_statement, names_in, own_expressions, stored_in
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, substitute
+from tc.kernel.walk import assigned_in, every_statement, iterations, names_in, stored_in
 
 AHEAD = 8
 """Iterations from the hint to the access: measured, 4 or 16 help less."""
@@ -62,7 +34,7 @@ LONGEST = 80
 """Nodes of an index that is computed a second time."""
 
 
-def prefetch_gathers(kernel: Kernel, cache: int, *, line: int) -> Kernel:
+def prefetch_gathers(kernel: ir.Kernel, cache: int, *, line: int) -> ir.Kernel:
     """The kernel with hints at elements of buffers larger than a cache of so many bytes (0: it is
     not known how many, and there are no hints). Lines have so many bytes.
 
@@ -72,21 +44,20 @@ def prefetch_gathers(kernel: Kernel, cache: int, *, line: int) -> Kernel:
     bounds. Whether they are themselves, does not matter.
 
     >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.ir import Ramp
     >>> from tc.kernel.printer import statement_lines
-    >>> k, row = Var("k", INT64), Var("row", INT64)
-    >>> lanes = Ramp(Const(0, INT64), 1, INT64.vector(16))
+    >>> k, row = ir.Var("k", INT64), ir.Var("row", INT64)
+    >>> lanes = ir.Ramp(ir.Const(0, INT64), 1, INT64.vector(16))
     >>> body = (
-    ...     Let("row", Load("i", (k,), INT64)),
-    ...     Store("o", (k, lanes), Load("t", (row, lanes), FLOAT32.vector(16))),
+    ...     ir.Let("row", ir.Load("i", (k,), INT64)),
+    ...     ir.Store("o", (k, lanes), ir.Load("t", (row, lanes), FLOAT32.vector(16))),
     ... )
     >>> buffers = (
-    ...     Buffer("t", FLOAT32, (1000, 16), (16, 1), "input"),
-    ...     Buffer("i", INT64, (50,), (1,), "input"),
-    ...     Buffer("o", FLOAT32, (50, 16), (16, 1), "output"),
+    ...     ir.Buffer("t", FLOAT32, (1000, 16), (16, 1), "input"),
+    ...     ir.Buffer("i", INT64, (50,), (1,), "input"),
+    ...     ir.Buffer("o", FLOAT32, (50, 16), (16, 1), "output"),
     ... )
-    >>> loop = For("k", Const(0, INT64), Const(50, INT64), body)
-    >>> kernel = Kernel("gather", buffers, ((loop,),))
+    >>> loop = ir.For("k", ir.Const(0, INT64), ir.Const(50, INT64), body)
+    >>> kernel = ir.Kernel("gather", buffers, ((loop,),))
     >>> print(*statement_lines(prefetch_gathers(kernel, 63999, line=64).regions[0][0]), sep="\\n")
     for k in 0:50
       prefetch t[i[min(k + 8, 49)], 0:30:15]
@@ -101,28 +72,30 @@ def prefetch_gathers(kernel: Kernel, cache: int, *, line: int) -> Kernel:
     return map_regions(kernel, lambda region: _block(region, large, None, line))
 
 
-def has_prefetches(kernel: Kernel) -> bool:
+def has_prefetches(kernel: ir.Kernel) -> bool:
     """Whether a kernel has such hints."""
-    return any(isinstance(stmt, Prefetch) for stmt in every_statement(kernel))
+    return any(isinstance(stmt, ir.Prefetch) for stmt in every_statement(kernel))
 
 
-def _block(block: Stmts, large: Mapping[str, Buffer], outer: For | None, line: int) -> Stmts:
+def _block(block: Stmts, large: Mapping[str, ir.Buffer], outer: ir.For | None, line: int) -> Stmts:
     """The statements of the body of a loop, if any, with hints."""
 
-    def each(stmt: Stmt) -> Iterable[Stmt]:
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         match stmt:
-            case For(body=body) if not any(isinstance(inner, For) for inner in statements(body)):
+            case ir.For(body=body) if not any(
+                isinstance(inner, ir.For) for inner in ir.statements(body)
+            ):
                 hints = tuple(_hints(stmt, outer, large, line))
                 return (changed(stmt, body=(*hints, *body)) if hints else stmt,)
-        around = stmt if isinstance(stmt, For) else None
+        around = stmt if isinstance(stmt, ir.For) else None
         return (map_blocks(stmt, lambda inner: _block(inner, large, around, line)),)
 
     return map_statements(block, each)
 
 
 def _hints(
-    loop: For, outer: For | None, large: Mapping[str, Buffer], line: int
-) -> Iterator[Prefetch]:
+    loop: ir.For, outer: ir.For | None, large: Mapping[str, ir.Buffer], line: int
+) -> Iterator[ir.Prefetch]:
     budget = MOST
     for buffer, places in _rows(loop, outer, large):
         elements = line // large[buffer].dtype.bytes
@@ -132,36 +105,25 @@ def _hints(
             last = places[max(places)]
             if last != lines[-1]:  # it is in one more line where rows start inside of one
                 lines.append(last)
-            yield from (Prefetch(buffer, indices) for indices in together(lines))
+            yield from (ir.Prefetch(buffer, indices) for indices in together(lines))
 
 
 # --- what is read at indices that are loaded --------------------------------------------------
 
 
 def _rows(
-    loop: For, outer: For | None, large: Mapping[str, Buffer]
+    loop: ir.For, outer: ir.For | None, large: Mapping[str, ir.Buffer]
 ) -> Iterator[tuple[str, Mapping[int, Indices]]]:
     """Buffers, and the elements of them that a later iteration reads, by their distances from each
     other."""
-    bounds, around = _bounds(loop), None if outer is None else _bounds(outer)
-    if bounds is None:
-        return
-    count = bounds[1] - bounds[0]
-    if outer is not None and around is not None and count >= AHEAD:
-        found = _gathered(loop, _Later.in_next(loop, bounds, outer, around), large)
+    count = len(iterations(loop))
+    if outer is not None and iterations(outer) and count >= AHEAD:
+        found = _gathered(loop, _Later.in_next(loop, outer), large)
         if found or count < FEWEST:
             yield from found
             return
     if count >= FEWEST:
-        yield from _gathered(loop, _Later.in_loop(loop, bounds), large)
-
-
-def _bounds(loop: For) -> tuple[int, int] | None:
-    match loop:
-        case For(begin=Const(value=begin), end=Const(value=end)):
-            return int(begin), int(end)
-        case _:
-            return None
+        yield from _gathered(loop, _Later.in_loop(loop), large)
 
 
 @dataclass
@@ -171,7 +133,7 @@ class _Later:
     to changes too. `checked` are conditions without which the call fails; `moving` locals differ
     between iterations, and `gathered` ones are loaded for each."""
 
-    values: dict[str, Expr]
+    values: dict[str, ir.Expr]
     changing: frozenset[str]
     stored: frozenset[str]
     unknown: set[str]
@@ -180,79 +142,81 @@ class _Later:
     checked: set[str] = field(default_factory=set)
 
     @classmethod
-    def in_loop(cls, loop: For, bounds: tuple[int, int]) -> _Later:
+    def in_loop(cls, loop: ir.For) -> _Later:
         """In the same run of the loop, at last in its last iteration."""
-        later = binary("min", _plus(loop, AHEAD), Const(bounds[1] - 1, INT64), {})
+        later = binary("min", _plus(loop, AHEAD), ir.Const(iterations(loop)[-1], INT64), {})
         return cls._of(loop, {loop.var: later}, loop.body)
 
     @classmethod
-    def in_next(
-        cls, loop: For, bounds: tuple[int, int], outer: For, around: tuple[int, int]
-    ) -> _Later:
+    def in_next(cls, loop: ir.For, outer: ir.For) -> _Later:
         """At the end of the loop, in the next iteration of the one around, if there is any."""
-        begin, end = bounds
-        variable, other = Var(loop.var, INT64), Var(outer.var, INT64)
-        wraps = Compare(">=", variable, Const(end - AHEAD, INT64))
-        following = binary("min", _plus(outer, 1), Const(around[1] - 1, INT64), {})
+        begin, end = iterations(loop).start, iterations(loop).stop
+        variable, other = ir.Var(loop.var, INT64), ir.Var(outer.var, INT64)
+        wraps = ir.Compare(">=", variable, ir.Const(end - AHEAD, INT64))
+        following = binary("min", _plus(outer, 1), ir.Const(iterations(outer)[-1], INT64), {})
         later = select(wraps, _plus(loop, begin + AHEAD - end), _plus(loop, AHEAD))
         values = {loop.var: later, outer.var: select(wraps, following, other)}
         return cls._of(loop, values, outer.body)
 
     @classmethod
-    def _of(cls, loop: For, values: dict[str, Expr], body: tuple[Stmt, ...]) -> _Later:
+    def _of(cls, loop: ir.For, values: dict[str, ir.Expr], body: tuple[ir.Stmt, ...]) -> _Later:
         """`body` is what runs until then."""
-        inside = tuple(statements(body))
+        inside = tuple(ir.statements(body))
         changing = assigned_in(body)
         stored = stored_in(body)
-        unknown = {s.var for s in inside if isinstance(s, Let)} | changing
+        unknown = {s.var for s in inside if isinstance(s, ir.Let)} | changing
         return cls(values, changing, stored, unknown, {loop.var})
 
-    def learn(self, stmt: Stmt) -> None:
+    def learn(self, stmt: ir.Stmt) -> None:
         """What a statement says about those behind it."""
         match stmt:
-            case Let(var=var, value=value) if var not in self.changing and value.dtype.lanes == 1:
+            case ir.Let(var=var, value=value) if (
+                var not in self.changing and value.dtype.lanes == 1
+            ):
                 later = self.of_expression(value)
                 if later is not None:
                     self.values[var] = later
                     self.unknown.discard(var)
                     self.gathered |= {var} if self.is_gathered(value) else set()
                     self.moving |= {var} if names_in(value) & self.moving else set()
-            case If(condition=Logical(op="!", operands=(Var(name=name),)), then=then):
-                if any(isinstance(inner, Fail) for inner in then):
+            case ir.If(condition=ir.Logical(op="!", operands=(ir.Var(name=name),)), then=then):
+                if any(isinstance(inner, ir.Fail) for inner in then):
                     self.checked.add(name)
 
-    def of_index(self, index: Expr) -> Expr | None:
+    def of_index(self, index: ir.Expr) -> ir.Expr | None:
         """An index, without a check whether it is in bounds."""
         match index:
-            case Select(condition=Var(name=name), then=Var() as then) if name in self.checked:
+            case ir.Select(condition=ir.Var(name=name), then=ir.Var() as then) if (
+                name in self.checked
+            ):
                 return self.of_expression(then)
             case _:
                 return self.of_expression(index)
 
-    def of_expression(self, expr: Expr) -> Expr | None:
-        for node in walk(expr):
-            if isinstance(node, Var) and node.name in self.unknown:
+    def of_expression(self, expr: ir.Expr) -> ir.Expr | None:
+        for node in ir.walk(expr):
+            if isinstance(node, ir.Var) and node.name in self.unknown:
                 return None
-            if isinstance(node, Load) and node.buffer in self.stored:
+            if isinstance(node, ir.Load) and node.buffer in self.stored:
                 return None
         later = substitute(expr, self.values, {})
-        return later if len(list(islice(walk(later), LONGEST + 1))) <= LONGEST else None
+        return later if len(list(islice(ir.walk(later), LONGEST + 1))) <= LONGEST else None
 
-    def is_gathered(self, expr: Expr) -> bool:
+    def is_gathered(self, expr: ir.Expr) -> bool:
         """Whether it depends on what each iteration loads from another place."""
-        loads = (node for node in walk(expr) if isinstance(node, Load))
+        loads = (node for node in ir.walk(expr) if isinstance(node, ir.Load))
         places = (name for load in loads for index in load.indices for name in names_in(index))
         return not self.gathered.isdisjoint(names_in(expr)) or not self.moving.isdisjoint(places)
 
 
-def _plus(loop: For, distance: int) -> Expr:
-    return binary("+", Var(loop.var, INT64), Const(distance, INT64), {})
+def _plus(loop: ir.For, distance: int) -> ir.Expr:
+    return binary("+", ir.Var(loop.var, INT64), ir.Const(distance, INT64), {})
 
 
 def _gathered(
-    loop: For, later: _Later, large: Mapping[str, Buffer]
+    loop: ir.For, later: _Later, large: Mapping[str, ir.Buffer]
 ) -> list[tuple[str, dict[int, Indices]]]:
-    found: dict[tuple[str, frozenset[tuple[Expr, int]]], dict[int, Indices]] = defaultdict(dict)
+    found: dict[tuple[str, frozenset[tuple[ir.Expr, int]]], dict[int, Indices]] = defaultdict(dict)
     for stmt in loop.body:
         for load in _loads(stmt):
             if load.buffer in large:
@@ -265,28 +229,28 @@ def _gathered(
     return [(buffer, places) for (buffer, _), places in found.items()]
 
 
-def _loads(stmt: Stmt) -> Iterator[Load]:
+def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
     """The loads that a statement itself makes, whatever the values of its operands."""
-    if isinstance(stmt, If | Let | Set | Store):
-        for expr in own_expressions(stmt):
+    if isinstance(stmt, ir.If | ir.Let | ir.Set | ir.Store):
+        for expr in ir.own_expressions(stmt):
             yield from _evaluated(expr)
 
 
-def _evaluated(expr: Expr) -> Iterator[Load]:
-    if isinstance(expr, Load):
+def _evaluated(expr: ir.Expr) -> Iterator[ir.Load]:
+    if isinstance(expr, ir.Load):
         yield expr
     match expr:
-        case Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
-            operands: Sequence[Expr] = (condition,)
-        case Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
+        case ir.Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
+            operands: Sequence[ir.Expr] = (condition,)
+        case ir.Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
             operands = (first,)
         case _:
-            operands = children(expr)
+            operands = ir.children(expr)
     for operand in operands:
         yield from _evaluated(operand)
 
 
-def _elements(load: Load, later: _Later) -> Iterator[Indices]:
+def _elements(load: ir.Load, later: _Later) -> Iterator[Indices]:
     """Those of a later iteration, if their rows are gathered."""
     lanes = list(map(lanes_of, load.indices))
     moved = [None if lane is None else later.of_index(lane) for lane, _ in lanes]
@@ -294,7 +258,7 @@ def _elements(load: Load, later: _Later) -> Iterator[Indices]:
     if len(found) < len(moved) or not any(map(later.is_gathered, load.indices)):
         return
     for lane in range(load.dtype.lanes):
-        shifts = (Const(step * lane, INT64) for _, step in lanes)
+        shifts = (ir.Const(step * lane, INT64) for _, step in lanes)
         yield tuple(
             binary("+", index, shift, {}) for index, shift in zip(found, shifts, strict=True)
         )

@@ -8,12 +8,11 @@ from itertools import product
 from math import prod
 
 from tc.dtypes import INT64
-from tc.kernel.analysis.access_sites import range_of
+from tc.kernel import ir
 from tc.kernel.folding import binary
-from tc.kernel.ir import Binary, Call, Const, Expr, For, If, Prefetch, Stmt, Var, walk
 from tc.kernel.passes.prefetch.footprints import BufferFootprint, Rows, plus, times
 from tc.kernel.rebuild import Stmts, changed
-from tc.kernel.walk import own_expressions
+from tc.kernel.walk import iterations
 
 WORK = 2
 """Operations on vectors for each hint: with fewer, memory has no time to spare."""
@@ -30,7 +29,7 @@ class SpreadHints:
     """Hints for each iteration of the innermost of so many loops of a host."""
 
     depth: int
-    hints: Sequence[Prefetch]
+    hints: Sequence[ir.Prefetch]
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,13 @@ class Host:
     """Nested loops, outermost first, each the one that computes most in the body around it. All
     iterations make so many `operations` on vectors."""
 
-    loops: Sequence[For]
+    loops: Sequence[ir.For]
     operations: int
 
     @classmethod
     def of(cls, body: Stmts) -> Host | None:
         """That of the body of a loop; None where no loop computes, or iterations are not known."""
-        loops: list[For] = []
+        loops: list[ir.For] = []
         while loop := _busiest(loops[-1].body if loops else body):
             loops.append(loop)
         return cls(loops, _operations((loops[0],))) if loops else None
@@ -68,7 +67,7 @@ class Host:
     def spread(
         self,
         block: BufferFootprint,
-        values: Mapping[str, Expr],
+        values: Mapping[str, ir.Expr],
         line: int,
         others: Sequence[SpreadHints],
     ) -> SpreadHints | None:
@@ -104,8 +103,8 @@ class Host:
                     yield _Share(depth, split, own, lines, -(-step // lines))
 
     def _hints(
-        self, block: BufferFootprint, values: Mapping[str, Expr], rows: Rows, share: _Share
-    ) -> list[Prefetch]:
+        self, block: BufferFootprint, values: Mapping[str, ir.Expr], rows: Rows, share: _Share
+    ) -> list[ir.Prefetch]:
         """Those of an iteration. Lines are counted from the ends of rows: that in which one begins
         is often that in which another ended before."""
         outer, inner = self.loops[: share.split], self.loops[share.split : share.depth]
@@ -122,9 +121,9 @@ class Host:
 
     def _trips(self, depth: int) -> int:
         """The iterations of so many of the loops."""
-        return prod(len(range_of(loop)) for loop in self.loops[:depth])
+        return prod(len(iterations(loop)) for loop in self.loops[:depth])
 
-    def with_hints(self, spreads: Sequence[SpreadHints]) -> For:
+    def with_hints(self, spreads: Sequence[SpreadHints]) -> ir.For:
         """The outermost loop, with hints evenly among the statements of the bodies."""
         *outer, made = self.loops
         for depth in range(len(self.loops), 0, -1):
@@ -140,34 +139,36 @@ class Host:
         return made
 
 
-def _number(loops: Sequence[For]) -> Expr:
+def _number(loops: Sequence[ir.For]) -> ir.Expr:
     """That of an iteration of nested loops, counted from 0."""
-    number: Expr = Const(0, INT64)
+    number: ir.Expr = ir.Const(0, INT64)
     for loop in loops:
-        own = binary("-", Var(loop.var, INT64), loop.begin, {})
-        number = binary("+", times(number, len(range_of(loop))), own, {})
+        own = binary("-", ir.Var(loop.var, INT64), loop.begin, {})
+        number = binary("+", times(number, len(iterations(loop))), own, {})
     return number
 
 
-def _busiest(body: Stmts) -> For | None:
+def _busiest(body: Stmts) -> ir.For | None:
     """The loop that computes most, of equals the last; None where none does."""
     found, most = None, 0
     for stmt in body:
-        if isinstance(stmt, For) and (work := _operations((stmt,))) and work >= most:
+        if isinstance(stmt, ir.For) and (work := _operations((stmt,))) and work >= most:
             found, most = stmt, work
     return found
 
 
-def _operations(stmts: tuple[Stmt, ...]) -> int:
+def _operations(stmts: tuple[ir.Stmt, ...]) -> int:
     """How many on vectors run."""
     total = 0
     for stmt in stmts:
         match stmt:
-            case For(body=body):
-                total += len(range_of(stmt)) * _operations(body)
-            case If(then=then, otherwise=otherwise):
+            case ir.For(body=body):
+                total += len(iterations(stmt)) * _operations(body)
+            case ir.If(then=then, otherwise=otherwise):
                 total += max(_operations(then), _operations(otherwise))
             case _:
-                nodes = (node for expr in own_expressions(stmt) for node in walk(expr))
-                total += sum(isinstance(e, Binary | Call) and e.dtype.lanes > 1 for e in nodes)
+                nodes = (node for expr in ir.own_expressions(stmt) for node in ir.walk(expr))
+                total += sum(
+                    isinstance(e, ir.Binary | ir.Call) and e.dtype.lanes > 1 for e in nodes
+                )
     return total
