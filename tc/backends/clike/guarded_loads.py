@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tc.dtypes import BOOL
 from tc.kernel import ir
-from tc.kernel.walk import own_expressions
+from tc.kernel.ir import own_expressions
 
 PRAGMA = """\
 #if defined(__AVX512VL__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
