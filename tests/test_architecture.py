@@ -69,9 +69,6 @@ ALIKE = {
 }
 """Modules of one name, and why."""
 
-PENDING = {"Value"}
-"""Names of two things that are not yet told apart."""
-
 
 def public_classes(path: Path) -> set[str]:
     """The classes and names of types that a module defines, without those of its own use."""
@@ -92,7 +89,7 @@ def test_no_two_classes_share_a_name() -> None:
             places.setdefault(name, []).append(path.relative_to(PACKAGE).as_posix())
     twice = {name: files for name, files in places.items() if not GRAMMARS.issuperset(files)}
     found = {name: files for name, files in twice.items() if len(files) > 1}
-    assert {name: files for name, files in found.items() if name not in PENDING} == {}
+    assert found == {}
 
 
 def test_no_two_modules_share_a_name() -> None:
@@ -101,7 +98,7 @@ def test_no_two_modules_share_a_name() -> None:
         if path.stem != "__init__" and path.parent.name != "rules":  # these are pages, by topic
             places.setdefault(path.stem, []).append(path.relative_to(PACKAGE).as_posix())
     found = {name: files for name, files in places.items() if len(files) > 1}
-    assert {n: f for n, f in found.items() if n not in PENDING and n not in ALIKE} == {}
+    assert {n: f for n, f in found.items() if n not in ALIKE} == {}
 
 
 # --- what texts refer to ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tc.backends.numba import math as formulas
 from tc.backends.numba.traced_code import llvm_type
 from tc.backends.numba.traced_values import (
     Operand,
-    Value,
+    TracedValue,
     as_value,
     extract,
     intrinsic,
@@ -38,25 +38,25 @@ EXPONENTS = {"logb": ("getexp",), "scaleb": ("scalef",), "significand": ("getman
 _ROUNDING = "4"
 
 
-def native(function: str, *operands: Operand) -> Value:
+def native(function: str, *operands: Operand) -> TracedValue:
     """One of `NATIVE`, on operands of one type; a number among them takes it."""
-    first = next(operand for operand in operands if isinstance(operand, Value))
+    first = next(operand for operand in operands if isinstance(operand, TracedValue))
     values = [as_value(first.code, operand, first.dtype) for operand in operands]
     if function == "abs" and not first.dtype.is_float:
         return first if first.dtype.kind == "uint" else intrinsic("abs", first, flags="false")
     return intrinsic(NATIVE[function], *values)
 
 
-def call(function: Any, *operands: Operand) -> Value:
+def call(function: Any, *operands: Operand) -> TracedValue:
     """A function of `math` on scalars, as regions without vectors compute it."""
-    first = next(operand for operand in operands if isinstance(operand, Value))
+    first = next(operand for operand in operands if isinstance(operand, TracedValue))
     values = [as_value(first.code, operand, first.dtype) for operand in operands]
     compiled = _compiled(function, first.dtype, len(values))
     code, kind = first.code, llvm_type(first.dtype)
     code.link(compiled._library)
     pairs = [value.operand for value in values]
     instruction = code.call(f'"{compiled.native_name}"', kind, *pairs)
-    return Value(code, code.pure(instruction), first.dtype)
+    return TracedValue(code, code.pure(instruction), first.dtype)
 
 
 @cache
@@ -71,7 +71,7 @@ def _compiled(function: Any, dtype: DType, arity: int) -> Any:
 # --- exponents --------------------------------------------------------------------------------
 
 
-def on_exponents(function: str, *values: Value) -> Value:
+def on_exponents(function: str, *values: TracedValue) -> TracedValue:
     """One of `EXPONENTS` on vectors: the instruction, on as many registers as they fill."""
     first, lanes = values[0], values[0].dtype.lanes
     if not _has_exponents():
@@ -90,14 +90,14 @@ def on_exponents(function: str, *values: Value) -> Value:
     return shuffle(found, found, range(lanes))
 
 
-def _joined(low: Value, high: Value) -> Value:
+def _joined(low: TracedValue, high: TracedValue) -> TracedValue:
     """The lanes of both; the second may have one more."""
     count, more = low.dtype.lanes, high.dtype.lanes
     widened = shuffle(low, low, [*range(count), *[-1] * (more - count)])
     return shuffle(widened, high, [*range(count), *range(more, 2 * more)])
 
 
-def _instruction(function: str, values: Sequence[Value]) -> Value:
+def _instruction(function: str, values: Sequence[TracedValue]) -> TracedValue:
     """The instruction on vectors that are a register: without a mask, rounding as ever."""
     name, *immediate = EXPONENTS[function]
     code, dtype = values[0].code, values[0].dtype
@@ -110,10 +110,10 @@ def _instruction(function: str, values: Sequence[Value]) -> Value:
         operands.append(("i32", _ROUNDING))
     suffix = f"{'ps' if dtype.bits == 32 else 'pd'}.{width}"
     instruction = code.call(f"llvm.x86.avx512.mask.{name}.{suffix}", kind, *operands)
-    return Value(code, code.pure(instruction), dtype)
+    return TracedValue(code, code.pure(instruction), dtype)
 
 
-def _by_lanes(function: str, values: Sequence[Value]) -> Value:
+def _by_lanes(function: str, values: Sequence[TracedValue]) -> TracedValue:
     """By the function on scalars, where numba may not use the instructions."""
     code, dtype = values[0].code, values[0].dtype
     kind, text = llvm_type(dtype), "poison"
@@ -121,7 +121,7 @@ def _by_lanes(function: str, values: Sequence[Value]) -> Value:
         one = call(getattr(formulas, function), *(extract(value, lane) for value in values))
         pair = " ".join(one.operand)
         text = code.pure(f"insertelement {kind} {text}, {pair}, i64 {lane}")
-    return Value(code, text, dtype)
+    return TracedValue(code, text, dtype)
 
 
 def _has_exponents() -> bool:
@@ -134,7 +134,7 @@ def _has_exponents() -> bool:
 # --- conversions ------------------------------------------------------------------------------
 
 
-def cast(value: Value, scalar: DType) -> Value:
+def cast(value: TracedValue, scalar: DType) -> TracedValue:
     """The value in another type, lane by lane; see `tc.kernel.ir.Cast`."""
     source, target = value.dtype.scalar, scalar.vector(value.dtype.lanes)
     if source == scalar:
@@ -148,11 +148,11 @@ def cast(value: Value, scalar: DType) -> Value:
     if source.is_float and scalar.is_integer:
         found = _converted("fptosi" if scalar.kind == "int" else "fptoui", value, target)
         # LLVM leaves open what becomes of values out of range, even that they are one value
-        return Value(found.code, found.code.pure(f"freeze {' '.join(found.operand)}"), target)
+        return TracedValue(found.code, found.code.pure(f"freeze {' '.join(found.operand)}"), target)
     return _converted(_conversion(source, scalar), value, target)
 
 
-def bits(value: Value, scalar: DType) -> Value:
+def bits(value: TracedValue, scalar: DType) -> TracedValue:
     """The bits of the value, read as another type of the same width."""
     return _converted("bitcast", value, scalar.vector(value.dtype.lanes))
 
@@ -168,18 +168,18 @@ def _conversion(source: DType, target: DType) -> str:
     return "trunc"
 
 
-def _converted(word: str, value: Value, target: DType) -> Value:
+def _converted(word: str, value: TracedValue, target: DType) -> TracedValue:
     kind, text = value.operand
     wanted = llvm_type(target)
     if kind == wanted:
-        return Value(value.code, text, target)
-    return Value(value.code, value.code.pure(f"{word} {kind} {text} to {wanted}"), target)
+        return TracedValue(value.code, text, target)
+    return TracedValue(value.code, value.code.pure(f"{word} {kind} {text} to {wanted}"), target)
 
 
 # --- half, by its bits where the machine cannot convert it ------------------------------------
 
 
-def _from_half(value: Value) -> Value:
+def _from_half(value: TracedValue) -> TracedValue:
     if converts_halves():
         return _through_half(value, FLOAT32, "bitcast", "fpext")
     half = cast(bits(value, UINT16), UINT32)
@@ -190,7 +190,7 @@ def _from_half(value: Value) -> Value:
     return bits(found | ((half & 0x8000) << 16), FLOAT32)
 
 
-def _to_half(value: Value) -> Value:
+def _to_half(value: TracedValue) -> TracedValue:
     """The nearest half, the even one of two. float64 does not go by way of float32, which would
     round twice."""
     if value.dtype.scalar == FLOAT64:
@@ -200,15 +200,15 @@ def _to_half(value: Value) -> Value:
     return _rounded_to_half(value, UINT32, 23, "=fI")
 
 
-def _through_half(value: Value, target: DType, first: str, second: str) -> Value:
+def _through_half(value: TracedValue, target: DType, first: str, second: str) -> TracedValue:
     """Two conversions, with LLVM's own half between them."""
     lanes, code = value.dtype.lanes, value.code
     half, result = "half" if lanes == 1 else f"<{lanes} x half>", target.vector(lanes)
     between = code.pure(f"{first} {' '.join(value.operand)} to {half}")
-    return Value(code, code.pure(f"{second} {half} {between} to {llvm_type(result)}"), result)
+    return TracedValue(code, code.pure(f"{second} {half} {between} to {llvm_type(result)}"), result)
 
 
-def _rounded_to_half(value: Value, whole: DType, fraction: int, formats: str) -> Value:
+def _rounded_to_half(value: TracedValue, whole: DType, fraction: int, formats: str) -> TracedValue:
     """`whole` is the integer as wide as the float, of whose bits so many are the fraction."""
 
     def of(number: float) -> int:

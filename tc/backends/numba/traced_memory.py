@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from tc.backends.numba.traced_code import Code, constant, llvm_type, memory_type, suffix
 from tc.backends.numba.traced_functions import cast
-from tc.backends.numba.traced_values import Operand, Value, as_value, broadcast, pattern, shuffle
+from tc.backends.numba.traced_values import (
+    Operand,
+    TracedValue,
+    as_value,
+    broadcast,
+    pattern,
+    shuffle,
+)
 from tc.backends.scratch import ALIGNMENT
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
 
@@ -33,7 +40,7 @@ class TracedPointer:
     kind: str
     wide: bool = False
 
-    def __getitem__(self, offset: Operand) -> Value:
+    def __getitem__(self, offset: Operand) -> TracedValue:
         return load(self, offset, 1)
 
     def __setitem__(self, offset: Operand, value: Operand) -> None:
@@ -59,10 +66,10 @@ def load(
     pointer: TracedPointer,
     offset: Operand,
     lanes: int | Sequence[int],
-    mask: Value | None = None,
+    mask: TracedValue | None = None,
     *,
     aligned: bool = False,
-) -> Value:
+) -> TracedValue:
     """So many elements from an offset on, or those at constant distances from it.
 
     Lanes that the mask leaves out read nothing and are 0. `aligned`: the address is a multiple
@@ -83,12 +90,12 @@ def load(
     return gather(pointer, start, pattern(code, places, INT64), mask)
 
 
-def _load_windows(pointer: TracedPointer, start: Value, places: Sequence[int]) -> Value:
+def _load_windows(pointer: TracedPointer, start: TracedValue, places: Sequence[int]) -> TracedValue:
     """The elements of contiguous loads, of which the last ends with the last of them."""
     first, last = min(places), max(places)
     width = min(len(places), last - first + 1)
     owners = [(place - first) // width for place in places]
-    merged: Value | None = None
+    merged: TracedValue | None = None
     found: list[int] = []  # the lanes of `merged` that hold the elements, -1 where none does yet
     for number in sorted(set(owners)):
         begin = min(first + number * width, last + 1 - width)
@@ -104,18 +111,18 @@ def _load_windows(pointer: TracedPointer, start: Value, places: Sequence[int]) -
     return shuffle(merged, merged, found)
 
 
-def _reverse(value: Value) -> Value:
+def _reverse(value: TracedValue) -> TracedValue:
     return shuffle(value, value, range(value.dtype.lanes - 1, -1, -1))
 
 
 def _load_contiguous(
     pointer: TracedPointer,
-    start: Value,
+    start: TracedValue,
     lanes: int,
-    mask: Value | None = None,
+    mask: TracedValue | None = None,
     *,
     aligned: bool = False,
-) -> Value:
+) -> TracedValue:
     code, dtype, place = pointer.code, pointer.dtype.vector(lanes), address(pointer, start)
     alignment = _alignment(dtype, aligned=aligned)
     if mask is None:
@@ -126,8 +133,8 @@ def _load_contiguous(
 
 
 def gather(
-    pointer: TracedPointer, offset: Operand, distances: Value, mask: Value | None = None
-) -> Value:
+    pointer: TracedPointer, offset: Operand, distances: TracedValue, mask: TracedValue | None = None
+) -> TracedValue:
     """The elements at distances from an offset that are known only when the region runs."""
     code, dtype = pointer.code, pointer.dtype.vector(distances.dtype.lanes)
     places = _addresses(pointer, offset, distances)
@@ -151,8 +158,8 @@ def prefetch(pointer: TracedPointer, offset: Operand, distances: Sequence[int]) 
 def store(
     pointer: TracedPointer,
     offset: Operand,
-    value: Value,
-    mask: Value | None = None,
+    value: TracedValue,
+    mask: TracedValue | None = None,
     *,
     lanes: Sequence[int] = (),
     aligned: bool = False,
@@ -170,7 +177,12 @@ def store(
 
 
 def _store_contiguous(
-    pointer: TracedPointer, start: Value, value: Value, mask: Value | None, *, aligned: bool = False
+    pointer: TracedPointer,
+    start: TracedValue,
+    value: TracedValue,
+    mask: TracedValue | None,
+    *,
+    aligned: bool = False,
 ) -> None:
     code, dtype, place = pointer.code, value.dtype, address(pointer, start)
     text, alignment = _to_memory(value), _alignment(dtype, aligned=aligned)
@@ -181,7 +193,7 @@ def _store_contiguous(
     code.emit(instruction + code.apart(pointer.kind))
 
 
-def stream(pointer: TracedPointer, offset: Operand, value: Value) -> None:
+def stream(pointer: TracedPointer, offset: Operand, value: TracedValue) -> None:
     """As `store`, but past the caches where the buffer is aligned to `ALIGNMENT`: the offset is
     a multiple of these bytes, or of those stored if they are fewer."""
     code, dtype = pointer.code, value.dtype
@@ -205,9 +217,9 @@ def stream(pointer: TracedPointer, offset: Operand, value: Value) -> None:
 def scatter(
     pointer: TracedPointer,
     offset: Operand,
-    distances: Value,
-    value: Value,
-    mask: Value | None = None,
+    distances: TracedValue,
+    value: TracedValue,
+    mask: TracedValue | None = None,
 ) -> None:
     """Writes the lanes at distances from an offset that are known only when the region runs."""
     code, dtype = pointer.code, value.dtype
@@ -219,7 +231,7 @@ def scatter(
 # --- what both need ---------------------------------------------------------------------------
 
 
-def _addresses(pointer: TracedPointer, offset: Operand, distances: Value) -> str:
+def _addresses(pointer: TracedPointer, offset: Operand, distances: TracedValue) -> str:
     """The addresses of the lanes; of 32 bits each where they suffice, as twice as many of those
     are gathered at once."""
     code, lanes = pointer.code, distances.dtype.lanes
@@ -240,7 +252,7 @@ def _masked(
     verb: str,
     dtype: DType,
     place: str,
-    mask: Value | None,
+    mask: TracedValue | None,
     alignment: int,
     stored: str | None = None,
 ) -> str:
@@ -266,10 +278,10 @@ def _in_memory(dtype: DType) -> DType:
     return UINT8.vector(dtype.lanes) if dtype.kind == "bool" else dtype
 
 
-def _from_memory(code: Code, text: str, dtype: DType) -> Value:
-    found = Value(code, text, _in_memory(dtype))
+def _from_memory(code: Code, text: str, dtype: DType) -> TracedValue:
+    found = TracedValue(code, text, _in_memory(dtype))
     return found != 0 if dtype.kind == "bool" else found
 
 
-def _to_memory(value: Value) -> str:
+def _to_memory(value: TracedValue) -> str:
     return cast(value, UINT8).text if value.dtype.kind == "bool" else value.text

@@ -22,7 +22,7 @@ _FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _INTEGER = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl"}
 
 
-Operation: TypeAlias = "Callable[[Value, Operand], Value]"
+Operation: TypeAlias = "Callable[[TracedValue, Operand], TracedValue]"
 
 
 def _operators(op: str) -> tuple[Operation, Operation]:
@@ -37,7 +37,7 @@ def _relation(op: str) -> Operation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class TracedValue:
     """A value known when the region runs: `base` in LLVM's text, plus `addend`.
 
     The addend is that of int64 scalars, so that sums of indices and constants meet in one place,
@@ -84,13 +84,13 @@ class Value:
     __lshift__, __rlshift__ = _operators("<<")
     __rshift__, __rrshift__ = _operators(">>")
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> TracedValue:
         if self.dtype.is_float:
             kind, text = self.operand
-            return Value(self.code, self.code.pure(f"fneg {kind} {text}"), self.dtype)
+            return TracedValue(self.code, self.code.pure(f"fneg {kind} {text}"), self.dtype)
         return binary("-", 0, self)
 
-    def __invert__(self) -> Value:
+    def __invert__(self) -> TracedValue:
         return binary("^", self, True if self.dtype.kind == "bool" else -1)
 
     __eq__ = _relation("==")  # type: ignore[assignment]  # a value, as in numpy
@@ -103,29 +103,29 @@ class Value:
     __hash__ = None  # type: ignore[assignment]  # as == gives no truth
 
 
-Operand: TypeAlias = Value | int | float
+Operand: TypeAlias = TracedValue | int | float
 """A value, or a number that takes the type of what it meets."""
 
 
-def known(code: Code, value: float, dtype: DType) -> Value:
+def known(code: Code, value: float, dtype: DType) -> TracedValue:
     """A constant, in all lanes of its type."""
     if dtype == INT64:
-        return Value(code, "", INT64, int(value))
-    return Value(code, constant(value, dtype), dtype, uniform=value)
+        return TracedValue(code, "", INT64, int(value))
+    return TracedValue(code, constant(value, dtype), dtype, uniform=value)
 
 
-def as_value(code: Code, operand: Operand, dtype: DType) -> Value:
-    if isinstance(operand, Value):
+def as_value(code: Code, operand: Operand, dtype: DType) -> TracedValue:
+    if isinstance(operand, TracedValue):
         if operand.dtype != dtype:
             raise InternalError(f"a traced operand is {operand.dtype}, not {dtype}")
         return operand
     return known(code, operand, dtype)
 
 
-def _meet(left: Operand, right: Operand) -> tuple[Value, Value]:
+def _meet(left: Operand, right: Operand) -> tuple[TracedValue, TracedValue]:
     """Both operands in their one type."""
-    typed = left if isinstance(left, Value) else right
-    if not isinstance(typed, Value):
+    typed = left if isinstance(left, TracedValue) else right
+    if not isinstance(typed, TracedValue):
         raise InternalError("a traced operation on two numbers")
     code, dtype = typed.code, typed.dtype
     return as_value(code, left, dtype), as_value(code, right, dtype)
@@ -139,7 +139,7 @@ def _wrap(value: int) -> int:
 # --- operators --------------------------------------------------------------------------------
 
 
-def compare(op: str, left: Operand, right: Operand) -> Value:
+def compare(op: str, left: Operand, right: Operand) -> TracedValue:
     a, b = _meet(left, right)
     kind, text = a.operand
     if a.dtype.is_float:
@@ -148,10 +148,10 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
         sign = "" if op in ("==", "!=") else "s" if a.dtype.kind == "int" else "u"
         word = f"icmp {sign}{_ORDERS[op]}"
     result = a.code.pure(f"{word} {kind} {text}, {b.text}")
-    return Value(a.code, result, BOOL.vector(a.dtype.lanes))
+    return TracedValue(a.code, result, BOOL.vector(a.dtype.lanes))
 
 
-def binary(op: str, left: Operand, right: Operand) -> Value:
+def binary(op: str, left: Operand, right: Operand) -> TracedValue:
     """The result of a Python operator."""
     a, b = _meet(left, right)
     if a.dtype == INT64 and (folded := _folded(op, a, b)) is not None:
@@ -167,52 +167,52 @@ def binary(op: str, left: Operand, right: Operand) -> Value:
             return _plain((_FLOAT if a.dtype.is_float else _INTEGER)[op], a, b)
 
 
-def _folded(op: str, a: Value, b: Value) -> Value | None:
+def _folded(op: str, a: TracedValue, b: TracedValue) -> TracedValue | None:
     """Sums and products of int64 scalars with what is constant in them kept apart."""
     left, right = (None if v.base else v.addend for v in (a, b))
     match op:
         case "+" if left is not None or right is not None:
-            return Value(a.code, a.base or b.base, INT64, a.addend + b.addend)
+            return TracedValue(a.code, a.base or b.base, INT64, a.addend + b.addend)
         case "+":
             base = a.code.pure(f"add i64 {a.base}, {b.base}")
-            return Value(a.code, base, INT64, a.addend + b.addend)
+            return TracedValue(a.code, base, INT64, a.addend + b.addend)
         case "-" if right is not None:
-            return Value(a.code, a.base, INT64, a.addend - right)
+            return TracedValue(a.code, a.base, INT64, a.addend - right)
         case "*" if left is not None and right is None:
             return _folded(op, b, a)
         case "*" if right is not None:
             base = a.base if right == 1 or not a.base else a.code.pure(f"mul i64 {a.base}, {right}")
-            return Value(a.code, base if right else "", INT64, a.addend * right)
+            return TracedValue(a.code, base if right else "", INT64, a.addend * right)
     return None
 
 
-def _plain(word: str, a: Value, b: Value) -> Value:
+def _plain(word: str, a: TracedValue, b: TracedValue) -> TracedValue:
     kind, text = a.operand
-    return Value(a.code, a.code.pure(f"{word} {kind} {text}, {b.text}"), a.dtype)
+    return TracedValue(a.code, a.code.pure(f"{word} {kind} {text}, {b.text}"), a.dtype)
 
 
-def select(condition: Value, then: Operand, otherwise: Operand) -> Value:
+def select(condition: TracedValue, then: Operand, otherwise: Operand) -> TracedValue:
     """`then` where the condition is true, without laziness; the condition may be a scalar."""
     a, b = _meet(then, otherwise)
     operands = (condition.operand, a.operand, b.operand)
     text = ", ".join(map(" ".join, operands))
-    return Value(a.code, a.code.pure(f"select {text}"), a.dtype)
+    return TracedValue(a.code, a.code.pure(f"select {text}"), a.dtype)
 
 
-def intrinsic(name: str, *operands: Value, flags: str = "") -> Value:
+def intrinsic(name: str, *operands: TracedValue, flags: str = "") -> TracedValue:
     """What an intrinsic of LLVM gives for operands of one type."""
     first = operands[0]
     pairs = [operand.operand for operand in operands]
     extra = [("i1", flags)] if flags else []
     kind = llvm_type(first.dtype)
     instruction = first.code.call(f"llvm.{name}.{suffix(first.dtype)}", kind, *pairs, *extra)
-    return Value(first.code, first.code.pure(instruction), first.dtype)
+    return TracedValue(first.code, first.code.pure(instruction), first.dtype)
 
 
 # --- division ---------------------------------------------------------------------------------
 
 
-def _floor_divide(a: Value, b: Value) -> Value:
+def _floor_divide(a: TracedValue, b: TracedValue) -> TracedValue:
     """Toward minus infinity: 0 for b = 0, and wrapping around for b = -1 (Y4)."""
     if b.number is not None and b.number > 0:
         return _divide_by_constant(a, b, int(b.number))
@@ -222,7 +222,7 @@ def _floor_divide(a: Value, b: Value) -> Value:
     return select(b == 0, 0, select(b == -1, -a, quotient))
 
 
-def _modulo(a: Value, b: Value) -> Value:
+def _modulo(a: TracedValue, b: TracedValue) -> TracedValue:
     """With the sign of b; 0 for b = 0 (Y4)."""
     if b.number is not None and b.number > 0:
         number = int(b.number)
@@ -236,13 +236,13 @@ def _modulo(a: Value, b: Value) -> Value:
     return select((b == 0) | (b == -1), 0, rest)
 
 
-def _divide_by_constant(a: Value, b: Value, number: int) -> Value:
+def _divide_by_constant(a: TracedValue, b: TracedValue, number: int) -> TracedValue:
     if number & (number - 1) == 0:
         return a >> (number.bit_length() - 1)
     return _plain("udiv", a, b) if a.dtype.kind == "uint" else _rounded_down(a, b)
 
 
-def _rounded_down(a: Value, b: Value) -> Value:
+def _rounded_down(a: TracedValue, b: TracedValue) -> TracedValue:
     """LLVM's quotient, which is rounded toward zero, less one where that is upward."""
     quotient = _plain("sdiv", a, b)
     rest = a - quotient * b
@@ -250,12 +250,12 @@ def _rounded_down(a: Value, b: Value) -> Value:
     return select(upward, quotient - 1, quotient)
 
 
-def _without(divisor: Value, number: int) -> Value:
+def _without(divisor: TracedValue, number: int) -> TracedValue:
     """A divisor that is 1 where it would be that number."""
     return select(divisor == number, 1, divisor)
 
 
-def _float_modulo(a: Value, b: Value) -> Value:
+def _float_modulo(a: TracedValue, b: TracedValue) -> TracedValue:
     rest = _plain("frem", a, b)
     signed = intrinsic("copysign", rest, b)
     return select(rest == 0.0, signed, select((b < 0.0) ^ (rest < 0.0), rest + b, rest))
@@ -264,7 +264,7 @@ def _float_modulo(a: Value, b: Value) -> Value:
 # --- the lesser and the greater ---------------------------------------------------------------
 
 
-def extremum(op: str, left: Operand, right: Operand) -> Value:
+def extremum(op: str, left: Operand, right: Operand) -> TracedValue:
     """The lesser ("min") or the greater ("max") of two values, NaN where either is (Y5)."""
     a, b = _meet(left, right)
     if a.dtype.kind == "bool":
@@ -280,19 +280,19 @@ def extremum(op: str, left: Operand, right: Operand) -> Value:
     return select(compare("!=", b, b), math.nan, _ordered_extremum(op, b, a))
 
 
-def _ordered_extremum(op: str, a: Value, b: Value) -> Value:
+def _ordered_extremum(op: str, a: TracedValue, b: TracedValue) -> TracedValue:
     """b where either is NaN: x86 has this in one instruction."""
     return select(a < b if op == "min" else a > b, a, b)
 
 
-def _is_no_nan(value: Value) -> bool:
+def _is_no_nan(value: TracedValue) -> bool:
     return value.number is not None and not math.isnan(value.number)
 
 
 # --- lanes ------------------------------------------------------------------------------------
 
 
-def broadcast(value: Value, lanes: int) -> Value:
+def broadcast(value: TracedValue, lanes: int) -> TracedValue:
     """A vector whose lanes all are the scalar."""
     dtype = value.dtype.vector(lanes)
     if value.number is not None or lanes == 1:
@@ -300,14 +300,18 @@ def broadcast(value: Value, lanes: int) -> Value:
     kind, code = llvm_type(dtype), value.code
     first = code.pure(f"insertelement {kind} poison, {' '.join(value.operand)}, i64 0")
     places = f"<{lanes} x i32> zeroinitializer"
-    return Value(code, code.pure(f"shufflevector {kind} {first}, {kind} poison, {places}"), dtype)
+    return TracedValue(
+        code, code.pure(f"shufflevector {kind} {first}, {kind} poison, {places}"), dtype
+    )
 
 
-def pattern(code: Code, values: Sequence[float], dtype: DType) -> Value:
-    return Value(code, constants(values, dtype.vector(len(values))), dtype.vector(len(values)))
+def pattern(code: Code, values: Sequence[float], dtype: DType) -> TracedValue:
+    return TracedValue(
+        code, constants(values, dtype.vector(len(values))), dtype.vector(len(values))
+    )
 
 
-def shuffle(left: Value, right: Value, lanes: Sequence[int]) -> Value:
+def shuffle(left: TracedValue, right: TracedValue, lanes: Sequence[int]) -> TracedValue:
     """Lane l is lane `lanes[l]` of both vectors, one behind the other; -1 is any value."""
     code, dtype, count = left.code, left.dtype.scalar.vector(len(lanes)), left.dtype.lanes
     if list(lanes) == list(range(count)):
@@ -317,17 +321,17 @@ def shuffle(left: Value, right: Value, lanes: Sequence[int]) -> Value:
     places = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
     vectors = f"{' '.join(left.operand)}, {' '.join(right.operand)}"
     instruction = f"shufflevector {vectors}, <{len(lanes)} x i32> <{places}>"
-    return Value(code, code.pure(instruction), dtype)
+    return TracedValue(code, code.pure(instruction), dtype)
 
 
-def extract(value: Value, lane: int) -> Value:
+def extract(value: TracedValue, lane: int) -> TracedValue:
     if value.dtype.lanes == 1:
         return value
     text = f"extractelement {' '.join(value.operand)}, i64 {lane}"
-    return Value(value.code, value.code.pure(text), value.dtype.scalar)
+    return TracedValue(value.code, value.code.pure(text), value.dtype.scalar)
 
 
-def reduce(op: str, value: Value) -> Value:
+def reduce(op: str, value: TracedValue) -> TracedValue:
     """The lanes combined by + * min max: halves of the vector with each other, until one is
     left.
 
@@ -337,7 +341,7 @@ def reduce(op: str, value: Value) -> Value:
     """
     if value.dtype.kind == "bool" and op in ("min", "max"):
         return _any_or_all(op, value)
-    rest: Value | None = None
+    rest: TracedValue | None = None
     while (lanes := value.dtype.lanes) > 1:
         if lanes == 4 and value.dtype.is_integer:
             value = _combine(op, shuffle(value, value, (0, 2)), shuffle(value, value, (1, 3)))
@@ -351,13 +355,13 @@ def reduce(op: str, value: Value) -> Value:
     return value if rest is None else _combine(op, value, rest)
 
 
-def _any_or_all(op: str, value: Value) -> Value:
+def _any_or_all(op: str, value: TracedValue) -> TracedValue:
     """Whether any ("max") or all ("min") lanes are true, which processors see at once."""
     code, kind = value.code, llvm_type(value.dtype)
     word = "or" if op == "max" else "and"
     name = f"llvm.vector.reduce.{word}.v{value.dtype.lanes}i1"
-    return Value(code, code.pure(code.call(name, "i1", (kind, value.text))), BOOL)
+    return TracedValue(code, code.pure(code.call(name, "i1", (kind, value.text))), BOOL)
 
 
-def _combine(op: str, left: Value, right: Value) -> Value:
+def _combine(op: str, left: TracedValue, right: TracedValue) -> TracedValue:
     return extremum(op, left, right) if op in ("min", "max") else binary(op, left, right)

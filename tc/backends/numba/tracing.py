@@ -22,7 +22,7 @@ from tc.backends.numba import traced_memory as memory
 from tc.backends.numba import traced_values as values
 from tc.backends.numba.traced_code import ARGUMENTS, Code, llvm_type
 from tc.backends.numba.traced_memory import TracedPointer
-from tc.backends.numba.traced_values import Operand, Value, as_value, known
+from tc.backends.numba.traced_values import Operand, TracedValue, as_value, known
 from tc.dtypes import BOOL, DTYPES, INT64, DType
 from tc.errors import InternalError
 
@@ -39,7 +39,7 @@ class VectorRegion:
     def traced(self, symbol: str) -> Code:
         """The C function `symbol` of four int64 that the function stands for."""
         code = Code(symbol)
-        arguments = (Value(code, f"%{argument}", INT64) for argument in ARGUMENTS)
+        arguments = (TracedValue(code, f"%{argument}", INT64) for argument in ARGUMENTS)
         self.function(Machine(code), *arguments)
         return code
 
@@ -53,16 +53,16 @@ class Variable:
 
     __slots__ = ("_code", "_dtype", "_place")
 
-    def __init__(self, first: Value) -> None:
+    def __init__(self, first: TracedValue) -> None:
         self._code, self._dtype = first.code, first.dtype
         self._place = first.code.slot(llvm_type(first.dtype))
         self.set(first)
 
     @property
-    def value(self) -> Value:
+    def value(self) -> TracedValue:
         instruction = f"load {llvm_type(self._dtype)}, ptr {self._place}"
         text = self._code.read(instruction, self._dtype.lanes)
-        return Value(self._code, text, self._dtype)
+        return TracedValue(self._code, text, self._dtype)
 
     def set(self, value: Operand) -> None:
         kind, text = as_value(self._code, value, self._dtype).operand
@@ -82,7 +82,13 @@ class Machine:
     # --- buffers ----------------------------------------------------------------------------
 
     def scratch(
-        self, arguments: Value, position: int, part: Value, size: int, start: int, dtype: Any
+        self,
+        arguments: TracedValue,
+        position: int,
+        part: TracedValue,
+        size: int,
+        start: int,
+        dtype: Any,
     ) -> TracedPointer:
         """The buffer that starts at byte `start` of this part's share, of `size` bytes, of the
         private memory at a position among the arguments."""
@@ -90,7 +96,7 @@ class Machine:
         return self._pointer(first, dtype, f"scratch {start}")
 
     def _argument(
-        self, kind: str, arguments: Value, position: int, dtype: Any, *, wide: bool = False
+        self, kind: str, arguments: TracedValue, position: int, dtype: Any, *, wide: bool = False
     ) -> TracedPointer:
         """The buffer at a position among the arguments, which the region only reads, or writes or
         also reads. `wide`: some offsets do not fit in 32 bits."""
@@ -99,11 +105,13 @@ class Machine:
     read_only = partialmethod(_argument, "read_only")
     writable = partialmethod(_argument, "writable")
 
-    def _pointer(self, start: Value, dtype: Any, kind: str, *, wide: bool = False) -> TracedPointer:
+    def _pointer(
+        self, start: TracedValue, dtype: Any, kind: str, *, wide: bool = False
+    ) -> TracedPointer:
         base = self._code.pure(f"inttoptr i64 {start.text} to ptr")
         return TracedPointer(self._code, base, _dtype(dtype), kind, wide)
 
-    def _word(self, arguments: Value, position: int) -> Value:
+    def _word(self, arguments: TracedValue, position: int) -> TracedValue:
         return self._pointer(arguments, np.int64, "read_only")[position]
 
     load = staticmethod(memory.load)
@@ -115,16 +123,16 @@ class Machine:
 
     # --- values -----------------------------------------------------------------------------
 
-    def constant(self, value: float, dtype: Any, lanes: int = 1) -> Value:
+    def constant(self, value: float, dtype: Any, lanes: int = 1) -> TracedValue:
         return known(self._code, value, _dtype(dtype).vector(lanes))
 
     variable = Variable
 
-    def lanes(self, numbers: Sequence[int]) -> Value:
+    def lanes(self, numbers: Sequence[int]) -> TracedValue:
         """A vector of int64 constants."""
         return values.pattern(self._code, numbers, INT64)
 
-    def ramp(self, base: Operand, step: int, lanes: int) -> Value:
+    def ramp(self, base: Operand, step: int, lanes: int) -> TracedValue:
         """base, base + step, base + 2 * step, ..."""
         first = values.broadcast(as_value(self._code, base, INT64), lanes)
         return first + self.lanes([step * lane for lane in range(lanes)])
@@ -137,15 +145,15 @@ class Machine:
     minimum = staticmethod(partial(values.extremum, "min"))
     maximum = staticmethod(partial(values.extremum, "max"))
 
-    def cast(self, value: Value, dtype: Any) -> Value:
+    def cast(self, value: TracedValue, dtype: Any) -> TracedValue:
         return functions.cast(value, _dtype(dtype))
 
-    def bits(self, value: Value, dtype: Any) -> Value:
+    def bits(self, value: TracedValue, dtype: Any) -> TracedValue:
         return functions.bits(value, _dtype(dtype))
 
     call = staticmethod(functions.call)
 
-    def __getattr__(self, name: str) -> Callable[..., Value]:
+    def __getattr__(self, name: str) -> Callable[..., TracedValue]:
         """The native functions, by the names that they have in programs."""
         if name in functions.EXPONENTS:
             return partial(functions.on_exponents, name)
@@ -156,13 +164,16 @@ class Machine:
     # --- control ----------------------------------------------------------------------------
 
     def choose(
-        self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value]
-    ) -> Value:
+        self,
+        condition: TracedValue,
+        then: Callable[[], TracedValue],
+        otherwise: Callable[[], TracedValue],
+    ) -> TracedValue:
         """What `then` gives where the condition is true: only one of the two runs."""
         code = self._code
         yes, no, end = (code.label(hint) for hint in ("then", "else", "chosen"))
         code.emit(f"br i1 {condition.text}, label %{yes}, label %{no}")
-        chosen: list[Value] = []
+        chosen: list[TracedValue] = []
         edges: list[str] = []
         for label, branch in ((yes, then), (no, otherwise)):
             code.start(label)
@@ -172,18 +183,18 @@ class Machine:
             code.jump(end)
         code.start(end)
         dtype = chosen[0].dtype
-        return Value(code, code.define(f"phi {llvm_type(dtype)} {', '.join(edges)}"), dtype)
+        return TracedValue(code, code.define(f"phi {llvm_type(dtype)} {', '.join(edges)}"), dtype)
 
-    def both(self, first: Value, second: Callable[[], Value]) -> Value:
+    def both(self, first: TracedValue, second: Callable[[], TracedValue]) -> TracedValue:
         """Whether both are true: the second is not looked at unless the first is."""
         return self.choose(first, second, lambda: known(self._code, False, BOOL))
 
-    def either(self, first: Value, second: Callable[[], Value]) -> Value:
+    def either(self, first: TracedValue, second: Callable[[], TracedValue]) -> TracedValue:
         """Whether one is true: the second is not looked at if the first is."""
         return self.choose(first, lambda: known(self._code, True, BOOL), second)
 
     @contextmanager
-    def when(self, condition: Value, *, rare: bool = False) -> Iterator[None]:
+    def when(self, condition: TracedValue, *, rare: bool = False) -> Iterator[None]:
         """What runs only where the condition is true, which may be said to be rare."""
         code = self._code
         yes, end = code.label("when"), code.label("end")
@@ -215,7 +226,7 @@ class Machine:
         self._code.jump(end)
         self._code.start(end)
 
-    def range(self, begin: Operand, end: Operand | None = None) -> Iterator[Value]:
+    def range(self, begin: Operand, end: Operand | None = None) -> Iterator[TracedValue]:
         """The index of a loop, once: the body that follows is its code."""
         code = self._code
         first = as_value(code, 0 if end is None else begin, INT64)
@@ -233,7 +244,7 @@ class Machine:
         index, following = code.fresh("i"), code.fresh("i")
         place, read = code.emit(""), code.vectors_read
         with code.scope():
-            yield Value(code, index, INT64)
+            yield TracedValue(code, index, INT64)
         code.emit(f"{following} = add nsw i64 {index}, 1")
         more = code.define(f"icmp slt i64 {following}, {last.text}")
         edges = f"[ {first.text}, %{before} ], [ {following}, %{code.block} ]"
@@ -244,17 +255,21 @@ class Machine:
         code.emit(f"br i1 {more}, label %{body}, label %{done}{mark}")
         code.start(done)
 
-    def share(self, begin: Operand, end: Operand, part: Value, parts: Value) -> tuple[Value, Value]:
+    def share(
+        self, begin: Operand, end: Operand, part: TracedValue, parts: TracedValue
+    ) -> tuple[TracedValue, TracedValue]:
         """The bounds of one of `parts` almost equal parts of a range; in order, they are it."""
         first, last = (as_value(self._code, bound, INT64) for bound in (begin, end))
         extent = values.extremum("max", last - first, 0)
         start, following = (
-            Value(self._code, self._code.pure(f"sdiv i64 {(extent * n).text}, {parts.text}"), INT64)
+            TracedValue(
+                self._code, self._code.pure(f"sdiv i64 {(extent * n).text}, {parts.text}"), INT64
+            )
             for n in (part, part + 1)
         )
         return first + start, first + following
 
-    def record(self, failure: Value, site: Operand, *numbers: Operand) -> None:
+    def record(self, failure: TracedValue, site: Operand, *numbers: Operand) -> None:
         """Records a failed check and its values, unless an earlier one is recorded."""
         code = self._code
         words = self._pointer(failure, np.int64, "failure")
