@@ -61,7 +61,7 @@ class BufferFootprint:
 
     def is_left_by(self, loop: ir.For) -> bool:
         """Whether the next iteration of a loop touches nothing of it again."""
-        begin, *_ = iterations(loop)
+        begin = iterations(loop).start
         now, then = ({loop.var: ir.Const(value, INT64)} for value in (begin, begin + 1))
         for span in self.spans:
             terms = {t: f for t, f in span.terms.items() if loop.var in names_in(t)}

@@ -82,7 +82,7 @@ class Host:
         def asked(share: _Share) -> int:
             return share.hints * self._trips(share.depth)
 
-        shares = self._shares(rows, line // block.buffer.dtype.bytes)
+        shares = self._shares(rows, max(1, line // block.buffer.dtype.bytes))
         few = [each for each in shares if each.hints <= BURST and asked(each) <= room]
         if not few:
             return None

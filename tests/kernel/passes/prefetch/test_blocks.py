@@ -339,3 +339,24 @@ def test_loops_of_unknown_length() -> None:
     unknown = replace(copies(), end=plus(B, 1))
     assert hints(kernel_of(unknown, computes())) == []
     assert hints(kernel_of(copies(), replace(computes(), end=plus(B, 9)))) == []
+
+
+def test_loops_however_long() -> None:
+    """Their iterations are not counted one by one."""
+    kernel, many = kernel_of(), 1 << 48
+    x, *others = kernel.buffers
+    blocks = loop("b", many, Let("s", Const(0.0, VECTOR)), copies(), computes())
+    buffers = (replace(x, shape=(many, ROWS, WIDTH)), *others)
+    assert hints(replace(kernel, buffers=buffers, regions=((blocks,),))) == [INPUT]
+
+
+@pytest.mark.parametrize("line", [1, 2, 4])
+def test_lines_no_longer_than_an_element(line: int) -> None:
+    room = PART * ROWS * WIDTH * 4
+
+    def change(kernel: Kernel) -> Kernel:
+        return prefetch_blocks(kernel, room, line=line, page=PAGE)
+
+    assert hints_of(kernel_of(copies(), computes(count=ROWS * WIDTH)), change) == [
+        "k: x[b + 1, 0, k]"
+    ]
