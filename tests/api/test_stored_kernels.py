@@ -45,7 +45,7 @@ def forbidden(*_, **__):
 if WARM:
     from tc import specialiser
     from tc.backends.numba import objects
-    specialiser.lower = forbidden
+    specialiser.trace_lowering = forbidden
     objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
@@ -123,7 +123,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiles(*_: object, **__: object) -> None:
         raise Forbidden
 
-    monkeypatch.setattr(specialiser, "lower", compiles)
+    monkeypatch.setattr(specialiser, "trace_lowering", compiles)
     monkeypatch.setattr(objects, "compile_regions", compiles)
 
 
