@@ -159,7 +159,8 @@ def known_of_call(
         shape = tuple(operator.index(n) for n in shapes.get(name, ()))
         _check_rank(tensor, shape)
         given[name] = shape
-    values = {name: _scalar(program.tensors[name], scalars) for name in program.static_scalars}
+    static = (n for n in program.inputs if n in program.static_scalars)
+    values = {name: _scalar(program.tensors[name], scalars) for name in static}
     return settle(program, KnownSizes({}, given, values))
 
 

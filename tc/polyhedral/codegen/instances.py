@@ -219,7 +219,7 @@ class _Reader:
         forms = [s for s in access.subscripts if s is not None]
         values = dict(self.values)
         state = self.state
-        for v in {v for form in forms for v in form.terms}:
+        for v in dict.fromkeys(v for form in forms for v in form.terms):  # in one order always
             if v in self.tails and not self.tails[v].lane:
                 values[v], state = self._local(v, block, state)
         element = tuple(substitute(form, values) for form in forms)
