@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 
+from tc.errors import BackendError
 from tc.process.forks import step
 from tc.process.processors import allowed_features, default_threads
 from tc.process.processors import available as _available
@@ -20,6 +21,12 @@ _ARM = ("aarch64", "arm64")
 _CACHES = _PROCESSORS / "cpu0/cache"
 _MAX_CLOCK = _PROCESSORS / "cpu0/cpufreq/cpuinfo_max_freq"
 _PROCESSOR_INFO = Path("/proc/cpuinfo")
+
+_MAY_BE_ZERO = (
+    *("vector_bits", "unit_bits", "vector_registers", "fma", "exponents", "gflops", "gbytes"),
+    *("l1", "l2", "l3", "l3_caches"),
+)
+"""Where there is no such thing, or nothing is known of it."""
 
 UNIT_BITS = {"znver1": 128, "znver4": 256}
 """Processors, by LLVM's names, whose units are half as wide as their widest vectors."""
@@ -82,6 +89,16 @@ class Device:
     threads: int = 1
     gflops: float = field(default=0.0, repr=False, compare=False)
     gbytes: float = field(default=0.0, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = "at least 0" if each.name in _MAY_BE_ZERO else "more than 0"
+            if not isinstance(value, int | float) or value < 0 or (value == 0 and "more" in least):
+                raise BackendError(
+                    f"Device({each.name}={value!r}): it is a number, {least}",
+                    repair=f"Device({each.name}={each.default!r})",
+                )
 
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits a vector holds; 1 without vectors."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,3 +167,18 @@ def test_explanations_tell_of_exponents() -> None:
 def test_the_last_caches_decide() -> None:
     assert tc.Device(l3_caches=2) != tc.Device()
     assert "l3_caches=2" in repr(tc.Device(l3_caches=2))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("line", 0, "Device(line=0): it is a number, more than 0\nrepair: Device(line=64)"),
+        ("l2", -1, "Device(l2=-1): it is a number, at least 0\nrepair: Device(l2=524288)"),
+        ("page", "4k", "Device(page='4k'): it is a number, more than 0\nrepair: Device(page=4096)"),
+    ],
+)
+def test_what_no_processor_has(field: str, value: Any, said: str) -> None:
+    with pytest.raises(tc.BackendError) as refused:
+        tc.Device(**{field: value})
+    assert str(refused.value) == f"BackendError: {said}"
+    assert tc.Device(l3=0, l3_caches=0, vector_bits=0).lanes(32) == 1
