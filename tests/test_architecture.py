@@ -155,6 +155,21 @@ def test_layers() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_map_shows_the_layers() -> None:
+    """The rooms in the table of CONTRIBUTING, in the order of the layers that are checked."""
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("| --- | --- |")[1]
+    shown = [
+        {name.strip(" `/") for name in layer.split("\\|")}
+        for row in table.split("\n\n")[0].strip().splitlines()
+        for layer in re.split(r"(?<!\\)\|", row)[1].split(",")
+    ]
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    layers = re.search(r'containers = \["tc"\].*?layers = (\[.*?\n\])', project, re.DOTALL)
+    assert layers
+    checked = [set(layer.split(" | ")) for layer in ast.literal_eval(layers[1])]
+    assert [{"__main__"}, *shown] == checked
+
+
 def test_import_is_light() -> None:
     """`import tc` loads neither numba nor islpy nor a framework, so that it stays fast."""
     script = (

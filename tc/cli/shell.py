@@ -32,6 +32,9 @@ def in_shell_words(message: TCError | str, call: GivenCall | None = None) -> str
     >>> print(in_shell_words(TCError("too wide", repair="MappingOptions(rows=4, vectors=2)")))
     TCError: too wide
     repair: --options '{"mapping": {"rows": 4, "vectors": 2}}'
+    >>> print(in_shell_words(TCError("both", repair="Options(plan=plan, match_library=False)")))
+    TCError: both
+    repair: --options '{"match_library": false}'
     """
     head, mark, repair = str(message).rpartition("repair: ")
     if not mark or "\n" in repair:
@@ -79,7 +82,9 @@ def _options(repair: str) -> str:
     if name not in (*OWNERS, "Options"):
         return repair
     try:
-        values = {str(k.arg): ast.literal_eval(k.value) for k in keywords}
+        # what is passed on as it was given, `plan=plan`, stays as it was typed
+        said = [k for k in keywords if not (isinstance(k.value, ast.Name) and k.value.id == k.arg)]
+        values = {str(k.arg): ast.literal_eval(k.value) for k in said}
     except ValueError:
         return repair
     if name == "Options" and list(values) == ["threads"]:
