@@ -301,14 +301,15 @@ def _is_power(cursor: Cursor, base: ParsedExpr) -> bool:
 def _is_division(cursor: Cursor) -> bool:
     """Whether `//` stands between operands, as in Python, and begins no comment."""
     line = cursor.source.text[cursor.token.end :].partition("\n")[0]
+    text, another, _ = line.partition("#")[0].partition("//")
     try:
-        rest = Cursor(Source(line.partition("#")[0]))
+        rest = Cursor(Source(text))
         while rest.token.kind is Kind.SIGN and rest.token.text in (*PREFIXES, "("):
             rest.step()
         operand = parse_part(rest).expr
     except ParseError:
         return False
-    if not rest.at_end and rest.token.text not in (")", ",", "}", "where", ":", "?"):
+    if another if rest.at_end else rest.token.text not in (")", ",", "}", "where", ":", "?"):
         return False
     is_word = isinstance(operand, Name) and len(operand.text) > 2
     return not is_word or operand.span.text in {*cursor.names.sizes(), *cursor.names.params}
@@ -353,7 +354,7 @@ def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int
 
 def _complement(cursor: Cursor, nesting: int) -> ParseError:
     start = cursor.step().start
-    operand = parse_part(cursor, nesting, PREFIX_PRECEDENCE)
+    operand = parse_part(cursor, _nested(cursor, nesting), PREFIX_PRECEDENCE)
     paste, idiom = foreign.complement(operand, cursor.names)
     span = cursor.span(start, operand.end)
     return cursor.error("there is no operator '~'", span=span, paste=paste, idiom=idiom)
@@ -403,7 +404,7 @@ def _magnitude(cursor: Cursor, nesting: int) -> ParseError:
     """The error for `|x|`, from its first `|` on."""
     start = cursor.step().start
     cause = "there is no operator '|': the absolute value of x is abs(x)"
-    inside = parse_part(cursor, nesting, _ARITHMETIC)
+    inside = parse_part(cursor, _nested(cursor, nesting), _ARITHMETIC)
     if not cursor.accept("|"):
         return cursor.error(cause, span=cursor.span(start, inside.end), idiom="abs(x)")
     span = cursor.span(start, cursor.previous_end)

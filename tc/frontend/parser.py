@@ -225,7 +225,12 @@ def _no_python_word(cursor: Cursor) -> None:
     negated = before.kind is Kind.NAME and before.text == "not"
     if not negated and cursor.token.text not in PYTHON_WORDS:
         return
-    after = cursor.behind(1 if cursor.ahead(1).text == "(" else 0)
+    count = 1
+    if cursor.ahead(1).text == "(":  # of a target, these hold names alone
+        while cursor.ahead(count).kind is not Kind.END and cursor.ahead(count).text != ")":
+            count += 1
+        count += 1
+    after = cursor.ahead(count)
     if after.text != "," and after.text not in ASSIGNMENTS:
         raise cursor.python_word(cursor.index - negated)
 

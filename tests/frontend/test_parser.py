@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -362,6 +363,14 @@ def test_nesting_is_bounded(opening: str, closing: str) -> None:
     depth += 1
     with pytest.raises(ParseError, match="nested more than 100 deep"):
         parse_expression(Source(opening * depth + "x" + closing * depth))
+
+
+@pytest.mark.parametrize("unit", ["~", "| ", "x // ", "x & ", "x ** ", "(int) ", "x @ "])
+def test_chains_of_foreign_operators_are_refused_at_once(unit: str) -> None:
+    start = time.process_time()
+    with pytest.raises(ParseError):
+        parse_expression(Source(unit * 3000 + "x"))
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("unit", ["x + ", "x * ", "-", "!", "x ? y : ", "x && y || "])

@@ -58,15 +58,17 @@ def resolve_statement(
     where: list[r.FlatRange] = []
     exists: list[r.Read] = []
     rest = Findings()
+    used = {*outer, *right.variables}
+    firsts: dict[str, ast.RangeClause] = {}
     for clause in statement.where:
         match clause:
             case ast.RangeClause():
-                used = {*outer, *right.variables}
-                where.append(resolve_range(clause, statement, scope, tensors, used))
+                first = firsts.setdefault(clause.variable.text, clause)
+                where.append(resolve_range(clause, first, scope, tensors, used))
                 rest.variables.setdefault(clause.variable.text, clause.variable.span)
             case ast.Binding():
-                found = bindings[clause.name.text].findings.variables
-                rest.variables.update({**found, **rest.variables})
+                for name, span in bindings[clause.name.text].findings.variables.items():
+                    rest.variables.setdefault(name, span)
             case ast.Exists():
                 exists.append(resolve_read(clause.read, scope, rest))
     variables = dict(outer)

@@ -73,13 +73,13 @@ def _renamed(
 
 def resolve_range(
     clause: ast.RangeClause,
-    statement: ast.Comprehension,
+    first: ast.RangeClause,
     scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
     indices_used: set[str],
 ) -> r.FlatRange:
-    """A range clause of a statement with index variables in the rest of it; its bounds must be
-    size expressions, and its variable has no other range (G8)."""
+    """A range clause, given the first one of its variable and the index variables of the rest of
+    the statement; its bounds must be size expressions, and there is no other range (G8)."""
     name = clause.variable.text
     kind = _kind(name, scope.frame.signature) or ("a binding" if name in scope.hidden else None)
     if kind:
@@ -89,8 +89,6 @@ def resolve_range(
             span=clause.variable.span,
             repair="name an index variable of the statement",
         )
-    ranges = (c for c in statement.where if isinstance(c, ast.RangeClause))
-    first = next(c for c in ranges if c.variable.text == name)
     if first is not clause:
         both = intersection(first, clause)
         raise CheckError(

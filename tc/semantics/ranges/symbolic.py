@@ -182,8 +182,6 @@ def _size(expr: p.Expr, name: str, symbols: Symbols, resolving: tuple[str, ...])
 
 def _linear(expr: p.Expr, symbols: Symbols) -> dict[str, Poly] | None:
     """Coefficients by variable, the rest under ""; None where the expression is not linear."""
-    if not p.index_names(expr):
-        return {"": _to_poly(expr, symbols)}
     match expr:
         case p.Index(name=name):
             return {name: _ONE}
@@ -199,9 +197,9 @@ def _linear(expr: p.Expr, symbols: Symbols) -> dict[str, Poly] | None:
             for factor, operand in ((left, right), (right, left)):
                 if not p.index_names(factor):
                     return _scaled_form(_linear(operand, symbols), _to_poly(factor, symbols))
-        case p.Convert(operand=operand):
+        case p.Convert(operand=operand) if p.index_names(expr):
             return _linear(operand, symbols)
-    return None
+    return None if p.index_names(expr) else {"": _to_poly(expr, symbols)}
 
 
 def _scaled_form(form: dict[str, Poly] | None, factor: Poly) -> dict[str, Poly] | None:

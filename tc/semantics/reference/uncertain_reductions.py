@@ -168,8 +168,8 @@ def _factored_error(reduction: Reduction, found: Uncertain) -> Array:
     products, dtype = reduction.products, reduction.dtype
     gamma = (products.count + 1) * roundoff(dtype)
     fits = products.reach * (1 + SLACK) * (1 + gamma) <= uncertain.largest(dtype)
-    is_felt = products.felt * (1 + SLACK) > found.error
-    known = np.isfinite(found.value) & fits & ~is_felt
+    is_unfelt = products.felt * (1 + SLACK) <= found.error
+    known = np.isfinite(found.value) & fits & is_unfelt
     return np.where(known, found.error + products.lost * (1 + SLACK), np.inf)
 
 
