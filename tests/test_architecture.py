@@ -101,6 +101,13 @@ def test_no_two_modules_share_a_name() -> None:
     assert {n: f for n, f in found.items() if n not in ALIKE} == {}
 
 
+def test_what_lowers_knows_no_pass() -> None:
+    """Passes come with the target: lowering and what it shares with others import none."""
+    shared = [path for path in FILES if "polyhedral" in path.parts and "cpu" not in path.parts]
+    assert shared
+    assert [p.name for p in shared if "tc.kernel.passes" in p.read_text(encoding="utf-8")] == []
+
+
 # --- what texts refer to ----------------------------------------------------------------------
 
 REFERENCE = re.compile(

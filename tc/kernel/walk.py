@@ -13,6 +13,16 @@ def every_statement(kernel: ir.Kernel) -> Iterator[ir.Stmt]:
         yield from ir.statements(region)
 
 
+def has_non_temporal_stores(kernel: ir.Kernel) -> bool:
+    """Whether some store of a kernel is non-temporal."""
+    return any(isinstance(stmt, ir.Store) and stmt.non_temporal for stmt in every_statement(kernel))
+
+
+def has_prefetches(kernel: ir.Kernel) -> bool:
+    """Whether a kernel asks for memory ahead of its use."""
+    return any(isinstance(stmt, ir.Prefetch) for stmt in every_statement(kernel))
+
+
 def iterations(loop: ir.For) -> range:
     """The values of a loop's variable; none where they are not known."""
     match loop:

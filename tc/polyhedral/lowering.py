@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from tc.errors import BackendError, InternalError
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.pass_list import PassResult, trace_passes
+from tc.kernel.pass_manager import PassResult, trace_passes
 from tc.options import Options, check_options
 from tc.plan import Plan
 from tc.polyhedral.actions.apply import check_mapped

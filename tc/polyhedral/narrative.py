@@ -10,10 +10,9 @@ from textwrap import fill
 from tc.device import Device
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
-from tc.kernel.passes.prefetch.gathered_rows import has_prefetches
-from tc.kernel.passes.report import passes_text
+from tc.kernel.pass_manager import passes_text
 from tc.kernel.printer import to_text as kernel_text
+from tc.kernel.walk import has_non_temporal_stores, has_prefetches
 from tc.options import MappingOptions, Options
 from tc.plan import SERIAL
 from tc.polyhedral import schedule

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tc.device import Device
-from tc.kernel.passes.pass_list import Pass, PassContext
+from tc.kernel.pass_manager import Pass, PassContext
 from tc.options import MappingOptions
 from tc.plan import Part
 from tc.polyhedral.facts import Facts

@@ -17,7 +17,8 @@ from tc.backends.clike import backend as clike
 from tc.backends.numba import backend as numba
 from tc.explanation import STAGES, SUMMARY, Explanation
 from tc.kernel.analysis.estimate import estimate
-from tc.kernel.passes.pass_list import PASSES, PassContext
+from tc.kernel.pass_manager import PassContext
+from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.printer import to_text
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.narrative import text_order

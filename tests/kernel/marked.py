@@ -26,8 +26,8 @@ from tc.kernel.ir import (
     expressions,
     row_major,
 )
-from tc.kernel.passes.pass_list import PASSES, PassContext, run_passes
-from tc.kernel.passes.unroll import LIMIT
+from tc.kernel.pass_manager import UNROLL_LIMIT, PassContext, run_passes
+from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.printer import statement_lines
 from tc.kernel.verify import verify
 from tc.kernel.walk import every_statement
@@ -92,7 +92,7 @@ UNMARKING = PASSES[: NAMES.index("contraction")]
 """The passes that keep each operation as it is: those on loops and on locals."""
 
 
-def finish(kernel: Kernel, *, lanes_bits: int, unroll_limit: int = LIMIT) -> Kernel:
+def finish(kernel: Kernel, *, lanes_bits: int, unroll_limit: int = UNROLL_LIMIT) -> Kernel:
     """The kernel without marks, for vectors of so many bits, with the operations that it had."""
     context = PassContext(lanes_bits=lanes_bits, unroll_limit=unroll_limit, fma=True)
     return run_passes(kernel, context, UNMARKING)

@@ -29,7 +29,8 @@ from tc.kernel.ir import (
     Var,
     statements,
 )
-from tc.kernel.passes.pass_list import PASSES, PassContext
+from tc.kernel.pass_manager import PassContext
+from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.rebuild import (
     changed,
     map_blocks,

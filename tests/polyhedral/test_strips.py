@@ -10,7 +10,7 @@ import pytest
 from tc.device import Device
 from tc.dtypes import DTYPES
 from tc.kernel.evaluate import evaluate
-from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
+from tc.kernel.walk import has_non_temporal_stores
 from tc.options import MappingOptions, Options
 from tc.polyhedral.lowering import Lowering
 from tc.semantics.ranges.range_inference import infer_ranges

@@ -17,7 +17,7 @@ import pytest
 import tc
 from tc.errors import InternalError
 from tc.kernel.ir import Kernel, Site
-from tc.kernel.passes.pass_list import Pass, PassContext, PassResult
+from tc.kernel.pass_manager import Pass, PassContext, PassResult
 from tc.polyhedral import lowering
 from tc.runtime.fallback import is_fault
 from tc.semantics.reference import arithmetic

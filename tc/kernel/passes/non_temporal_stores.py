@@ -19,7 +19,7 @@ from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import Lets, divisor, lane_offsets, remembered
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
-from tc.kernel.walk import every_statement, loads_in, stored_in
+from tc.kernel.walk import loads_in, stored_in
 
 SMALLEST = 32
 """Bytes of a vector: so few of them fill a line that they do it in short succession."""
@@ -59,11 +59,6 @@ def store_past_caches(kernel: ir.Kernel, cache: int) -> ir.Kernel:
     if not cache or sum(b.bytes for b in kernel.arguments) <= CACHES * cache:
         return kernel
     return map_regions(kernel, lambda region: _with_streams(region, kernel, cache))
-
-
-def has_non_temporal_stores(kernel: ir.Kernel) -> bool:
-    """Whether some store of a kernel is non-temporal."""
-    return any(isinstance(stmt, ir.Store) and stmt.non_temporal for stmt in every_statement(kernel))
 
 
 def _with_streams(

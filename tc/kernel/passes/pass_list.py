@@ -6,12 +6,10 @@ finds nothing to do. Their order, and for what processors they are, is in the li
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from tc.device import LINE
-from tc.kernel.ir import Call, Kernel
+from tc.kernel.ir import Call
+from tc.kernel.pass_manager import Pass, PassContext
 from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
 from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.dead_code import eliminate_dead_code, eliminate_repeated_checks
@@ -25,54 +23,24 @@ from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.transpose import transpose
-from tc.kernel.passes.unroll import LIMIT, unroll
+from tc.kernel.passes.unroll import unroll
 from tc.kernel.passes.value_numbering import number_values
 from tc.kernel.passes.vector_functions import expand_vector_functions, has_vector_form
 from tc.kernel.passes.vectorize import vectorize
 from tc.kernel.passes.write_combining import combine_writes
-from tc.kernel.verify import Sound, verify
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassContext:
-    """What passes know of the processor and the options.
-
-    Vectors have `lanes_bits` bits (0: there are none); loops become `unroll_limit` statements at
-    most. `fma` and `exponents` are instructions for vectors, `line` and `page` bytes, as in
-    `Device`. The caches of a core hold `l2` bytes, and all of them `shared_cache` (0: nothing is
-    known of them).
-    """
-
-    lanes_bits: int
-    unroll_limit: int = LIMIT
-    fma: bool = False
-    exponents: bool = False
-    line: int = LINE
-    page: int = 4096
-    l2: int = 0
-    shared_cache: int = 0
-
-    def supports(self, call: Call) -> bool:
-        """Whether vectors may make a call: the formulas count on a fused multiply-add."""
-        return self.fma and has_vector_form(call.function, call.dtype.scalar)
 
 
 def _with_vectors(context: PassContext) -> bool:
     return context.lanes_bits > 0
 
 
+def _supported(context: PassContext) -> Callable[[Call], bool]:
+    """Whether vectors may make a call: the formulas count on a fused multiply-add."""
+    return lambda call: context.fma and has_vector_form(call.function, call.dtype.scalar)
+
+
 def _with_fma(context: PassContext) -> bool:
     return context.fma
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass by its name, what it does in one line, and for which contexts it is."""
-
-    name: str
-    summary: str
-    run: Callable[[Kernel, PassContext], Kernel]
-    when: Callable[[PassContext], bool] = lambda _: True
 
 
 PASSES: tuple[Pass, ...] = (
@@ -95,7 +63,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "vectorization",
         "vector loops become vectors, conditions in them masks",
-        lambda kernel, context: vectorize(kernel, supports=context.supports),
+        lambda kernel, context: vectorize(kernel, supports=_supported(context)),
         _with_vectors,
     ),
     Pass(
@@ -182,46 +150,3 @@ PASSES: tuple[Pass, ...] = (
 what the processor has instructions for. Formulas of functions rely on how each operation rounds, so
 nothing is contracted after them; hints are placed when it is known what is stored past the caches,
 and where there are loops."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassResult:
-    """What a pass made of a kernel, and the seconds that it took."""
-
-    of: Pass
-    before: Kernel
-    kernel: Kernel
-    seconds: float
-
-    @property
-    def is_changed(self) -> bool:
-        return self.kernel is not self.before
-
-
-def trace_passes(
-    kernel: Kernel, context: PassContext, passes: Sequence[Pass] = PASSES
-) -> Iterator[PassResult]:
-    """The result of each pass that is for this context; InternalError where one is ill-formed."""
-    sound = Sound()
-    for each in passes:
-        if each.when(context):
-            start = time.perf_counter()
-            new = each.run(kernel, context)
-            result = PassResult(each, kernel, new, time.perf_counter() - start)
-            if result.is_changed:
-                verify(new, sound)
-            yield result
-            kernel = new
-
-
-def run_passes(kernel: Kernel, context: PassContext, passes: Sequence[Pass] = PASSES) -> Kernel:
-    """The kernel after all passes: without registers, and without marked loops, but for those that
-    would be vectors where there are none.
-
-    >>> empty = Kernel("k", (), ((),))
-    >>> run_passes(empty, PassContext(lanes_bits=512)) is empty
-    True
-    """
-    for result in trace_passes(kernel, context, passes):
-        kernel = result.kernel
-    return kernel

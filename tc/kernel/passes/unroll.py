@@ -9,12 +9,11 @@ from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
 from tc.kernel.intervals import Interval, interval, loop_interval
 from tc.kernel.local_names import LocalNames
+from tc.kernel.pass_manager import UNROLL_LIMIT
 from tc.kernel.walk import assigned, is_steady, iterations
 
-LIMIT = 4096
 
-
-def unroll(kernel: ir.Kernel, *, limit: int = LIMIT) -> ir.Kernel:
+def unroll(kernel: ir.Kernel, *, limit: int = UNROLL_LIMIT) -> ir.Kernel:
     """The kernel without loops marked "unroll", the arithmetic of their variables folded.
 
     A nest of such loops becomes `limit` statements at most; where it would be more, inner loops

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tc.device import Device
-from tc.kernel.passes.pass_list import PASSES, PassContext
+from tc.kernel.pass_manager import PassContext
+from tc.kernel.passes.pass_list import PASSES
 from tc.options import MappingOptions
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.cpu.chooser import choose

@@ -15,7 +15,7 @@ from tc import device
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT8, DType
 from tc.kernel.ir import Kernel, Load, Store
-from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
+from tc.kernel.walk import has_non_temporal_stores
 from tests.support.guarded import at_edge
 from tests.support.kernels import Array, I, address, dense, loop
 from tests.support.lowering import compile_for

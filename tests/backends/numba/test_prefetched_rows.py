@@ -21,7 +21,7 @@ from tc.backends.numba import backend as numba
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import FLOAT32, INT64, DType
 from tc.kernel.ir import Binary, Kernel, Load, Prefetch, Store
-from tc.kernel.passes.prefetch.gathered_rows import has_prefetches
+from tc.kernel.walk import has_prefetches
 from tests.support.guarded import at_edge
 from tests.support.kernels import Array, I, dense, integer, loop
 from tests.support.lowering import compile_for

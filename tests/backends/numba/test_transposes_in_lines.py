@@ -11,7 +11,7 @@ import pytest
 import tc
 from tc import cache, device
 from tc.backends import registry
-from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores
+from tc.kernel.walk import has_non_temporal_stores
 from tests.support.guarded import at_edge
 from tests.support.lowering import compile_for
 

@@ -37,7 +37,8 @@ from tc.kernel.ir import (
 )
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.math.forms import FORMS
-from tc.kernel.passes.pass_list import PASSES, Pass, PassContext, run_passes
+from tc.kernel.pass_manager import Pass, PassContext, run_passes
+from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.passes.vector_functions import (
     NATIVE,
     PLAIN,

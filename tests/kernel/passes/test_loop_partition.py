@@ -15,7 +15,8 @@ import tc.kernel.passes.loop_partition
 from tc.dtypes import FLOAT32
 from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
 from tc.kernel.passes.loop_partition import FEWEST, LARGEST, partition_loops
-from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores, store_past_caches
+from tc.kernel.passes.non_temporal_stores import store_past_caches
+from tc.kernel.walk import has_non_temporal_stores
 from tests.kernel.marked import (
     add,
     all_statements,

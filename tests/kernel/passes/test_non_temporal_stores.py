@@ -27,9 +27,10 @@ from tc.kernel.ir import (
     Var,
     statements,
 )
-from tc.kernel.passes.non_temporal_stores import has_non_temporal_stores, store_past_caches
+from tc.kernel.passes.non_temporal_stores import store_past_caches
 from tc.kernel.printer import to_text
 from tc.kernel.verify import verify
+from tc.kernel.walk import has_non_temporal_stores
 from tests.support.kernels import I, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 

@@ -31,7 +31,8 @@ from tc.kernel.ir import (
     expressions,
     walk,
 )
-from tc.kernel.passes.pass_list import PASSES, run_passes
+from tc.kernel.pass_manager import run_passes
+from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.walk import every_statement
 from tc.options import MappingOptions
 from tc.polyhedral.cpu.cpu_target import cpu_target

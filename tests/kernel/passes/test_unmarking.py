@@ -14,7 +14,8 @@ from tc.dtypes import BOOL, FLOAT32, INT64
 from tc.errors import InternalError
 from tc.kernel.folding import binary
 from tc.kernel.ir import Binary, Const, For, If, Kernel, Let, Load, Reduce, Set, Store, Var
-from tc.kernel.passes.pass_list import PASSES, Pass, PassContext, run_passes, trace_passes
+from tc.kernel.pass_manager import Pass, PassContext, run_passes, trace_passes
+from tc.kernel.passes.pass_list import PASSES
 from tests.kernel.marked import (
     NAMES,
     UNMARKING,
@@ -193,8 +194,8 @@ def test_what_a_pass_breaks_is_found_behind_it(name: str) -> None:
 def test_finished_kernels_stay_the_same_object(bits: int) -> None:
     """So that what nothing changed is not verified again, and shown as unchanged."""
     context = PassContext(lanes_bits=bits, fma=True)
-    done = run_passes(tiled_matmul(19, 3, 50), context)
-    again = [result.of.name for result in trace_passes(done, context) if result.is_changed]
+    done = run_passes(tiled_matmul(19, 3, 50), context, PASSES)
+    again = [result.of.name for result in trace_passes(done, context, PASSES) if result.is_changed]
     assert not again
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.pass_list import PassContext, trace_passes
+from tc.kernel.pass_manager import PassContext, trace_passes
 from tests.kernel.marked import UNMARKING, assert_same, finish, loops, run
 from tests.kernel.marked_strategies import marked_kernels
 

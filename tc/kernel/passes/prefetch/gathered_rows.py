@@ -18,7 +18,7 @@ from tc.kernel.analysis.cache_lines import Indices, firsts_of_lines, lanes_of, t
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, select
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, substitute
-from tc.kernel.walk import assigned_in, every_statement, iterations, names_in, stored_in
+from tc.kernel.walk import assigned_in, iterations, names_in, stored_in
 
 AHEAD = 8
 """Iterations from the hint to the access: measured, 4 or 16 help less."""
@@ -70,11 +70,6 @@ def prefetch_gathers(kernel: ir.Kernel, cache: int, *, line: int) -> ir.Kernel:
     if not cache or not large:
         return kernel
     return map_regions(kernel, lambda region: _block(region, large, None, line))
-
-
-def has_prefetches(kernel: ir.Kernel) -> bool:
-    """Whether a kernel has such hints."""
-    return any(isinstance(stmt, ir.Prefetch) for stmt in every_statement(kernel))
 
 
 def _block(block: Stmts, large: Mapping[str, ir.Buffer], outer: ir.For | None, line: int) -> Stmts:

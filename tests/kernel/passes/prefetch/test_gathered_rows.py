@@ -41,12 +41,12 @@ from tc.kernel.passes.prefetch.gathered_rows import (
     AHEAD,
     FEWEST,
     MOST,
-    has_prefetches,
     prefetch_gathers,
 )
 from tc.kernel.passes.vector_functions import expand_vector_functions
 from tc.kernel.printer import expression_text, statement_lines
 from tc.kernel.verify import verify
+from tc.kernel.walk import has_prefetches
 from tests.kernel.marked import finish
 from tests.support.kernels import I, dense, integer, loop
 from tests.support.vectors import plus, ramp, times

@@ -1,21 +1,101 @@
-"""What each pass made of a kernel, as text: for `explain`."""
+"""The pass manager: passes as data, run one after the other and verified, and what each made of a
+kernel as text, for `explain`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import groupby
 
+from tc.device import LINE
 from tc.kernel.ir import Kernel
-from tc.kernel.passes.pass_list import PassResult
 from tc.kernel.printer import to_text
+from tc.kernel.verify import Sound, verify
 from tc.kernel.walk import every_statement
+
+UNROLL_LIMIT = 4096
+"""Statements that loops become at most."""
 
 CONTEXT = 1
 """Lines around a change that are shown with it."""
 
 RUN, LONGEST = 5, 24
 """Lines that are shown of a stretch of lines that are gone, or new; and of a whole pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """What passes know of the processor and the options.
+
+    Vectors have `lanes_bits` bits (0: there are none); loops become `unroll_limit` statements at
+    most. `fma` and `exponents` are instructions for vectors, `line` and `page` bytes, as in
+    `Device`. The caches of a core hold `l2` bytes, and all of them `shared_cache` (0: nothing is
+    known of them).
+    """
+
+    lanes_bits: int
+    unroll_limit: int = UNROLL_LIMIT
+    fma: bool = False
+    exponents: bool = False
+    line: int = LINE
+    page: int = 4096
+    l2: int = 0
+    shared_cache: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass by its name, what it does in one line, and for which contexts it is."""
+
+    name: str
+    summary: str
+    run: Callable[[Kernel, PassContext], Kernel]
+    when: Callable[[PassContext], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """What a pass made of a kernel, and the seconds that it took."""
+
+    of: Pass
+    before: Kernel
+    kernel: Kernel
+    seconds: float
+
+    @property
+    def is_changed(self) -> bool:
+        return self.kernel is not self.before
+
+
+def trace_passes(
+    kernel: Kernel, context: PassContext, passes: Sequence[Pass]
+) -> Iterator[PassResult]:
+    """The result of each pass that is for this context; InternalError where one is ill-formed."""
+    sound = Sound()
+    for each in passes:
+        if each.when(context):
+            start = time.perf_counter()
+            new = each.run(kernel, context)
+            result = PassResult(each, kernel, new, time.perf_counter() - start)
+            if result.is_changed:
+                verify(new, sound)
+            yield result
+            kernel = new
+
+
+def run_passes(kernel: Kernel, context: PassContext, passes: Sequence[Pass]) -> Kernel:
+    """The kernel after all passes: without registers, and without marked loops, but for those that
+    would be vectors where there are none.
+
+    >>> empty = Kernel("k", (), ((),))
+    >>> run_passes(empty, PassContext(lanes_bits=512), ()) is empty
+    True
+    """
+    for result in trace_passes(kernel, context, passes):
+        kernel = result.kernel
+    return kernel
 
 
 def passes_text(results: Iterable[PassResult]) -> str:
@@ -25,11 +105,11 @@ def passes_text(results: Iterable[PassResult]) -> str:
     >>> from tc.dtypes import INT64
     >>> from tc.kernel.folding import integer
     >>> from tc.kernel.ir import Buffer, For, Store, Var
-    >>> from tc.kernel.passes.pass_list import PassContext, trace_passes
+    >>> from tc.kernel.passes.pass_list import PASSES
     >>> store = Store("o", (Var("i", INT64),), integer(7))
     >>> loop = For("i", integer(0), integer(9), (store,), mark="unroll")
     >>> kernel = Kernel("k", (Buffer("o", INT64, (9,), (1,), "output"),), ((loop,),))
-    >>> lines = passes_text(trace_passes(kernel, PassContext(lanes_bits=128))).splitlines()
+    >>> lines = passes_text(trace_passes(kernel, PassContext(lanes_bits=128), PASSES)).splitlines()
     >>> start = next(n for n, line in enumerate(lines) if line.startswith("unrolling"))
     >>> print(*lines[start:start + 11], sep="\\n")
     unrolling: unroll loops become straight-line code (... ms, 2 statements became 9)
