@@ -1,1 +1,0 @@
-"""Digests of what is generated, to hold a reorganisation against: see `tests.record.__main__`."""
