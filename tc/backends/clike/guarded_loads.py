@@ -1,9 +1,13 @@
-"""Loads that GCC must not turn into masked ones.
+"""Loads that GCC must not turn into wider ones.
 
 For AVX-512, GCC before 14 (12.4 and 13.2 are mended) makes one masked load of a loop over a load
 under a condition, and where the mask is a constant, as in `for (i < 16) if (i < 7) ... a[i]`, a
 load of all lanes: past the end of the array. It does so after it has joined both sides of a
 condition in a loop, which a pragma forbids.
+
+In loops that read every other element backwards, as `a[i * -2]`, GCC (12.2; others were not tried)
+makes one load of a whole vector, which begins an element before the last that is read: it may be
+before the array.
 """
 
 from __future__ import annotations
@@ -17,6 +21,18 @@ PRAGMA = """\
 // or these versions read beyond the ends of arrays
 #pragma GCC optimize ("no-tree-loop-if-convert")
 #endif"""
+
+
+BACKWARDS_PRAGMA = """\
+#if defined(__GNUC__) && !defined(__clang__)
+// or elements before arrays are read that are read backwards
+#pragma GCC optimize ("no-tree-loop-vectorize")
+#endif"""
+
+
+def reads_backwards(kernel: ir.Kernel) -> bool:
+    """Whether an argument has its elements backwards in memory, with gaps between them."""
+    return any(stride < -1 for buffer in kernel.arguments for stride in buffer.strides)
 
 
 def guards_loads(kernel: ir.Kernel) -> bool:

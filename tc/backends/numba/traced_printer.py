@@ -36,9 +36,17 @@ _DEEP = 8
 some twice."""
 
 
+MANY = 64
+"""Locals of a region that numba compiles in a few seconds: 256 take it 20, and one where they are
+printed here."""
+
+
 def is_vector_region(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
-    """Whether a region is printed here: it has vectors, or bits, or private memory."""
+    """Whether a region is printed here: it has vectors, or bits, or private memory, or many
+    locals."""
     if any(is_private(kernel.buffer(name)) for name in used_buffers(region)):
+        return True
+    if sum(isinstance(stmt, ir.Let) for stmt in ir.statements(region)) > MANY:
         return True
     return any(_needs_tracing(e) for s in ir.statements(region) for e in ir.expressions(s))
 

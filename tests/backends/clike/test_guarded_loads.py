@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import tc
 from tc.backends.clike.backend import FLAGS
 from tc.backends.clike.guarded_loads import PRAGMA
 
+ROOT = Path(__file__).parents[3]
 NAIVE = tc.Options.preset("naive")
 GUARDED = {
     "end of a row": (
@@ -86,3 +88,26 @@ def test_no_load_goes_beyond_its_condition(
         ["gcc", *flags, "-march=skylake-avx512", "-S", "-o", "f.s", "f.c"], cwd=tmp_path, check=True
     )
     assert not FOLDED.findall((tmp_path / "f.s").read_text())
+
+
+BACKWARDS = """
+import json
+import numpy as np, tc
+from tests.support.guarded import at_edge
+text = "def f(float(N) f, float(P,Q,R) g) -> (o) { o(i,l,m) +=! f(l) * g(m, i, k) }"
+f = at_edge((15,), np.dtype(np.float32), before=True)[::-2]
+f[...] = np.arange(8)
+g = np.arange(20, dtype=np.float32).reshape(4, 1, 5)
+plan = {"version": 1, "parts": [{"statements": ["S0.init", "S0"], "actions": []}]}
+options = tc.Options(plan=tc.Plan.from_json(json.dumps(plan)))
+found = tc.compile(text, backend="c", options=options)(f, g)
+np.testing.assert_array_equal(found, np.einsum("l,mik->ilm", f, g))
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler of C")
+def test_no_load_goes_before_arrays_that_are_read_backwards() -> None:
+    """In a process of its own: one that is too wide ends it."""
+    command = [sys.executable, "-c", BACKWARDS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
