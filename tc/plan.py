@@ -33,8 +33,15 @@ VERSION = 1
 SERIAL, PARALLEL, UNROLL, VECTOR = "serial", "parallel", "unroll", "vector"
 """Roles of a loop: a plain loop; shared among threads; straight-line code; the lanes of vectors."""
 
-REGISTER, SCRATCH, PACKED = "register", "scratch", "temporary"
-"""Scopes of a promoted tile: locals; memory of one thread; memory filled before the part begins."""
+BLOCK, THREAD = "block", "thread"
+"""Roles on a GPU: iterations run by the blocks of a grid, or by the threads of a block."""
+
+REGISTER, SCRATCH, PACKED, SHARED = "register", "scratch", "temporary", "shared"
+"""Scopes of a promoted tile: locals; memory of one thread; memory filled before the part begins;
+memory of a block of threads."""
+
+AXES = ("x", "y", "z")
+"""Of a grid and of a block, the innermost first."""
 
 
 MOST_ACTIONS = 10_000
@@ -117,7 +124,8 @@ class Promote(_Checked):
     step of 32 counts panels of 32 elements, one of 1 the elements (of a panel, where the dimension
     has one); without axes the dimensions lie in order. Copies run in vectors of `lanes`; the last
     axis is made a multiple of `align`. With `padded`, reads through `pad` find the padding in the
-    buffer, too. With `lines`, what is written back fills whole cache lines.
+    buffer, too. With `lines`, what is written back fills whole cache lines. With a `pitch`, the
+    buffer has room for so many elements along its last axis, and copies are unrolled with `unroll`.
     """
 
     tensor: str
@@ -129,14 +137,19 @@ class Promote(_Checked):
     align: int = 1
     padded: bool = False
     lines: bool = False
+    pitch: int | None = None
+    unroll: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Bind(_Checked):
-    """What becomes of a loop: its role."""
+    """What becomes of a loop: its role. Those of blocks and threads have an `axis`: "x", "y"
+    or "z"; with a `count`, no more than so many run the loop, in turns."""
 
     loop: str
     role: str
+    axis: str | None = None
+    count: int | None = None
 
 
 Action: TypeAlias = Tile | Reorder | Sink | Separate | Fuse | Split | Promote | Bind

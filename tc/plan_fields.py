@@ -86,6 +86,7 @@ _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "str | None": lambda value, what: None if value is None else _name(value, what),
     "tuple[str, ...]": names_of,
     "int": _count,
+    "int | None": lambda value, what: None if value is None else _count(value, what),
     "tuple[int, ...]": _counts,
     "tuple[tuple[int, int], ...]": _axes,
     "bool": _flag,

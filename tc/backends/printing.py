@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from tc.backends.spellings import Spellings
+from tc.errors import BackendError
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
 from tc.kernel.intervals import Bounds, interval, loop_interval
@@ -47,6 +48,14 @@ class TextContext:
     def place(self, buffer: str, indices: Sequence[ir.Expr], lanes: int) -> LaneOffsets:
         """Where the lanes of an access lie."""
         return lane_offsets(indices, self.buffers[buffer].strides, lanes, self.lets)
+
+
+def no_launches(language: str) -> BackendError:
+    """What to raise where a kernel for GPUs is printed in a language of processors."""
+    return BackendError(
+        f"blocks and threads of a GPU are not printed in {language}",
+        repair='tc.compile(source, backend="numba"), or "c"',
+    )
 
 
 def shared_loop(region: tuple[ir.Stmt, ...]) -> ir.For | None:

@@ -22,6 +22,7 @@ from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.memory import ElementIndex, Memory, element_text
 from tc.kernel.printer import PrintedNode, node_text
+from tc.kernel.walk import accumulates
 
 Evaluated: TypeAlias = Any
 """A numpy scalar of the type of the node that gave it, or an array of its lanes; numpy's stubs
@@ -120,6 +121,8 @@ class _Machine:
                     self.failure = self.failure or ir.Failure(site, found)
                 case ir.Comment():
                     pass
+                case ir.Grid() | ir.Barrier():
+                    raise self.broken(stmt, "blocks and threads are not run here")
                 case _:
                     raise ir.unknown_node(stmt)
 
@@ -270,6 +273,6 @@ class _Machine:
 def _accumulated(loop: ir.For) -> frozenset[str]:
     """The buffer that the iterations of a vector loop may share."""
     match loop.body:
-        case (ir.Store(buffer=name),) if ir.accumulates(loop):
+        case (ir.Store(buffer=name),) if accumulates(loop):
             return frozenset((name,))
     return frozenset()

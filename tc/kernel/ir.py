@@ -1,7 +1,7 @@
 """The kernel IR: a loop program over buffers, for concrete sizes, in no target language.
 
     Kernel ::= Buffer* Stmt*
-    Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment
+    Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
              | Bits | Broadcast | Ramp | Reduce | Shuffle
 
@@ -10,9 +10,8 @@ Logical, Select, Call, Cast and Bits work lane by lane; all their operands then 
 the result (Broadcast is explicit; the condition of a Select may be a scalar). In a vector nothing
 is lazy: every lane of every operand is evaluated, but for the lanes that a mask leaves out.
 
-Loops may be marked and buffers private (`For.mark`, `Buffer.role`): the passes in this package
-(`vectorize`, `unroll`, `registers`) turn these into vectors, straight-line code and locals. A
-marked kernel is a kernel like any other: the marks may be ignored.
+Loops may be marked and buffers private (`For.mark`, `Buffer.role`): passes turn these into vectors,
+straight-line code and locals. A marked kernel is one like any other: marks may be ignored.
 
 What a node means stands at its definition; `tc.kernel.evaluate` is the executable definition
 and `tc.kernel.verify` the list of rules that a well-formed kernel keeps. Kernels hold no isl
@@ -300,9 +299,39 @@ class Comment:
     text: str
 
 
-Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment
+@dataclass(frozen=True, slots=True)
+class LaunchIndex:
+    """`var`, an INT64, is the number of a block in its grid, or of a thread in its block, along one
+    dimension: from 0 up to, not including, `count`."""
+
+    var: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One launch: all threads of all blocks run `body`, each with its own locals, `scratch` and
+    `register` buffers; `shared` ones are unwritten when a block begins.
+
+    Dimensions are listed outermost first, x last; none means one block, or thread. Blocks run in
+    any order, or at once: none touches what another writes; so do threads between two Barriers.
+    """
+
+    blocks: tuple[LaunchIndex, ...]
+    threads: tuple[LaunchIndex, ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of a block wait here for each other, and see then what any of them has written;
+    all of them meet it: bounds and conditions around it are the same for them."""
+
+
+Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
 
 REDUCTIONS = ("+", "*", "min", "max")
+PRIVATE = ("scratch", "register", "shared")  # roles of buffers that a call does not pass
 
 # --- the kernel -------------------------------------------------------------------------------
 
@@ -320,7 +349,8 @@ class Buffer:
     """"input", "output" or "temporary": memory that the caller passes. "scratch": private to each
     part of a shared parallel loop (and to each call), so no other iteration sees it; row-major
     and aligned to 64 bytes; not passed, the backend keeps it. "register": an array of locals of a
-    region, private like scratch; its indices become constants once marked loops are unrolled."""
+    region, private like scratch; its indices become constants once marked loops are unrolled.
+    "shared": of a Grid alone, one for each block, row-major; not passed."""
     drops_unwritten: bool = False
     """Elements of this scratch may be read before they are written, in lanes and rows of a tail
     whose results are dropped: on no element that is stored, and on no condition, subscript or
@@ -329,8 +359,8 @@ class Buffer:
     @property
     def bytes(self) -> int:
         """The bytes of its elements; those that a stride of zero repeats count once."""
-        axes = zip(self.shape, self.strides, strict=True)
-        return prod(n for n, stride in axes if stride or not n) * self.dtype.bytes
+        steps = zip(self.shape, self.strides, strict=True)
+        return prod(n for n, s in steps if s or not n) * self.dtype.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +389,9 @@ class Failure:
 class Kernel:
     """`regions` run one after the other; each is a tuple of statements, and where it is one
     parallel For, with nothing but Comments and Lets beside it, a backend may share its
-    iterations among threads. A name of a variable has one type throughout a kernel, and may be
-    declared again only outside of the block that declares it."""
+    iterations among threads. One with a Grid has nothing but Comments beside it. A name of a
+    variable has one type throughout a kernel, and may be declared again only outside of the block
+    that declares it."""
 
     name: str
     buffers: tuple[Buffer, ...]
@@ -374,7 +405,7 @@ class Kernel:
     @property
     def arguments(self) -> tuple[Buffer, ...]:
         """The buffers that a call passes: inputs, outputs, temporaries."""
-        return tuple(b for b in self.buffers if b.role not in ("scratch", "register"))
+        return tuple(b for b in self.buffers if b.role not in PRIVATE)
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -437,36 +468,9 @@ def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 def inner_statements(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements of the blocks of a statement, in order."""
-    if isinstance(stmt, For):
+    if isinstance(stmt, For | Grid):
         return stmt.body
     return stmt.then + stmt.otherwise if isinstance(stmt, If) else ()
-
-
-def accumulates(loop: For) -> bool:
-    """Whether all that the iterations of a loop share is one accumulation (see `For.mark`).
-
-    >>> from tc.dtypes import INT64
-    >>> x, i = Var("x", INT64), Var("i", INT64)
-    >>> body = (Set("x", Binary("+", x, i, INT64)),)
-    >>> accumulates(For("i", Const(0, INT64), Const(4, INT64), body, mark="vector"))
-    True
-    """
-    match loop.body:
-        case (Set(var=name, value=Binary(op=op, left=Var(name=old), right=term)),):
-            return op in REDUCTIONS and old == name not in read_names(term)
-        case (
-            Store(buffer=name, indices=at, value=Binary(op=op, left=Load() as sum_, right=term)),
-        ):
-            same = (sum_.buffer, sum_.indices) == (name, at)
-            moves = any(loop.var in read_names(index) for index in at)
-            return op in REDUCTIONS and same and not moves and name not in read_names(term)
-    return False
-
-
-def read_names(expr: Expr) -> set[str]:
-    """The variables and buffers that an expression reads; no two have one name."""
-    nodes = [e for e in walk(expr) if isinstance(e, Var | Load)]
-    return {e.name if isinstance(e, Var) else e.buffer for e in nodes}
 
 
 def own_expressions(stmt: Stmt) -> tuple[Expr, ...]:
@@ -480,7 +484,7 @@ def own_expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (*indices, value) if mask is None else (*indices, value, mask)
         case Prefetch(indices=values) | Fail(values=values):
             return values
-        case Comment():
+        case Comment() | Grid() | Barrier():
             return ()
         case _:
             raise unknown_node(stmt)

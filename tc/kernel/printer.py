@@ -94,8 +94,17 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
             yield f"fail {site} ({_list(values)})"
         case ir.Comment(text=text):
             yield f"# {text}"
+        case ir.Grid(blocks=blocks, threads=threads, body=body):
+            yield f"grid {_launch(blocks)} of {_launch(threads)}"
+            yield from _block(body)
+        case ir.Barrier():
+            yield "barrier"
         case _:
             raise ir.unknown_node(stmt)
+
+
+def _launch(indices: tuple[ir.LaunchIndex, ...]) -> str:
+    return f"[{', '.join(f'{index.var} < {index.count}' for index in indices)}]"
 
 
 def expression_text(expr: ir.Expr) -> str:

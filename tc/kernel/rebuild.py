@@ -79,7 +79,7 @@ def map_statements(block: Stmts, change: Callable[[ir.Stmt], Iterable[ir.Stmt]])
 def map_blocks(stmt: ir.Stmt, change: Callable[[Stmts], Stmts]) -> ir.Stmt:
     """The statement with the blocks in it changed: the body of a loop, both parts of a branch."""
     match stmt:
-        case ir.For(body=body):
+        case ir.For(body=body) | ir.Grid(body=body):
             return changed(stmt, body=change(body))
         case ir.If(then=then, otherwise=otherwise):
             return changed(stmt, then=change(then), otherwise=change(otherwise))
@@ -115,7 +115,7 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
             return changed(stmt, indices=same_or(indices, map(change, indices)))
         case ir.Fail(values=values):
             return changed(stmt, values=same_or(values, map(change, values)))
-        case ir.Comment():
+        case ir.Comment() | ir.Grid() | ir.Barrier():
             return stmt
         case _:
             raise ir.unknown_node(stmt)

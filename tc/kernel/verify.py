@@ -19,6 +19,7 @@ from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
+from tc.kernel.walk import accumulates
 
 Rules: TypeAlias = "Iterable[tuple[bool, str]]"
 
@@ -95,7 +96,7 @@ class _Scope:
         if loop.parallel:
             return replace(self, in_parallel=True, settable=set())
         if loop.mark == "vector":
-            kept = set(self.settable) if ir.accumulates(loop) else set[str]()
+            kept = set(self.settable) if accumulates(loop) else set[str]()
             return replace(self, in_vector=True, settable=kept)
         return self
 
@@ -210,6 +211,8 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield from _fail_rules(number, values, scope)
         case ir.Comment(text=text):
             yield "\n" not in text, "a comment has one line"
+        case ir.Grid() | ir.Barrier():
+            pass
         case _:
             raise ir.unknown_node(stmt)
 

@@ -65,3 +65,32 @@ def is_steady(expr: ir.Expr, changing: Callable[[str], bool]) -> bool:
         isinstance(node, ir.Load) or (isinstance(node, ir.Var) and changing(node.name))
         for node in ir.walk(expr)
     )
+
+
+def accumulates(loop: ir.For) -> bool:
+    """Whether all that the iterations of a loop share is one accumulation (see `For.mark`).
+
+    >>> from tc.dtypes import INT64
+    >>> x, i = ir.Var("x", INT64), ir.Var("i", INT64)
+    >>> body = (ir.Set("x", ir.Binary("+", x, i, INT64)),)
+    >>> accumulates(ir.For("i", ir.Const(0, INT64), ir.Const(4, INT64), body, mark="vector"))
+    True
+    """
+    match loop.body:
+        case (ir.Set(var=name, value=ir.Binary(op=op, left=ir.Var(name=old), right=term)),):
+            return op in ir.REDUCTIONS and old == name not in read_names(term)
+        case (
+            ir.Store(
+                buffer=name, indices=at, value=ir.Binary(op=op, left=ir.Load() as sum_, right=term)
+            ),
+        ):
+            same = (sum_.buffer, sum_.indices) == (name, at)
+            moves = any(loop.var in read_names(index) for index in at)
+            return op in ir.REDUCTIONS and same and not moves and name not in read_names(term)
+    return False
+
+
+def read_names(expr: ir.Expr) -> set[str]:
+    """The variables and buffers that an expression reads; no two have one name."""
+    nodes = [e for e in ir.walk(expr) if isinstance(e, ir.Var | ir.Load)]
+    return {e.name if isinstance(e, ir.Var) else e.buffer for e in nodes}

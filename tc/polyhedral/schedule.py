@@ -1,7 +1,7 @@
 """Schedule trees: the order of a program's instances, as immutable values.
 
     Node   ::= Band(Member*, Node) | Sequence(Node*) | Promotion(ArrayTile*, Node)
-             | Expansion(Node) | Leaf
+             | Expansion(Node) | Leaf | Sync
     Member ::= for each statement below: a variable of it (plus an offset), or a constant
 
 The tree says *when*: a band runs its members as nested loops, a sequence its children one after
@@ -49,6 +49,10 @@ class Member:
 
     `coincident`: no dependence (but those relaxed for reductions do count) between different
     values of it, the members outside being equal. `role` is what becomes of the loop.
+
+    The iterations of a loop of role "block" or "thread" are run by the blocks of a grid, or the
+    threads of a block, along the `axis` "x", "y" or "z": iteration t by number t, or, where there
+    are `count` of these only, in turns, by number t mod count.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Member:
     step: int = 1
     span: int | None = None
     role: str = SERIAL
+    axis: str | None = None
+    count: int | None = None
 
     def __str__(self) -> str:
         text = self.name
@@ -68,6 +74,9 @@ class Member:
         if self.step > 1:
             text += f" div {self.step}"
         marks = ("" if self.role == SERIAL else f" {self.role}") + (" *" if self.coincident else "")
+        if self.axis is not None:
+            turns = "" if self.count is None else f" of {self.count}"
+            marks = f" {self.role} {self.axis}{turns}" + (" *" if self.coincident else "")
         return text + marks
 
 
@@ -171,7 +180,12 @@ class Leaf:
     statement: str
 
 
-Node: TypeAlias = Band | Sequence | Promotion | Expansion | Leaf
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """All threads of a block wait here for each other."""
+
+
+Node: TypeAlias = Band | Sequence | Promotion | Expansion | Leaf | Sync
 
 
 def count(member: Member, extent: int) -> int:
@@ -188,7 +202,7 @@ def count(member: Member, extent: int) -> int:
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below a node, in order."""
     match node:
-        case Leaf():
+        case Leaf() | Sync():
             return ()
         case Sequence(children=found):
             return found
@@ -206,7 +220,7 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
         return node
     if isinstance(node, Sequence):
         return Sequence(new)
-    assert not isinstance(node, Leaf)
+    assert not isinstance(node, Leaf | Sync)
     return replace(node, child=new[0])
 
 
@@ -303,6 +317,8 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
     match node:
         case Leaf(statement=name):
             yield indent + name
+        case Sync():
+            yield indent + "barrier"
         case Sequence(children=children):
             yield indent + "sequence"
             for child in children:

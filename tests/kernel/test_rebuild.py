@@ -12,14 +12,17 @@ from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.folding import integer, ramp
 from tc.kernel.ir import (
+    Barrier,
     Binary,
     Comment,
     Const,
     Expr,
     Fail,
     For,
+    Grid,
     If,
     Kernel,
+    LaunchIndex,
     Let,
     Load,
     Prefetch,
@@ -53,6 +56,8 @@ NODES: tuple[Stmt, ...] = (
     Prefetch("o", (ONE, ONE)),
     Fail(3, (ONE, ONE)),
     Comment("a"),
+    Grid((LaunchIndex("bx", 3),), (LaunchIndex("tx", 4),), (Comment("a"), Barrier())),
+    Barrier(),
 )
 BLOCKS = ("body", "then", "otherwise")
 EXPRESSIONS = ("begin", "end", "condition", "value", "indices", "mask", "values")

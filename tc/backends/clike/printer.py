@@ -17,6 +17,7 @@ from tc.backends.clike.scalars import bare, compared, element, text_of, vector_p
 from tc.backends.printing import (
     buffer_lines,
     in_a_comment,
+    no_launches,
     shared_loop,
     used_buffers,
     values_of_fails,
@@ -256,6 +257,8 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             yield "}"
         case ir.Comment(text=text):
             yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
+        case ir.Grid() | ir.Barrier():
+            raise no_launches(context.dialect.name)
         case _:
             raise ir.unknown_node(stmt)
 

@@ -17,6 +17,7 @@ from tc.backends.numba.traced_printer import block_lines, is_vector_region, vect
 from tc.backends.printing import (
     TextContext,
     buffer_lines,
+    no_launches,
     offset_text,
     shared_loop,
     short,
@@ -132,6 +133,8 @@ def _statement(stmt: ir.Stmt, context: TextContext) -> Iterator[str]:
             return  # numba has no word for it
         case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
+        case ir.Grid() | ir.Barrier():
+            raise no_launches("numba")
         case _:
             raise ir.unknown_node(stmt)
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
-from tc.backends.printing import TextContext, plus, shared_loop, short, used_buffers
+from tc.backends.printing import (
+    TextContext,
+    no_launches,
+    plus,
+    shared_loop,
+    short,
+    used_buffers,
+)
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.backends.spellings import Spellings
 from tc.dtypes import BOOL, FLOAT32, DType
@@ -152,6 +159,8 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
             yield f"m.record(failure, {site}{', ' if texts else ''}{texts})"
         case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
+        case ir.Grid() | ir.Barrier():
+            raise no_launches("numba")
         case _:
             raise ir.unknown_node(stmt)
 

@@ -10,7 +10,7 @@ from tc.dtypes import FLOAT16
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.walk import assigned, stored_in
+from tc.kernel.walk import assigned, read_names, stored_in
 
 Locals: TypeAlias = "dict[int, tuple[ir.Var, frozenset[str]]]"
 """Those that hold an expression, by its number, with the variables and buffers in it."""
@@ -106,7 +106,7 @@ class _Sharing:
         for child in _always(expr):
             self.visit(child, position, current, every)
         if _is_costly(expr):
-            reads = frozenset(ir.read_names(expr))
+            reads = frozenset(read_names(expr))
             if reads.isdisjoint(self.assigned):
                 current[number] = _Found(expr, number, position, reads)
                 every.append(current[number])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.walk import iterations
+from tc.kernel.walk import iterations, read_names
 
 
 def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
@@ -55,7 +55,7 @@ def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
     numbers = ValueNumbers()
 
     def replaced(expr: ir.Expr) -> ir.Expr:
-        if isinstance(expr, ir.Call) and changing.isdisjoint(ir.read_names(expr)):
+        if isinstance(expr, ir.Call) and changing.isdisjoint(read_names(expr)):
             number = numbers.of(expr)
             if number not in found:
                 found[number] = ir.Var(names.fresh(expr.function), expr.dtype), expr

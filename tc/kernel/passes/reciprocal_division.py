@@ -21,6 +21,7 @@ from tc.dtypes import BOOL, FLOAT32, INT32, DType
 from tc.kernel import ir
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import changed, map_blocks, map_regions, same_or
+from tc.kernel.walk import read_names
 
 LEAST, MOST = 4, 8
 """Vectors of quotients that pay for the reciprocal, and that are tested together."""
@@ -160,7 +161,7 @@ def _quotients(stmts: Sequence[ir.Stmt], divisors: Mapping[str, ir.Broadcast]) -
 
 
 def _reads(expr: ir.Expr, buffers: set[str]) -> bool:
-    return not buffers.isdisjoint(ir.read_names(expr))
+    return not buffers.isdisjoint(read_names(expr))
 
 
 def _is_far(divisor: ir.Var) -> ir.Expr:

@@ -21,7 +21,7 @@ from tc.kernel.passes.lanes import (
     power_of_two,
 )
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, widened
-from tc.kernel.walk import every_statement
+from tc.kernel.walk import every_statement, read_names
 
 _MAX_BLOCKS = 16
 """Larger nests stay loops: they would be too much code."""
@@ -140,7 +140,7 @@ def _copy_of(loop: ir.For) -> _Copy | None:
         stmt = inner[0]
     if not isinstance(stmt, ir.Store) or len(axes) != 2:
         return None
-    read = map(ir.read_names, (stmt.value, *stmt.indices, *conditions))
+    read = map(read_names, (stmt.value, *stmt.indices, *conditions))
     if stmt.buffer in set[str]().union(*read):
         return None
     value = stmt.value

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.walk import assigned
+from tc.kernel.walk import assigned, read_names
 
 
 def number_values(kernel: ir.Kernel) -> ir.Kernel:
@@ -61,7 +61,7 @@ class _Merging:
                 if key in known:
                     names[made.var] = known[key]
                     return ()
-                if self.changing.isdisjoint(ir.read_names(made.value)):
+                if self.changing.isdisjoint(read_names(made.value)):
                     known[key] = ir.Var(made.var, made.dtype)
             return (made,)
 

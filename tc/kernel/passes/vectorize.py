@@ -25,6 +25,7 @@ from tc.kernel.passes.lanes import (
     map_bounded,
     reads,
 )
+from tc.kernel.walk import accumulates
 
 MAX_LANES = 128
 """Longer loops stay loops: vectors are cut into registers, so they would be straight-line code."""
@@ -56,7 +57,7 @@ def vectorize(kernel: ir.Kernel, *, supports: Supports = lambda _: True) -> ir.K
         new = rebuild.changed(stmt, body=inside_out(stmt.body, inner))
         if stmt.mark != "vector":
             return (new,)
-        return _straight_line(rebuild.changed(new, mark=""), ir.accumulates(stmt), bounds, context)
+        return _straight_line(rebuild.changed(new, mark=""), accumulates(stmt), bounds, context)
 
     return rebuild.map_regions(kernel, lambda region: inside_out(region, {}))
 
@@ -137,6 +138,8 @@ class _Statements:
                 )
             case ir.Comment():
                 out.append(stmt)
+            case ir.Grid() | ir.Barrier():
+                raise StaysLoop
             case _:
                 raise ir.unknown_node(stmt)
 

@@ -34,6 +34,7 @@ from tc.polyhedral.schedule import (
     Node,
     Promotion,
     Sequence,
+    Sync,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.affine import LinearForm
@@ -134,6 +135,8 @@ def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, 
             return (*before, *_lower(child, state), *after)
         case Expansion():
             return _expand(node, state)
+        case Sync():
+            return (ir.Barrier(),)
         case Band(members=members, child=child):
             return _band(members, child, state, outermost=outermost)
         case _:

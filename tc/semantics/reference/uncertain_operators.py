@@ -12,7 +12,15 @@ from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, FLOAT64, Array, DType
 from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN
-from tc.semantics.reference.uncertain import SLACK, ZERO, Grid, Uncertain, roundoff, tiny, widened
+from tc.semantics.reference.uncertain import (
+    SLACK,
+    ZERO,
+    Lattice,
+    Uncertain,
+    roundoff,
+    tiny,
+    widened,
+)
 
 _WITH_POLES = frozenset(
     ("log", "log2", "log10", "log1p", "logb", "atanh", "erfinv", "erfcinv", "normcdfinv")
@@ -37,7 +45,7 @@ def binary(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertai
     return Uncertain(value, _FLOAT_ERRORS[op](left, right, value, dtype))
 
 
-def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Grid | None:
+def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Lattice | None:
     """The grid of a result that is exact because its type holds every value of the grid."""
     a, b = left.grid, right.grid
     if a is None or b is None:
@@ -46,30 +54,30 @@ def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Grid | No
         return uncertain.joined(a, b)
     if not (left.is_exact and right.is_exact):
         return None
-    grid: Grid | None
+    grid: Lattice | None
     match op:
         case "+" | "-":
-            grid = Grid(min(a.exponent, b.exponent), a.magnitude + b.magnitude)
+            grid = Lattice(min(a.exponent, b.exponent), a.magnitude + b.magnitude)
         case "*":
-            grid = Grid(a.exponent + b.exponent, a.magnitude * b.magnitude)
+            grid = Lattice(a.exponent + b.exponent, a.magnitude * b.magnitude)
         case "/" if dtype.is_float:
             grid = _quotient_grid(a, right.value)
         case "/":
-            grid = Grid(0, a.magnitude)
+            grid = Lattice(0, a.magnitude)
         case _:
             is_zero = dtype.is_float and not np.all(right.value)
-            grid = None if is_zero else Grid(min(a.exponent, b.exponent), b.magnitude)
+            grid = None if is_zero else Lattice(min(a.exponent, b.exponent), b.magnitude)
     return grid and uncertain.exact_grid(grid, dtype)
 
 
-def _quotient_grid(dividend: Grid, divisor: Array) -> Grid | None:
+def _quotient_grid(dividend: Lattice, divisor: Array) -> Lattice | None:
     """Dividing by one power of two is exact."""
     if divisor.size != 1:
         return None
     fraction, exponent = math.frexp(float(divisor.item()))
     if abs(fraction) != 0.5:
         return None
-    return Grid(dividend.exponent - exponent + 1, math.ldexp(dividend.magnitude, 1 - exponent))
+    return Lattice(dividend.exponent - exponent + 1, math.ldexp(dividend.magnitude, 1 - exponent))
 
 
 # --- operators on floats ------------------------------------------------------------------------
@@ -288,10 +296,10 @@ def _overflows(
     return np.logical_and(known, exact - spread > uncertain.largest(dtype) * 1.001)
 
 
-def _function_grid(function: str, args: Sequence[Uncertain], value: Array) -> Grid | None:
+def _function_grid(function: str, args: Sequence[Uncertain], value: Array) -> Lattice | None:
     grid = uncertain.joined(*(arg.grid for arg in args))
     if grid is None or not np.isfinite(value).all():
         return None
     if function in _MAKES_WHOLE:
-        return Grid(max(grid.exponent, 0), math.ceil(grid.magnitude))
+        return Lattice(max(grid.exponent, 0), math.ceil(grid.magnitude))
     return grid if function in _KEEPS_GRID else None

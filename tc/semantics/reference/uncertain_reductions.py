@@ -23,7 +23,15 @@ import numpy as np
 from tc.dtypes import Array, DType
 from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN, reduce_block
-from tc.semantics.reference.uncertain import SLACK, ZERO, Grid, Uncertain, roundoff, tiny, widened
+from tc.semantics.reference.uncertain import (
+    SLACK,
+    ZERO,
+    Lattice,
+    Uncertain,
+    roundoff,
+    tiny,
+    widened,
+)
 
 _NAN, _PLUS, _MINUS = 1, 2, 4
 
@@ -55,7 +63,7 @@ class Reduction:
     dtype: DType
     total: Array
     count: int
-    grid: Grid | None
+    grid: Lattice | None
     error: Array
     specials: Array
     magnitude: Array
@@ -68,7 +76,7 @@ def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) 
     """A reduction that holds one value, or none yet."""
     _, total = PLAIN.start(op, None, shape, dtype)
     zeros = np.zeros(())
-    neutral = Grid(0, 1.0 if op == "*" else 0.0)
+    neutral = Lattice(0, 1.0 if op == "*" else 0.0)
     begun = Reduction(
         op, dtype, total, 0, neutral, ZERO, np.zeros((), np.int8), zeros, zeros, np.ones(())
     )
@@ -192,21 +200,21 @@ def _finished(reduction: Reduction) -> Uncertain:
     return Uncertain(total, error, grid if is_on_grid else None)
 
 
-def _grid(reduction: Reduction, term: Uncertain, count: int) -> Grid | None:
+def _grid(reduction: Reduction, term: Uncertain, count: int) -> Lattice | None:
     """The grid of all partial results, where every order computes them without rounding."""
     if reduction.grid is None or term.grid is None or not term.is_exact:
         return None
     match reduction.op:
         case "+":
             magnitude = reduction.grid.magnitude + count * term.grid.magnitude
-            grid = Grid(min(reduction.grid.exponent, term.grid.exponent), magnitude)
+            grid = Lattice(min(reduction.grid.exponent, term.grid.exponent), magnitude)
         case "*":
             # partial products leave out any of the factors
             factor = max(term.grid.magnitude, 1.0)
             if count * math.log2(factor) > 1000:
                 return None
             exponent = min(term.grid.exponent, 0)
-            grid = Grid(
+            grid = Lattice(
                 reduction.grid.exponent + count * exponent,
                 reduction.grid.magnitude * factor**count,
             )

@@ -1,0 +1,1 @@
+"""GPUs: mapping to blocks and threads, promotion to shared memory and registers, barriers."""
