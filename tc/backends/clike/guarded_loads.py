@@ -7,14 +7,20 @@ condition in a loop, which a pragma forbids.
 
 In loops that read every other element backwards, as `a[i * -2]`, GCC (12.2; others were not tried)
 makes one load of a whole vector, which begins an element before the last that is read: it may be
-before the array.
+before the array. It does so for loops around others, too, and where the load is in an inner one.
 """
 
 from __future__ import annotations
 
-from tc.dtypes import BOOL
+from collections import Counter
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from tc.dtypes import BOOL, INT64
 from tc.kernel import ir
+from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.ir import own_expressions
+from tc.kernel.walk import assigned, every_statement
 
 PRAGMA = """\
 #if defined(__AVX512VL__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
@@ -29,10 +35,53 @@ BACKWARDS_PRAGMA = """\
 #pragma GCC optimize ("no-tree-loop-vectorize")
 #endif"""
 
+_Steps: TypeAlias = "Counter[str]"
+
+FARTHEST_BACK = -63
+"""The longest step, in elements, of loads backwards that may be made one vector."""
+
 
 def reads_backwards(kernel: ir.Kernel) -> bool:
-    """Whether an argument has its elements backwards in memory, with gaps between them."""
-    return any(stride < -1 for buffer in kernel.arguments for stride in buffer.strides)
+    """Whether loops may read single elements of an argument backwards, with gaps between them."""
+    strides = {buffer.name: buffer.strides for buffer in kernel.arguments}
+    changing = assigned(kernel)
+    locals_: dict[str, _Steps] = {}
+    for stmt in every_statement(kernel):
+        match stmt:
+            case ir.For(var=name):
+                locals_.pop(name, None)  # that was of another block
+            case ir.Let(var=name, value=value) if name not in changing and _is_whole(value):
+                locals_[name] = _steps((value,), (1,), locals_)
+        for load in ir.expressions(stmt):
+            if isinstance(load, ir.Load) and load.dtype.lanes == 1 and load.buffer in strides:
+                steps = _steps(load.indices, strides[load.buffer], locals_)
+                if any(FARTHEST_BACK <= step < -1 for step in steps.values()):
+                    return True
+    return False
+
+
+def _steps(
+    indices: tuple[ir.Expr, ...], strides: tuple[int, ...], locals_: Mapping[str, _Steps]
+) -> _Steps:
+    """How much farther in memory an access is where a variable is greater by one."""
+    steps: _Steps = Counter()
+    for term, factor in lane_offsets(indices, strides, 1, {}).scalars.items():
+        match term:
+            case ir.Var(name=name):
+                for inner, step in locals_.get(name, Counter({name: 1})).items():
+                    steps[inner] += factor * step
+            case ir.Load():
+                pass  # not known to anybody
+            case _:
+                operands = filter(_is_whole, ir.children(term))
+                found = [_steps((operand,), (factor,), locals_) for operand in operands]
+                for inner in {name for each in found for name in each}:
+                    steps[inner] += max(FARTHEST_BACK, min(each[inner] for each in found))
+    return steps
+
+
+def _is_whole(expr: ir.Expr) -> bool:
+    return expr.dtype.lanes == 1 and not expr.dtype.is_float
 
 
 def guards_loads(kernel: ir.Kernel) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.dtypes import INT64
-from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Var
+from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Unary, Var
 from tc.kernel.walk import is_steady
 
 Lets: TypeAlias = "Mapping[str, Expr]"
@@ -66,6 +66,8 @@ def _add(place: LaneOffsets, index: Expr, factor: int, lets: Lets) -> None:
             _add(place, left, factor * number, lets)
         case Binary(op="*", left=left, right=right) if (number := _number(left)) is not None:
             _add(place, right, factor * number, lets)
+        case Unary(operand=operand):
+            _add(place, operand, -factor, lets)
         case Broadcast(operand=operand):
             _add(place, operand, factor, lets)
         case Ramp(base=base, step=step):
@@ -100,4 +102,6 @@ def divisor(expr: Expr, lets: Lets) -> int:
             return math.gcd(divisor(left, lets), divisor(right, lets))
         case Binary(op="*", left=left, right=right):
             return divisor(left, lets) * divisor(right, lets)
+        case Unary(operand=operand):
+            return divisor(operand, lets)
     return 1

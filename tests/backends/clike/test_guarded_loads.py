@@ -13,7 +13,7 @@ import pytest
 
 import tc
 from tc.backends.clike.backend import FLAGS
-from tc.backends.clike.guarded_loads import PRAGMA
+from tc.backends.clike.guarded_loads import BACKWARDS_PRAGMA, PRAGMA
 
 ROOT = Path(__file__).parents[3]
 NAIVE = tc.Options.preset("naive")
@@ -94,20 +94,35 @@ BACKWARDS = """
 import json
 import numpy as np, tc
 from tests.support.guarded import at_edge
-text = "def f(float(N) f, float(P,Q,R) g) -> (o) { o(i,l,m) +=! f(l) * g(m, i, k) }"
-f = at_edge((15,), np.dtype(np.float32), before=True)[::-2]
-f[...] = np.arange(8)
+text = "def f(float(N) f, float(P,Q,R) g) -> (o) {{"
+text += "o(i,l,m) +=! f({subscript}) * g(m, i, k) where i in 0:1, l in 0:8 }}"
+f = at_edge((15,), np.dtype(np.float32), before=True)
+f[...] = np.arange(15)
 g = np.arange(20, dtype=np.float32).reshape(4, 1, 5)
-plan = {"version": 1, "parts": [{"statements": ["S0.init", "S0"], "actions": []}]}
+plan = {{"version": 1, "parts": [{{"statements": ["S0.init", "S0"], "actions": []}}]}}
 options = tc.Options(plan=tc.Plan.from_json(json.dumps(plan)))
-found = tc.compile(text, backend="c", options=options)(f, g)
-np.testing.assert_array_equal(found, np.einsum("l,mik->ilm", f, g))
+found = tc.compile(text, backend="c", options=options)(f[::-2] if "{subscript}" == "l" else f, g)
+np.testing.assert_array_equal(found, np.einsum("l,mik->ilm", f[::-2], g))
 """
+NOT_BACKWARDS = {
+    "forwards": ("def f(float(N) a) -> (o) { o(i) = a(2*i) where i in 0:8 }", {"N": 15}),
+    "without gaps": ("def f(float(N) a) -> (o) { o(i) = a(7-i) where i in 0:8 }", {"N": 8}),
+    "rows": ("def f(float(M,N) a) -> (o) { o(i,j) = a(3-i,j) where i in 0:4 }", {"M": 4, "N": 99}),
+}
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler of C")
-def test_no_load_goes_before_arrays_that_are_read_backwards() -> None:
+@pytest.mark.parametrize(
+    "subscript",
+    ["l", "14 - 2*l", "-(l*2) + 14", "14 - 4*l/2", "14 - l*2 % 100", "14 - 2*max(l, 0)"],
+)
+def test_no_load_goes_before_arrays_that_are_read_backwards(subscript: str) -> None:
     """In a process of its own: one that is too wide ends it."""
-    command = [sys.executable, "-c", BACKWARDS]
+    command = [sys.executable, "-c", BACKWARDS.format(subscript=subscript)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", NOT_BACKWARDS)
+def test_other_loops_are_left_to_the_compiler(name: str) -> None:
+    assert BACKWARDS_PRAGMA not in emitted(*NOT_BACKWARDS[name], NAIVE)
