@@ -38,6 +38,9 @@ LIMIT = 256_000_000
 VARIABLE = "TC_CACHE_DIR"
 """The environment variable that names the directory."""
 
+ROOT = os.path.dirname(os.path.dirname(__file__))
+"""The folder of tc's own code."""
+
 _MAGIC = b"tc kernel 1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
@@ -269,15 +272,14 @@ def digest(*parts: str) -> str:
 def code_version() -> str:
     """A digest of tc itself: a changed compiler makes other kernels."""
     total = hashlib.sha256()
-    root = os.path.dirname(__file__)
-    texts = sorted(_texts(root))
+    texts = sorted(_texts(ROOT))
     for path in texts:
         try:
             with open(path, "rb", buffering=0) as file:
                 content = file.read()
         except OSError:  # removed meanwhile, as by an installer
             return os.urandom(16).hex()
-        total.update(b"%s %d " % (os.fsencode(path[len(root) :]), len(content)))
+        total.update(b"%s %d " % (os.fsencode(path[len(ROOT) :]), len(content)))
         total.update(content)
     # without texts, as in a zip file, nothing tells versions apart: every process has its own
     return total.hexdigest() if texts else os.urandom(16).hex()

@@ -312,7 +312,8 @@ def test_any_change_of_tc_is_another_version(
     (tmp_path / "backends").mkdir()
     inner = tmp_path / "backends" / "printer.py"
     inner.write_text("1")
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+    assert Path(cache.ROOT) == Path(tc.__file__).parent
+    monkeypatch.setattr(cache, "ROOT", str(tmp_path))
     version = cache.code_version.__wrapped__
     seen = [version()]
     assert version() == seen[0]

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from tc.dtypes import BOOL, INT64
+from tc.dtypes import BOOL
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.ir import own_expressions
