@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     )
     from tc.explanation import Explanation
     from tc.function import Compiled, TensorInfo
-    from tc.options import PRESETS, MappingOptions, Options, ScheduleOptions
+    from tc.gpu import Gpu
+    from tc.options import PRESETS, GpuOptions, MappingOptions, Options, ScheduleOptions
     from tc.plan import Plan
     from tc.process.threads import get_threads, set_threads
     from tc.runtime import cache
@@ -51,6 +52,8 @@ __all__ = [
     "Definitions",
     "Device",
     "Explanation",
+    "Gpu",
+    "GpuOptions",
     "InputError",
     "InternalError",
     "KernelText",
@@ -84,7 +87,8 @@ _HOMES = {
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "tc.device": ("Device",),
     "tc.explanation": ("Explanation",),
-    "tc.options": ("PRESETS", "MappingOptions", "Options", "ScheduleOptions"),
+    "tc.gpu": ("Gpu",),
+    "tc.options": ("PRESETS", "GpuOptions", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.plan": ("Plan",),
     "tc.source": ("Source",),
     "tc.process.threads": ("get_threads", "set_threads"),

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tc.errors import BackendError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +17,15 @@ class Gpu:
     y and z, of the threads of a block and of the blocks of a grid. `shared`: bytes of shared memory
     that a block may have; `registers`: 32-bit registers of a multiprocessor, of which there are
     `processors`; `thread_registers`: the most that one thread may have. `warp`: threads that run
-    in step. `gbytes`: memory bandwidth in 1e9 bytes per second. `arch`: what NVRTC calls it."""
+    in step. `arch`: what NVRTC calls it.
+
+    `gflops` (float32, all multiprocessors) and `gbytes` (per second, from memory) are for estimates
+    only, and decide nothing, so GPUs that differ only there are equal; 0 where nothing is known.
+
+    >>> import tc
+    >>> tc.Gpu(threads=256, shared=16 << 10).shared
+    16384
+    """
 
     arch: str = "sm_80"
     processors: int = 108
@@ -22,4 +36,69 @@ class Gpu:
     shared: int = 48 << 10
     registers: int = 65536
     thread_registers: int = 255
-    gbytes: float = 1555.0
+    gflops: float = field(default=0.0, repr=False, compare=False)
+    gbytes: float = field(default=0.0, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if isinstance(value := getattr(self, each.name), list):
+                object.__setattr__(self, each.name, value := tuple(value))
+            kind, holds = _KINDS[str(each.type)]
+            if not holds(value):
+                raise BackendError(
+                    f"Gpu({each.name}={value!r}): it is {kind}",
+                    repair=f"Gpu({each.name}={each.default!r})",
+                )
+
+    @classmethod
+    def named(cls, name: object) -> Gpu:
+        """What NVIDIA says of a GPU, by its architecture: "sm_80" is the A100 with 40 GB, "sm_90"
+        the H100 SXM. BackendError for one that tc knows nothing of.
+
+        >>> import tc
+        >>> tc.Gpu.named("sm_90").processors
+        132
+        """
+        if not isinstance(name, str) or name not in DATA_SHEETS:
+            raise BackendError(
+                f"no data sheet of a GPU {name!r}; there are {', '.join(map(repr, DATA_SHEETS))}",
+                repair=f"Gpu.named({_nearest(name)!r})",
+            )
+        return DATA_SHEETS[name]
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 3 and all(map(_is_count, value))
+
+
+def _is_speed(value: object) -> bool:
+    return type(value) in (int, float) and value >= 0  # type: ignore[operator]
+
+
+_KINDS: Mapping[str, tuple[str, Any]] = {
+    "str": ("a name", lambda value: isinstance(value, str)),
+    "int": ("an integer of at least 1", _is_count),
+    "tuple[int, int, int]": ("three integers of at least 1, along x, y and z", _are_counts),
+    "float": ("a number of at least 0", _is_speed),
+}
+"""What the fields can hold, by their types."""
+
+
+def _nearest(name: object) -> str:
+    """The data sheet of the last architecture before this, or of the name most like this."""
+    if found := re.fullmatch(r"(?:sm|compute)_?(\d{2,3})[a-z]?", str(name), re.IGNORECASE):
+        older = [known for known in DATA_SHEETS if int(known[3:]) <= int(found[1])]
+        return older[-1] if older else next(iter(DATA_SHEETS))
+    return difflib.get_close_matches(str(name), DATA_SHEETS, n=1, cutoff=0)[0]
+
+
+DATA_SHEETS: Mapping[str, Gpu] = {
+    "sm_80": Gpu(arch="sm_80", processors=108, gflops=19_500.0, gbytes=1555.0),
+    "sm_90": Gpu(arch="sm_90", processors=132, gflops=66_900.0, gbytes=3350.0),
+}
+"""Where they differ from the defaults, which hold for both: 1024 threads, 48 KiB of shared memory
+that a block has without asking for more, 64 Ki registers."""

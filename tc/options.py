@@ -2,21 +2,24 @@
 
 Every field may be left to tc (None, or the default): it then chooses by the shape of the program.
 `PRESETS` names common choices. Options are checked when they are made, and against the processor
-that they are for when they are used (`check_options`).
+or GPU that they are for when they are used (`check_options`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tc.device import Device
 from tc.errors import BackendError
-from tc.plan import Plan
+from tc.gpu import Gpu
+from tc.plan import AXES, Plan
+from tc.plan_fields import MOST, coerced, shown
 
 FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
 VECTOR_BITS = (0, 128, 256, 512)
@@ -108,9 +111,77 @@ class MappingOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuOptions:
+    """How loops become blocks and threads of a GPU; None leaves a choice to tc.
+
+    Lists are outermost first. `tile`: sizes of the tiles of the outermost loops. `blocks` and
+    `threads`: how many there may be of each, along at most three axes; the last entry is along x.
+    Fewer than there is work for take several turns, more are cut to it. `shared`, `private`: tiles
+    of tensors may be promoted to shared memory, and to registers. `unroll`: the most statements
+    that unrolling may make of a kernel; with `unroll_copies`, copies to shared memory are unrolled,
+    too. `single_kernel`: a program is one launch, or an error.
+
+    >>> import tc
+    >>> tc.GpuOptions(tile=[4, 32], threads=[1, 32]).threads
+    (1, 32)
+    """
+
+    tile: tuple[int, ...] | None = None
+    blocks: tuple[int, ...] | None = None
+    threads: tuple[int, ...] | None = None
+    shared: bool | None = None
+    private: bool | None = None
+    unroll: int | None = None
+    unroll_copies: bool | None = None
+    single_kernel: bool = False
+
+    def __post_init__(self) -> None:
+        for name, most in (("tile", None), ("blocks", len(AXES)), ("threads", len(AXES))):
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, value := tuple(value))
+            if value is not None:
+                _check_sizes(name, value, most)
+        for name in ("shared", "private", "unroll_copies"):
+            _check_flag("GpuOptions", name, getattr(self, name))
+        _check_count("GpuOptions", "unroll", self.unroll)
+        single: object = self.single_kernel
+        if type(single) is not bool:
+            _refuse(
+                f"single_kernel={single!r}: it is True or False", "GpuOptions(single_kernel=True)"
+            )
+
+
+def _check_sizes(name: str, value: object, most: int | None) -> None:
+    """BackendError for what is no list of sizes, at most so many."""
+    if not isinstance(value, tuple):
+        _refuse(
+            f"{name}={shown(value)}: it is a list of integers, outermost first, or None",
+            f"GpuOptions({name}=({_mended(value)},))",
+        )
+        return
+    cause = None
+    if not value:
+        cause = f"{name}=(): it has a size for at least one loop"
+    elif most is not None and len(value) > most:
+        cause = f"{name}={shown(value)} are {len(value)} sizes, but there are {most} axes"
+    elif not all(type(size) is int and 1 <= size <= MOST for size in value):
+        cause = f"{name}={shown(value)}: its sizes are integers from 1 to {MOST}"
+    if cause is not None:
+        mended = tuple(map(_mended, value[-(most or len(value)) :])) or None
+        _refuse(cause, f"GpuOptions({name}={mended!r})")
+
+
+def _mended(size: object) -> int:
+    """The size that is nearest to this."""
+    found = coerced(size, "int") if type(size) is float else size
+    return min(max(found, 1), MOST) if type(found) is int else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of `tc.compile`, `tc.define` and `tc.emit`.
 
+    `mapping` and `threads` are for processors, `gpu` is for GPUs; each is ignored for the others.
     `threads` is the largest number of threads that a call may use; None leaves it to the backend.
     `match_library`: calls of a program that is one plain contraction of float or double tensors,
     `C(...) +=! A(...) * B(...)` over whole dimensions, are left to numpy's matmul, with the threads
@@ -130,12 +201,13 @@ class Options:
 
     schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
     mapping: MappingOptions = field(default_factory=MappingOptions)
+    gpu: GpuOptions = field(default_factory=GpuOptions)
     threads: int | None = None
     match_library: bool = False
     plan: Plan | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("schedule", ScheduleOptions), ("mapping", MappingOptions)):
+        for name, kind in _PARTS.items():
             value: object = getattr(self, name)
             if not isinstance(value, kind):
                 _refuse(
@@ -184,12 +256,19 @@ class Options:
         except (TypeError, ValueError) as error:
             raise BackendError(f"the options are no JSON: {error}", repair="{}") from error
         read = dict(_known(cls, values, text))
-        for name, kind in (("schedule", ScheduleOptions), ("mapping", MappingOptions)):
+        for name, kind in _PARTS.items():
             if name in read:
                 read[name] = kind(**_known(kind, read[name], json.dumps(read[name])))
         if read.get("plan") is not None:
             read["plan"] = Plan.from_json(json.dumps(read["plan"]))
         return cls(**read)
+
+
+_PARTS: Mapping[str, Any] = {
+    "schedule": ScheduleOptions,
+    "mapping": MappingOptions,
+    "gpu": GpuOptions,
+}
 
 
 def _check_plan(plan: object, match_library: bool) -> None:
@@ -220,12 +299,19 @@ def _known(kind: Any, values: object, text: str) -> Mapping[str, Any]:
     return values
 
 
-def check_options(options: Options, device: Device) -> None:
-    """BackendError if a processor cannot do what the options ask for.
+def check_options(options: Options, device: Device | Gpu) -> None:
+    """BackendError if a processor or a GPU cannot do what the options for its kind ask for.
 
     >>> check_options(Options(), Device())
+    >>> check_options(Options(mapping=MappingOptions(rows=99)), Gpu())
     """
-    mapping = options.mapping
+    if isinstance(device, Gpu):
+        _check_launch(options.gpu, device)
+    else:
+        _check_mapping(options.mapping, device)
+
+
+def _check_mapping(mapping: MappingOptions, device: Device) -> None:
     bits = device.vector_bits if mapping.vector_bits is None else mapping.vector_bits
     if bits > device.vector_bits:
         _refuse(
@@ -240,6 +326,43 @@ def check_options(options: Options, device: Device) -> None:
             f"{device.vector_registers} vector registers {most} can be accumulators",
             f"MappingOptions(rows={max(1, most // vectors)}, vectors={min(vectors, most)})",
         )
+
+
+def _check_launch(options: GpuOptions, gpu: Gpu) -> None:
+    """What a launch asks for fits into a grid, and into a block of it."""
+    for name, sizes, limits, most in (
+        ("threads", options.threads, gpu.thread_limits, gpu.threads),
+        ("blocks", options.blocks, gpu.grid_limits, math.prod(gpu.grid_limits)),
+    ):
+        if sizes is None:
+            continue
+        repair = f"GpuOptions({name}={_fitting(sizes, limits, most)!r})"
+        for axis, size, limit in zip(AXES, reversed(sizes), limits, strict=False):
+            if size > limit:
+                _refuse(
+                    f"{name}={sizes!r} are {size} along {axis}, but the GPU has at most {limit} "
+                    "there",
+                    repair,
+                )
+        if (count := math.prod(sizes)) > most:
+            _refuse(
+                f"{name}={sizes!r} are {count} {name} in all, but the GPU has at most {most}",
+                repair,
+            )
+
+
+def _fitting(sizes: Sequence[int], limits: Sequence[int], most: int) -> tuple[int, ...]:
+    """The sizes within the limits along x, y and z and, in all, within the most; those along x
+    lose least.
+
+    >>> _fitting((2, 64, 32), (1024, 1024, 64), 1024), _fitting((8, 2048), (1024, 1024, 64), 1024)
+    ((1, 32, 32), (1, 1024))
+    """
+    found: list[int] = []
+    for size, limit in zip(reversed(sizes), limits, strict=False):
+        found.append(min(size, limit, most))
+        most //= found[-1]
+    return tuple(reversed(found))
 
 
 _NAIVE = Options(

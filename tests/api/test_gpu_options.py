@@ -1,0 +1,193 @@
+"""tc.Gpu and tc.GpuOptions: data sheets, JSON, and what is refused, by whole messages whose repairs
+work when they are pasted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import tc
+from tc.options import GpuOptions, check_options
+from tests.fuzz.gpu import gpus, gpus_with_options
+
+SMALL = tc.Gpu(threads=64, thread_limits=(32, 16, 2), grid_limits=(1000, 10, 5))
+WHERE = {"Gpu": tc.Gpu, "GpuOptions": GpuOptions}
+
+
+def refused(make: Callable[[], Any], said: str, repair: str) -> Any:
+    """Whether this is refused in these words; what the repair gives."""
+    with pytest.raises(tc.BackendError) as caught:
+        make()
+    assert str(caught.value) == f"BackendError: {said}\nrepair: {repair}"
+    return eval(repair, dict(WHERE))
+
+
+def test_data_sheets() -> None:
+    a100, h100 = tc.Gpu.named("sm_80"), tc.Gpu.named("sm_90")
+    assert (a100.arch, a100.processors, a100.gflops, a100.gbytes) == ("sm_80", 108, 19_500, 1555)
+    assert (h100.arch, h100.processors, h100.gflops, h100.gbytes) == ("sm_90", 132, 66_900, 3350)
+    for gpu in (a100, h100):
+        assert (gpu.threads, gpu.warp, gpu.registers, gpu.thread_registers) == (
+            1024, 32, 65536, 255,
+        )  # fmt: skip
+        assert (gpu.shared, gpu.thread_limits) == (49152, (1024, 1024, 64))
+        assert gpu.grid_limits == (2147483647, 65535, 65535)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("sm_86", "sm_80"), ("sm_90a", "sm_90"), ("sm_100", "sm_90"), ("compute_75", "sm_80"),
+        ("sm90", "sm_90"), ("SM_90", "sm_90"), ("sm_9O", "sm_90"), (80, "sm_80"), (None, "sm_90"),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_tc_knows_nothing_of(name: Any, nearest: str) -> None:
+    said = f"no data sheet of a GPU {name!r}; there are 'sm_80', 'sm_90'"
+    found = refused(lambda: tc.Gpu.named(name), said, f"Gpu.named({nearest!r})")
+    assert found == tc.Gpu.named(nearest)
+
+
+def test_speeds_of_a_gpu_decide_nothing() -> None:
+    assert tc.Gpu(gbytes=1.0, gflops=1.0) == tc.Gpu()
+    assert repr(tc.Gpu(gbytes=1.0)) == repr(tc.Gpu())
+    assert tc.Gpu(shared=1024) != tc.Gpu()
+    assert tc.Gpu(grid_limits=[1, 2, 3]).grid_limits == (1, 2, 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kind", "default"),
+    [
+        ("arch", 80, "a name", "'sm_80'"),
+        ("threads", 0, "an integer of at least 1", "1024"),
+        ("warp", 32.0, "an integer of at least 1", "32"),
+        ("shared", True, "an integer of at least 1", "49152"),
+        ("thread_limits", (1024, 1024), "three integers of at least 1, along x, y and z",
+         "(1024, 1024, 64)"),
+        ("grid_limits", (1, 0, 1), "three integers of at least 1, along x, y and z",
+         "(2147483647, 65535, 65535)"),
+        ("gbytes", -1.0, "a number of at least 0", "0.0"),
+        ("gflops", float("nan"), "a number of at least 0", "0.0"),
+    ],
+)  # fmt: skip
+def test_what_no_gpu_has(field: str, value: Any, kind: str, default: str) -> None:
+    said, repair = f"Gpu({field}={value!r}): it is {kind}", f"Gpu({field}={default})"
+    assert refused(lambda: tc.Gpu(**{field: value}), said, repair) == tc.Gpu()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said", "mended"),
+    [
+        ("threads", (), "threads=(): it has a size for at least one loop", None),
+        ("tile", [], "tile=(): it has a size for at least one loop", None),
+        ("blocks", (2, 3, 4, 5), "blocks=(2, 3, 4, 5) are 4 sizes, but there are 3 axes",
+         (3, 4, 5)),
+        ("threads", [1, 1, 1, 0], "threads=(1, 1, 1, 0) are 4 sizes, but there are 3 axes",
+         (1, 1, 1)),
+        ("threads", (0, 32), "threads=(0, 32): its sizes are integers from 1 to 2147483647",
+         (1, 32)),
+        ("tile", [-4, 8, 2**40], "tile=(-4, 8, 1099511627776): its sizes are integers from 1 to "
+         "2147483647", (1, 8, 2147483647)),
+        ("blocks", (True, 8.0, 2.5, ), "blocks=(True, 8.0, 2.5): its sizes are integers from 1 to "
+         "2147483647", (1, 8, 1)),
+        ("threads", 256, "threads=256: it is a list of integers, outermost first, or None",
+         (256,)),
+        ("tile", "32", "tile='32': it is a list of integers, outermost first, or None", (1,)),
+        ("unroll", 0, "unroll=0: it is an integer of at least 1, or None", 1),
+        ("shared", 1, "shared=1: it is True, False or None", True),
+        ("private", "no", "private='no': it is True, False or None", True),
+        ("unroll_copies", 0, "unroll_copies=0: it is True, False or None", True),
+        ("single_kernel", None, "single_kernel=None: it is True or False", True),
+    ],
+)  # fmt: skip
+def test_options_that_no_gpu_has(field: str, value: Any, said: str, mended: Any) -> None:
+    repair = f"GpuOptions({field}={mended!r})"
+    found = refused(lambda: GpuOptions(**{field: value}), said, repair)
+    assert getattr(found, field) == mended
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said", "mended"),
+    [
+        ("threads", (3, 1, 1), "are 3 along z, but the GPU has at most 2 there", (2, 1, 1)),
+        ("threads", (40,), "are 40 along x, but the GPU has at most 32 there", (32,)),
+        ("threads", (8, 16), "are 128 threads in all, but the GPU has at most 64", (4, 16)),
+        ("threads", (2, 16, 32), "are 1024 threads in all, but the GPU has at most 64",
+         (1, 2, 32)),
+        ("threads", (9, 99, 999), "are 999 along x, but the GPU has at most 32 there", (1, 2, 32)),
+        ("blocks", (6, 10, 1000), "are 6 along z, but the GPU has at most 5 there", (5, 10, 1000)),
+        ("blocks", (11, 1), "are 11 along y, but the GPU has at most 10 there", (10, 1)),
+    ],
+)  # fmt: skip
+def test_launches_that_a_gpu_has_no_room_for(
+    field: str, value: tuple[int, ...], said: str, mended: tuple[int, ...]
+) -> None:
+    options = tc.Options(gpu=GpuOptions(**{field: value}))
+    repair = f"GpuOptions({field}={mended!r})"
+    found = refused(lambda: check_options(options, SMALL), f"{field}={value!r} {said}", repair)
+    assert getattr(found, field) == mended
+    check_options(tc.Options(gpu=found), SMALL)
+    check_options(options, tc.Device())  # which takes no notice of it
+
+
+@pytest.mark.parametrize("blocks", [(65536, 1), (65536, 1, 1)])
+def test_a_grid_is_short_along_y_and_z(blocks: tuple[int, ...]) -> None:
+    axis = "y" if len(blocks) == 2 else "z"
+    said = f"blocks={blocks} are 65536 along {axis}, but the GPU has at most 65535 there"
+    mended = (65535, *blocks[1:])
+    options = tc.Options(gpu=GpuOptions(blocks=blocks))
+    refused(
+        lambda: check_options(options, tc.Gpu.named("sm_90")), said, f"GpuOptions(blocks={mended})"
+    )
+    check_options(tc.Options(gpu=GpuOptions(blocks=(2**31 - 1,))), tc.Gpu.named("sm_90"))
+
+
+def test_options_of_processors_are_not_for_gpus() -> None:
+    options = tc.Options(mapping=tc.MappingOptions(vector_bits=512, rows=99), threads=3)
+    check_options(options, SMALL)
+    with pytest.raises(tc.BackendError):
+        check_options(options, tc.Device())
+
+
+@given(gpus_with_options())
+def test_options_are_given_back(drawn: tuple[tc.Gpu, GpuOptions]) -> None:
+    gpu, chosen = drawn
+    options = tc.Options(gpu=chosen, threads=2)
+    assert tc.Options.from_json(options.to_json()) == options
+    assert options != dataclasses.replace(options, gpu=GpuOptions(single_kernel=True))
+    check_options(options, gpu)
+
+
+@given(gpus())
+def test_a_gpu_is_what_its_text_says(gpu: tc.Gpu) -> None:
+    assert eval(repr(gpu), dict(WHERE)) == gpu
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "repair"),
+    [
+        ('{"gpu": {"tiles": [4]}}',
+         """the options '{"tiles": [4]}' are not an object with the keys tile, blocks, threads, """
+         "shared, private, unroll, unroll_copies, single_kernel",
+         '{"tile": null, "blocks": null, "threads": null, "shared": null, "private": null, '
+         '"unroll": null, "unroll_copies": null, "single_kernel": false}'),
+        ('{"gpu": {"threads": [0]}}', "threads=(0,): its sizes are integers from 1 to 2147483647",
+         "GpuOptions(threads=(1,))"),
+    ],
+)  # fmt: skip
+def test_json_that_is_refused(text: str, said: str, repair: str) -> None:
+    with pytest.raises(tc.BackendError) as caught:
+        tc.Options.from_json(text)
+    assert str(caught.value) == f"BackendError: {said}\nrepair: {repair}"
+
+
+def test_what_is_no_gpu_options() -> None:
+    with pytest.raises(tc.BackendError) as caught:
+        tc.Options(gpu={"threads": (32,)})  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "BackendError: gpu= is a tc.GpuOptions, and not of type dict\n"
+        "repair: Options(gpu=tc.GpuOptions())"
+    )
