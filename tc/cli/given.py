@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,14 +83,28 @@ def read_options(arguments: argparse.Namespace) -> Options | None:
     if arguments.preset is arguments.options is arguments.threads is arguments.plan is None:
         return None
     options = Options() if arguments.preset is None else PRESETS[arguments.preset]
-    if arguments.options is not None:
-        options = _changed(options, _json(arguments.options))
+    given = None if arguments.options is None else _json(arguments.options)
+    if given is not None:
+        options = _changed(options, given)
     if arguments.plan is not None:
+        if given is not None and options.plan is not None:
+            raise _two_plans(arguments.plan, json.loads(given))
         plan = Plan.from_json(read_text(arguments.plan).text)
         options = dataclasses.replace(options, plan=plan)
     if arguments.threads is not None:
         options = dataclasses.replace(options, threads=arguments.threads)
     return options
+
+
+def _two_plans(file: str, given: dict[str, Any]) -> BackendError:
+    """For a plan among the options that are given beside that of a file."""
+    words = ["--plan", file]
+    if others := {name: value for name, value in given.items() if name != "plan"}:
+        words += ["--options", json.dumps(others)]
+    return BackendError(
+        "there is a plan in --options, and one in --plan; a program has one",
+        repair=shlex.join(words),
+    )
 
 
 def _json(text: str) -> str:

@@ -17,7 +17,7 @@ from tc.runtime.arguments import signature_of
 from tc.runtime.sizes import EXAMPLE_SIZE, resolve_sizes
 from tc.semantics.program import Size
 
-OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule"}
+OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule", "GpuOptions": "gpu"}
 
 
 def in_shell_words(message: TCError | str, call: GivenCall | None = None) -> str:
@@ -32,6 +32,9 @@ def in_shell_words(message: TCError | str, call: GivenCall | None = None) -> str
     >>> print(in_shell_words(TCError("too wide", repair="MappingOptions(rows=4, vectors=2)")))
     TCError: too wide
     repair: --options '{"mapping": {"rows": 4, "vectors": 2}}'
+    >>> print(in_shell_words(TCError("too many", repair="GpuOptions(threads=(8, 32))")))
+    TCError: too many
+    repair: --options '{"gpu": {"threads": [8, 32]}}'
     >>> print(in_shell_words(TCError("both", repair="Options(plan=plan, match_library=False)")))
     TCError: both
     repair: --options '{"match_library": false}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,30 @@ def test_binary_files_and_folders(
     for name in ("plan", "."):
         assert main(["run", mm, *VALUES, "--plan", str(tmp_path / name)]) == 2
         assert "cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [({}, []), ({"threads": 2}, ["--options", "'{\"threads\": 2}'"])],
+)
+def test_two_plans(
+    others: dict[str, int],
+    words: list[str],
+    mm: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The repair, as a shell reads it, has the plan of the file and what else was asked for."""
+    file = tmp_path / "plan.json"
+    file.write_text('{"version": 1, "parts": []}')
+    both = json.dumps({"plan": {"version": 1, "parts": []}, **others})
+    repair = " ".join(["--plan", str(file), *words])
+    for command, values in (("run", VALUES), ("explain", SIZES), ("emit", SIZES)):
+        assert main([command, mm, *values, "--plan", str(file), "--options", both]) == 1
+        assert capsys.readouterr().err == (
+            "BackendError: there is a plan in --options, and one in --plan; a program has one\n"
+            f"repair: {repair}\n"
+        )
+        printed(capsys, command, mm, *values, *shlex.split(repair))
+    none = json.dumps({"plan": None, **others})
+    printed(capsys, "emit", mm, *SIZES, "--plan", str(file), "--options", none)
