@@ -16,6 +16,7 @@ from tc.device import Device
 from tc.errors import BackendError, InputError
 from tc.explanation import Explanation, check_stage
 from tc.function import Compiled, issue_warnings, runs_text
+from tc.gpu import Gpu
 from tc.options import Options
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.process.call_sites import source_of
@@ -227,7 +228,7 @@ def emit(
     backend: str = "c",
     options: Options | None = None,
     check: bool = False,
-    device: Device | None = None,
+    device: Device | Gpu | None = None,
     **named: Any,
 ) -> KernelText:
     """The code for one set of sizes in a backend's language, without running a compiler.
@@ -237,7 +238,7 @@ def emit(
     By name, what follows from the others may be left out; without an array an input is row-major.
     `str` of the result is the code, for outputs that
     start fresh; with `check` it tests what `compile` tests. `device` is the processor that it is
-    for, by default this one.
+    for, by default this one, or the GPU: `tc.Gpu.named("sm_90")`.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> import tc
@@ -261,7 +262,7 @@ def explain(
     backend: str = "numba",
     options: Options | None = None,
     check: bool | None = None,
-    device: Device | None = None,
+    device: Device | Gpu | None = None,
     **named: Any,
 ) -> Explanation:
     """What tc makes of a program at given sizes; `str` of the result is the explanation.
@@ -305,13 +306,8 @@ def _trace(
     backend: Backend,
     options: Options | None,
     check: bool,
-    device: Device | None,
+    device: Device | Gpu | None,
 ) -> Trace:
-    if device is not None and not isinstance(device, Device):
-        raise BackendError(
-            f"device= is a tc.Device, and not of type {type(device).__name__}",
-            repair="tc.Device(vector_bits=256)",
-        )
     _check_entry(entry)
     return trace(
         _source(src),

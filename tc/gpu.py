@@ -97,8 +97,8 @@ def _nearest(name: object) -> str:
 
 
 DATA_SHEETS: Mapping[str, Gpu] = {
-    "sm_80": Gpu(arch="sm_80", processors=108, gflops=19_500.0, gbytes=1555.0),
-    "sm_90": Gpu(arch="sm_90", processors=132, gflops=66_900.0, gbytes=3350.0),
+    "sm_80": Gpu(arch="sm_80", processors=108, shared=163 << 10, gflops=19_500.0, gbytes=1555.0),
+    "sm_90": Gpu(arch="sm_90", processors=132, shared=227 << 10, gflops=66_900.0, gbytes=3350.0),
 }
-"""Where they differ from the defaults, which hold for both: 1024 threads, 48 KiB of shared memory
-that a block has without asking for more, 64 Ki registers."""
+"""What differs from the defaults, which have the shared memory that every GPU of NVIDIA gives to a
+block."""

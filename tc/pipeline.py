@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tc.backends.base import Backend, KernelText
+from tc.backends.base import Backend, GpuBackend, KernelText
 from tc.device import Device
+from tc.errors import BackendError
 from tc.frontend.ast import Module
 from tc.frontend.parser import parse
+from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.polyhedral.cpu.cpu_target import cpu_target
@@ -40,7 +42,7 @@ class Trace:
     lowering: Lowering
     text: KernelText
     options: Options
-    device: Device
+    device: Device | Gpu
     seconds: Mapping[str, float]
 
     @property
@@ -79,9 +81,32 @@ def shape_program(
         return infer_ranges(program, sizes.shapes, sizes.scalars)
 
 
-def target_of(device: Device) -> Target:
+def target_of(device: Device | Gpu) -> Target:
     """What code for a device can use: the one place that knows which kinds there are."""
+    assert isinstance(device, Device)
     return cpu_target(device)
+
+
+def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:
+    """The device that is asked for, by default the backend's own; BackendError for what is none,
+    and for one of another kind."""
+    if device is not None and not isinstance(device, Device | Gpu):
+        raise BackendError(
+            f"device= is a tc.Device or a tc.Gpu, and not of type {type(device).__name__}",
+            repair="device=tc.Device(vector_bits=256)",
+        )
+    for_gpus = isinstance(backend, GpuBackend)
+    if isinstance(device, Gpu) and not for_gpus:
+        raise BackendError(
+            f"device= is a GPU, and backend {backend.name!r} is for processors",
+            repair='backend="cuda"',
+        )
+    if isinstance(device, Device) and for_gpus:
+        raise BackendError(
+            f"device= is a processor, and backend {backend.name!r} is for GPUs",
+            repair='device=tc.Gpu.named("sm_80")',
+        )
+    return device or backend.device()
 
 
 def trace(
@@ -92,11 +117,11 @@ def trace(
     options: Options,
     *,
     check: bool,
-    device: Device | None = None,
+    device: Device | Gpu | None = None,
 ) -> Trace:
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
     device, by default the backend's."""
-    device = device or backend.device()
+    device = device_for(backend, device)
     timed = Stopwatch()
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
+from tc.gpu import Gpu
 from tc.runtime import cache as disk
 from tc.runtime.fallback import Request, version_of
 from tc.semantics.program import ShapedProgram
@@ -19,7 +20,7 @@ def stored_text(
     shaped: ShapedProgram,
     strides: Mapping[str, tuple[int, ...]],
     backend: Backend,
-    device: Device,
+    device: Device | Gpu,
     make: Callable[[], KernelText],
 ) -> KernelText:
     """What `make` gives, or gave when it was called for the same.

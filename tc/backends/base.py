@@ -14,6 +14,7 @@ from html import escape
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from tc.device import Device
+from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 
@@ -52,7 +53,7 @@ class _Named(Protocol):
 class Backend(_Named, Protocol):
     """A way to run kernels; `checks_by_default` says whether `check=None` means checked (G7)."""
 
-    def device(self) -> Device:
+    def device(self) -> Device | Gpu:
         """For what it compiles where nobody says."""
         ...
 
@@ -67,6 +68,16 @@ class Backend(_Named, Protocol):
     def load(self, text: KernelText) -> CompiledKernel:
         """Compiles the text; BackendError, with the repair, where the tools fail."""
         ...
+
+
+@runtime_checkable
+class GpuBackend(Backend, Protocol):
+    """A backend whose device is a GPU: it takes kernels whose regions are launches."""
+
+    @property
+    def for_gpus(self) -> bool: ...
+
+    def device(self) -> Gpu: ...
 
 
 @runtime_checkable

@@ -8,12 +8,13 @@ from math import prod
 from textwrap import fill
 
 from tc.device import Device
+from tc.gpu import Gpu
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import passes_text
 from tc.kernel.printer import to_text as kernel_text
 from tc.kernel.walk import has_non_temporal_stores, has_prefetches
-from tc.options import MappingOptions, Options
+from tc.options import GpuOptions, MappingOptions, Options
 from tc.plan import SERIAL
 from tc.polyhedral import schedule
 from tc.polyhedral.lowering import Lowering
@@ -51,7 +52,7 @@ class Story:
     lowering: Lowering
     original: ShapedProgram
     options: Options
-    device: Device
+    device: Device | Gpu
 
 
 def tell(story: Story, stage: str) -> str:
@@ -59,14 +60,21 @@ def tell(story: Story, stage: str) -> str:
     return _TELLERS[stage](story)
 
 
-def describe(device: Device) -> str:
+def describe(device: Device | Gpu) -> str:
     """A device in words.
 
     >>> describe(Device(vector_bits=256, threads=2))
     '2 threads, 16 vector registers of 256 bits, 32 KiB of L1 and 512 KiB of L2 cache'
     >>> describe(Device(vector_bits=256, unit_bits=128)).split(", ")[1]
     '16 vector registers of 256 bits in units of 128'
+    >>> describe(Gpu(shared=16 << 10))
+    'a GPU (sm_80), at most 1024 threads, 255 registers of each and 16 KiB of memory in a block'
     """
+    if isinstance(device, Gpu):
+        return (
+            f"a GPU ({device.arch}), at most {device.threads} threads, {device.thread_registers}"
+            f" registers of each and {_memory(device.shared)} of memory in a block"
+        )
     threads = "1 thread" if device.threads == 1 else f"{device.threads} threads"
     vectors = "no vectors"
     if device.vector_bits:
@@ -157,7 +165,7 @@ def _mapped(story: Story) -> str:
     promoted = _serial(mapped.tree)
     tiled = _without_buffers(promoted)
     parts = [
-        f"What is chosen for {describe(story.device)}{_asked(story.options.mapping)}:",
+        f"What is chosen for {describe(story.device)}{_asked(story)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
     ]
     if any("register tile" in note for note in mapped.notes):
@@ -186,19 +194,39 @@ def _mapped(story: Story) -> str:
         "Mapped. Parallel loops are shared among threads, vector loops become the lanes of a"
         " vector, unroll loops straight-line code. Checked against the dependences again:",
         _tree(mapped.tree, promoted),
+        _ignored(story),
     ]
     return "\n\n".join(_wrapped(part) for part in parts if part)
 
 
-def _asked(options: MappingOptions) -> str:
+def _asked(story: Story) -> str:
     """The options that are not left to tc."""
-    default = MappingOptions()
+    options = story.options
+    given = _given(options.gpu if isinstance(story.device, Gpu) else options.mapping)
+    return f", with {given}" if given else ""
+
+
+def _ignored(story: Story) -> str:
+    """The options for devices of the other kind."""
+    options = story.options
+    if isinstance(story.device, Gpu):
+        threads = "" if options.threads is None else f"Options(threads={options.threads})"
+        given, kind = [_given(options.mapping), threads], "processors"
+    else:
+        given, kind = [_given(options.gpu)], "GPUs"
+    said = " and ".join(filter(None, given))
+    return f"Ignored, as for {kind}: {said}." if said else ""
+
+
+def _given(options: MappingOptions | GpuOptions) -> str:
+    """Options as they are written, if there are any."""
+    default = type(options)()
     given = [
         f"{f.name}={value!r}"
         for f in fields(options)
         if (value := getattr(options, f.name)) != getattr(default, f.name)
     ]
-    return f", with MappingOptions({', '.join(given)})" if given else ""
+    return f"{type(options).__name__}({', '.join(given)})" if given else ""
 
 
 def _buffers(story: Story) -> Iterator[str]:
@@ -247,19 +275,20 @@ def _kernel(story: Story) -> str:
     marked, kernel = story.lowering.marked, story.lowering.kernel
     if kernel == marked:
         return "The loops are printed as they are."
+    device = story.device
     words = (
         "Vector loops became vectors, unrolled ones straight-line code, registers variables; this"
         " is printed by the backend."
     )
-    if has_non_temporal_stores(kernel):
+    if isinstance(device, Device) and has_non_temporal_stores(kernel):
         words += (
-            f" Stores with `stream` go past the caches: {_memory(story.device.shared_cache)} are"
+            f" Stores with `stream` go past the caches: {_memory(device.shared_cache)} are"
             " too few to keep what is read and written until it is used again."
         )
-    if has_prefetches(kernel):
+    if isinstance(device, Device) and has_prefetches(kernel):
         words += (
             " `prefetch` names elements that are read or written later: they are in tensors larger"
-            f" than {_memory(story.device.l2)}, and the processor does not foresee them, as they"
+            f" than {_memory(device.l2)}, and the processor does not foresee them, as they"
             " are anywhere or in rows far from each other, or is still busy with other rows."
         )
     return _after(words, kernel_text(kernel))

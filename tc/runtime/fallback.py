@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from tc.device import Device, host
 from tc.errors import InternalError, TCError
+from tc.gpu import Gpu
 from tc.kernel.ir import row_major
 from tc.options import PRESETS, Options
 from tc.runtime.sizes import CallSizes
@@ -53,7 +54,7 @@ class Request:
     backend: str
     options: Options
     check: bool
-    device: Device | None = None
+    device: Device | Gpu | None = None
 
 
 def is_strict() -> bool:

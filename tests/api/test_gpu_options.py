@@ -12,6 +12,7 @@ from hypothesis import given
 
 import tc
 from tc.options import GpuOptions, check_options
+from tc.pipeline import device_for
 from tests.fuzz.gpu import gpus, gpus_with_options
 
 SMALL = tc.Gpu(threads=64, thread_limits=(32, 16, 2), grid_limits=(1000, 10, 5))
@@ -30,11 +31,12 @@ def test_data_sheets() -> None:
     a100, h100 = tc.Gpu.named("sm_80"), tc.Gpu.named("sm_90")
     assert (a100.arch, a100.processors, a100.gflops, a100.gbytes) == ("sm_80", 108, 19_500, 1555)
     assert (h100.arch, h100.processors, h100.gflops, h100.gbytes) == ("sm_90", 132, 66_900, 3350)
+    assert (tc.Gpu().shared, a100.shared, h100.shared) == (49_152, 166_912, 232_448)
     for gpu in (a100, h100):
         assert (gpu.threads, gpu.warp, gpu.registers, gpu.thread_registers) == (
             1024, 32, 65536, 255,
         )  # fmt: skip
-        assert (gpu.shared, gpu.thread_limits) == (49152, (1024, 1024, 64))
+        assert gpu.thread_limits == (1024, 1024, 64)
         assert gpu.grid_limits == (2147483647, 65535, 65535)
 
 
@@ -191,3 +193,75 @@ def test_what_is_no_gpu_options() -> None:
         "BackendError: gpu= is a tc.GpuOptions, and not of type dict\n"
         "repair: Options(gpu=tc.GpuOptions())"
     )
+
+
+# --- devices and backends -------------------------------------------------------------------------
+
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+SIZES = {"M": 8, "K": 8, "N": 8}
+
+
+@pytest.mark.parametrize("call", [tc.emit, tc.explain])
+@pytest.mark.parametrize("backend", ["c", "numba"])
+def test_a_gpu_is_no_processor(call: Callable[..., Any], backend: str) -> None:
+    with pytest.raises(tc.BackendError) as caught:
+        call(MM, SIZES, backend=backend, device=tc.Gpu.named("sm_90"))
+    assert str(caught.value) == (
+        f"BackendError: device= is a GPU, and backend {backend!r} is for processors\n"
+        'repair: backend="cuda"'
+    )
+
+
+def test_what_is_no_device() -> None:
+    with pytest.raises(tc.BackendError) as caught:
+        tc.emit(MM, SIZES, device="sm_90")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "BackendError: device= is a tc.Device or a tc.Gpu, and not of type str\n"
+        "repair: device=tc.Device(vector_bits=256)"
+    )
+
+
+def test_options_of_gpus_are_ignored_for_processors() -> None:
+    device = tc.Device(vector_bits=256)
+    options = tc.Options(gpu=GpuOptions(threads=(4096, 4096), single_kernel=True))
+    plain, given = (
+        tc.explain(MM, SIZES, device=device, options=o).stages["mapping"]
+        for o in (tc.Options(), options)
+    )
+    ignored = "Ignored, as for GPUs: GpuOptions(threads=(4096, 4096), single_kernel=True)."
+    assert given == f"{plain}\n\n{ignored}"
+    texts = [str(tc.emit(MM, SIZES, device=device, options=o)) for o in (None, options)]
+    assert texts[0] == texts[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Launches:
+    """A backend for GPUs, of which only the kind is asked."""
+
+    name: str = "launches"
+    checks_by_default: bool = False
+    for_gpus: bool = True
+
+    def usable(self) -> str | None:
+        return None
+
+    def device(self) -> tc.Gpu:
+        return tc.Gpu.named("sm_90")
+
+    def emit(self, kernel: Any, options: object | None = None) -> Any:
+        raise NotImplementedError
+
+    def load(self, text: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_processor_is_no_gpu() -> None:
+    backend: Any = Launches()
+    said = "device= is a processor, and backend 'launches' is for GPUs"
+    with pytest.raises(tc.BackendError) as caught:
+        device_for(backend, tc.Device())
+    repair = 'device=tc.Gpu.named("sm_80")'
+    assert str(caught.value) == f"BackendError: {said}\nrepair: {repair}"
+    chosen = eval(repair.removeprefix("device="))
+    assert device_for(backend, chosen) is chosen
+    assert device_for(backend, None) == tc.Gpu.named("sm_90")
