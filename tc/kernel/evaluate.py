@@ -8,29 +8,25 @@ pass which breaks a promise fails on any machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from tc.builtins import BUILTINS
-from tc.builtins.operators import BITWISE, COMPARISONS, UFUNCS
-from tc.dtypes import BOOL
 from tc.errors import InternalError
 from tc.kernel import ir
-from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
+from tc.kernel.grids import run_grid
 from tc.kernel.memory import ElementIndex, Memory, element_text
-from tc.kernel.printer import PrintedNode, node_text
+from tc.kernel.operations import (
+    Environment,
+    Evaluated,
+    broken_promise,
+    operands_fault,
+    operation,
+)
+from tc.kernel.printer import PrintedNode
 from tc.kernel.walk import accumulates
-
-Evaluated: TypeAlias = Any
-"""A numpy scalar of the type of the node that gave it, or an array of its lanes; numpy's stubs
-know no better union."""
-
-Environment: TypeAlias = "Mapping[str, list[Evaluated]]"
-
-_BINARY: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {**UFUNCS, **BITWISE}
 
 
 def evaluate(kernel: ir.Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> ir.Failure | None:
@@ -45,7 +41,8 @@ def evaluate(kernel: ir.Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> i
     but for the buffer in which they accumulate.
 
     Returns the first failed check, in sequential order. Raises InternalError where the kernel
-    breaks a promise, or an array is not what its buffer says.
+    breaks a promise, or an array is not what its buffer says. The blocks and threads of a Grid run
+    as `tc.kernel.grids` says.
 
     >>> from tc.dtypes import INT64
     >>> one = ir.Const(1, INT64)
@@ -80,7 +77,7 @@ class _Machine:
     failure: ir.Failure | None = None
 
     def add(self, buffer: ir.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        is_private = buffer.role in ("scratch", "register")
+        is_private = buffer.role in ir.PRIVATE
         array = None if is_private else arrays.get(buffer.name)
         if is_private or (array is None and buffer.role == "temporary"):
             array = np.zeros(buffer.shape, buffer.dtype.numpy)
@@ -92,8 +89,7 @@ class _Machine:
         self.memory.add(buffer, array, given=given)
 
     def broken(self, node: PrintedNode, reason: str) -> InternalError:
-        text = f"kernel {self.kernel.name} breaks a promise: in '{node_text(node)}': {reason}"
-        return InternalError(text)
+        return broken_promise(self.kernel, node, reason)
 
     # --- statements -------------------------------------------------------------------------
 
@@ -121,8 +117,11 @@ class _Machine:
                     self.failure = self.failure or ir.Failure(site, found)
                 case ir.Comment():
                     pass
-                case ir.Grid() | ir.Barrier():
-                    raise self.broken(stmt, "blocks and threads are not run here")
+                case ir.Grid():
+                    failure = run_grid(stmt, self.kernel, self.memory)
+                    self.failure = self.failure or failure
+                case ir.Barrier():
+                    raise self.broken(stmt, "it is in no grid")
                 case _:
                     raise ir.unknown_node(stmt)
 
@@ -162,59 +161,24 @@ class _Machine:
 
     def value(self, expr: ir.Expr, scope: Environment) -> Evaluated:
         match expr:
-            case ir.Const(value=constant, dtype=dtype):
-                number = dtype.numpy.type(constant)
-                return number if dtype.lanes == 1 else np.full(dtype.lanes, number)
             case ir.Var(name=name):
                 if name not in scope:
                     raise self.broken(name, "it is not declared here")
                 return scope[name][0]
             case ir.Load():
                 return self.load(expr, scope)
-            case ir.Unary(operand=operand):
-                return -self.value(operand, scope)
-            case ir.Binary(op=op, left=left, right=right):
-                return self.binary(op, self.value(left, scope), self.value(right, scope), expr)
-            case ir.Compare(op=op, left=left, right=right):
-                result = COMPARISONS[op](self.value(left, scope), self.value(right, scope))
-                return result if expr.dtype.lanes > 1 else np.bool_(result)
-            case ir.Logical() | ir.Select():
+            case ir.Binary(left=left, right=right):
+                return self.binary(expr, self.value(left, scope), self.value(right, scope))
+            case ir.Select() | ir.Logical(op="&&" | "||") if expr.dtype.lanes == 1:
                 return self.choice(expr, scope)
-            case ir.Call(function=function, args=args, dtype=dtype):
-                known = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
-                result = known[function].numpy(*(self.value(arg, scope) for arg in args))
-                return np.asarray(result).astype(dtype.numpy)[()]
-            case ir.Cast(operand=operand, dtype=dtype):
-                return self.value(operand, scope).astype(dtype.numpy)
-            case ir.Bits(operand=operand, dtype=dtype):
-                return self.value(operand, scope).view(dtype.numpy)
-            case ir.Broadcast(operand=operand, dtype=dtype):
-                return np.full(dtype.lanes, self.value(operand, scope))
-            case ir.Ramp(base=base, step=step, dtype=dtype):
-                return self.value(base, scope) + np.int64(step) * np.arange(dtype.lanes)
-            case ir.Reduce(op=op, operand=operand, dtype=dtype):
-                return UFUNCS[op].reduce(self.value(operand, scope), dtype=dtype.numpy)
-            case ir.Shuffle(left=left, right=right, lanes=lanes):
-                both = np.concatenate([self.value(left, scope), self.value(right, scope)])
-                return both[list(lanes)]
-            case _:
-                raise ir.unknown_node(expr)
+        return operation(expr, [self.value(operand, scope) for operand in ir.children(expr)])
 
     def choice(self, expr: ir.Logical | ir.Select, scope: Environment) -> Evaluated:
-        """What is lazy, but not in vectors."""
-        is_vector = expr.dtype.lanes > 1
+        """What is lazy; a vector never is."""
         match expr:
-            case ir.Logical(op="!", operands=(operand,)):
-                return np.logical_not(self.value(operand, scope))
-            case ir.Logical(op=op, operands=(left, right)) if is_vector:
-                both = self.value(left, scope), self.value(right, scope)
-                return np.logical_and(*both) if op == "&&" else np.logical_or(*both)
             case ir.Logical(op=op, operands=(left, right)):
                 first = self.value(left, scope)
                 return self.value(right, scope) if bool(first) == (op == "&&") else first
-            case ir.Select(condition=condition, then=then, otherwise=otherwise) if is_vector:
-                values = [self.value(operand, scope) for operand in (condition, then, otherwise)]
-                return np.where(*values)
             case ir.Select(condition=condition, then=then, otherwise=otherwise):
                 return self.value(then if self.value(condition, scope) else otherwise, scope)
             case ir.Logical():
@@ -222,19 +186,13 @@ class _Machine:
             case _:
                 raise ir.unknown_node(expr)
 
-    def binary(self, op: str, left: Evaluated, right: Evaluated, expr: ir.Binary) -> Evaluated:
-        if left.dtype != right.dtype or left.dtype != expr.dtype.numpy:
-            raise self.broken(expr, f"operands {left.dtype} and {right.dtype}")
+    def binary(self, expr: ir.Binary, left: Evaluated, right: Evaluated) -> Evaluated:
         if left.shape != right.shape:
-            text = f"operands of {left.size} and {right.size} lanes"
-            raise self.broken(expr, text)
-        if expr.dtype.scalar == BOOL and op not in ("min", "max"):
-            raise self.broken(expr, "arithmetic on bool")
-        if op in ("<<", ">>") and not ((right >= 0) & (right < expr.dtype.bits)).all():
-            raise self.broken(expr, "shifts by too many bits")
-        if op == "/":
-            return left // right if expr.dtype.is_integer else left / right
-        return _BINARY[op](left, right)
+            raise self.broken(expr, f"operands of {left.size} and {right.size} lanes")
+        fault = operands_fault(expr, left, right)
+        if fault is not None:
+            raise self.broken(expr, fault)
+        return operation(expr, (left, right))
 
     def load(self, expr: ir.Load, scope: Environment) -> Evaluated:
         active, place = self.place(expr, expr.dtype.lanes, scope)

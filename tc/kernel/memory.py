@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.kernel.ir import Buffer
+from tc.kernel.ir import PRIVATE, Buffer
 
 ElementIndex: TypeAlias = "tuple[Any, ...]"
 """Index arrays of one length, or integers."""
@@ -54,7 +54,7 @@ class Memory:
     def add(self, buffer: Buffer, array: np.ndarray[Any, Any], *, given: bool) -> None:
         self.arrays[buffer.name] = array
         self.written[buffer.name] = np.full(buffer.shape, given)
-        if buffer.role in ("scratch", "register"):
+        if buffer.role in PRIVATE:
             self.private.add(buffer.name)
         if buffer.drops_unwritten:
             self.undefined.add(buffer.name)

@@ -5,6 +5,7 @@ Constants show their type: `3` is int64, `0.5` float64, `0.5f` float32, `int8(3)
 are a slice: `a[i, j:j + 16]`, those at every second `a[i, j:j + 32:2]`; other ramps are functions
 of base and step. `a[i, j:j + 16 if m]` touches only the lanes where m is true. `stream a[...] = x`
 is a store that needs no place in the caches (`Store.non_temporal`), `prefetch a[...]` a hint.
+`blocks b in 0:2 of threads t in 0:4` is a launch.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
         case ir.Comment(text=text):
             yield f"# {text}"
         case ir.Grid(blocks=blocks, threads=threads, body=body):
-            yield f"grid {_launch(blocks)} of {_launch(threads)}"
+            yield f"{_launch('block', blocks)} of {_launch('thread', threads)}"
             yield from _block(body)
         case ir.Barrier():
             yield "barrier"
@@ -103,8 +104,9 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
             raise ir.unknown_node(stmt)
 
 
-def _launch(indices: tuple[ir.LaunchIndex, ...]) -> str:
-    return f"[{', '.join(f'{index.var} < {index.count}' for index in indices)}]"
+def _launch(kind: str, indices: tuple[ir.LaunchIndex, ...]) -> str:
+    ranges = [f"{index.var} in 0:{index.count}" for index in indices]
+    return f"{kind}s {', '.join(ranges)}" if ranges else f"one {kind}"
 
 
 def expression_text(expr: ir.Expr) -> str:

@@ -19,11 +19,11 @@ from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
-from tc.kernel.walk import accumulates
+from tc.kernel.walk import accumulates, loads_in, stored_in
 
 Rules: TypeAlias = "Iterable[tuple[bool, str]]"
 
-_ROLES = {"input": 0, "output": 1, "temporary": 2, "scratch": 3, "register": 3}
+_ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
 
 
@@ -61,6 +61,7 @@ def verify(kernel: ir.Kernel, sound: Sound | None = None) -> None:
     found = (sound or Sound()).of(kernel.buffers)
     shared = _Shared(kernel, {b.name: b for b in kernel.buffers}, found)
     for region in kernel.regions:
+        _check(kernel, "region", _region_rules(region, shared.buffers))
         _check_block(region, _Scope(shared))
 
 
@@ -78,14 +79,15 @@ class _Shared:
 @dataclass(frozen=True)
 class _Scope:
     """The names that a block sees, while it is looked at: loop variables, locals, and which of the
-    locals it may set (none from outside of the parallel loop that it stands in, nor of the vector
-    loop but for the one that this accumulates)."""
+    locals it may set (none from outside of the grid or parallel loop that it stands in, nor of the
+    vector loop but for the one that this accumulates)."""
 
     shared: _Shared
     visible: dict[str, DType] = field(default_factory=dict)
     settable: set[str] = field(default_factory=set)
     in_parallel: bool = False
     in_vector: bool = False
+    in_grid: bool = False
 
     def declare(self, name: str, dtype: DType) -> None:
         self.shared.dtypes.setdefault(name, dtype)
@@ -122,6 +124,11 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
                 scope.declare(name, INT64)
                 _check_block(body, scope.inside(stmt))
                 del scope.visible[name]
+            case ir.Grid(blocks=blocks, threads=threads, body=body):
+                for index in blocks + threads:
+                    scope.declare(index.var, INT64)
+                _check_block(body, replace(scope, in_grid=True, settable=set()))
+                declared += [index.var for index in blocks + threads]
             case ir.If(then=then, otherwise=otherwise):
                 _check_block(then, scope)
                 _check_block(otherwise, scope)
@@ -183,6 +190,8 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield begin.dtype == INT64 and end.dtype == INT64, "the bounds are not int64"
             yield not (parallel and scope.in_parallel), "a parallel loop inside another"
             yield from _mark_rules(stmt, scope)
+            own = not parallel and stmt.mark in ("", "unroll")
+            yield own or not scope.in_grid, "a loop of threads is parallel, or marked for vectors"
         case ir.If(condition=condition):
             yield condition.dtype == BOOL, f"the condition is {condition.dtype}, not bool"
         case ir.Let(var=var, value=value):
@@ -205,16 +214,40 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
                 )
         case ir.Prefetch(buffer=name, indices=indices):
             yield from _access_rules(name, indices, None, stmt.lanes, scope.shared)
-            private = scope.shared.buffers[name].role in ("scratch", "register")
+            private = scope.shared.buffers[name].role in ir.PRIVATE
             yield not private, f"'{name}' is private, and prefetched"
         case ir.Fail(site=number, values=values):
             yield from _fail_rules(number, values, scope)
         case ir.Comment(text=text):
             yield "\n" not in text, "a comment has one line"
-        case ir.Grid() | ir.Barrier():
-            pass
+        case ir.Grid():
+            yield from _grid_rules(stmt, scope)
+        case ir.Barrier():
+            yield scope.in_grid, "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
+
+
+def _region_rules(region: tuple[ir.Stmt, ...], buffers: Mapping[str, ir.Buffer]) -> Rules:
+    """What holds of launches: where there is a grid, there is nothing else."""
+    grids = sum(isinstance(stmt, ir.Grid) for stmt in ir.statements(region))
+    rest = [stmt for stmt in region if not isinstance(stmt, ir.Comment)]
+    alone = grids == 1 and len(rest) == 1 and isinstance(rest[0], ir.Grid)
+    yield grids == 0 or alone, "a grid does not stand alone in its region"
+    shared = {name for name, buffer in buffers.items() if buffer.role == "shared"}
+    if grids == 0 and shared:
+        used = shared & (stored_in(region) | {load.buffer for load in loads_in(region)})
+        yield not used, f"{sorted(used)} are shared, and used outside of a grid"
+
+
+def _grid_rules(grid: ir.Grid, scope: _Scope) -> Rules:
+    for indices, kind in ((grid.blocks, "blocks"), (grid.threads, "threads")):
+        yield len(indices) <= 3, f"{len(indices)} dimensions of {kind}"
+        for index in indices:
+            yield from _declaration_rules(index.var, INT64, scope)
+            yield index.count >= 1, f"{index.count} {kind} along '{index.var}'"
+    names = [index.var for index in grid.blocks + grid.threads]
+    yield len(set(names)) == len(names), "two of its indices have one name"
 
 
 def _mark_rules(loop: ir.For, scope: _Scope) -> Rules:

@@ -367,7 +367,7 @@ def buffer(name: str, role: str, **changes: object) -> Buffer:
     ("buffers", "reason"),
     [
         ((buffer("x", "input"), buffer("x", "output")), "two buffers have this name"),
-        ((buffer("x", "shared"),), "unknown role 'shared'"),
+        ((buffer("x", "constant"),), "unknown role 'constant'"),
         ((buffer("x", "scratch", strides=(1, 2)),), "only inputs are not row-major"),
         ((buffer("x", "scratch"), buffer("y", "temporary")), "they are out of calling order"),
         ((buffer("x", "input", dtype=FLOAT32.vector(4)),), "its elements are vectors"),

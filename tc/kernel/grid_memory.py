@@ -1,0 +1,305 @@
+"""The memory of a launch, where threads of several blocks run at once, each a lane of arrays.
+
+Each access leaves a stamp at its element, of the thread and of how many barriers its block has met
+(its phase). An access meets another where the stamp found is of another block, or of another
+thread of the same block in the same phase: that is a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tc.dtypes import Array
+from tc.kernel.ir import PRIVATE, Buffer, Grid, LaunchIndex
+from tc.kernel.memory import Memory, any_of, poison
+
+_PHASES = 1 << 36
+"""The stamps of a block: those of block n of a launch (which counts from 1) begin at n * _PHASES,
+and of a phase there is one for each thread, and one for several of them."""
+
+_UNTOUCHED, _MANY_BLOCKS = -1, 0
+
+
+@dataclass(frozen=True)
+class Breach:
+    """What one thread does wrong: its lane, and the reason."""
+
+    lane: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Active:
+    """The threads that take part, of the `count` that run at once: all, or those of a mask, whose
+    lanes are `lanes`."""
+
+    count: int
+    mask: Array | None = None
+    lanes: Any = ...
+
+    def narrowed(self, condition: Any) -> Active | None:
+        """Those for which a condition holds, None where there is none."""
+        if condition.ndim == 0:
+            return self if condition else None
+        mask = condition if self.mask is None else condition & self.mask
+        lanes = np.flatnonzero(mask)
+        if lanes.size == self.count:
+            return Active(self.count)
+        return Active(self.count, mask, lanes) if lanes.size else None
+
+    @property
+    def size(self) -> int:
+        return self.count if self.mask is None else int(self.lanes.size)
+
+    def lane(self, position: int) -> int:
+        """The lane of one of those that take part, by its number among them."""
+        return position if self.mask is None else int(self.lanes[position])
+
+    def taken(self, values: Any) -> Any:
+        """The values of those that take part; a scalar counts for all."""
+        return values if values.ndim == 0 else values[self.lanes]
+
+    def spread(self, values: Any) -> Any:
+        """An array for all that run, of values for those that take part."""
+        if self.mask is None or values.ndim == 0:
+            return values
+        every = np.zeros(self.count, values.dtype)
+        every[self.lanes] = values
+        return every
+
+    def merged(self, new: Any, old: Any) -> Any:
+        """New values for those that take part, old ones for the others."""
+        return new if self.mask is None else np.where(self.mask, new, old)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The blocks and threads of a grid by number, last dimension fastest; `order` is that in which
+    the blocks run."""
+
+    grid: Grid
+    order: Array
+
+    @property
+    def threads(self) -> int:
+        return count(self.grid.threads)
+
+    def thread_text(self, number: int) -> str:
+        """
+        >>> grid = Grid((), (LaunchIndex("ty", 2), LaunchIndex("tx", 4)), ())
+        >>> Geometry(grid, np.arange(1)).thread_text(5)
+        'thread (1, 1)'
+        """
+        return f"thread {_coordinates(number, self.grid.threads)}"
+
+    def block_text(self, number: int) -> str:
+        return f"block {_coordinates(number, self.grid.blocks)}"
+
+
+def count(indices: tuple[LaunchIndex, ...]) -> int:
+    """How many blocks of a grid there are, or threads of a block."""
+    return int(np.prod([index.count for index in indices], dtype=np.int64))
+
+
+def _coordinates(number: int, indices: tuple[LaunchIndex, ...]) -> str:
+    found = np.unravel_index(number, [index.count for index in indices]) if indices else ()
+    return f"({', '.join(str(int(each)) for each in found)})"
+
+
+@dataclass
+class GridMemory:
+    """Elements by number, row-major: of what the caller passes, then of the private buffers of each
+    block or thread that runs. `stored` are the buffers that the launch writes."""
+
+    geometry: Geometry
+    buffers: Mapping[str, Buffer]
+    memory: Memory
+    stored: frozenset[str]
+    blocks: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The numbers of the blocks that run, ascending, so that lanes are in order."""
+    arrays: dict[str, Array] = field(default_factory=dict)
+    written: dict[str, Array] = field(default_factory=dict)
+    writers: dict[str, Array] = field(default_factory=dict)
+    readers: dict[str, Array] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict)
+    """The first element of a private buffer in each lane."""
+    stamp: Array = field(init=False)
+    phase: Array = field(init=False)
+    block: Array = field(init=False)
+    """Of each lane: the stamp of its thread, and the least of its phase and of its block."""
+
+    def __post_init__(self) -> None:
+        for name, array in self.memory.arrays.items():
+            if self.buffers[name].role not in PRIVATE:
+                self.arrays[name] = array.reshape(-1)
+                self.written[name] = self.memory.written[name].reshape(-1)
+                if name in self.stored:
+                    self._watch(name)
+
+    def begin(self, blocks: Array, serials: Array) -> None:
+        """Starts blocks: their private buffers are unwritten. Serials are their places in the order
+        of the launch, from 1 on."""
+        self.blocks, threads = blocks, self.geometry.threads
+        self.block = np.repeat(serials * _PHASES, threads)
+        self.phase = self.block.copy()
+        self.stamp = self.block + np.tile(np.arange(threads), len(blocks))
+        for name, buffer in self.buffers.items():
+            if buffer.role in PRIVATE:
+                self._make_private(name, buffer)
+
+    def _make_private(self, name: str, buffer: Buffer) -> None:
+        size, lanes = int(np.prod(buffer.shape, dtype=np.int64)), len(self.block)
+        owners = np.arange(lanes)
+        if buffer.role == "shared":
+            owners //= self.geometry.threads
+        copies = int(owners[-1]) + 1
+        self.first[name] = owners * size if lanes > 1 else np.int64(0)
+        self.arrays[name] = np.zeros(size * copies, buffer.dtype.numpy)
+        self.written[name] = np.zeros(size * copies, np.bool_)
+        if name in self.memory.undefined:
+            poison(self.arrays[name])
+        if buffer.role == "shared":
+            self._watch(name)
+
+    def _watch(self, name: str) -> None:
+        self.writers[name] = np.full(self.arrays[name].shape, _UNTOUCHED, np.int64)
+        self.readers[name] = self.writers[name].copy()
+
+    def finish(self) -> None:
+        """Gives back what was written, where the elements were a copy."""
+        for name in self.stored:
+            if self.buffers[name].role not in PRIVATE:
+                array = self.memory.arrays[name]
+                array[...] = self.arrays[name].reshape(array.shape)
+
+    def meet(self, active: Active) -> Breach | None:
+        """A barrier of the blocks that take part, and whose thread does not."""
+        threads = self.geometry.threads
+        if active.mask is not None:
+            met: Array = active.mask.reshape(-1, threads)
+            missing: Array = met.any(axis=1, keepdims=True) & ~met
+            if missing.any():
+                lane = int(np.argmax(missing))
+                there = self.geometry.thread_text(int(np.argmax(met[lane // threads])))
+                return Breach(lane, f"{there} waits here, this one does not")
+        self.stamp[active.lanes] += threads + 1
+        self.phase[active.lanes] += threads + 1
+        return None
+
+    # --- accesses ---------------------------------------------------------------------------
+
+    def place(self, name: str, indices: tuple[Any, ...], active: Active) -> Any:
+        """The elements that the threads touch (one for all, or one for each), or a Breach."""
+        shape = self.buffers[name].shape
+        offset: Any = np.int64(0)
+        outside: Any = np.bool_(len(indices) != len(shape))
+        taken = [active.taken(index) for index in indices]
+        for index, extent in zip(taken, shape, strict=False):
+            outside = outside | (index < 0) | (index >= extent)
+            offset = offset * extent + index
+        if any_of(outside):
+            at = int(np.argmax(outside))
+            element = [int(index if index.ndim == 0 else index[at]) for index in taken]
+            return Breach(active.lane(at), f"{name}{element} is outside of shape {list(shape)}")
+        return active.taken(self.first[name]) + offset if name in self.first else offset
+
+    def read(self, name: str, place: Any, active: Active) -> Breach | None:
+        """Notes a read; returns why it may not be, if so."""
+        unwritten = ~self.written[name][place]
+        if name not in self.memory.undefined and any_of(unwritten):
+            element = self._element(name, place, at := int(np.argmax(unwritten)))
+            return Breach(active.lane(at), f"reads {element} before any write")
+        if name in self.writers:
+            place = np.broadcast_to(place, active.size)
+            breach = self._race(name, place, self.writers[name][place], "writes", active)
+            if breach:
+                return breach
+            self._note_readers(self.readers[name], place, active)
+        return None
+
+    def write(self, name: str, place: Any, value: Any, active: Active) -> Breach | None:
+        """Writes; returns why that may not be, if so."""
+        place = np.broadcast_to(place, active.size)
+        if name in self.writers:
+            writers = self.writers[name]
+            breach = self._race(name, place, writers[place], "writes", active)
+            breach = breach or self._race(name, place, self.readers[name][place], "reads", active)
+            if breach:
+                return breach
+            writers[place] = self.stamp[active.lanes]
+            breach = self._race(name, place, writers[place], "writes", active)
+            if breach:
+                return breach
+        self.arrays[name][place] = value
+        self.written[name][place] = True
+        return None
+
+    def _race(
+        self, name: str, place: Array, found: Array, uses: str, active: Active
+    ) -> Breach | None:
+        """Whether another thread left one of the stamps found at these elements."""
+        others = self._meets(found, active)
+        if not others.any():
+            return None
+        at = int(np.argmax(others))
+        lane = active.lane(at)
+        user = self._user(int(found[at]), uses, lane)
+        return Breach(lane, f"race at {self._element(name, place, at)}: {user}")
+
+    def _meets(self, found: Array, active: Active) -> Array:
+        """Which stamps are of another block, or of another thread in the same phase."""
+        block, phase = self.block[active.lanes], self.phase[active.lanes]
+        apart: Array = (found < block) | (found >= phase)
+        apart &= (found != self.stamp[active.lanes]) & (found != _UNTOUCHED)
+        return apart
+
+    def _note_readers(self, readers: Array, place: Array, active: Active) -> None:
+        """Leaves the stamps of readers; where there are several, one that says so."""
+        found = readers[place]
+        stamp = self.stamp[active.lanes]
+        several = self.phase[active.lanes] + self.geometry.threads
+        in_block = self._is_of_block(found, active)
+        both = np.where(in_block, several, _MANY_BLOCKS)
+        new = np.where(self._meets(found, active), both, stamp)
+        readers[place] = new
+        found = readers[place]
+        lost = found != new
+        if lost.any():  # several threads read one element at once
+            in_block = self._is_of_block(found, active)
+            readers[place[lost & in_block]] = several[lost & in_block]
+            readers[place[lost & ~in_block]] = _MANY_BLOCKS
+
+    def _is_of_block(self, found: Array, active: Active) -> Array:
+        block = self.block[active.lanes]
+        inside: Array = (found >= block) & (found < block + _PHASES)
+        return inside
+
+    # --- what a Breach says --------------------------------------------------------------------
+
+    def lane_text(self, lane: int) -> str:
+        """Which block and thread a lane is."""
+        slot, thread = divmod(lane, self.geometry.threads)
+        block = self.geometry.block_text(int(self.blocks[slot]))
+        return f"{block}, {self.geometry.thread_text(thread)}"
+
+    def _element(self, name: str, place: Any, at: int) -> str:
+        shape = self.buffers[name].shape
+        number = int(np.atleast_1d(place)[at]) % int(np.prod(shape, dtype=np.int64))
+        index = np.unravel_index(number, shape) if shape else ()
+        return f"{name}{[int(axis) for axis in index]}"
+
+    def _user(self, found: int, uses: str, lane: int) -> str:
+        """Who left a stamp that another thread meets."""
+        if found == _MANY_BLOCKS:
+            return f"several blocks {uses.removesuffix('s')} it"
+        serial = found // _PHASES
+        if serial != int(self.block[lane]) // _PHASES:
+            return f"{self.geometry.block_text(int(self.geometry.order[serial - 1]))} {uses} it"
+        thread = found - int(self.phase[lane])
+        if thread == self.geometry.threads:
+            return f"several threads {uses.removesuffix('s')} it, with no barrier between"
+        return f"{self.geometry.thread_text(thread)} {uses} it, with no barrier between"

@@ -1,0 +1,223 @@
+"""Blocks and threads: how `evaluate` runs a Grid.
+
+All threads of a block, and of some blocks, run at once, statement by statement: a value is one
+scalar for all of them, or an array of one element for each; where conditions and bounds of loops
+differ, the statements in them run for the threads under a mask. As nothing that one thread writes
+may be used by another before a Barrier, nor by another block at all, this gives what any other
+order gives. Blocks run in shuffled order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tc.dtypes import Array
+from tc.errors import InternalError
+from tc.kernel import ir
+from tc.kernel.grid_memory import Active, Breach, Geometry, GridMemory, count
+from tc.kernel.memory import Memory
+from tc.kernel.operations import (
+    Environment,
+    Evaluated,
+    broken_promise,
+    operands_fault,
+    operation,
+)
+from tc.kernel.printer import PrintedNode
+from tc.kernel.walk import stored_in
+
+_LANES = 1024
+_ELEMENTS = 1 << 24
+"""About how many threads run at once, and elements of private buffers are held for them; at least
+one block is."""
+
+_FIRST = np.int64(0)
+
+
+def run_grid(grid: ir.Grid, kernel: ir.Kernel, memory: Memory) -> ir.Failure | None:
+    """Runs one launch; returns the failed check of the first block and thread that has one, in
+    their order, which may not be the first in time.
+
+    Raises InternalError, naming node, element, block and thread, where one of them uses an element
+    that is out of bounds or not yet written, or that another uses meanwhile and one of the two
+    writes, and where not all threads of a block meet at a Barrier. Vectors are not run here.
+    """
+    for stmt in ir.statements(grid.body):
+        if any(expr.dtype.lanes > 1 for expr in ir.expressions(stmt)):
+            raise broken_promise(kernel, stmt, "vectors are not run in blocks and threads")
+    order = np.random.default_rng(0).permutation(count(grid.blocks))
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    geometry = Geometry(grid, order)
+    machine = _Machine(kernel, GridMemory(geometry, buffers, memory, stored_in(grid.body)))
+    for first in range(0, order.size, step := _blocks_at_once(geometry, kernel)):
+        machine.run_blocks(grid, np.arange(first, min(first + step, order.size)))
+    machine.memory.finish()
+    return None if machine.failure is None else machine.failure[1]
+
+
+def _blocks_at_once(geometry: Geometry, kernel: ir.Kernel) -> int:
+    private = [b for b in kernel.buffers if b.role in ir.PRIVATE]
+    elements = sum(
+        int(np.prod(b.shape)) * (1 if b.role == "shared" else geometry.threads) for b in private
+    )
+    return max(1, min(_LANES // geometry.threads, _ELEMENTS // max(elements, 1)))
+
+
+@dataclass
+class _Machine:
+    """The state of one launch."""
+
+    kernel: ir.Kernel
+    memory: GridMemory
+    failure: tuple[tuple[int, int], ir.Failure] | None = None
+    """The first failure, after its block and thread."""
+
+    def run_blocks(self, grid: ir.Grid, places: Array) -> None:
+        """Runs the blocks at these places of the order."""
+        numbers = self.memory.geometry.order[places]
+        sorting = np.argsort(numbers)
+        blocks, serials = numbers[sorting], places[sorting] + 1
+        self.memory.begin(blocks, serials)
+        threads = np.arange(self.memory.geometry.threads)
+        lanes = len(blocks) * len(threads)
+        ids = {
+            **dict(_ids(grid.blocks, np.repeat(blocks, len(threads)), len(blocks))),
+            **dict(_ids(grid.threads, np.tile(threads, len(blocks)), lanes)),
+        }
+        self.run(grid.body, ids, Active(lanes))
+
+    def broken(self, node: PrintedNode, reason: str) -> InternalError:
+        return broken_promise(self.kernel, node, reason)
+
+    def check(self, node: PrintedNode, breach: Breach | None) -> None:
+        if breach is not None:
+            raise self.broken(node, f"in {self.memory.lane_text(breach.lane)}: {breach.reason}")
+
+    # --- statements -------------------------------------------------------------------------
+
+    def run(self, stmts: tuple[ir.Stmt, ...], outer: Environment, active: Active) -> None:
+        """Runs a block of statements for the threads that take part."""
+        scope = dict(outer)
+        for stmt in stmts:
+            match stmt:
+                case ir.For():
+                    self.run_for(stmt, scope, active)
+                case ir.If(condition=condition, then=then, otherwise=otherwise):
+                    test = self.value(condition, scope, active)
+                    for block, part in ((then, test), (otherwise, ~test)):
+                        taking = active.narrowed(part)
+                        if taking is not None:
+                            self.run(block, scope, taking)
+                case ir.Let(var=var, value=value):
+                    scope[var] = [self.value(value, scope, active)]
+                case ir.Set(var=var, value=value):
+                    new = self.value(value, scope, active)
+                    scope[var][0] = active.merged(new, scope[var][0])
+                case ir.Store():
+                    self.store(stmt, scope, active)
+                case ir.Prefetch(indices=indices):
+                    for index in indices:
+                        self.value(index, scope, active)
+                case ir.Fail():
+                    self.fail(stmt, scope, active)
+                case ir.Comment():
+                    pass
+                case ir.Barrier():
+                    self.check(stmt, self.memory.meet(active))
+                case ir.Grid():
+                    raise self.broken(stmt, "a grid inside another")
+                case _:
+                    raise ir.unknown_node(stmt)
+
+    def run_for(self, loop: ir.For, scope: Environment, active: Active) -> None:
+        if loop.parallel or loop.mark == "vector":
+            raise self.broken(loop, "a loop that is no thread's own, in a grid")
+        i = self.value(loop.begin, scope, active)
+        end = self.value(loop.end, scope, active)
+        while (going := active.narrowed(i < end)) is not None:
+            self.run(loop.body, {**scope, loop.var: [i]}, going)
+            i = i + np.int64(1)
+
+    def fail(self, stmt: ir.Fail, scope: Environment, active: Active) -> None:
+        values = [self.value(value, scope, active) for value in stmt.values]
+        lane = active.lane(0)
+        slot, thread = divmod(lane, self.memory.geometry.threads)
+        who = int(self.memory.blocks[slot]), thread
+        if self.failure is None or who < self.failure[0]:
+            found = tuple(int(value if value.ndim == 0 else value[lane]) for value in values)
+            self.failure = who, ir.Failure(stmt.site, found)
+
+    def store(self, stmt: ir.Store, scope: Environment, active: Active) -> None:
+        place = self.place(stmt, scope, active)
+        value = self.value(stmt.value, scope, active)
+        if value.dtype != self.memory.arrays[stmt.buffer].dtype:
+            text = f"stores {value.dtype} in {self.memory.arrays[stmt.buffer].dtype}"
+            raise self.broken(stmt, text)
+        if self.memory.buffers[stmt.buffer].role == "input":
+            raise self.broken(stmt, "stores in an input")
+        self.check(stmt, self.memory.write(stmt.buffer, place, active.taken(value), active))
+
+    # --- expressions ------------------------------------------------------------------------
+
+    def value(self, expr: ir.Expr, scope: Environment, active: Active) -> Evaluated:
+        """What an expression is in the threads that take part; in others, anything."""
+        match expr:
+            case ir.Var(name=name):
+                if name not in scope:
+                    raise self.broken(name, "it is not declared here")
+                return scope[name][0]
+            case ir.Load():
+                place = self.place(expr, scope, active)
+                self.check(expr, self.memory.read(expr.buffer, place, active))
+                return active.spread(self.memory.arrays[expr.buffer][place])
+            case ir.Logical(op="&&" | "||") | ir.Select():
+                return self.choice(expr, scope, active)
+        values = [self.value(operand, scope, active) for operand in ir.children(expr)]
+        if isinstance(expr, ir.Binary):
+            left, right = values
+            fault = operands_fault(expr, left, active.taken(right))
+            if fault is not None:
+                raise self.broken(expr, fault)
+        return operation(expr, values)
+
+    def choice(self, expr: ir.Logical | ir.Select, scope: Environment, active: Active) -> Evaluated:
+        """What is lazy: each operand is evaluated for the threads that want it."""
+        match expr:
+            case ir.Select(condition=first, then=then, otherwise=otherwise):
+                test = self.value(first, scope, active)
+                wanted = [(then, test), (otherwise, ~test)]
+                unwanted = expr.dtype.numpy.type(0)
+            case ir.Logical(op=op, operands=(first, second)):
+                test = unwanted = self.value(first, scope, active)
+                wanted = [(second, test if op == "&&" else ~test)]
+            case ir.Logical():
+                raise self.broken(expr, "wrong number of operands")
+            case _:
+                raise ir.unknown_node(expr)
+        values = [test]
+        for operand, condition in wanted:
+            taking = active.narrowed(condition)
+            values.append(unwanted if taking is None else self.value(operand, scope, taking))
+        return operation(expr, values)
+
+    def place(self, access: ir.Load | ir.Store, scope: Environment, active: Active) -> Any:
+        """The elements that the threads touch."""
+        indices = tuple(self.value(index, scope, active) for index in access.indices)
+        found = self.memory.place(access.buffer, indices, active)
+        if isinstance(found, Breach):
+            self.check(access, found)
+        return found
+
+
+def _ids(
+    indices: tuple[ir.LaunchIndex, ...], numbers: Array, different: int
+) -> Iterator[tuple[str, list[Evaluated]]]:
+    """The ids of blocks or threads by their numbers; where there is one alone, a scalar."""
+    coordinates = np.unravel_index(numbers, [i.count for i in indices]) if indices else ()
+    for index, values in zip(indices, coordinates, strict=True):
+        every = values.astype(np.int64)
+        yield index.var, [every[0] if different == 1 or index.count == 1 else every]

@@ -1,0 +1,170 @@
+"""Kernels of blocks and threads with one fault each: refused with the whole message, and right
+where the fault is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tc.dtypes import INT64
+from tc.errors import InternalError
+from tc.kernel.evaluate import evaluate
+from tc.kernel.folding import binary, integer, negation
+from tc.kernel.ir import Expr, Grid, If, Kernel, Load, Stmt, Store
+from tc.kernel.verify import verify
+from tests.kernel.grids import B0, BARRIER, T0, equal, grid, launches
+from tests.kernel.marked import Array, add, dense, less, loop
+
+EXPECTED = Path(__file__).parent.parent / "expected" / "grids"
+BLOCKS, THREADS = 2, 4
+A = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 8]])
+OWN = A[:, :THREADS]
+
+ZERO, ONE = integer(0), integer(1)
+VALUE = Load("a", (B0, T0), INT64)
+MIRRORED = add(negation(T0), integer(THREADS - 1))
+HALF = binary("/", T0, integer(2))
+EVEN = equal(binary("%", T0, integer(2)), ZERO)
+LAST = equal(T0, integer(THREADS - 1))
+
+BUFFERS = (
+    dense("a", INT64, A.shape, "input"),
+    dense("o", INT64, (BLOCKS, THREADS), "output"),
+    dense("w", INT64, (BLOCKS, THREADS), "temporary"),
+    dense("s", INT64, (THREADS,), "shared"),
+    dense("p", INT64, (2,), "scratch"),
+)
+
+
+def load(name: str, *indices: Expr) -> Load:
+    return Load(name, indices, INT64)
+
+
+def give(value: Expr) -> Store:
+    """The result of a thread."""
+    return Store("o", (B0, T0), value)
+
+
+@dataclass(frozen=True)
+class Case:
+    wrong: tuple[Stmt, ...]
+    right: tuple[Stmt, ...] | tuple[Grid, ...]
+    expected: Array
+
+
+def shared(*, at: Expr = T0, value: Expr = VALUE) -> Store:
+    return Store("s", (at,), value)
+
+
+def in_memory(*, row: Expr = B0, at: Expr = T0) -> Store:
+    return Store("w", (row, at), VALUE)
+
+
+SWAPPED = give(load("s", MIRRORED))
+OTHER_BLOCK = give(load("w", add(negation(B0), ONE), T0))
+
+CASES = {
+    "global_out_of_bounds": Case(
+        (give(load("a", B0, add(T0, integer(2)))),), (give(load("a", B0, add(T0, ONE))),), A[:, 1:]
+    ),
+    "shared_out_of_bounds": Case(
+        (shared(at=add(T0, ONE)), BARRIER, SWAPPED), (shared(), BARRIER, SWAPPED), OWN[:, ::-1]
+    ),
+    "private_out_of_bounds": Case(
+        (Store("p", (T0,), VALUE), give(load("p", T0))),
+        (Store("p", (HALF,), VALUE), give(load("p", HALF))),
+        OWN,
+    ),
+    "global_unwritten": Case(
+        (If(less(T0, 3), (in_memory(),)), give(load("w", B0, T0))),
+        (If(less(T0, 4), (in_memory(),)), give(load("w", B0, T0))),
+        OWN,
+    ),
+    "shared_unwritten": Case(
+        (If(less(T0, 3), (shared(),)), BARRIER, give(load("s", T0))),
+        (If(less(T0, 3), (shared(),), (shared(value=ZERO),)), BARRIER, give(load("s", T0))),
+        OWN * [1, 1, 1, 0],
+    ),
+    "private_unwritten": Case(
+        (If(equal(B0, ZERO), (Store("p", (ZERO,), VALUE),)), give(load("p", ZERO))),
+        (Store("p", (ZERO,), VALUE), give(load("p", ZERO))),
+        OWN,
+    ),
+    "shared_written_twice": Case(
+        (shared(at=HALF), BARRIER, give(load("s", HALF))),
+        (If(EVEN, (shared(at=HALF),)), BARRIER, give(load("s", HALF))),
+        OWN[:, ::2].repeat(2, axis=1),
+    ),
+    "shared_read_before_a_barrier": Case(
+        (shared(), SWAPPED), (shared(), BARRIER, SWAPPED), OWN[:, ::-1]
+    ),
+    "shared_written_after_a_read": Case(
+        (shared(), BARRIER, SWAPPED, shared(value=ZERO)),
+        (shared(), BARRIER, SWAPPED, BARRIER, shared(value=ZERO)),
+        OWN[:, ::-1],
+    ),
+    "shared_written_after_reads": Case(
+        (shared(), BARRIER, give(load("s", ZERO)), If(LAST, (shared(at=ZERO),))),
+        (shared(), BARRIER, give(load("s", ZERO)), BARRIER, If(LAST, (shared(at=ZERO),))),
+        OWN[:, :1].repeat(4, axis=1),
+    ),
+    "global_written_twice": Case(
+        (in_memory(at=HALF), BARRIER, give(load("w", B0, HALF))),
+        (If(EVEN, (in_memory(at=HALF),)), BARRIER, give(load("w", B0, HALF))),
+        OWN[:, ::2].repeat(2, axis=1),
+    ),
+    "global_read_before_a_barrier": Case(
+        (in_memory(), give(load("w", B0, MIRRORED))),
+        (in_memory(), BARRIER, give(load("w", B0, MIRRORED))),
+        OWN[:, ::-1],
+    ),
+    "global_written_by_two_blocks": Case(
+        (in_memory(row=ZERO), give(VALUE)), (in_memory(), give(VALUE)), OWN
+    ),
+    "global_read_by_another_block": Case(
+        (in_memory(), BARRIER, OTHER_BLOCK),
+        (grid((BLOCKS,), (THREADS,), in_memory()), grid((BLOCKS,), (THREADS,), OTHER_BLOCK)),
+        OWN[::-1],
+    ),
+    "barrier_in_a_branch": Case(
+        (If(less(T0, 2), (BARRIER,)), give(VALUE)),
+        (If(less(B0, 1), (BARRIER,)), give(VALUE)),
+        OWN,
+    ),
+    "barrier_in_both_branches": Case(
+        (If(EVEN, (BARRIER,), (BARRIER,)), give(VALUE)),
+        (If(equal(B0, ZERO), (BARRIER,), (BARRIER,)), give(VALUE)),
+        OWN,
+    ),
+    "barrier_in_a_loop": Case(
+        (loop("i", T0, BARRIER), give(VALUE)),
+        (loop("i", add(B0, ONE), shared(), BARRIER, SWAPPED, BARRIER),),
+        OWN[:, ::-1],
+    ),
+}
+
+
+def kernel(body: tuple[Stmt, ...]) -> Kernel:
+    grids = [each for each in body if isinstance(each, Grid)]
+    made = launches(*(grids or [grid((BLOCKS,), (THREADS,), *body)]), buffers=BUFFERS)
+    verify(made)
+    return made
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused(name: str, golden: Callable[[Path, str], None]) -> None:
+    out = np.zeros((BLOCKS, THREADS), np.int64)
+    with pytest.raises(InternalError) as caught:
+        evaluate(kernel(CASES[name].wrong), {"a": A, "o": out})
+    golden(EXPECTED / f"{name}.txt", caught.value.cause)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mended(name: str) -> None:
+    out = np.zeros((BLOCKS, THREADS), np.int64)
+    assert evaluate(kernel(CASES[name].right), {"a": A, "o": out}) is None
+    np.testing.assert_array_equal(out, CASES[name].expected)
