@@ -19,7 +19,17 @@ from tc.plan import SERIAL
 from tc.polyhedral import schedule
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.rewrite.rewriting import statement_text
-from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, Value
+from tc.polyhedral.schedule import (
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Promotion,
+    Sequence,
+    Sync,
+    Value,
+)
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.scop.text import dependences_text, scop_text
 from tc.semantics.program import ShapedProgram
@@ -37,12 +47,41 @@ PLACES = {
     "register": "in registers",
     "scratch": "for each thread, small enough to stay in its cache",
     "temporary": "packed once, before these loops",
+    "shared": "in memory that the threads of a block share",
 }
 DIGITS = """\
   i div 16         counts tiles of 16 iterations of i
   i mod 16         counts the iterations inside of a tile
   i mod 16 div 8   counts tiles of 8 inside of it"""
 LINE = 96
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What is said of one kind of device: of its tiles, of the roles of loops, of its kernel."""
+
+    tiled: str
+    bound: str
+    made: str
+
+
+PROCESSOR = _Words(
+    tiled="Tiled. The loops inside of tiles come last, below reductions too, so that what they"
+    " update fits into registers:",
+    bound="Mapped. Parallel loops are shared among threads, vector loops become the lanes of a"
+    " vector, unroll loops straight-line code. Checked against the dependences again:",
+    made="Vector loops became vectors, unrolled ones straight-line code, registers variables; this"
+    " is printed by the backend.",
+)
+GPU = _Words(
+    tiled="Tiled. The loops over tiles come first; what one thread does of a tile comes last, below"
+    " reductions too, so that what it updates fits into registers:",
+    bound="Mapped. Blocks and threads each run iterations of their own, in place of a loop; unroll"
+    " loops become straight-line code. At a barrier all threads of a block wait for each other."
+    " Checked against the dependences again:",
+    made="Unrolled loops became straight-line code, registers variables; this is printed by the"
+    " backend. Each launch is a kernel, whose blocks and threads run all at once.",
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +92,10 @@ class Story:
     original: ShapedProgram
     options: Options
     device: Device | Gpu
+
+    @property
+    def words(self) -> _Words:
+        return GPU if isinstance(self.device, Gpu) else PROCESSOR
 
 
 def tell(story: Story, stage: str) -> str:
@@ -177,8 +220,7 @@ def _mapped(story: Story) -> str:
         parts.append("Nothing is tiled.")
     else:
         parts += [
-            "Tiled. The loops inside of tiles come last, below reductions too, so that what they"
-            " update fits into registers:",
+            story.words.tiled,
             DIGITS,
             _tree(tiled),
         ]
@@ -191,8 +233,7 @@ def _mapped(story: Story) -> str:
             "\n".join(_buffers(story)),
         ]
     parts += [
-        "Mapped. Parallel loops are shared among threads, vector loops become the lanes of a"
-        " vector, unroll loops straight-line code. Checked against the dependences again:",
+        story.words.bound,
         _tree(mapped.tree, promoted),
         _ignored(story),
     ]
@@ -247,12 +288,16 @@ def text_order(scop: Scop) -> Node:
 
 
 def _serial(node: Node) -> Node:
-    """The tree without roles."""
+    """The tree without roles and barriers."""
 
     def plain(node: Node) -> Node:
-        if not isinstance(node, Band):
-            return node
-        return replace(node, members=tuple(replace(m, role=SERIAL) for m in node.members))
+        match node:
+            case Band(members=members):
+                serial = (replace(m, role=SERIAL, axis=None, count=None) for m in members)
+                return replace(node, members=tuple(serial))
+            case Sequence(children=children):
+                return schedule.sequence_of([c for c in children if not isinstance(c, Sync)])
+        return node
 
     return schedule.map_nodes(node, plain)
 
@@ -276,10 +321,7 @@ def _kernel(story: Story) -> str:
     if kernel == marked:
         return "The loops are printed as they are."
     device = story.device
-    words = (
-        "Vector loops became vectors, unrolled ones straight-line code, registers variables; this"
-        " is printed by the backend."
-    )
+    words = story.words.made
     if isinstance(device, Device) and has_non_temporal_stores(kernel):
         words += (
             f" Stores with `stream` go past the caches: {_memory(device.shared_cache)} are"
@@ -316,7 +358,7 @@ def _roofline(story: Story, flops: int) -> str:
     device, bits = story.device, _bits(story.lowering.kernel)
     gflops = device.gflops * 32 / bits
     if not (gflops and device.gbytes):
-        return "unknown, as is the speed of the processor"
+        return "unknown, as is the speed of the device"
     compute = flops / gflops / 1e9
     move = program_work(story.original).bytes / device.gbytes / 1e9
     limit = "arithmetic" if compute > move else "memory"

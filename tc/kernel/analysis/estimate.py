@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ class Estimate:
     """`flops` counts each arithmetic operation and each function as one (fma as two), whatever its
     type, but for subscripts and comparisons of int64; a vector counts as its lanes. `loaded` and
     `stored` are the compulsory bytes: each element that a kernel touches moves once, and what it
-    has written itself is not loaded. Scratch and registers stay near the processor: they do not
+    has written itself is not loaded. Scratch, registers and shared memory are near: they do not
     count. Both branches of a condition count, and all lanes, masked or not; hints do not.
     """
 
@@ -70,7 +71,7 @@ class _Counts:
 
 def _bytes(buffer: ir.Buffer, times: int) -> int:
     """At most its elements that differ: along a stride of 0 there is one."""
-    if buffer.role in ("scratch", "register"):
+    if buffer.role in ir.PRIVATE:
         return 0
     return min(buffer.bytes, times * buffer.dtype.bytes)
 
@@ -84,6 +85,8 @@ def _count_block(
             case ir.For(var=var, begin=begin, end=end):
                 first, last = _bound(begin, values), _bound(end, values)
                 inner, repeated = {**values, var: first}, times * max(0, last - first)
+            case ir.Grid(blocks=blocks, threads=threads):
+                repeated = times * math.prod(index.count for index in (*blocks, *threads))
             case ir.If(condition=value) | ir.Let(value=value) | ir.Set(value=value):
                 _count(value, times, counts)
             case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask):

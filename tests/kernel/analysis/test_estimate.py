@@ -14,8 +14,10 @@ from tc.kernel.ir import (
     Const,
     Expr,
     For,
+    Grid,
     If,
     Kernel,
+    LaunchIndex,
     Let,
     Load,
     Ramp,
@@ -40,6 +42,16 @@ def loop(name: str, end: Expr, *body: Stmt) -> For:
 
 def buffer(name: str, shape: tuple[int, ...], role: str) -> Buffer:
     return Buffer(name, FLOAT32, shape, row_major(shape), role)
+
+
+def test_a_launch() -> None:
+    """Every thread of every block counts; what a block shares costs no bytes."""
+    term = Binary("*", Load("near", (J,), FLOAT32), Load("a", (I,), FLOAT32), FLOAT32)
+    body = Store("near", (J,), Load("a", (I,), FLOAT32)), Store("o", (I, J), term)
+    launch = Grid((LaunchIndex("i", 6),), (LaunchIndex("j", 4),), body)
+    buffers = (buffer("a", (6,), "input"), buffer("o", (6, 4), "output"))
+    kernel = Kernel("f", (*buffers, buffer("near", (4,), "shared")), ((launch,),))
+    assert estimate(kernel) == Estimate(6 * 4, 6 * 4, 6 * 4 * 4)
 
 
 def test_matmul() -> None:
