@@ -21,6 +21,7 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.polyhedral.cpu.cpu_target import cpu_target
+from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.lowering import Lowering, Stopwatch, trace_lowering
 from tc.polyhedral.target import Target
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
@@ -83,8 +84,7 @@ def shape_program(
 
 def target_of(device: Device | Gpu) -> Target:
     """What code for a device can use: the one place that knows which kinds there are."""
-    assert isinstance(device, Device)
-    return cpu_target(device)
+    return gpu_target(device) if isinstance(device, Gpu) else cpu_target(device)
 
 
 def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:

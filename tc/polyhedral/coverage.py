@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR
+from tc.plan import BLOCK, PARALLEL, SERIAL, THREAD, UNROLL, VECTOR
 from tc.polyhedral.schedule import Member, Node, leaves, members_below
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
-ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)
+ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR, BLOCK, THREAD)
 
 
 def coverage_fault(tree: Node, scop: Scop) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 
 from tc.errors import InternalError
 from tc.plan import UNROLL, VECTOR
@@ -19,17 +20,61 @@ from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True, slots=True)
+class FreeDigit:
+    """The digit (value mod `end`) div `step` of a variable that no loop around fixes; `end` None:
+    value div `step`."""
+
+    step: int
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Digits:
-    """A variable takes the values base, base + 1, ..., base + span - 1 below, those of them in
-    `limits` (half-open). `exact`: all of them are. `lane`: the last digit is a vector's lanes.
-    `tile` is the base of the tile of unrolled iterations and lanes around, if there is one."""
+    """A variable takes the values base + d * step + ... below, for all values of its `free` digits,
+    outermost first; those of them in `limits` (half-open), of which there are at most `extent`.
+
+    `exact`: all of them are. `lane`: the last digit is a vector's lanes. `tile` is the base of the
+    tile of unrolled iterations and lanes around, if there is one."""
 
     base: LinearForm
-    span: int
+    extent: int
     limits: HalfOpen
     exact: bool
     lane: bool = False
     tile: LinearForm | None = None
+    free: tuple[FreeDigit, ...] = (FreeDigit(1),)
+
+    @property
+    def span(self) -> int:
+        """From the least to the greatest of these values, both counted."""
+        return 1 + sum((self._count(digit) - 1) * digit.step for digit in self.free)
+
+    @property
+    def step(self) -> int:
+        """All of these values are multiples of it apart; 0 where there is one only."""
+        return gcd(*(digit.step for digit in self.free if self._count(digit) > 1))
+
+    def _count(self, digit: FreeDigit) -> int:
+        return (self.extent if digit.end is None else digit.end) // -digit.step * -1
+
+
+def without(
+    free: tuple[FreeDigit, ...], step: int, end: int | None
+) -> tuple[FreeDigit, ...] | None:
+    """Free digits but for (value mod `end`) div `step`, which a loop fixes; None where that is not
+    among them.
+
+    >>> without((FreeDigit(1),), 8, 32)
+    (FreeDigit(step=32, end=None), FreeDigit(step=1, end=8))
+    """
+    if step == end:  # it is always 0
+        return free
+    for place, digit in enumerate(free):
+        if digit.step <= step and (digit.end is None or (end or digit.end + 1) <= digit.end):
+            above = () if end == digit.end else (FreeDigit(end or 1, digit.end),)
+            below = () if step == digit.step else (FreeDigit(digit.step, step),)
+            return (*free[:place], *above, *below, *free[place + 1 :])
+    return None
 
 
 Position = Mapping[str, Digits]
@@ -38,10 +83,12 @@ Position = Mapping[str, Digits]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """offset, ..., offset + size - 1 in each dimension of a tensor."""
+    """offset, offset + step, ... in each dimension of a tensor, `size` elements from the first to
+    the last."""
 
     offsets: tuple[LinearForm, ...]
     sizes: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 def whole(tensor: str, scop: Scop) -> tuple[HalfOpen, ...]:
@@ -74,7 +121,7 @@ def box(accesses: Iterable[tuple[Access, Position]]) -> Box | None:
 
 
 def _box(access: Access, position: Position) -> Box | None:
-    offsets, sizes = [], []
+    offsets, sizes, steps = [], [], []
     for subscript in access.subscripts:
         if subscript is None:
             return None
@@ -86,19 +133,21 @@ def _box(access: Access, position: Position) -> Box | None:
             offset = add(offset, constant_form(min(reach, 0)))
         offsets.append(offset)
         sizes.append(size)
-    return Box(tuple(offsets), tuple(sizes))
+        steps.append(gcd(*(position[name].step for name in subscript.terms)))
+    return Box(tuple(offsets), tuple(sizes), tuple(steps))
 
 
 def _hull(left: Box, right: Box) -> Box | None:
-    offsets, sizes = [], []
-    for a, n, b, m in zip(left.offsets, left.sizes, right.offsets, right.sizes, strict=True):
-        apart = add(b, a, -1)
+    offsets, sizes, steps = [], [], []
+    for axis, (a, n) in enumerate(zip(left.offsets, left.sizes, strict=True)):
+        apart = add(right.offsets[axis], a, -1)
         if apart.terms:
             return None
         low = min(apart.constant, 0)
         offsets.append(add(a, constant_form(low)))
-        sizes.append(max(n, apart.constant + m) - low)
-    return Box(tuple(offsets), tuple(sizes))
+        sizes.append(max(n, apart.constant + right.sizes[axis]) - low)
+        steps.append(gcd(left.steps[axis], right.steps[axis], apart.constant))
+    return Box(tuple(offsets), tuple(sizes), tuple(steps))
 
 
 def trips_of(member: Member, statements: Iterable[ScopStatement]) -> int:
@@ -123,19 +172,23 @@ def enter(
     if value is None or value.variable is None:
         return dict(position)
     digits = position[value.variable]
-    if member.span is None:
+    free = without(digits.free, member.step, member.span)
+    if free is None:
+        raise InternalError(f"{member} of {statement} is no digit of what is left of it")
+    shift = 0
+    if digits.free == (FreeDigit(1),):  # the first digit
         shift = member.origin - value.offset - digits.limits[0]
-        base = add(digits.base, constant_form(shift))
-        even = digits.limits[1] - digits.limits[0] == trips * member.step and shift == 0
+    base, extent = add(digits.base, constant_form(shift)), digits.extent - shift
+    if member.span is None:
+        even = extent == trips * member.step
     else:
-        if digits.span != member.span:
-            raise InternalError(f"{member} of {statement} splits {digits.span} values")
-        base, even = digits.base, digits.span % member.step == 0
+        even = all(d.end is not None for d in digits.free) or extent % member.span == 0
     inside = replace(
         digits,
         base=add(base, loop, member.step),
-        span=member.step,
-        exact=digits.exact and even,
+        extent=extent,
+        free=free,
+        exact=digits.exact and even and shift == 0,
         lane=member.role == VECTOR,
         tile=(digits.tile or base) if member.role in (UNROLL, VECTOR) else None,
     )

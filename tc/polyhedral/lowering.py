@@ -117,11 +117,16 @@ def trace_lowering(
             raise BackendError(error.cause, repair=str(near)) from None
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
     try:
-        written = timed("lower", lambda: lower_schedule(scop, mapped.tree, strides, check=check))
+        written = timed(
+            "lower",
+            lambda: lower_schedule(
+                scop, mapped.tree, strides, check=check, launches=target.launches
+            ),
+        )
     except NoKernel as reason:
         raise InternalError(f"the schedule that tc chose has no kernel: {reason}") from reason
     marked = _with_sites_of(written, shaped, original)
-    context = target.context(options.mapping)
+    context = target.context(options)
     passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
     kernel = passes[-1].kernel
     return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, timed.seconds)
@@ -155,8 +160,8 @@ def _mapped(
     tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
     facts = Facts(scop, strides, check)
-    generate = partial(lower_schedule, scop, strides=strides, check=check)
-    given = (tree, facts, dependences, target, options.mapping, options.plan, generate)
+    generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
+    given = (tree, facts, dependences, target, options, options.plan, generate)
     return scop, dependences, tree, timed("map", lambda: map_schedule(*given))
 
 

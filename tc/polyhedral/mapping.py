@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from tc.errors import BackendError, InternalError
-from tc.options import MappingOptions
+from tc.options import Options
 from tc.plan import Part, Plan
 from tc.polyhedral.actions.apply import Generate, apply_plan
 from tc.polyhedral.facts import Facts
@@ -32,7 +32,7 @@ def map_schedule(
     facts: Facts,
     dependences: Dependences,
     target: Target,
-    options: MappingOptions,
+    options: Options,
     plan: Plan | None = None,
     generate: Generate = lambda _: None,
 ) -> Mapped:
@@ -69,7 +69,7 @@ def _mapped(
     facts: Facts,
     dependences: Dependences,
     target: Target,
-    options: MappingOptions,
+    options: Options,
     plan: Plan,
     generate: Generate,
 ) -> Mapped:
@@ -87,7 +87,7 @@ def _mapped(
     whole = Plan(tuple(chosen.part for chosen in found))
     notes = tuple(note for chosen in found for note in chosen.notes)
     if not plan.parts:
-        nodes = tuple(chosen.tree for chosen in found)
+        nodes = tuple(target.finish(chosen.tree, dependences) for chosen in found)
         return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)
     ends, wrong = _ends(whole.parts, tree)
     if wrong is not None:
@@ -107,7 +107,7 @@ def _chosen(
     tree: Node,
     facts: Facts,
     target: Target,
-    options: MappingOptions,
+    options: Options,
     given: Iterable[tuple[Part, tuple[int, int]]],
 ) -> Iterator[Chosen]:
     """The parts of a tree: those given, with the places of their nodes, and between them chosen

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from tc.dtypes import compute_dtype
-from tc.plan import PARALLEL, REGISTER
+from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
 from tc.polyhedral.linear_forms import constant_form
@@ -47,6 +47,18 @@ class Footprint:
     scop: Scop
     around: tuple[EnclosingLoop, ...]
     inside: Mapping[str, tuple[Member, ...]]
+
+    def of(self, scope: str) -> Footprint:
+        """What a tile in a memory scope holds: where threads share it, what all of them touch."""
+        if scope != SHARED:
+            return self
+        own = tuple(loop for loop in self.around if loop.member.role == THREAD)
+        inside = {
+            name: (*(loop.member for loop in own if name in loop.statements), *members)
+            for name, members in self.inside.items()
+        }
+        around = tuple(loop for loop in self.around if loop.member.role != THREAD)
+        return Footprint(self.scop, around, inside)
 
     def users(self, tensor: str) -> list[ScopStatement]:
         """The statements below that touch a tensor, in text order."""
@@ -87,7 +99,7 @@ class Footprint:
             names = [n for n, inside in self.inside.items() if member in inside]
             tiles = trips_of(member, map(self.scop.statement, names))
             first = constant_form(member.origin - value.offset)
-            return replace(digits, base=first, span=tiles * member.step)
+            return replace(digits, base=first, extent=tiles * member.step)
         return digits
 
     def runs_always(self, statement: ScopStatement) -> bool:
@@ -245,6 +257,9 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         return "loops around it were changed after it was promoted, and it must be copied otherwise"
     if tile.write_back and moved.limits != tile.limits:
         return "loops around it were changed after it was promoted, and others have its elements"
+    last = {axis.dimension: axis.step for axis in tile.layout}
+    if any(step % last.get(d, 1) for d, step in enumerate(exact.steps)):
+        return "elements between those of the tile are touched"
     made_around = _is_written_around(tensor, below)
     shape = below.scop.shaped.shapes[tensor]
     for offset, own, begin, size, extent in zip(
@@ -268,6 +283,18 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
     if local and not all(map(below.runs_always, below.users(tensor))):
         # beyond a range, where others run, what nobody wrote would be read
         return "its statements do not all run in each iteration of the loops around"
+    return None
+
+
+def _fault_of_copies(tile: ArrayTile, below: Footprint) -> str | None:
+    """Why blocks, or threads, may not have a tile each: it is written, and several would write it
+    back, or only some of them have what was written."""
+    if all(s.write.tensor != tile.tensor for s in below.users(tile.tensor)):
+        return None
+    for members in below.inside.values():
+        for member in members:
+            if member.role == BLOCK or (member.role == THREAD and tile.scope != SHARED):
+                return f"each {member.role} that runs {member.name} would write its own"
     return None
 
 
@@ -307,20 +334,22 @@ def _faults(
 ) -> Iterator[str]:
     """Faults below some loops and promotions of some tensors."""
     if isinstance(node, Promotion):
-        below = Footprint(scop, around, schedule.members_below(node))
+        own = Footprint(scop, around, schedule.members_below(node))
         for tile in node.tiles:
-            reason = tile_fault(tile, below)
+            below = own.of(tile.scope)
+            reason = tile_fault(tile, below) or _fault_of_copies(tile, own)
             if reason is not None:
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
             if tile.copy.lines and tile.tensor in held:
                 yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
-                sized = Box(found.offsets, tile.sizes)
-                for number, loop in enumerate(around):
-                    if loop.member.role == PARALLEL and not _is_apart(number, sized, below):
+                sized = replace(found, sizes=tile.sizes)
+                for number, loop in enumerate(below.around):
+                    role = loop.member.role
+                    if role in (PARALLEL, BLOCK, THREAD) and not _is_apart(number, sized, below):
                         yield (
-                            f"two iterations of the parallel loop {loop.member.name} would write "
+                            f"two iterations of the {role} loop {loop.member.name} would write "
                             f"back tiles of {tile.tensor} that overlap"
                         )
         held = held.union(tile.tensor for tile in node.tiles)
@@ -337,15 +366,15 @@ def _is_apart(number: int, tile: Box, below: Footprint) -> bool:
     own = _digit(number)
     if trips[own] == 1:
         return True
-    for offset, size in zip(tile.offsets, tile.sizes, strict=True):
-        reach = size
-        fits: dict[str, bool] = {}
-        terms = sorted(offset.terms.items(), key=lambda term: abs(term[1]))
-        for name, coefficient in terms:
-            fits[name] = abs(coefficient) >= reach
-            reach += abs(coefficient) * (trips[name] - 1)
-        if own in offset.terms:
-            above = [name for name, c in terms if abs(c) >= abs(offset.terms[own])]
-            if all(fits[name] for name in above):
-                return True
+    for offset, size, step in zip(tile.offsets, tile.sizes, tile.steps, strict=True):
+        if own not in offset.terms:
+            continue
+        digits = [(abs(c), trips[name], name) for name, c in offset.terms.items()]
+        digits.append((step or 1, (size - 1) // (step or 1) + 1, ""))
+        reach, fits = 1, True
+        for coefficient, count, _ in sorted(digits):
+            fits = fits and coefficient >= reach if coefficient >= abs(offset.terms[own]) else True
+            reach += coefficient * (count - 1)
+        if fits:
+            return True
     return False

@@ -110,18 +110,19 @@ class Axis:
 class Copy:
     """How a tile is copied: in vectors of `lanes` along the last axis, or written back in whole
     cache `lines`; `fill`, where it is one, is what reads of the tensor through `pad` find outside
-    of it, and the buffer too."""
+    of it, and the buffer too. The loops of what threads copy together may be unrolled."""
 
     lanes: int = 1
     lines: bool = False
     fill: int | float | bool | None = None
+    unroll: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayTile:
     """A box around what the statements below touch of a tensor: `buffer`, in a memory `scope`
-    ("register", "scratch", or "temporary": packed once, in a region before), holds it while they
-    run.
+    ("register", "scratch", "shared", or "temporary": packed once, in a region before), holds it
+    while they run.
 
     The box has `sizes` elements in the dimensions of the tensor; its offset in each is the least
     element touched, a function of the loops around (`tc.polyhedral.footprint`). The axes of the
@@ -141,11 +142,13 @@ class ArrayTile:
     copy: Copy = Copy()
     limits: tuple[tuple[int, int], ...] | None = None
     before: tuple[int, ...] = ()
+    pitch: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the buffer."""
-        return tuple(axis.size for axis in self.layout)
+        """The shape of the buffer; its last axis has room for `pitch` elements, if given."""
+        shape = tuple(axis.size for axis in self.layout)
+        return shape if self.pitch is None or not shape else (*shape[:-1], self.pitch)
 
 
 @dataclass(frozen=True, slots=True)

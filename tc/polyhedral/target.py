@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tc.device import Device
+from tc.gpu import Gpu
 from tc.kernel.pass_manager import Pass, PassContext
-from tc.options import MappingOptions
+from tc.options import Options
 from tc.plan import Part
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
+from tc.polyhedral.scop.dependences import Dependences
+from tc.polyhedral.scop.scop import Scop
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +42,34 @@ class Target(ABC):
     `roles` are those that loops can take, `scopes` the memories of tiles, and `lanes` the most that
     a loop of role "vector" may have. Programs are rewritten by the thresholds `rewriting`, and
     statements fused where what they read again has at most `fusion_bytes`. `passes` make of a
-    kernel what is printed.
+    kernel what is printed, in which with `launches` each part is one.
     """
 
-    device: Device
+    device: Device | Gpu
     roles: tuple[str, ...]
     scopes: tuple[MemoryScope, ...]
     lanes: int
     rewriting: Thresholds
     fusion_bytes: int
     passes: tuple[Pass, ...]
+    launches: bool = False
 
     def room(self, scope: str) -> int | None:
         """The bytes that a tile in a scope may have; None where there is no such scope."""
         return next((s.bytes for s in self.scopes if s.name == scope), None)
 
     @abstractmethod
-    def context(self, options: MappingOptions) -> PassContext:
+    def context(self, options: Options) -> PassContext:
         """What the passes know."""
 
     @abstractmethod
-    def choose(self, tree: Node, facts: Facts, options: MappingOptions) -> Iterator[Chosen]:
+    def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
         """Plans for the parts of a tree, one after the other."""
+
+    def finish(self, part: Node, dependences: Dependences) -> Node:  # noqa: ARG002
+        """A part once its plan is done: with what follows from the plan, such as barriers."""
+        return part
+
+    def refusal(self, part: Node, scop: Scop) -> str | None:  # noqa: ARG002
+        """Why the device cannot run a part; None where it can."""
+        return None

@@ -150,3 +150,11 @@ PASSES: tuple[Pass, ...] = (
 what the processor has instructions for. Formulas of functions rely on how each operation rounds, so
 nothing is contracted after them; hints are placed when it is known what is stored past the caches,
 and where there are loops."""
+
+_ON_GPUS = (
+    "unrolling", "scalar replacement", "dead code elimination", "first terms", "value numbering",
+    "loop-invariant code motion", "common subexpressions", "repeated checks",
+)  # fmt: skip
+
+GPU_PASSES = tuple(each for each in PASSES if each.name in _ON_GPUS)
+"""Those for GPUs, whose threads are scalar: compilers contract and prefetch by themselves."""

@@ -93,7 +93,7 @@ def apply_plan(
                     node = apply(node, action, facts, target)
                 except BackendError as error:
                     return Refused(error.cause, (number, place))
-            done.append(node)
+            done.append(target.finish(node, dependences))
         whole = done[0] if len(done) == 1 else Sequence(tuple(done))
         reason = fault(whole, dependences, target)
         if reason is not None:  # the order may be right, and what is said of it no longer
@@ -137,6 +137,7 @@ def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
         or next(_faults_of_splits(tree, scop), None)
         or respects(tree, dependences)
         or promotion_fault(tree, scop)
+        or next(filter(None, (target.refusal(p, scop) for p in schedule.in_order(tree))), None)
     )
 
 

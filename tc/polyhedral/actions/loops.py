@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from tc.errors import BackendError
+from tc.plan import THREAD
+from tc.polyhedral.footprint import FreeDigit, without
 from tc.polyhedral.promotion import EnclosingLoop, loops_of
 from tc.polyhedral.schedule import (
     Band,
@@ -126,20 +128,23 @@ def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, 
 
 
 def misplaced_digit(tree: Node) -> str | None:
-    """Why the loops of a tree are no digits: one is outside of the tiles that it divides."""
+    """Why the loops of a tree are no digits: one is outside of the tiles that it divides. Those of
+    threads may be, as they make no loop."""
     for statement, inside in members_below(tree).items():
-        last: dict[str, Member] = {}
+        free: dict[str, tuple[FreeDigit, ...]] = {}
         for member in inside:
             variable = member.values[statement].variable
             if variable is None:
                 continue
-            before = last.get(variable)
-            if member.span is not None and (before is None or before.step != member.span):
+            before = free.get(variable, (FreeDigit(1),))
+            after = without(before, member.step, member.span)
+            above = before[0].end if before else 1
+            if after is None and member.span is None:
+                return f"the loop {name_of(member)} of {statement} is inside of its own tiles"
+            if after is None or (member.role != THREAD and member.span != above):
                 where = "outside of the tiles that it divides"
                 return f"the loop {name_of(member)} of {statement} is {where}"
-            if member.span is None and before is not None:
-                return f"the loop {name_of(member)} of {statement} is inside of its own tiles"
-            last[variable] = member
+            free[variable] = after
     return None
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.errors import BackendError
-from tc.plan import PACKED, REGISTER, Promote
+from tc.plan import PACKED, REGISTER, SHARED, Promote
 from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
@@ -25,7 +25,7 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
     misplaced = misplaced_digit(tree)
     if misplaced is not None:
         raise _refused(action, misplaced)
-    below = Footprint(facts.scop, place.around, members_below(place.node))
+    below = Footprint(facts.scop, place.around, members_below(place.node)).of(action.scope)
     users = below.users(action.tensor)
     if not users:
         there = sorted({a.tensor for n in below.inside for a in facts.scop.statement(n).accesses})
@@ -54,6 +54,8 @@ def _check_scope(action: Promote, target: Target) -> None:
         raise BackendError(
             f"memory that is filled before the part begins is not inside of {action.inside}"
         )
+    if action.scope == SHARED and (action.lanes > 1 or action.lines):
+        raise BackendError("threads copy what they share element by element: no lanes, no lines")
 
 
 def _place(tree: Node, action: Promote) -> TreePlace:
@@ -102,10 +104,19 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
         layout,
         moved.fetch,
         moved.write_back,
-        Copy(action.lanes, action.lines, _fill(action, users, facts) if action.padded else None),
+        Copy(
+            action.lanes,
+            action.lines,
+            _fill(action, users, facts) if action.padded else None,
+            action.unroll,
+        ),
         moved.limits,
         _before(exact, held),
+        action.pitch,
     )
+    if action.pitch is not None and (not layout or action.pitch < layout[-1].size):
+        least = layout[-1].size if layout else 1
+        raise BackendError(f"a pitch of {action.pitch} has no room for {least} elements")
     reason = tile_fault(tile, below)
     if reason is not None:
         raise _refused(action, reason)
@@ -114,7 +125,8 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
 
 def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
     rank = len(held.sizes)
-    wanted = action.axes or tuple((d, 1) for d in range(rank))
+    steps = [step or 1 for step in held.steps]
+    wanted = action.axes or tuple(enumerate(steps))
     last: dict[int, int] = {}
     axes = []
     for dimension, step in wanted:
@@ -130,7 +142,7 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
         size = -(-held.sizes[dimension] // step) if before is None else before // step
         last[dimension] = step
         axes.append(Axis(dimension, step, size))
-    if any(last.get(d) != 1 for d in range(rank)):
+    if any(steps[d] % last.get(d, step + 1) for d, step in enumerate(steps)):
         raise BackendError(
             f"the axes {list(map(list, wanted))} do not reach each element of {action.tensor}: "
             "each dimension ends with a step of 1"
@@ -143,9 +155,9 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
 
 def _sizes(held: Box, layout: tuple[Axis, ...]) -> tuple[int, ...]:
     """The sizes of the box that a layout has room for."""
-    sizes = list(held.sizes)
-    for axis in reversed(layout):
-        sizes[axis.dimension] = axis.size * axis.step
+    sizes = [1] * len(held.sizes)
+    for axis in layout:
+        sizes[axis.dimension] += (axis.size - 1) * axis.step
     return tuple(sizes)
 
 
@@ -159,6 +171,7 @@ def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:
     """What the buffer is to its tensor, for its name."""
     dimensions = [axis.dimension for axis in layout]
     which = {
+        "shared": action.scope == SHARED,
         "acc": action.scope == REGISTER,
         "packed": len(set(dimensions)) < len(dimensions),
         "lines": action.lines,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tc.errors import BackendError
-from tc.plan import Bind, Split
+from tc.plan import AXES, BLOCK, THREAD, Bind, Split
 from tc.polyhedral.actions.loops import loop_name, map_members, no_such_loop, place_inside
-from tc.polyhedral.schedule import Expansion, Node, members_below
+from tc.polyhedral.schedule import Expansion, Member, Node, members_below
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
 
@@ -17,7 +17,16 @@ def apply_bind(tree: Node, action: Bind, target: Target) -> Node:
     if action.role not in target.roles:
         names = ", ".join(target.roles)
         raise BackendError(f"no role {action.role!r} on this target; there are {names}")
-    return map_members(tree, action.loop, lambda m: (replace(m, role=action.role),))
+    launched = action.role in (BLOCK, THREAD)
+    if launched and action.axis not in AXES:
+        raise BackendError(f"a loop of role {action.role!r} has an axis: {', '.join(AXES)}")
+    if not launched and (action.axis is not None or action.count is not None):
+        raise BackendError(f"a loop of role {action.role!r} has no axis and no count")
+
+    def bound(member: Member) -> tuple[Member, ...]:
+        return (replace(member, role=action.role, axis=action.axis, count=action.count),)
+
+    return map_members(tree, action.loop, bound)
 
 
 def apply_split(tree: Node, action: Split, scop: Scop) -> Node:

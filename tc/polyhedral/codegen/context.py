@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain, count
+from typing import TypeAlias
 
 from tc.dtypes import DType, compute_dtype
 from tc.kernel.folding import compare, integer, logical_and
 from tc.kernel.intervals import Interval
-from tc.kernel.ir import Buffer, Expr, If, Load, Site, Stmt, row_major
+from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
+from tc.plan import AXES
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Position, whole
 from tc.polyhedral.linear_forms import add, divide, expression, range_of
@@ -41,6 +43,25 @@ class Expanded:
     digits: tuple[Member, ...]
 
 
+LaunchAxis: TypeAlias = "tuple[str, str]"
+"""A role, "block" or "thread", and an axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchIndices:
+    """The numbers of blocks and threads in a launch, and the tensors that it writes."""
+
+    indices: Mapping[LaunchAxis, LaunchIndex]
+    written: frozenset[str]
+
+    def along(self, role: str) -> tuple[LaunchIndex, ...]:
+        """Those of blocks, or of threads, outermost first; the last is x."""
+        found = [self.indices[role, axis] for axis in AXES]
+        while found and found[-1].count == 1:
+            found.pop()
+        return tuple(reversed(found))
+
+
 @dataclass
 class KernelContext:
     """What is the same throughout a kernel; `buffers` and `sites` grow."""
@@ -50,6 +71,7 @@ class KernelContext:
     checks: bool
     buffers: dict[str, Buffer] = field(default_factory=dict)
     sites: dict[tuple[int, int], Site] = field(default_factory=dict)
+    launch: LaunchIndices | None = None
 
     def dtype(self, tensor: str) -> DType:
         return self.scop.shaped.program.tensors[tensor].dtype
@@ -73,7 +95,12 @@ class State:
     """`positions`: where each statement below stands. `loops`: what digits of members (by name
     and step) are now. `bounds`: inclusive bounds of loop variables. `tiles`: promotions around,
     innermost last, by tensor. `expanded`: reductions with several accumulators. `pins`: under
-    which conditions a statement runs at all, as it has one value in a loop that runs several."""
+    which conditions a statement runs at all, as it has one value in a loop that runs several.
+
+    In a launch, `block` is where statements stand but for what the number of a thread fixes:
+    `unbound` are the axes (of blocks and of threads) to which no loop around is bound, `pending`
+    tests of the numbers of threads that are still to be made, and `varying` the variables that
+    differ between the threads of a block."""
 
     world: KernelContext
     positions: Mapping[str, Position]
@@ -82,6 +109,10 @@ class State:
     tiles: Mapping[str, tuple[Placed, ...]] = field(default_factory=dict)
     expanded: Mapping[str, Expanded] = field(default_factory=dict)
     pins: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    block: Mapping[str, Position] = field(default_factory=dict)
+    unbound: frozenset[LaunchAxis] = frozenset()
+    pending: tuple[Expr, ...] = ()
+    varying: frozenset[str] = frozenset()
 
     def bound(self, name: str, low: int, high: int) -> State:
         return replace(self, bounds={**self.bounds, name: (low, high)})

@@ -8,9 +8,9 @@ from functools import reduce
 from math import prod
 
 from tc.dtypes import INT64, compute_dtype
-from tc.kernel.folding import binary, cast, constant, integer, logical_and, select
-from tc.kernel.ir import Expr, For, Load, Stmt, Store
-from tc.plan import REGISTER
+from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
+from tc.kernel.ir import Expr, For, LaunchIndex, Let, Load, Stmt, Store, Var
+from tc.plan import REGISTER, SHARED, THREAD
 from tc.polyhedral.codegen.context import Placed, State, guarded
 from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.linear_forms import add, constant_form, expression
@@ -79,9 +79,59 @@ Body = Callable[[State, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], Stmt]
 def _copy(
     placed: Placed, state: State, body: Body, *, along_memory: bool = False
 ) -> tuple[Stmt, ...]:
-    """Blocks that are transposed run along the memory around, or along the buffer."""
+    """Blocks that are transposed run along the memory around, or along the buffer; all threads of
+    a block fill its tiles."""
+    if placed.tile.scope == SHARED:
+        return _by_all_threads(placed, state, body)
     nests = _nests(placed.tile, _contiguous_axis(placed, state), along_memory)
     return tuple(_nest(loops, placed, state, body) for loops in nests)
+
+
+def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+    """The axis that is contiguous in memory along the threads' x, the others, the last first, along
+    y and z: in as many turns for each thread, with a test in the last where it is not full."""
+    layout, launch = placed.tile.layout, state.world.launch
+    assert launch is not None
+    rows = _contiguous_axis(placed, state)
+    order = sorted(range(len(layout)), key=lambda axis: (axis != rows, -axis))
+    free = [index for index in reversed(launch.along(THREAD)) if index.count > 1]
+    for index in free:
+        state = state.bound(index.var, 0, index.count - 1)
+    positions = [constant_form(0)] * len(layout)
+    loops: list[tuple[str, int]] = []
+    lets: list[Stmt] = []
+    outer: list[Expr] = []
+    inner: list[Expr] = []
+    for axis in order:
+        size = layout[axis].size
+        if size == 1:
+            continue
+        own = free.pop(0) if free else LaunchIndex("", 1)
+        turns = -(-size // own.count)
+        name = own.var
+        if turns > 1:
+            name = state.world.names.fresh("c0", INT64)
+            loops.append((name, turns))
+            state = state.bound(name, 0, turns - 1)
+            positions[axis] = LinearForm(0, {own.var: 1, name: own.count} if own.var else {name: 1})
+        else:
+            positions[axis] = LinearForm(0, {name: 1})
+        if turns > 1 and size % own.count:
+            name = state.world.names.fresh("c0", INT64)
+            lets.append(Let(name, expression(positions[axis])))
+            positions[axis] = LinearForm(0, {name: 1})
+        if turns * own.count > size:
+            (inner if turns > 1 else outer).append(
+                compare("<", Var(name, INT64), integer(size), {})
+            )
+            state = state.bound(name, 0, size - 1)
+    outer += [compare("==", Var(index.var, INT64), integer(0), {}) for index in free]
+    stmt = body(state, _element(placed.box, layout, positions), _indices(positions))
+    stmts = (*lets, *guarded(inner, (stmt,)))
+    for name, turns in loops:
+        mark = "unroll" if placed.tile.copy.unroll else ""
+        stmts = (For(name, integer(0), integer(turns), stmts, mark=mark),)
+    return guarded(outer, stmts)
 
 
 def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tc.dtypes import INT64, compute_dtype
@@ -16,12 +16,14 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
-from tc.plan import PACKED, PARALLEL, SCRATCH, SERIAL, UNROLL, VECTOR
+from tc.kernel.walk import names_in
+from tc.plan import BLOCK, PACKED, PARALLEL, SCRATCH, SERIAL, SHARED, THREAD, UNROLL, VECTOR
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State, guarded
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
+from tc.polyhedral.codegen.launches import bound_member, entered, has_barrier, launch_of, pinned
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, box, enter, start, trips_of, whole
 from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
@@ -46,10 +48,15 @@ _MARKS = {UNROLL: "unroll", VECTOR: "vector"}
 
 
 def lower_schedule(
-    scop: Scop, tree: Node, strides: Mapping[str, tuple[int, ...]], *, check: bool
+    scop: Scop,
+    tree: Node,
+    strides: Mapping[str, tuple[int, ...]],
+    *,
+    check: bool,
+    launches: bool = False,
 ) -> ir.Kernel:
     """The kernel that runs the statements in the order of the tree, a region for each part of
-    its outermost sequence.
+    its outermost sequence: with `launches`, one launch each.
 
     `strides` gives the strides, in elements, of inputs that are not row-major; with `check`,
     reads and divisions that are not proven safe are tested (G7). Raises NoKernel.
@@ -62,8 +69,9 @@ def lower_schedule(
     positions = {s.name: start(s) for s in scop.statements}
     regions: list[tuple[Stmt, ...]] = []
     for part in schedule.in_order(tree):
-        regions += _regions(part, State(world, positions))
-    roles = ("input", "output", "temporary", "scratch", "register")
+        state = State(world, positions)
+        regions += [_launched(part, state)] if launches else _regions(part, state)
+    roles = ("input", "output", "temporary", *ir.PRIVATE)
     used = _touched(regions)
     kept = [b for b in world.buffers.values() if b.role != "temporary" or b.name in used]
     buffers = sorted(kept, key=lambda b: roles.index(b.role))
@@ -105,10 +113,23 @@ def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
                 yield note, copy
         yield from _regions(node.child, state)
         return
-    statements = [world.scop.statement(name) for name in schedule.leaves(node)]
     world.names.start_region()
-    lines = dict.fromkeys(_comment(s, world.scop) for s in statements)
-    yield (*map(ir.Comment, lines), *_lower(node, state, outermost=True))
+    yield (*_comments(node, world.scop), *_lower(node, state, outermost=True))
+
+
+def _launched(part: Node, state: State) -> tuple[Stmt, ...]:
+    """The region of a part that is one launch."""
+    world = state.world
+    world.names.start_region()
+    launch = world.launch = launch_of(part, world.scop, world.names)
+    body = _lower(part, entered(launch, replace(state, block=state.positions)))
+    return (*_comments(part, world.scop), ir.Grid(launch.along(BLOCK), launch.along(THREAD), body))
+
+
+def _comments(node: Node, scop: Scop) -> tuple[ir.Comment, ...]:
+    """The text of the statements below a node."""
+    statements = (scop.statement(name) for name in schedule.leaves(node))
+    return tuple(map(ir.Comment, dict.fromkeys(_comment(s, scop) for s in statements)))
 
 
 def _comment(statement: ScopStatement, scop: Scop) -> str:
@@ -120,6 +141,14 @@ def _comment(statement: ScopStatement, scop: Scop) -> str:
 
 
 def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, ...]:
+    launch = state.world.launch
+    if launch is None:
+        return _node(node, state, outermost=outermost)
+    tests, state = pinned(node, launch, state)
+    return guarded(tests, _node(node, state, outermost=outermost))
+
+
+def _node(node: Node, state: State, *, outermost: bool) -> tuple[Stmt, ...]:
     match node:
         case Leaf(statement=name):
             stmts = lower_leaf(state.world.scop.statement(name), state)
@@ -130,8 +159,10 @@ def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, 
             placed = _place(node, state)
             for p in placed:
                 state = state.inside(p)
-            before = [s for p in placed if p.tile.fetch for s in fetch(p, state)]
-            after = [s for p in placed if p.tile.write_back for s in write_back(p, state)]
+            before = [s for p in placed if p.tile.fetch for s in _by_threads(p, fetch, state)]
+            after = [
+                s for p in placed if p.tile.write_back for s in _by_threads(p, write_back, state)
+            ]
             return (*before, *_lower(child, state), *after)
         case Expansion():
             return _expand(node, state)
@@ -143,6 +174,14 @@ def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, 
             raise schedule.unknown_tree(node)
 
 
+def _by_threads(
+    placed: Placed, copy: Callable[[Placed, State], tuple[Stmt, ...]], state: State
+) -> tuple[Stmt, ...]:
+    """A copy; of what is a thread's own only where the thread has work."""
+    own = copy(placed, state)
+    return own if placed.tile.scope == SHARED else guarded(state.pending, own)
+
+
 # --- bands ------------------------------------------------------------------------------------
 
 
@@ -152,6 +191,8 @@ def _band(
     if not members:
         return _lower(child, state)
     names = list(schedule.leaves(child))
+    if members[0].axis is not None:
+        return _bound(members[0], members[1:], child, state)
     shared = 0
     if outermost:
         shared = next((i for i, m in enumerate(members) if m.role != PARALLEL), len(members))
@@ -165,7 +206,11 @@ def _band(
         return _band(rest, child, inner, outermost=outermost)
     end: Expr = integer(trip)
     if member.role == SERIAL:
-        end, inner = _bounded(member, names, trip, state, inner)
+        end, bounded = _bounded(member, names, trip, state, inner)
+        if state.varying.isdisjoint(names_in(end)) or not has_barrier(child):
+            inner = bounded
+        else:  # all threads run what holds a barrier as often
+            end = integer(trip)
     body = _band(rest, child, inner, outermost=False)
     parallel = member.role == PARALLEL and outermost
     return (For(loop, integer(0), end, body, parallel, _MARKS.get(member.role, "")),)
@@ -174,7 +219,7 @@ def _band(
 def _surplus(members: tuple[Member, ...], names: list[str], state: State) -> int:
     """How many leading members must become one loop, as a nest has no more than MAX_LOOPS."""
     several = [i for i, m in enumerate(members) if _trips(m, names, state) > 1]
-    if len(several) <= MAX_LOOPS or members[0].role != SERIAL:
+    if len(several) <= MAX_LOOPS or members[0].role != SERIAL or state.world.launch is not None:
         return 0
     return several[len(several) - MAX_LOOPS] + 1
 
@@ -225,7 +270,27 @@ def _inside(member: Member, names: list[str], trips: int, state: State) -> tuple
         is_digit = member.span is not None or member.step > 1
         loop = state.world.names.fresh(f"{member.name}0" if is_digit else member.name, INT64)
         state, digit = state.bound(loop, 0, trips - 1), LinearForm(0, {loop: 1})
-    entered = {n: enter(state.positions[n], member, n, digit, trips) for n in names}
+    return loop, _within(member, names, trips, digit, state)
+
+
+def _bound(member: Member, rest: tuple[Member, ...], child: Node, state: State) -> tuple[Stmt, ...]:
+    """A band whose first member blocks or threads run."""
+    names, launch = list(schedule.leaves(child)), state.world.launch
+    if launch is None:
+        raise NoKernel(f"the loop {member} is of a launch, and there is none")
+    trips = _trips(member, names, state)
+    turns = bound_member(member, trips, launch, state)
+    inner = _within(member, names, trips, turns.digit, turns.state)
+    node = schedule.band_of(rest, False, child)
+    return turns.around(_lower(node, inner))
+
+
+def _within(member: Member, names: list[str], trips: int, digit: LinearForm, state: State) -> State:
+    """The state in an iteration of a member, whose digit is known."""
+    positions = {n: enter(state.positions[n], member, n, digit, trips) for n in names}
+    block = state.block
+    if block and member.role != THREAD:
+        block = {**block, **{n: enter(block[n], member, n, digit, trips) for n in names}}
     loops = {**state.loops, (member.name, member.step): digit}
     pins = dict(state.pins)
     for name in names if trips > 1 else ():
@@ -235,8 +300,8 @@ def _inside(member: Member, names: list[str], trips: int, state: State) -> tuple
             own = (own if member.span is None else own % member.span) // member.step
             test = compare("==", expression(digit), integer(own), {})
             pins[name] = (*pins.get(name, ()), test)
-    inner = replace(state, positions={**state.positions, **entered}, loops=loops, pins=pins)
-    return loop, inner
+    every = {**state.positions, **positions}
+    return replace(state, positions=every, block=block, loops=loops, pins=pins)
 
 
 def _bounded(
@@ -288,8 +353,9 @@ def _place(node: Promotion, state: State) -> list[Placed]:
     world, placed = state.world, []
     inside = set(schedule.leaves(node))
     for tile in node.tiles:
+        positions = state.block if tile.scope == SHARED else state.positions
         accesses = [
-            (access, state.positions[s.name])
+            (access, positions[s.name])
             for s in world.scop.statements
             if s.name in inside
             for access in s.accesses
@@ -308,7 +374,7 @@ def _place(node: Promotion, state: State) -> list[Placed]:
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
         name = world.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
-        placed.append(Placed(replace(tile, buffer=name), Box(found.offsets, tile.sizes)))
+        placed.append(Placed(replace(tile, buffer=name), replace(found, sizes=tile.sizes)))
     return placed
 
 
@@ -326,7 +392,7 @@ def _has_tails(tile: ArrayTile, found: Box, state: State) -> bool:
 def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
     offsets = (add(o, constant_form(by), -1) for o, by in zip(found.offsets, before, strict=True))
     sizes = (size + by for size, by in zip(found.sizes, before, strict=True))
-    return Box(tuple(offsets), tuple(sizes))
+    return Box(tuple(offsets), tuple(sizes), found.steps)
 
 
 def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:

@@ -17,6 +17,7 @@ from tc.dtypes import compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
+from tc.plan import SHARED
 from tc.polyhedral.codegen.context import Expanded, State, guarded
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
@@ -35,6 +36,8 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
     placed = state.innermost(statement.write.tensor)
     promoted = placed is not None and state.fits(placed, element)
     promoted = promoted or statement.name in state.expanded
+    if state.world.launch is not None:
+        promoted = promoted and not _reads_from_others(statement, state)
     beyond = {v: d for v, d in tails.items() if promoted and _is_beyond(v, statement, state)}
     position = {
         v: d if v in beyond else replace(d, exact=True)
@@ -45,6 +48,18 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
     tests = [test for d in beyond.values() for test in _tile_tests(d, state)]
     tests += [t for v in tails if v not in beyond for t in _tests(v, statement, state)]
     return guarded(tests, stmts)
+
+
+def _reads_from_others(statement: ScopStatement, state: State) -> bool:
+    """Whether an instance may read what another thread of the launch writes: one beyond the range
+    would then read at a place where this may happen at any time."""
+    launch = state.world.launch
+    assert launch is not None
+    for access in statement.reads:
+        placed = state.innermost(access.tensor)
+        if access.tensor in launch.written and (placed is None or placed.tile.scope == SHARED):
+            return True
+    return False
 
 
 def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
@@ -84,11 +99,12 @@ def _has_accumulators(
 
 
 def _tile_tests(digits: Digits, state: State) -> Iterator[Expr]:
-    """The condition, unless it is certain, that a tile has values in the range at all."""
+    """The condition, unless it is certain, that a tile has values in the range at all. Threads do
+    not look for the end of it: those that have work would not be done sooner."""
     tile = digits.base if digits.tile is None else digits.tile
     low, high = range_of(tile, state.bounds)
     begin, end = digits.limits
-    if high >= end:
+    if high >= end and state.world.launch is None:
         yield compare("<", expression(tile), integer(end), {})
     if low < begin:
         # a shifted member: the first tile may begin before the range

@@ -14,10 +14,10 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
+from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import ParallelNest, groups, nest_of, opened
 from tc.polyhedral.cpu.buffers import MIN_PARTS
-from tc.polyhedral.cpu.costs import TileCosts
-from tc.polyhedral.cpu.draft import Draft
+from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_plan import NestPlanner
 from tc.polyhedral.cpu.register_tiles import choose_tile
 from tc.polyhedral.facts import Facts
@@ -70,7 +70,9 @@ class _Chooser:
         written = frozenset(scop.statement(n).write.tensor for n in inside)
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
-        chosen = choose_tile(nest, self.draft.device, self.options, self.costs, written, elsewhere)
+        chosen = choose_tile(
+            nest, device_of(self.draft), self.options, self.costs, written, elsewhere
+        )
         planner = NestPlanner(
             self.draft, self.options, self.costs, nest, chosen, written, self.around, outermost
         )
@@ -143,7 +145,11 @@ class _Chooser:
                 continue
             moved = transfer(tensor, below)
             size = prod(found.sizes) * compute_dtype(program.tensors[tensor].dtype).bytes
-            if not isinstance(moved, str) and not moved.fetch and size <= self.draft.device.l2 // 2:
+            if (
+                not isinstance(moved, str)
+                and not moved.fetch
+                and size <= device_of(self.draft).l2 // 2
+            ):
                 self.draft.promote(tensor, SCRATCH, inside, statements)
 
     def _reuses(self, member: Member, child: Node) -> bool:
@@ -168,6 +174,6 @@ class _Chooser:
         if others and around >= MIN_PARTS:
             return min(size, NEST_WIDTH)
         rows = NEST_ROWS
-        while rows > 4 and around * size // rows < 2 * self.draft.device.threads:
+        while rows > 4 and around * size // rows < 2 * device_of(self.draft).threads:
             rows //= 2
         return max(1, min(rows, size))

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tc.device import Device
+from tc.polyhedral.actions.draft import Draft
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileCosts:
@@ -34,3 +37,10 @@ class TileCosts:
     unforeseen: float = 4.0
     far: int = 128 << 10
     copying: float = 8.0
+
+
+def device_of(draft: Draft) -> Device:
+    """The processor that a plan is for."""
+    device = draft.target.device
+    assert isinstance(device, Device)
+    return device

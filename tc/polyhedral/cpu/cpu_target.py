@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tc.device import Device
 from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import PASSES
-from tc.options import MappingOptions
+from tc.options import Options
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.cpu.chooser import choose
 from tc.polyhedral.cpu.costs import TileCosts
@@ -31,13 +31,14 @@ PACKED_BYTES = 4 << 30
 class CpuTarget(Target):
     """A processor; `costs` are those of its chooser."""
 
+    device: Device
     costs: TileCosts = field(default_factory=TileCosts)
 
-    def context(self, options: MappingOptions) -> PassContext:
-        device, bits = self.device, options.vector_bits
+    def context(self, options: Options) -> PassContext:
+        device, bits = self.device, options.mapping.vector_bits
         return PassContext(
             lanes_bits=device.vector_bits if bits is None else bits,
-            unroll_limit=options.unroll,
+            unroll_limit=options.mapping.unroll,
             fma=device.fma,
             exponents=device.exponents,
             line=device.line,
@@ -46,8 +47,8 @@ class CpuTarget(Target):
             shared_cache=device.shared_cache,
         )
 
-    def choose(self, tree: Node, facts: Facts, options: MappingOptions) -> Iterator[Chosen]:
-        return choose(tree, facts, self, options, self.costs)
+    def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
+        return choose(tree, facts, self, options.mapping, self.costs)
 
 
 def cpu_target(device: Device) -> CpuTarget:

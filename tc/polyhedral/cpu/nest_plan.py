@@ -15,10 +15,10 @@ from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
+from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
 from tc.polyhedral.cpu.buffers import NestBuffers
-from tc.polyhedral.cpu.costs import TileCosts
-from tc.polyhedral.cpu.draft import Draft
+from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.operands import SHORT
 from tc.polyhedral.cpu.register_tiles import RegisterTile
@@ -73,7 +73,7 @@ class NestPlanner:
         if self.chosen is None:
             raise InternalError("a nest without a register tile has no buffers")
         return NestBuffers(
-            self.draft.device,
+            device_of(self.draft),
             self.costs.copying,
             self.nest,
             self.chosen,
@@ -187,7 +187,7 @@ class NestPlanner:
             return None
         member = max(main.reduction, key=self.nest.extent)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
-        room, panel = self.draft.device.l2 // 2, self.buffers.panel_bytes
+        room, panel = device_of(self.draft).l2 // 2, self.buffers.panel_bytes
         if wanted is None and self.outermost and panel > room:
             wanted = max(64, size * (room // 2) // panel)
         return (member, wanted) if wanted is not None and wanted < size else None
@@ -262,7 +262,7 @@ class NestPlanner:
         """The loops around a transpose block by block."""
         row, vector, others = self._row_and_others()
         assert row is not None  # of a block
-        device, bits = self.draft.device, self.options.vector_bits
+        device, bits = device_of(self.draft), self.options.vector_bits
         if bits is not None:
             device = replace(device, vector_bits=bits)
         found = strips(self.nest, chosen, device, row, vector)
@@ -292,7 +292,7 @@ class NestPlanner:
         row = self.nest.extent(chosen.vector) * self.nest.element
         steps = [self.nest.stride(reads[0], m) for m in members]
         known = [abs(step) for step in steps if step is not None]
-        if not contiguous or row < self.draft.device.line or len(known) < len(steps):
+        if not contiguous or row < device_of(self.draft).line or len(known) < len(steps):
             return members
         order = sorted(zip(known, members, strict=True), key=lambda pair: -pair[0])
         return [member for _, member in order]
@@ -313,7 +313,7 @@ class NestPlanner:
         if not self.outermost or not self.options.parallel:
             return
         parallel: list[Member] = []
-        enough = 64 * self.draft.device.threads
+        enough = 64 * device_of(self.draft).threads
         for m in members:
             if not m.coincident or iterations(parallel, self.nest) >= enough:
                 break

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tc.plan import PACKED, REGISTER, SCRATCH
+from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
-from tc.polyhedral.cpu.draft import Draft
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Member, tile, tiles
 from tc.polyhedral.scop.scop import ScopStatement

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tc.device import Device
 from tc.errors import BackendError
 from tc.plan import Action, Part, Promote, Reorder
 from tc.polyhedral.actions.apply import apply
@@ -25,10 +24,6 @@ class Draft:
         self.target = target
         self.statements = tuple(leaves(node))
         self.actions: list[Action] = []
-
-    @property
-    def device(self) -> Device:
-        return self.target.device
 
     def part(self) -> Part:
         return Part(self.statements, tuple(self.actions))
@@ -100,11 +95,17 @@ class Draft:
         align: int = 1,
         padded: bool = False,
         lines: bool = False,
+        pitch: int | None = None,
+        unroll: bool = False,
     ) -> bool:
         """Promotes a tensor for some statements inside of a loop, if that can be done."""
         loop, names = self.scope(inside, statements)
         try:
-            self.do(Promote(tensor, scope, loop, names, axes, lanes, align, padded, lines))
+            self.do(
+                Promote(
+                    tensor, scope, loop, names, axes, lanes, align, padded, lines, pitch, unroll
+                )
+            )
         except BackendError:
             return False
         return True

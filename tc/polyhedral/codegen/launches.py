@@ -1,0 +1,149 @@
+"""Launches: which numbers of blocks and threads run what of a part, on a GPU.
+
+A member of role "block" or "thread" makes no loop: the number of a block, or of a thread, is its
+digit; where there are fewer of them than iterations, they take turns. Where no loop is bound to an
+axis, number 0 of it runs. Tests of blocks stand where they are needed first; those of threads
+around what holds no barrier, as all threads of a block must meet these.
+(Vasilache et al. 2018, arXiv:1802.04730, section 5.4.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tc.dtypes import INT64
+from tc.kernel.folding import compare, integer
+from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
+from tc.plan import AXES, BLOCK, SHARED, THREAD
+from tc.polyhedral import schedule
+from tc.polyhedral.codegen.context import LaunchAxis, LaunchIndices, State, guarded
+from tc.polyhedral.codegen.naming import NameSupply
+from tc.polyhedral.footprint import trips_of
+from tc.polyhedral.linear_forms import constant_form, expression
+from tc.polyhedral.schedule import Band, Member, Node, Promotion, Sync
+from tc.polyhedral.scop.scop import Scop
+from tc.semantics.affine import LinearForm
+
+
+def launch_sizes(part: Node, scop: Scop) -> Mapping[LaunchAxis, int]:
+    """How many blocks and threads there are along each axis that loops of a part are bound to: no
+    more than have work."""
+    sizes: dict[LaunchAxis, int] = {}
+    for node in schedule.nodes(part):
+        if not isinstance(node, Band):
+            continue
+        statements = [scop.statement(name) for name in schedule.leaves(node)]
+        for member in node.members:
+            if member.axis is not None:
+                key = member.role, member.axis
+                used = used_of(member, trips_of(member, statements))
+                sizes[key] = max(sizes.get(key, 1), used)
+    return sizes
+
+
+def used_of(member: Member, trips: int) -> int:
+    """How many blocks, or threads, run a member."""
+    return trips if member.count is None else min(member.count, trips)
+
+
+def launch_of(part: Node, scop: Scop, names: NameSupply) -> LaunchIndices:
+    """The launch of a part, with new names."""
+    sizes = launch_sizes(part, scop)
+    written = frozenset(scop.statement(name).write.tensor for name in schedule.leaves(part))
+    return LaunchIndices(
+        {
+            (role, axis): LaunchIndex(
+                names.fresh(f"{role[0]}{axis}", INT64), sizes.get((role, axis), 1)
+            )
+            for role in (BLOCK, THREAD)
+            for axis in AXES
+        },
+        written,
+    )
+
+
+def entered(launch: LaunchIndices, state: State) -> State:
+    """The state at the beginning of a launch, where nothing is bound yet."""
+    several = {key: index for key, index in launch.indices.items() if index.count > 1}
+    for index in several.values():
+        state = state.bound(index.var, 0, index.count - 1)
+    threads = (index.var for (role, _), index in several.items() if role == THREAD)
+    return replace(state, unbound=frozenset(several), varying=frozenset(threads))
+
+
+def has_barrier(node: Node) -> bool:
+    """Whether threads wait for each other somewhere in a tree."""
+    return any(
+        isinstance(n, Sync)
+        or (isinstance(n, Promotion) and any(t.scope == SHARED for t in n.tiles))
+        for n in schedule.nodes(node)
+    )
+
+
+def pinned(node: Node, launch: LaunchIndices, state: State) -> tuple[list[Expr], State]:
+    """The tests that a node needs, as no loop in it is bound to some axes, and the state in it."""
+    if not state.unbound and not state.pending:
+        return [], state
+    bound = {(m.role, m.axis) for m in schedule.members(node)}
+    free = sorted(key for key in state.unbound if key not in bound)
+    tests: dict[str, list[Expr]] = {BLOCK: [], THREAD: list(state.pending)}
+    for key in free:
+        number = Var(launch.indices[key].var, INT64)
+        tests[key[0]].append(compare("==", number, integer(0), {}))
+    here, later = tests[BLOCK], tests[THREAD]
+    if not has_barrier(node):
+        here, later = [*here, *later], []
+    return here, replace(state, unbound=state.unbound.difference(free), pending=tuple(later))
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How a member that is bound is run: its digit, in a state in which it is known; in loops, if
+    several turns are taken."""
+
+    digit: LinearForm
+    state: State
+    loop: str | None
+    turns: int
+    lets: tuple[Let, ...]
+    tests: tuple[Expr, ...]
+
+    def around(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        body = (*self.lets, *guarded(self.tests, body))
+        if self.loop is None:
+            return body
+        return (For(self.loop, integer(0), integer(self.turns), body),)
+
+
+def bound_member(member: Member, trips: int, launch: LaunchIndices, state: State) -> Turns:
+    """How blocks or threads run a member that has so many iterations."""
+    assert member.axis is not None
+    key = member.role, member.axis
+    index, used = launch.indices[key], used_of(member, trips)
+    turns = -(-trips // used)
+    number = Var(index.var, INT64)
+    state = replace(state, unbound=state.unbound - {key})
+    tests: list[Expr] = []
+    if used < index.count:
+        tests.append(compare("<", number, integer(used), {}))
+    state = state.bound(index.var, 0, used - 1)
+    digit = constant_form(0) if used == 1 else LinearForm(0, {index.var: 1})
+    loop, lets = None, list[Let]()
+    if turns > 1:
+        names, stem = state.world.names, f"{member.name}0"
+        loop = names.fresh(stem, INT64)
+        state = state.bound(loop, 0, turns - 1)
+        digit = LinearForm(0, {**digit.terms, loop: used})
+        if used > 1:
+            own = names.fresh(stem, INT64)
+            lets.append(Let(own, expression(digit)))
+            state = state.bound(own, 0, trips - 1)
+            digit = LinearForm(0, {own: 1})
+            if used * turns > trips:
+                tests.append(compare("<", Var(own, INT64), integer(trips), {}))
+            if member.role == THREAD:
+                state = replace(state, varying=state.varying | {own})
+    if member.role == THREAD:
+        state, tests = replace(state, pending=(*state.pending, *tests)), []
+    return Turns(digit, state, loop, turns, tuple(lets), tuple(tests))

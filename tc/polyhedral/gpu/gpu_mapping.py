@@ -1,0 +1,255 @@
+"""Choosing a plan for GPUs: which loops blocks and threads run, what is tiled, and why.
+
+The coincident loops of a part's outermost band are tiled; the loops over tiles go to blocks. In
+each branch below, the innermost coincident loops go to threads; what of them threads do not take
+sinks below reductions, so that operands and accumulators are used again.
+(Vasilache et al. 2018, arXiv:1802.04730, sections 5.3 and 5.4.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from tc.gpu import Gpu
+from tc.options import GpuOptions
+from tc.plan import AXES, BLOCK, THREAD, UNROLL, Bind, Sink, Tile
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.footprint import trips_of
+from tc.polyhedral.gpu.gpu_promotion import Promoter
+from tc.polyhedral.schedule import (
+    Band,
+    Member,
+    Node,
+    Sequence,
+    in_order,
+    leaves,
+    nodes,
+    sequence_of,
+    tile,
+)
+from tc.polyhedral.target import Chosen, Target
+
+THREADS, EDGE = 256, 32
+"""Threads of a block, and iterations of a tile along a loop, where options say nothing."""
+
+
+def choose(tree: Node, facts: Facts, target: Target, options: GpuOptions) -> Iterator[Chosen]:
+    """Plans for the parts of a tree: each is a launch, or with `single_kernel` all are one."""
+    parts = (sequence_of(in_order(tree)),) if options.single_kernel else in_order(tree)
+    for part in parts:
+        draft = Draft(part, facts, target)
+        mapper = _Mapper(draft, options)
+        mapper.map(part)
+        yield Chosen(draft.part(), tuple(mapper.notes), draft.tree)
+
+
+def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
+    """The leading coincident members of a node, and what is inside of them."""
+    if not isinstance(node, Band):
+        return (), node
+    first = next((i for i, m in enumerate(node.members) if not m.coincident), len(node.members))
+    rest = node.members[first:]
+    inside = Band(rest, node.permutable, node.child) if rest else node.child
+    if first and isinstance(inside, Band) and inside.members[0].coincident:
+        more, inside = opened(inside)
+        return (*node.members[:first], *more), inside
+    return node.members[:first], inside
+
+
+def has_coincident(node: Node) -> bool:
+    """Whether a loop below is coincident."""
+    return any(m.coincident for n in nodes(node) if isinstance(n, Band) for m in n.members)
+
+
+@dataclass
+class _Mapper:
+    """Maps one part."""
+
+    draft: Draft
+    options: GpuOptions
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def gpu(self) -> Gpu:
+        gpu = self.draft.target.device
+        assert isinstance(gpu, Gpu)
+        return gpu
+
+    def map(self, part: Node) -> None:
+        """The outermost band of each child to blocks, what is in it to threads."""
+        for node in in_order(part):
+            members, inside = opened(node)
+            names = tuple(leaves(node))
+            if not members:
+                self.notes.append(f"{', '.join(names)}: no loop is parallel; one thread.")
+                self._promote(inside, names, (), None, None)
+                continue
+            deeper = has_coincident(inside)
+            sizes = self._tile_sizes(members, names, deeper=deeper)
+            outer, points = self._tiled(members, sizes, names)
+            self._blocks(outer, names)
+            if deeper:
+                for branch in _branches(inside):
+                    self._threads_below(branch, outer)
+            else:
+                tiles = self.options.tile
+                self._threads(points, inside, names, outer, tiles and tiles[len(members) :])
+
+    # --- blocks -----------------------------------------------------------------------------
+
+    def _trips(self, member: Member, names: tuple[str, ...]) -> int:
+        statements = (self.draft.facts.scop.statement(name) for name in names)
+        return trips_of(member, statements)
+
+    def _tile_sizes(
+        self, members: tuple[Member, ...], names: tuple[str, ...], *, deeper: bool
+    ) -> list[int]:
+        """For each coincident member of the outermost band: iterations of a tile."""
+        extents = [self._trips(member, names) for member in members]
+        if self.options.tile is not None:
+            given = self.options.tile[: len(members)]
+            return [*given, *extents[len(given) :]]
+        if deeper:
+            return [1] * len(members)
+        if len(members) == 1:
+            return [min(extents[0], prod(self._wanted_threads(1)))]
+        return [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
+
+    def _wanted_threads(self, loops: int) -> tuple[int, ...]:
+        """How many threads there may be along each of the innermost loops, outermost first."""
+        if self.options.threads is not None:
+            return self.options.threads[-loops:]
+        most = min(THREADS, self.gpu.threads)
+        if loops == 1:
+            return (min(most, self.gpu.thread_limits[0]),)
+        x = min(EDGE, most, self.gpu.thread_limits[0])
+        return (min(most // x, self.gpu.thread_limits[1]), x)
+
+    def _tiled(
+        self, members: tuple[Member, ...], sizes: list[int], names: tuple[str, ...]
+    ) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
+        """The loops over tiles, outermost, and those inside of them."""
+        outer, points = [], []
+        for member, size in zip(members, sizes, strict=True):
+            if size >= self._trips(member, names):
+                points.append(member)
+            elif size == 1:
+                outer.append(member)
+            else:
+                self.draft.do(Tile(self.draft.name(member, names), (size,)))
+                first, second = tile(member, size)
+                outer.append(first)
+                points.append(second)
+        self.draft.order((*outer, *points), names)
+        return tuple(outer), tuple(points)
+
+    def _blocks(self, outer: tuple[Member, ...], names: tuple[str, ...]) -> None:
+        given = self.options.blocks
+        most = len(AXES) if given is None else len(given)
+        mapped = outer[:most]
+        told = []
+        for place, member in enumerate(mapped):
+            axis = AXES[len(mapped) - 1 - place]
+            limit = self.gpu.grid_limits[AXES.index(axis)]
+            count = limit if given is None else min(given[place], limit)
+            told.append(self._bind(member, BLOCK, axis, count, names))
+        if told:
+            self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+
+    def _bind(
+        self, member: Member, role: str, axis: str, count: int, names: tuple[str, ...]
+    ) -> str:
+        """Binds a loop to blocks or threads, at most so many; tells of it."""
+        trips = self._trips(member, names)
+        loop = self.draft.name(member, names)
+        if min(count, trips) > 1:
+            self.draft.do(Bind(loop, role, axis, count if count < trips else None))
+        turns = -(-trips // count)
+        taken = f" in {turns} turns" if turns > 1 else ""
+        return f"{loop} is run by {min(count, trips)} {role}s along {axis}{taken}"
+
+    # --- threads ----------------------------------------------------------------------------
+
+    def _threads_below(self, node: Node, around: tuple[Member, ...]) -> None:
+        """Threads for the innermost coincident loops of a branch."""
+        members, inside = opened(node)
+        names = tuple(leaves(node))
+        if members and not has_coincident(inside):
+            self._threads(members, inside, names, around)
+        elif has_coincident(node):
+            below = (*around, *members)
+            if not members and isinstance(node, Band):  # iterations that depend on each other
+                below, inside = (*around, *node.members), node.child
+            for branch in _branches(inside):
+                self._threads_below(branch, below)
+        else:
+            self._promote(node, names, around, None, None)
+
+    def _threads(
+        self,
+        points: tuple[Member, ...],
+        inside: Node,
+        names: tuple[str, ...],
+        around: tuple[Member, ...],
+        sizes: tuple[int, ...] | None = None,
+    ) -> None:
+        """The innermost of some loops to threads; what is left of them sinks."""
+        most = 2 if self.options.threads is None else len(AXES)
+        wanted = self._wanted_threads(min(len(points), most))
+        own = points[max(0, len(points) - len(wanted)) :]
+        serial = list(points[: len(points) - len(own)])
+        threads: list[tuple[Member, int]] = []
+        for member, limit in zip(own, wanted[len(wanted) - len(own) :], strict=True):
+            trips = self._trips(member, names)
+            count = self._fitting(limit, trips, member)
+            bound = member
+            if count == 1:
+                serial.append(member)
+            elif count < trips and (member.span is None or trips % count == 0):
+                self.draft.do(Tile(self.draft.name(member, names), (count,)))
+                turns, bound = tile(member, count)
+                serial.append(turns)
+            threads.append((bound, count))
+        bound_members = tuple(member for member, count in threads if count > 1)
+        self.draft.order((*bound_members, *serial), names)
+        told = [
+            self._bind(member, THREAD, AXES[len(threads) - 1 - place], count, names)
+            for place, (member, count) in enumerate(threads)
+            if count > 1
+        ]
+        if serial:
+            loops = self.draft.names(serial, names)
+            self.draft.do(Sink(loops))
+            for loop in loops:
+                self.draft.do(Bind(loop, UNROLL))
+        if told:
+            self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+        lane = threads[-1][0] if threads and threads[-1][1] > 1 else None
+        self._promote(inside, names, (*around, *bound_members), lane, sizes)
+
+    def _fitting(self, limit: int, trips: int, member: Member) -> int:
+        """How many threads run a loop; where tc chooses, as many as divide what is in a tile."""
+        count = min(limit, trips)
+        if self.options.threads is None and member.span is not None:
+            count = next(n for n in range(count, 0, -1) if trips % n == 0)
+        return count
+
+    def _promote(
+        self,
+        inside: Node,
+        names: tuple[str, ...],
+        around: tuple[Member, ...],
+        lane: Member | None,
+        sizes: tuple[int, ...] | None,
+    ) -> None:
+        promoter = Promoter(self.draft, self.options, around, lane, sizes)
+        told = promoter.promote(inside, names)
+        if told:
+            self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+
+
+def _branches(node: Node) -> tuple[Node, ...]:
+    return node.children if isinstance(node, Sequence) else (node,)

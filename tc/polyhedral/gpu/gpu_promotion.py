@@ -1,0 +1,170 @@
+"""What a GPU holds near: tiles in shared memory and accumulators in registers.
+
+A tensor is promoted to shared memory where its tile has a fixed size, elements are used again, and
+some access is not coalesced: the next thread along x does not touch the next element of memory.
+What only one thread touches goes to registers.
+(Vasilache et al. 2018, arXiv:1802.04730, section 5.5 and appendix A.3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tc.dtypes import compute_dtype
+from tc.options import GpuOptions
+from tc.plan import REGISTER, SHARED, Tile
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.footprint import Box, trips_of
+from tc.polyhedral.promotion import Footprint
+from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tile, tiles
+from tc.polyhedral.scop.scop import ScopStatement
+
+REDUCTION_TILES = (32, 16, 8, 4)
+"""Steps of a reduction for which operands are held at once: the first for which they fit."""
+
+
+@dataclass
+class Promoter:
+    """Promotes what statements touch that blocks and threads run, in the loops `around`: `lane` is
+    the one of the threads along x, if there is one. `sizes` are those of the tiles of reductions,
+    where options say so."""
+
+    draft: Draft
+    options: GpuOptions
+    around: tuple[Member, ...]
+    lane: Member | None
+    sizes: tuple[int, ...] | None
+
+    def promote(self, inside: Node, names: tuple[str, ...]) -> list[str]:
+        """Promotes what pays; tells of it."""
+        told: list[str] = []
+        if self.options.private is not False:
+            told += self._to_registers(names)
+        if self.lane is not None:
+            for branch in in_order(inside):
+                told += self._branch(branch)
+        return told
+
+    def _to_registers(self, names: tuple[str, ...]) -> Iterator[str]:
+        """Targets that are touched several times."""
+        statements = [self.draft.facts.scop.statement(name) for name in names]
+        for tensor in dict.fromkeys(s.write.tensor for s in statements):
+            users = [s for s in statements if any(a.tensor == tensor for a in s.accesses)]
+            if len(users) == 1 and not users[0].accumulates:
+                continue
+            inside = self.around[-1] if self.around else None
+            if self.draft.promote(tensor, REGISTER, inside, names):
+                yield f"{tensor} in registers"
+
+    def _branch(self, branch: Node) -> list[str]:
+        """Operands of the statements of a branch, for some steps of their reduction at a time."""
+        names = tuple(leaves(branch))
+        steps = branch.members if isinstance(branch, Band) else ()
+        steps = tuple(m for m in steps if not m.coincident)
+        if self.sizes is not None or not steps:
+            return list(self._to_shared(self._tiled(steps, self.sizes or (), names), names))
+        before = self.draft.tree, list(self.draft.actions)
+        for size in REDUCTION_TILES:
+            inside = self._tiled(steps, (size,), names)
+            wanted = list(self._candidates(inside, names))
+            told = list(self._to_shared(inside, names))
+            if len(told) == len(wanted):
+                break
+            self.draft.tree, self.draft.actions = before[0], list(before[1])
+        if not told:
+            self.draft.tree, self.draft.actions = before[0], list(before[1])
+        return told
+
+    def _tiled(
+        self, steps: tuple[Member, ...], sizes: tuple[int, ...], names: tuple[str, ...]
+    ) -> Member | None:
+        """The innermost loop over tiles of a reduction, once its loops are tiled."""
+        outer, points = [], []
+        for place, member in enumerate(steps):
+            size = sizes[place] if place < len(sizes) else self._trips(member, names)
+            if size >= self._trips(member, names):
+                points.append(member)
+            elif size == 1:
+                outer.append(member)
+            else:
+                self.draft.do(Tile(self.draft.name(member, names), (size,)))
+                first, second = tile(member, size)
+                outer.append(first)
+                points.append(second)
+        self.draft.order((*outer, *points), names)
+        if outer:
+            return outer[-1]
+        return self.around[-1] if self.around else None
+
+    def _trips(self, member: Member, names: tuple[str, ...]) -> int:
+        return trips_of(member, map(self.draft.facts.scop.statement, names))
+
+    # --- shared memory ----------------------------------------------------------------------
+
+    def _to_shared(self, inside: Member | None, names: tuple[str, ...]) -> Iterator[str]:
+        for tensor, found in self._candidates(inside, names):
+            if self.options.shared is False:
+                continue
+            counts = _counts(found)
+            pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
+            before = self.draft.tree, list(self.draft.actions)
+            unroll = bool(self.options.unroll_copies)
+            if not self.draft.promote(tensor, SHARED, inside, names, pitch=pitch, unroll=unroll):
+                continue
+            if self._held() > (self.draft.target.room(SHARED) or 0):
+                self.draft.tree, self.draft.actions = before
+                continue
+            shape = " x ".join(map(str, counts))
+            yield f"{tensor} in shared memory, {shape} elements at a time"
+
+    def _held(self) -> int:
+        """The bytes of shared memory that tiles have."""
+        found = (t for t in tiles(self.draft.tree) if t.scope == SHARED)
+        return sum(prod(t.shape) * self._bytes(t.tensor) for t in found)
+
+    def _bytes(self, tensor: str) -> int:
+        return compute_dtype(self.draft.facts.scop.shaped.program.tensors[tensor].dtype).bytes
+
+    def _candidates(
+        self, inside: Member | None, names: tuple[str, ...]
+    ) -> Iterator[tuple[str, Box]]:
+        """The tensors that would better lie in shared memory, with what a block touches of them."""
+        if inside is None:
+            return
+        scop = self.draft.facts.scop
+        statements = [scop.statement(name) for name in names]
+        below = self.draft.below(inside, names).of(SHARED)
+        for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
+            found = below.box(tensor) if scop.shaped.shapes[tensor] else None
+            users = [s for s in statements if any(a.tensor == tensor for a in s.accesses)]
+            if found is None or any(t.tensor == tensor for t in tiles(self.draft.tree)):
+                continue
+            times = sum(self._instances(s, below) for s in users)
+            if times > prod(_counts(found)) and not self._is_coalesced(tensor, users):
+                yield tensor, found
+
+    def _instances(self, statement: ScopStatement, below: Footprint) -> int:
+        """How often a statement runs below."""
+        return prod(
+            min(self._trips(m, (statement.name,)), m.span // m.step if m.span else 1 << 62)
+            for m in below.inside[statement.name]
+        )
+
+    def _is_coalesced(self, tensor: str, users: list[ScopStatement]) -> bool:
+        """Whether all accesses step through memory with the threads along x."""
+        lane, facts = self.lane, self.draft.facts
+        return lane is not None and all(
+            facts.stride(access, lane.values[s.name].variable) == 1
+            for s in users
+            for access in s.accesses
+            if access.tensor == tensor
+        )
+
+
+def _counts(found: Box) -> tuple[int, ...]:
+    """How many elements a box has in each dimension."""
+    return tuple(
+        (n - 1) // (step or 1) + 1 for n, step in zip(found.sizes, found.steps, strict=True)
+    )

@@ -1,0 +1,78 @@
+"""The target of GPUs: blocks, threads, shared memory, registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tc.dtypes import compute_dtype
+from tc.gpu import Gpu
+from tc.kernel.pass_manager import PassContext
+from tc.kernel.passes.pass_list import GPU_PASSES
+from tc.options import Options
+from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, UNROLL
+from tc.polyhedral.codegen.launches import launch_sizes
+from tc.polyhedral.facts import Facts
+from tc.polyhedral.gpu.gpu_mapping import choose
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.schedule import ArrayTile, Node, tiles
+from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.target import Chosen, MemoryScope, Target
+
+UNROLLED = 1024
+"""Statements that unrolling makes of a launch at most, where options say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuTarget(Target):
+    """A GPU."""
+
+    device: Gpu
+
+    def context(self, options: Options) -> PassContext:
+        wanted = options.gpu.unroll
+        return PassContext(lanes_bits=0, unroll_limit=UNROLLED if wanted is None else wanted)
+
+    def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
+        return choose(tree, facts, self, options.gpu)
+
+    def refusal(self, part: Node, scop: Scop) -> str | None:
+        gpu, sizes = self.device, launch_sizes(part, scop)
+        threads = prod(sizes.get((THREAD, axis), 1) for axis in AXES)
+        if threads > gpu.threads:
+            return f"{threads} threads in a block, where the GPU can have {gpu.threads}"
+        for role, limits in ((BLOCK, gpu.grid_limits), (THREAD, gpu.thread_limits)):
+            for axis, limit in zip(AXES, limits, strict=True):
+                if (count := sizes.get((role, axis), 1)) > limit:
+                    return f"{count} {role}s along {axis}, where the GPU can have {limit}"
+        shared = sum(_bytes(tile, scop) for tile in tiles(part) if tile.scope == SHARED)
+        if shared > gpu.shared:
+            return f"{shared} bytes of shared memory, where a block can have {gpu.shared}"
+        return None
+
+
+def _bytes(tile: ArrayTile, scop: Scop) -> int:
+    dtype = scop.shaped.program.tensors[tile.tensor].dtype
+    return prod(tile.shape) * compute_dtype(dtype).bytes
+
+
+def gpu_target(gpu: Gpu) -> GpuTarget:
+    """What code for a GPU can use.
+
+    >>> gpu_target(Gpu()).room("shared")
+    49152
+    """
+    return GpuTarget(
+        device=gpu,
+        roles=(SERIAL, UNROLL, BLOCK, THREAD),
+        scopes=(
+            MemoryScope(REGISTER, 4 * gpu.thread_registers // 2),
+            MemoryScope(SHARED, gpu.shared),
+        ),
+        lanes=1,
+        rewriting=Thresholds(),
+        fusion_bytes=gpu.shared,
+        passes=GPU_PASSES,
+        launches=True,
+    )
