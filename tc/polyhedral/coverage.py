@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tc.plan import BLOCK, PARALLEL, SERIAL, THREAD, UNROLL, VECTOR
+from tc.plan import AXES, BLOCK, PARALLEL, SERIAL, THREAD, UNROLL, VECTOR
 from tc.polyhedral.schedule import Member, Node, leaves, members_below
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
@@ -31,12 +31,16 @@ def coverage_fault(tree: Node, scop: Scop) -> str | None:
 
 def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str | None:
     digits: dict[str, list[Member]] = {name: [] for name in statement.variables}
+    bound: dict[tuple[str, str | None], Member] = {}
     for member in members:
         value = member.values.get(statement.name)
         if value is None:
             return f"[{member}] gives {statement.name} no value"
         if not _is_well_formed(member):
             return f"[{member}] is no digit: its step, span or role makes no sense"
+        other = bound.setdefault((member.role, member.axis), member)
+        if member.axis is not None and other is not member:
+            return f"[{other}] and [{member}] of {statement.name} are bound to one axis"
         if value.variable is None:
             least = value.offset
         elif value.variable in digits:
@@ -53,7 +57,11 @@ def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str
 def _is_well_formed(member: Member) -> bool:
     span = member.span
     is_digit = member.step >= 1 and (span is None or (span > 0 and span % member.step == 0))
-    return is_digit and member.role in ROLES
+    if member.role in (BLOCK, THREAD):
+        is_bound = member.axis in AXES and (member.count is None or member.count >= 1)
+    else:
+        is_bound = member.axis is None and member.count is None
+    return is_digit and member.role in ROLES and is_bound
 
 
 def _digits_fault(statement: ScopStatement, variable: str, digits: list[Member]) -> str | None:

@@ -18,15 +18,15 @@ from typing import TypeAlias
 
 from tc import sets
 from tc.errors import InternalError
-from tc.plan import PARALLEL, VECTOR
+from tc.plan import BLOCK, PARALLEL, THREAD, VECTOR
 from tc.polyhedral import schedule
 from tc.polyhedral.coverage import coverage_fault
+from tc.polyhedral.instance_pairs import InstancePair
 from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Sequence, to_text
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation
 
 Path: TypeAlias = "tuple[Step, ...]"
-InstancePair: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,10 @@ class Step:
 def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) -> str | None:
     """Why a tree may not be run: a reason with two instances, or None where it may.
 
-    A member with the role "parallel" or "vector" must be coincident, but the lanes of a vector may
-    also share a relaxed reduction, as may with `expanded` the iterations of a parallel loop: each
-    then needs an accumulator of its own. An unrolled loop keeps its order and needs nothing.
+    A member with the role "parallel", "block", "thread" or "vector" must be coincident, but the
+    lanes of a vector may also share a relaxed reduction, as may with `expanded` the iterations of a
+    parallel loop: each then needs an accumulator of its own. An unrolled loop keeps its order and
+    needs nothing.
     """
     fault = coverage_fault(tree, dependences.scop)
     if fault is not None:
@@ -182,6 +183,7 @@ class _Walk:
         relaxed = self.dependence.relaxed
         return (
             member.coincident
+            or member.role in (BLOCK, THREAD)
             or (member.role == VECTOR and not relaxed)
             or (member.role == PARALLEL and not (relaxed and self.expanded))
         )

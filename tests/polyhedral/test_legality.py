@@ -9,7 +9,7 @@ import pytest
 
 from tc import sets
 from tc.errors import InternalError
-from tc.plan import PARALLEL, UNROLL, VECTOR
+from tc.plan import BLOCK, PARALLEL, THREAD, UNROLL, VECTOR
 from tc.polyhedral import legality
 from tc.polyhedral.legality import annotated, check_schedule, respects
 from tc.polyhedral.schedule import (
@@ -52,11 +52,17 @@ def member(name: str, *, coincident: bool = False, **values: str | int) -> Membe
     return Member(name, found, coincident)
 
 
-def mm_tree(*, first: str = "S0.init", coincident: bool = False, role: str = "serial") -> Node:
+def mm_tree(
+    *,
+    first: str = "S0.init",
+    coincident: bool = False,
+    role: str = "serial",
+    axis: str | None = None,
+) -> Node:
     both = [
         member(v, coincident=True, S0_init=v, S0=v) for v in ("i", "j")
     ]  # fmt: skip
-    k = replace(member("k", coincident=coincident, S0="k"), role=role)
+    k = replace(member("k", coincident=coincident, S0="k"), role=role, axis=axis)
     parts: list[Node] = [Leaf("S0.init"), Band((k,), True, Leaf("S0"))]
     if first == "S0":
         parts.reverse()
@@ -179,6 +185,17 @@ def test_a_reduction_is_not_coincident() -> None:
     )
 
 
+@pytest.mark.parametrize("role", [BLOCK, THREAD])
+def test_a_reduction_among_blocks_or_threads(role: str) -> None:
+    tree = mm_tree(role=role, axis="x")
+    reason = respects(tree, mm())
+    assert reason == (
+        "S0(i=0, j=0, k=0) and S0(i=0, j=0, k=1), which touch one element of R, run in two "
+        f"iterations of [k {role} x], said to be fit to be {role}"
+    )
+    assert respects(tree, mm(), expanded=True) == reason
+
+
 def test_a_parallel_reduction() -> None:
     tree = mm_tree(role=PARALLEL)
     reason = respects(tree, mm())
@@ -252,6 +269,12 @@ def copies(**changes: object) -> Node:
         (copies(span=3, step=2), f"[i mod 3 div 2 *] {NO_DIGIT}"),
         (copies(step=0), f"[i *] {NO_DIGIT}"),
         (copies(role="threads"), f"[i threads *] {NO_DIGIT}"),
+        (copies(role=THREAD), f"[i thread *] {NO_DIGIT}"),
+        (copies(role=THREAD, axis="w"), f"[i thread w *] {NO_DIGIT}"),
+        (copies(role=BLOCK, axis="x", count=0), f"[i block x of 0 *] {NO_DIGIT}"),
+        (copies(axis="x"), f"[i serial x *] {NO_DIGIT}"),
+        (copies(role=BLOCK, axis="x"), None),
+        (copies(role=THREAD, axis="z", count=3), None),
         (copies(span=10), None),
         (copies(), None),
     ],
@@ -261,6 +284,22 @@ def test_digits(tree: Node, reason: str | None) -> None:
     assert respects(tree, dependences) == reason
     if reason is None:
         assert faults(tree, dependences.scop) == []
+
+
+def test_one_axis_is_bound_once_on_the_way_to_a_statement() -> None:
+    dependences = dependences_of("def f(float(N,M) a) -> (b) { b(i,j) = a(i,j) }", N=4, M=3)
+    i, j = (
+        replace(member(v, coincident=True, S0=v), role=THREAD, axis=axis)
+        for v, axis in (("i", "y"), ("j", "x"))
+    )
+    assert respects(Band((i, j), True, Leaf("S0")), dependences) is None
+    assert (
+        respects(Band((i, replace(j, role=BLOCK, axis="y")), True, Leaf("S0")), dependences) is None
+    )
+    twice = Band((i, replace(j, axis="y")), True, Leaf("S0"))
+    assert respects(twice, dependences) == (
+        "[i thread y *] and [j thread y *] of S0 are bound to one axis"
+    )
 
 
 def test_digits_of_several_levels() -> None:

@@ -1,0 +1,271 @@
+"""Which events of a launch clash: some instances of them, run by different threads of one block,
+touch one element, and one writes.
+
+In memory that is an element of the tensor; in a buffer that threads share it is a place in the
+buffer, which holds other elements in other iterations around it. The order of a tree is taken to be
+legal: what touches an element of a tensor does so in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tc import sets
+from tc.plan import BLOCK, SHARED, THREAD
+from tc.polyhedral.instance_pairs import Condition, Digit, InstancePair, compared, find
+from tc.polyhedral.launch_events import (
+    MEMORY,
+    Event,
+    LaunchEvents,
+    LaunchLoop,
+    Numbered,
+    common_loops,
+)
+from tc.polyhedral.schedule import Value
+from tc.polyhedral.scop.relations import SINK, SOURCE, Relation, relate
+from tc.polyhedral.scop.scop import Access
+from tc.semantics.affine import LinearForm
+
+Conditions: TypeAlias = "tuple[Condition, ...]"
+
+Related: TypeAlias = "tuple[Relation, Conditions]"
+"""Pairs of instances, and what else must hold of them."""
+
+_ANYWHERE = (-(2**62), 2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event, in the first iteration only, or in the last, of some loops around it."""
+
+    event: Event
+    edges: frozenset[LaunchLoop] = frozenset()
+
+    def at_edge(self, loop: LaunchLoop) -> Occurrence:
+        return replace(self, edges=self.edges | {loop}) if loop.is_full else self
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two instances that clash; None where they are not known."""
+
+    pair: InstancePair | None
+
+
+class Clashes:
+    """Answers for the events of one launch, remembered."""
+
+    def __init__(self, events: LaunchEvents) -> None:
+        self.events = events
+        self._position = {s.name: number for number, s in enumerate(events.scop.statements)}
+        self._relations: dict[tuple[object, ...], Related | None] = {}
+        self._quiet: dict[Event, bool] = {}
+        self._found: dict[tuple[object, ...], Clash | None] = {}
+
+    def of(
+        self,
+        first: Occurrence,
+        second: Occurrence,
+        ahead: LaunchLoop | None = None,
+        *,
+        next_only: bool = False,
+    ) -> Clash | None:
+        """How two events clash of which the first runs before the second: in the same iteration of
+        all loops around both; or the second in a later one (or the next only) of `ahead`, and any
+        of loops inside of it."""
+        a, b = first.event, second.event
+        if a.storage is not b.storage or not (a.writes or b.writes) or self.events.threads == 1:
+            return None
+        if a.storage.scope not in (MEMORY, SHARED):
+            return None
+        key = (first, second, ahead, next_only)
+        if key not in self._found:
+            self._found[key] = self._clash(first, second, ahead, next_only=next_only)
+        return self._found[key]
+
+    def _clash(
+        self, first: Occurrence, second: Occurrence, ahead: LaunchLoop | None, *, next_only: bool
+    ) -> Clash | None:
+        times = tuple(_times(first, second, ahead, next_only=next_only))
+        return self._example(first.event, second.event, ahead, times)
+
+    def _example(
+        self, a: Event, b: Event, ahead: LaunchLoop | None, times: Conditions
+    ) -> Clash | None:
+        different = list(self._by_different_threads(a, b))
+        if not different:
+            return None
+        if a.access is None or b.access is None:
+            return Clash(None)
+        related = self._related(a, a.access, b, b.access, ahead)
+        if related is None:
+            return None
+        relation, conditions = related
+        conditions += (*times, *self._same_block(a, b))
+        for others in different:
+            try:
+                pair = find(relation, (*others, *conditions))
+            except sets.TooComplex:
+                return Clash(None)
+            if pair is not None:
+                return Clash(pair)
+        return None
+
+    def is_quiet(self, event: Event) -> bool:
+        """Whether an event clashes with none, whenever they run."""
+        if event not in self._quiet:
+            others = [other for other in self.events.all if other.storage is event.storage]
+            self._quiet[event] = not any(self._ever(event, other) for other in others)
+        return self._quiet[event]
+
+    def _ever(self, a: Event, b: Event) -> bool:
+        if not (a.writes or b.writes) or a.storage.scope not in (MEMORY, SHARED):
+            return False
+        ahead = next((loop for loop in a.storage.loops if loop.turns > 1), None)
+        return any(
+            self._example(first, second, ahead, ()) is not None
+            for first, second in ((a, b), (b, a))
+        )
+
+    # --- who runs them ---
+
+    def _by_different_threads(self, a: Event, b: Event) -> Iterator[Conditions]:
+        """Conditions of which one is met where different threads run two events."""
+        if a.tile is not None and a.tile is b.tile and a.tile.scope == SHARED:
+            yield from self._elsewhere(a, b)
+            return
+        for key in self.events.axes(THREAD):
+            if key in a.anyone or key in b.anyone:
+                yield ()
+            elif key in a.runners or key in b.runners:
+                yield (compared("!=", _runner(a, key, SOURCE), _runner(b, key, SINK)),)
+
+    def _elsewhere(self, a: Event, b: Event) -> Iterator[Conditions]:
+        """Where the same copy has an element at different places of the buffer: the same thread
+        moves what is at the same place."""
+        if a.access is None or b.access is None or not a.anyone:
+            return
+        assert a.tile is not None
+        loops = a.loops
+        for d in range(len(a.tile.sizes)):
+            terms = []
+            for side, sign, event in ((SOURCE, 1, a), (SINK, -1, b)):
+                subscript = event.access.subscripts[d] if event.access is not None else None
+                if subscript is None:
+                    yield ()
+                    return
+                for variable, factor in subscript.terms.items():
+                    fixed, _ = self.events.split(event.statement, variable, loops, SHARED)
+                    terms += [
+                        (sign * factor * part.step, part.digit(side, event.statement))
+                        for part in fixed
+                    ]
+            if terms:
+                yield (Condition("!=", tuple(terms)),)
+
+    def _same_block(self, a: Event, b: Event) -> Iterator[Condition]:
+        for key in self.events.axes(BLOCK):
+            if key not in a.anyone and key not in b.anyone:
+                yield compared("==", _runner(a, key, SOURCE), _runner(b, key, SINK))
+
+    # --- what they touch ---
+
+    def _related(
+        self, a: Event, first: Access, b: Event, second: Access, ahead: LaunchLoop | None
+    ) -> Related | None:
+        """The pairs of instances that touch one element, or one place of a buffer that is filled
+        anew; None where there are none."""
+        anew = ahead is not None and ahead in a.storage.loops
+        if not anew and a.tile is None and b.tile is None:
+            # a statement reads nothing that it writes in other instances, but its accumulator (P1)
+            before, after = self._position[a.statement], self._position[b.statement]
+            if before > after or (before == after and not (a.writes and b.writes)):
+                return None
+        key = (a.statement, id(first), b.statement, id(second), anew and a.storage)
+        if key not in self._relations:
+            places = self._places(a, first, b, second) if anew else (first, second, ())
+            self._relations[key] = self._relation(a, b, *places)
+        return self._relations[key]
+
+    def _relation(
+        self, a: Event, b: Event, first: Access, second: Access, conditions: Conditions
+    ) -> Related | None:
+        source, sink = map(self.events.scop.statement, (a.statement, b.statement))
+        relation = relate(source, first, sink, second)
+        return None if relation is None else (relation, conditions)
+
+    def _places(
+        self, a: Event, first: Access, b: Event, second: Access
+    ) -> tuple[Access, Access, Conditions]:
+        """What is touched in a buffer: elements without what loops around the buffer fix of them.
+        Where they fix some digits of a variable, what is left is a condition."""
+        subscripts: tuple[list[LinearForm | None], list[LinearForm | None]] = ([], [])
+        conditions: list[Condition] = []
+        for left, right in zip(first.subscripts, second.subscripts, strict=True):
+            own: tuple[LinearForm | None, LinearForm | None] = (None, None)
+            if left is not None and right is not None:
+                source, digits = self._place(SOURCE, a, left)
+                sink, others = self._place(SINK, b, right)
+                if digits or others:
+                    terms = [*_variables(SOURCE, source), *digits]
+                    terms += [(-factor, d) for factor, d in (*_variables(SINK, sink), *others)]
+                    constant = source.constant - sink.constant
+                    conditions.append(Condition("==", tuple(terms), constant))
+                else:
+                    own = source, sink
+            for forms, form in zip(subscripts, own, strict=True):
+                forms.append(form)
+        bounds = (_ANYWHERE,) * len(first.subscripts)
+        source_place, sink_place = (
+            replace(first, subscripts=tuple(forms), bounds=bounds) for forms in subscripts
+        )
+        return source_place, sink_place, tuple(conditions)
+
+    def _place(
+        self, side: int, event: Event, form: LinearForm
+    ) -> tuple[LinearForm, list[tuple[int, Digit]]]:
+        """A subscript without what the loops around the buffer fix: of variables of which these fix
+        nothing, and the digits that they leave of others."""
+        constant, whole, digits = form.constant, {}, []
+        for variable, factor in form.terms.items():
+            fixed, free = self.events.split(event.statement, variable, event.storage.loops, SHARED)
+            if not fixed:
+                whole[variable] = factor
+                continue
+            loop = next(
+                loop
+                for loop in event.storage.loops
+                if loop.member.values[event.statement].variable == variable
+            )
+            constant += factor * (loop.member.origin - loop.member.values[event.statement].offset)
+            digits += [(factor * p.step, p.digit(side, event.statement)) for p in free]
+        return LinearForm(constant, whole), digits
+
+
+def _variables(side: int, form: LinearForm) -> Iterator[tuple[int, Digit]]:
+    return ((factor, Digit(side, Value(name))) for name, factor in form.terms.items())
+
+
+def _runner(event: Event, key: Numbered, side: int) -> Digit:
+    loop = event.runners.get(key)
+    return Digit(side, Value(None)) if loop is None else loop.runner(side, event.statement)
+
+
+def _times(
+    first: Occurrence, second: Occurrence, ahead: LaunchLoop | None, *, next_only: bool
+) -> Iterator[Condition]:
+    """What holds of the iterations in which two events run."""
+    a, b = first.event.statement, second.event.statement
+    for loop in common_loops(first.event, second.event):
+        turns = loop.turn(SINK, b), loop.turn(SOURCE, a)
+        if loop is ahead:
+            yield compared("==" if next_only else ">", *turns, int(next_only))
+            break
+        if loop.turns > 1:
+            yield compared("==", *turns)
+    for side, at, occurrence in ((SOURCE, -1, first), (SINK, 0, second)):
+        for loop in occurrence.edges:
+            digit = loop.turn(side, occurrence.event.statement)
+            yield Condition("==", ((1, digit),), -(at % loop.turns))
