@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,18 @@ import pytest
 
 import tc
 from tests.support.bounds import assert_within
-from tests.support.pipeline import evaluate_kernel
+from tests.support.lowering import trace_lowering
+from tests.support.pipeline import checked, evaluate_kernel, shaped_by
 
 EXPECTED = Path(__file__).parent.parent / "expected" / "plans"
 DEVICE = tc.Device(vector_bits=256, vector_registers=16, threads=2)
+GPU = tc.Gpu(
+    threads=64,
+    thread_limits=(32, 16, 2),
+    grid_limits=(1000, 10, 5),
+    shared=256,
+    thread_registers=16,
+)
 PASTES = 3
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -53,6 +61,20 @@ class Bad:
     plan: str
     text: str = MM
     fusion: str = "min"
+    device: tc.Device | tc.Gpu = DEVICE
+
+    @property
+    def options(self) -> tc.Options:
+        return tc.Options(schedule=tc.ScheduleOptions(fusion=self.fusion))
+
+
+def bind(loop: str, role: str, axis: str | None = None, **others: int) -> dict[str, Any]:
+    return {"bind": loop, "role": role, **({"axis": axis} if axis else {}), **others}
+
+
+def on_gpu(*found: Any) -> Bad:
+    """A plan for a small GPU."""
+    return Bad(actions(*found), device=GPU)
 
 
 BAD = {
@@ -114,12 +136,33 @@ BAD = {
         plan(part({"fuse": ["S0.i", "S1.i"]}, statements=("S0", "S1"))), CHAIN
     ),
     "rounds_halves": Bad(actions(TILED), HALF),
+    "axis_on_a_processor": Bad(actions(bind("i", "parallel", "x"))),
+    # blocks, threads and memory of a GPU
+    "gpu_role": on_gpu(bind("i", "parallel")),
+    "gpu_scope": on_gpu({"promote": "A", "scope": "temporary"}),
+    "gpu_no_axis": on_gpu(bind("i", "thread")),
+    "gpu_axis": on_gpu(bind("i", "block", "w")),
+    "gpu_axis_of_an_unrolled_loop": on_gpu(bind("i", "unroll", "x")),
+    "gpu_axis_twice": on_gpu(bind("i", "block", "x"), bind("j", "block", "x")),
+    "gpu_count": on_gpu(bind("i", "thread", "x", count=0)),
+    "gpu_threads": on_gpu(bind("i", "thread", "y"), bind("j", "thread", "x")),
+    "gpu_threads_along_z": on_gpu(bind("i", "thread", "z", count=4)),
+    "gpu_blocks": on_gpu(bind("i", "block", "y", count=20)),
+    "gpu_blocks_of_a_reduction": on_gpu(bind("i", "block", "y", count=10), bind("k", "block", "x")),
+    "gpu_threads_of_a_reduction": on_gpu(bind("k", "thread", "x")),
+    "gpu_shared": on_gpu(
+        bind("i", "block", "x"), {"promote": "B", "scope": "shared", "inside": "i"}
+    ),
+    "gpu_pitch": on_gpu(
+        bind("i", "block", "x"), {"promote": "A", "scope": "shared", "inside": "i", "pitch": 3}
+    ),
 }
 
 
 def explained(bad: Bad, given: tc.Plan) -> None:
-    options = tc.Options(schedule=tc.ScheduleOptions(fusion=bad.fusion), plan=given)
-    tc.explain(bad.text, SHAPES[bad.text], options=options, device=DEVICE)
+    shaped = shaped_by(checked(bad.text), SHAPES[bad.text])
+    options = replace(bad.options, plan=given)
+    trace_lowering(shaped, {}, initial=frozenset(), check=True, options=options, device=bad.device)
 
 
 def refused(bad: Bad, text: str) -> tc.BackendError | tc.Plan:
@@ -150,8 +193,8 @@ def test_the_repair_works(name: str) -> None:
     rng = np.random.default_rng(0)
     dtype = np.float16 if bad.text == HALF else np.float32
     inputs = {n: rng.random(shape).astype(dtype) for n, shape in SHAPES[bad.text].items()}
-    options = tc.Options(schedule=tc.ScheduleOptions(fusion=bad.fusion), plan=found)
-    results = evaluate_kernel(bad.text, inputs, options=options, device=DEVICE)
+    options = replace(bad.options, plan=found)
+    results = evaluate_kernel(bad.text, inputs, options=options, device=bad.device)
     expected, bounds = tc.interpret(bad.text, inputs), tc.error_bound(bad.text, inputs)
     many = isinstance(expected, tuple)
     for result, value, bound in zip(

@@ -1,4 +1,4 @@
-"""Lowering for a processor, by default this one, as tests want it."""
+"""Lowering for a processor, by default this one, or for a GPU, as tests want it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from tc.backends.clike import backend as clike
 from tc.backends.numba import backend as numba
 from tc.device import Device, host
+from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
+from tc.pipeline import target_of
 from tc.polyhedral import lowering
-from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.lowering import Lowering, Strides
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import ShapedProgram
@@ -22,21 +23,21 @@ def lower(
     shaped: ShapedProgram,
     strides: Strides,
     *,
-    device: Device | None = None,
+    device: Device | Gpu | None = None,
     rewriting: Thresholds | None = None,
     **how: Any,
 ) -> Kernel:
     """The kernel of a program; `how` are further arguments of `lowering.trace_lowering`."""
-    target = cpu_target(device or host())
+    target = target_of(device or host())
     target = replace(target, rewriting=rewriting or target.rewriting)
     return lowering.trace_lowering(shaped, strides, target, **how).kernel
 
 
 def trace_lowering(
-    shaped: ShapedProgram, strides: Strides, *, device: Device | None = None, **how: Any
+    shaped: ShapedProgram, strides: Strides, *, device: Device | Gpu | None = None, **how: Any
 ) -> Lowering:
     """All stages; `how` are further arguments of `lowering.trace_lowering`."""
-    return lowering.trace_lowering(shaped, strides, cpu_target(device or host()), **how)
+    return lowering.trace_lowering(shaped, strides, target_of(device or host()), **how)
 
 
 def compile_for(device: Device, patch: pytest.MonkeyPatch) -> None:
