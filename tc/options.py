@@ -114,12 +114,13 @@ class MappingOptions:
 class GpuOptions:
     """How loops become blocks and threads of a GPU; None leaves a choice to tc.
 
-    Lists are outermost first. `tile`: sizes of the tiles of the outermost loops. `blocks` and
-    `threads`: how many there may be of each, along at most three axes; the last entry is along x.
-    Fewer than there is work for take several turns, more are cut to it. `shared`, `private`: tiles
-    of tensors may be promoted to shared memory, and to registers. `unroll`: the most statements
-    that unrolling may make of a kernel; with `unroll_copies`, copies to shared memory are unrolled,
-    too. `single_kernel`: a program is one launch, or an error.
+    Lists are outermost first. `tile`: sizes of the tiles of the outermost parallel loops, then of a
+    reduction's in them; loops beyond it are in one tile. `blocks` and `threads`: how many there may
+    be of each, along at most three axes; the last entry is along x. Fewer than there is work for
+    take several turns, more are cut to it. `shared`, `private`: tiles of tensors may be promoted to
+    shared memory, and to registers. `unroll`: the most statements that unrolling may make of a
+    kernel; with `unroll_copies`, copies to shared memory are unrolled, too. `single_kernel`: a
+    program is one launch, or an error.
 
     >>> import tc
     >>> tc.GpuOptions(tile=[4, 32], threads=[1, 32]).threads
@@ -368,6 +369,7 @@ def _fitting(sizes: Sequence[int], limits: Sequence[int], most: int) -> tuple[in
 _NAIVE = Options(
     schedule=ScheduleOptions(fusion="min", rewrite=False),
     mapping=MappingOptions(vector_bits=0, rows=1, vectors=1, pack=False),
+    gpu=GpuOptions(blocks=(1,), threads=(1,), shared=False, private=False, unroll=1),
 )
 PRESETS: Mapping[str, Options] = {
     "naive": _NAIVE,

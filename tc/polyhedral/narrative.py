@@ -14,7 +14,7 @@ from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import passes_text
 from tc.kernel.printer import to_text as kernel_text
 from tc.kernel.walk import has_non_temporal_stores, has_prefetches
-from tc.options import GpuOptions, MappingOptions, Options
+from tc.options import PRESETS, GpuOptions, MappingOptions, Options
 from tc.plan import SERIAL
 from tc.polyhedral import schedule
 from tc.polyhedral.lowering import Lowering
@@ -248,13 +248,14 @@ def _asked(story: Story) -> str:
 
 
 def _ignored(story: Story) -> str:
-    """The options for devices of the other kind."""
+    """The options for devices of the other kind; presets are for both."""
     options = story.options
+    preset = any((p.mapping, p.gpu) == (options.mapping, options.gpu) for p in PRESETS.values())
     if isinstance(story.device, Gpu):
         threads = "" if options.threads is None else f"Options(threads={options.threads})"
-        given, kind = [_given(options.mapping), threads], "processors"
+        given, kind = ["" if preset else _given(options.mapping), threads], "processors"
     else:
-        given, kind = [_given(options.gpu)], "GPUs"
+        given, kind = ["" if preset else _given(options.gpu)], "GPUs"
     said = " and ".join(filter(None, given))
     return f"Ignored, as for {kind}: {said}." if said else ""
 

@@ -230,6 +230,8 @@ def test_options_of_gpus_are_ignored_for_processors() -> None:
     )
     ignored = "Ignored, as for GPUs: GpuOptions(threads=(4096, 4096), single_kernel=True)."
     assert given == f"{plain}\n\n{ignored}"
+    naive = tc.explain(MM, SIZES, device=device, options=tc.Options.preset("naive"))
+    assert "Ignored" not in str(naive)  # nobody asked for it
     texts = [str(tc.emit(MM, SIZES, device=device, options=o)) for o in (None, options)]
     assert texts[0] == texts[1]
 

@@ -112,7 +112,7 @@ class _Mapper:
         if self.options.tile is not None:
             given = self.options.tile[: len(members)]
             return [*given, *extents[len(given) :]]
-        if deeper:
+        if deeper or prod(self._wanted_threads(len(members))) == 1:
             return [1] * len(members)
         if len(members) == 1:
             return [min(extents[0], prod(self._wanted_threads(1)))]
@@ -169,7 +169,9 @@ class _Mapper:
             self.draft.do(Bind(loop, role, axis, count if count < trips else None))
         turns = -(-trips // count)
         taken = f" in {turns} turns" if turns > 1 else ""
-        return f"{loop} is run by {min(count, trips)} {role}s along {axis}{taken}"
+        number = min(count, trips)
+        runners = f"one {role}" if number == 1 else f"{number} {role}s"
+        return f"{loop} is run by {runners} along {axis}{taken}"
 
     # --- threads ----------------------------------------------------------------------------
 
