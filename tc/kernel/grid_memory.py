@@ -16,6 +16,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.kernel.ir import PRIVATE, Buffer, Grid, LaunchIndex
 from tc.kernel.memory import Memory, any_of, poison
+from tc.kernel.walk import launched
 
 _PHASES = 1 << 36
 """The stamps of a block: those of block n of a launch (which counts from 1) begin at n * _PHASES,
@@ -86,7 +87,7 @@ class Geometry:
 
     @property
     def threads(self) -> int:
-        return count(self.grid.threads)
+        return launched(self.grid.threads)
 
     def thread_text(self, number: int) -> str:
         """
@@ -98,11 +99,6 @@ class Geometry:
 
     def block_text(self, number: int) -> str:
         return f"block {_coordinates(number, self.grid.blocks)}"
-
-
-def count(indices: tuple[LaunchIndex, ...]) -> int:
-    """How many blocks of a grid there are, or threads of a block."""
-    return int(np.prod([index.count for index in indices], dtype=np.int64))
 
 
 def _coordinates(number: int, indices: tuple[LaunchIndex, ...]) -> str:

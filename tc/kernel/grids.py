@@ -18,7 +18,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.errors import InternalError
 from tc.kernel import ir
-from tc.kernel.grid_memory import Active, Breach, Geometry, GridMemory, count
+from tc.kernel.grid_memory import Active, Breach, Geometry, GridMemory
 from tc.kernel.memory import Memory
 from tc.kernel.operations import (
     Environment,
@@ -28,7 +28,7 @@ from tc.kernel.operations import (
     operation,
 )
 from tc.kernel.printer import PrintedNode
-from tc.kernel.walk import stored_in
+from tc.kernel.walk import launched, stored_in
 
 _LANES = 1024
 _ELEMENTS = 1 << 24
@@ -49,7 +49,7 @@ def run_grid(grid: ir.Grid, kernel: ir.Kernel, memory: Memory) -> ir.Failure | N
     for stmt in ir.statements(grid.body):
         if any(expr.dtype.lanes > 1 for expr in ir.expressions(stmt)):
             raise broken_promise(kernel, stmt, "vectors are not run in blocks and threads")
-    order = np.random.default_rng(0).permutation(count(grid.blocks))
+    order = np.random.default_rng(0).permutation(launched(grid.blocks))
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     geometry = Geometry(grid, order)
     machine = _Machine(kernel, GridMemory(geometry, buffers, memory, stored_in(grid.body)))

@@ -9,7 +9,18 @@ import numpy as np
 
 from tc.builtins.operators import combined
 from tc.dtypes import INT64, DType
-from tc.kernel.ir import Binary, Broadcast, Cast, Const, Expr, Ramp, Select, Unary, Var
+from tc.kernel.ir import (
+    Binary,
+    Broadcast,
+    Cast,
+    Const,
+    Expr,
+    Grid,
+    Ramp,
+    Select,
+    Unary,
+    Var,
+)
 
 Interval: TypeAlias = tuple[int, int]
 """The least and the greatest value that an integer expression may have."""
@@ -35,6 +46,16 @@ def loop_interval(begin: Expr, end: Expr, bounds: Bounds) -> Interval:
     """The values of a loop's variable."""
     least, greatest = interval(begin, bounds)[0], interval(end, bounds)[1] - 1
     return least, max(least, greatest)
+
+
+def launch_intervals(grid: Grid) -> dict[str, Interval]:
+    """The values of the numbers of blocks and threads.
+
+    >>> from tc.kernel.ir import LaunchIndex
+    >>> launch_intervals(Grid((LaunchIndex("b", 3),), (LaunchIndex("t", 32),), ()))
+    {'b': (0, 2), 't': (0, 31)}
+    """
+    return {index.var: (0, index.count - 1) for index in grid.blocks + grid.threads}
 
 
 def interval(expr: Expr, bounds: Bounds) -> Interval:

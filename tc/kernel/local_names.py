@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from tc.kernel.ir import For, Kernel, Let
-from tc.kernel.walk import every_statement
+from tc.kernel.ir import Kernel
+from tc.kernel.walk import declared, every_statement
 
 
 class LocalNames:
@@ -19,7 +19,7 @@ class LocalNames:
 
     def __init__(self, kernel: Kernel) -> None:
         self._taken = {buffer.name for buffer in kernel.buffers}
-        self._taken |= {s.var for s in every_statement(kernel) if isinstance(s, For | Let)}
+        self._taken |= {name for s in every_statement(kernel) for name in declared(s)}
         self._next: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:

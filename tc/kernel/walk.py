@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import prod
 
 from tc.kernel import ir
 
@@ -47,9 +48,42 @@ def assigned(kernel: ir.Kernel) -> frozenset[str]:
     return frozenset(s.var for s in every_statement(kernel) if isinstance(s, ir.Set))
 
 
+def declared(stmt: ir.Stmt) -> tuple[str, ...]:
+    """The variables that a statement declares."""
+    match stmt:
+        case ir.For(var=var) | ir.Let(var=var):
+            return (var,)
+        case ir.Grid(blocks=blocks, threads=threads):
+            return tuple(index.var for index in blocks + threads)
+        case _:
+            return ()
+
+
+def launched(indices: tuple[ir.LaunchIndex, ...]) -> int:
+    """How many blocks a grid has, or threads a block.
+
+    >>> launched((ir.LaunchIndex("ty", 4), ir.LaunchIndex("tx", 32))), launched(())
+    (128, 1)
+    """
+    return prod(index.count for index in indices)
+
+
 def stored_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """The buffers that statements, or those in them, write."""
     return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, ir.Store))
+
+
+def met_by_threads(kernel: ir.Kernel) -> frozenset[str]:
+    """The buffers in which a thread may find, behind a Barrier, what another has written."""
+    met = ("output", "temporary", "shared")
+    return frozenset(buffer.name for buffer in kernel.buffers if buffer.role in met)
+
+
+def changed_in(stmts: tuple[ir.Stmt, ...], met: frozenset[str]) -> frozenset[str]:
+    """The buffers that may have changed behind statements: those that they or ones in them write,
+    and all that threads meet in, where there is a Barrier."""
+    waits = any(isinstance(stmt, ir.Barrier) for stmt in ir.statements(stmts))
+    return stored_in(stmts) | met if waits else stored_in(stmts)
 
 
 def loads_in(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Load]:

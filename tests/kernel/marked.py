@@ -63,15 +63,21 @@ def dense(name: str, dtype: DType, shape: tuple[int, ...], role: str) -> Buffer:
     return Buffer(name, dtype, shape, row_major(shape), role)
 
 
-def run(kernel: Kernel, seed: int = 0) -> tuple[Failure | None, dict[str, Array]]:
-    """What a kernel makes of small whole numbers (for which sums of floats are exact)."""
-    verify(kernel)
+def inputs(kernel: Kernel, seed: int = 0) -> dict[str, Array]:
+    """Small whole numbers for all that a call passes."""
     random = np.random.default_rng(seed)
     arrays: dict[str, Array] = {}
     for buffer in kernel.arguments:
         low = 0 if buffer.dtype.kind in ("uint", "bool") else -4
         values = random.integers(low, 5, buffer.shape)
         arrays[buffer.name] = values.astype(buffer.dtype.numpy)
+    return arrays
+
+
+def run(kernel: Kernel, seed: int = 0) -> tuple[Failure | None, dict[str, Array]]:
+    """What a kernel makes of small whole numbers (for which sums of floats are exact)."""
+    verify(kernel)
+    arrays = inputs(kernel, seed)
     failure = evaluate(kernel, arrays)
     return failure, {b.name: arrays[b.name] for b in kernel.buffers if b.role == "output"}
 

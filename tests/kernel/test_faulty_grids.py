@@ -14,10 +14,11 @@ from tc.dtypes import INT64
 from tc.errors import InternalError
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, integer, negation
-from tc.kernel.ir import Expr, Grid, If, Kernel, Load, Stmt, Store
+from tc.kernel.ir import Expr, Grid, If, Kernel, Let, Load, Set, Stmt, Store
+from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
 from tests.kernel.grids import B0, BARRIER, T0, equal, grid, launches
-from tests.kernel.marked import Array, add, dense, less, loop
+from tests.kernel.marked import Array, add, dense, less, loop, var
 
 EXPECTED = Path(__file__).parent.parent / "expected" / "grids"
 BLOCKS, THREADS = 2, 4
@@ -34,6 +35,7 @@ LAST = equal(T0, integer(THREADS - 1))
 BUFFERS = (
     dense("a", INT64, A.shape, "input"),
     dense("o", INT64, (BLOCKS, THREADS), "output"),
+    dense("c", INT64, (THREADS,), "output"),
     dense("w", INT64, (BLOCKS, THREADS), "temporary"),
     dense("s", INT64, (THREADS,), "shared"),
     dense("p", INT64, (2,), "scratch"),
@@ -66,6 +68,22 @@ def in_memory(*, row: Expr = B0, at: Expr = T0) -> Store:
 
 SWAPPED = give(load("s", MIRRORED))
 OTHER_BLOCK = give(load("w", add(negation(B0), ONE), T0))
+
+X = var("x")
+
+
+def read_in_turns(who: Expr, value: Expr) -> tuple[Stmt, ...]:
+    """The local x, which number 0 and number 1 read one after the other."""
+    turns = (If(equal(who, integer(n)), (Set("x", value),)) for n in range(2))
+    return Let("x", ZERO), *turns
+
+
+def in_first() -> Stmt:
+    return Store("c", (T0,), integer(7))
+
+
+FIRST_OF_SHARED = (shared(), BARRIER, *read_in_turns(T0, load("s", ZERO)))
+FIRST_OF_ALL = read_in_turns(B0, load("c", T0))
 
 CASES = {
     "global_out_of_bounds": Case(
@@ -112,6 +130,16 @@ CASES = {
         (shared(), BARRIER, give(load("s", ZERO)), BARRIER, If(LAST, (shared(at=ZERO),))),
         OWN[:, :1].repeat(4, axis=1),
     ),
+    "shared_read_by_one_and_by_its_writer": Case(
+        (*FIRST_OF_SHARED, If(equal(T0, ONE), (shared(at=ZERO),)), give(X)),
+        (*FIRST_OF_SHARED, BARRIER, If(equal(T0, ONE), (shared(at=ZERO),)), give(X)),
+        OWN[:, :1] * [1, 1, 0, 0],
+    ),
+    "global_read_by_two_blocks": Case(
+        (*FIRST_OF_ALL, BARRIER, If(equal(B0, ONE), (in_first(),)), give(X)),
+        (*FIRST_OF_ALL, BARRIER, give(X)),
+        np.full_like(OWN, 7),
+    ),
     "global_written_twice": Case(
         (in_memory(at=HALF), BARRIER, give(load("w", B0, HALF))),
         (If(EVEN, (in_memory(at=HALF),)), BARRIER, give(load("w", B0, HALF))),
@@ -151,20 +179,24 @@ CASES = {
 def kernel(body: tuple[Stmt, ...]) -> Kernel:
     grids = [each for each in body if isinstance(each, Grid)]
     made = launches(*(grids or [grid((BLOCKS,), (THREADS,), *body)]), buffers=BUFFERS)
+    made = changed(made, initial=frozenset(("c",)))
     verify(made)
     return made
 
 
+def arrays() -> dict[str, Array]:
+    return {"a": A, "o": np.zeros_like(OWN), "c": np.full(THREADS, 7)}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_refused(name: str, golden: Callable[[Path, str], None]) -> None:
-    out = np.zeros((BLOCKS, THREADS), np.int64)
     with pytest.raises(InternalError) as caught:
-        evaluate(kernel(CASES[name].wrong), {"a": A, "o": out})
+        evaluate(kernel(CASES[name].wrong), arrays())
     golden(EXPECTED / f"{name}.txt", caught.value.cause)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_mended(name: str) -> None:
-    out = np.zeros((BLOCKS, THREADS), np.int64)
-    assert evaluate(kernel(CASES[name].right), {"a": A, "o": out}) is None
-    np.testing.assert_array_equal(out, CASES[name].expected)
+    given = arrays()
+    assert evaluate(kernel(CASES[name].right), given) is None
+    np.testing.assert_array_equal(given["o"], CASES[name].expected)

@@ -8,6 +8,7 @@ import pytest
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT8, INT64
 from tc.kernel.ir import (
+    Barrier,
     Binary,
     Bits,
     Broadcast,
@@ -37,6 +38,7 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.printer import expression_text, statement_lines, to_text
+from tests.kernel.grids import grid, tmm
 
 A, B, C = (Var(name, INT64) for name in "abc")
 P, Q = (Var(name, BOOL) for name in "pq")
@@ -188,3 +190,39 @@ def test_kernel() -> None:
         "      fail 0 (i, 0)",
         "    o[i] = v",
     ]
+
+
+def test_launch() -> None:
+    """The paper's product of matrices (A.4.1)."""
+    assert (
+        to_text(tmm())
+        == """\
+kernel k
+  input A: float32[128, 32]
+  input B: float32[256, 32]
+  output C: float32[128, 256]
+  shared shared_A: float32[4, 33]
+  shared shared_B: float32[32, 33]
+  register private_C: float32[4, 1]
+region
+  blocks b0 in 0:32, b1 in 0:8 of threads t0 in 0:1, t1 in 0:32
+    for c2 in 0:4
+      shared_A[c2, t1] = A[b0 * 4 + c2, t1]
+    for c2 in 0:32
+      shared_B[c2, t1] = B[b1 * 32 + c2, t1]
+    barrier
+    for c2 in 0:4
+      private_C[c2, t0] = 0.0f
+      for c4 in 0:32
+        private_C[c2, t0] = private_C[c2, t0] + shared_A[c2, c4] * shared_B[t1, c4]
+    for c2 in 0:4
+      C[b0 * 4 + c2, b1 * 32 + t1] = private_C[c2, t0]"""
+    )
+
+
+def test_launch_of_one_block_or_thread() -> None:
+    assert list(statement_lines(grid((2,), (), Barrier()))) == [
+        "blocks b0 in 0:2 of one thread",
+        "  barrier",
+    ]
+    assert list(statement_lines(grid((), (4,)))) == ["one block of threads t0 in 0:4"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from tc.builtins.operators import ARITHMETIC
 from tc.dtypes import INT64
 from tc.kernel import ir
+from tc.kernel.walk import launched
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _count_block(
                 first, last = _bound(begin, values), _bound(end, values)
                 inner, repeated = {**values, var: first}, times * max(0, last - first)
             case ir.Grid(blocks=blocks, threads=threads):
-                repeated = times * math.prod(index.count for index in (*blocks, *threads))
+                repeated = times * launched(blocks) * launched(threads)
             case ir.If(condition=value) | ir.Let(value=value) | ir.Set(value=value):
                 _count(value, times, counts)
             case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.kernel import ir
-from tc.kernel.walk import assigned, is_steady, iterations, names_in
+from tc.kernel.walk import assigned, declared, is_steady, iterations, names_in
 
 Cell: TypeAlias = "tuple[int, str, tuple[int, ...]]"
 """What becomes one local: a scope, a buffer, and the indices of the first element.
 
-A scope is a region or the body of a parallel loop: registers are unwritten at its start and its
-end, so cells of different scopes have nothing in common. Scopes and blocks have numbers, in the
+A scope is a region or the body of a grid or parallel loop: registers are unwritten at its start and
+its end, so cells of different scopes have nothing in common. Scopes and blocks have numbers, in the
 order in which a walk through the kernel meets them."""
 
 
@@ -78,8 +78,8 @@ class RegisterSurvey:
             self.accesses[id(stmt)] = tuple(found)
             for access in found:
                 self._add(access, scope)
-            if isinstance(stmt, ir.For) and stmt.parallel:
-                self._count_scope(stmt.body)
+            if opens_scope(stmt):
+                self._count_scope(ir.inner_statements(stmt))
             else:
                 self._count(ir.inner_statements(stmt), scope)
 
@@ -136,8 +136,7 @@ class RegisterSurvey:
         self.places.append(places)
         touches: dict[Cell, CellUse] = {}
         for position, stmt in enumerate(stmts):
-            if isinstance(stmt, ir.For | ir.Let):
-                self._depths[stmt.var] = depth
+            self._depths |= dict.fromkeys(declared(stmt), depth)
             for cell, touch in self._inside(stmt, scope, depth).items():
                 known = touches.setdefault(cell, CellUse(0, touch.is_written, position))
                 known.count += touch.count
@@ -161,7 +160,7 @@ class RegisterSurvey:
     def _inside(self, stmt: ir.Stmt, scope: int, depth: int) -> dict[Cell, CellUse]:
         own = self.touches(stmt, scope)
         match stmt:
-            case ir.For(body=body, parallel=True):
+            case ir.For(body=body) | ir.Grid(body=body) if opens_scope(stmt):
                 self._place_scope(body, depth + 1)
             case ir.For(body=body):
                 inner = self._place(body, scope, depth + 1)
@@ -195,6 +194,11 @@ def _join(own: dict[Cell, CellUse], inner: dict[Cell, CellUse], *, is_certain: b
 
 def _access(node: ir.Load | ir.Store, lanes: int) -> _Access:
     return _Access(node.buffer, first_element(node), lanes, node.mask, isinstance(node, ir.Store))
+
+
+def opens_scope(stmt: ir.Stmt) -> bool:
+    """Whether what is in a statement has registers of its own."""
+    return isinstance(stmt, ir.Grid) or (isinstance(stmt, ir.For) and stmt.parallel)
 
 
 def first_element(access: ir.Load | ir.Store) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from tc.dtypes import FLOAT16
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.walk import assigned, read_names, stored_in
+from tc.kernel.walk import assigned, changed_in, met_by_threads, read_names
 
 Locals: TypeAlias = "dict[int, tuple[ir.Var, frozenset[str]]]"
 """Those that hold an expression, by its number, with the variables and buffers in it."""
@@ -52,6 +52,7 @@ class _Sharing:
     def __init__(self, kernel: ir.Kernel) -> None:
         self.names = LocalNames(kernel)
         self.assigned = assigned(kernel)
+        self.met = met_by_threads(kernel)
         self.number = ValueNumbers().of
         self.written: dict[int, frozenset[str]] = {}  # by id of the statement
 
@@ -112,9 +113,9 @@ class _Sharing:
                 every.append(current[number])
 
     def writes(self, stmt: ir.Stmt) -> frozenset[str]:
-        """The buffers that a statement, or one in it, writes."""
+        """The buffers that may have changed behind a statement."""
         if id(stmt) not in self.written:
-            self.written[id(stmt)] = stored_in((stmt,))
+            self.written[id(stmt)] = changed_in((stmt,), self.met)
         return self.written[id(stmt)]
 
     # --- writing it anew --------------------------------------------------------------------
@@ -123,6 +124,8 @@ class _Sharing:
         if isinstance(stmt, ir.For):
             inner = {} if stmt.parallel else _lasting(locals_, self.writes(stmt))
             return rebuild.map_blocks(stmt, lambda block: self.block(block, inner))
+        if isinstance(stmt, ir.Grid):
+            return rebuild.map_blocks(stmt, lambda block: self.block(block, {}))
         if not _evaluated(stmt):
             return stmt
         new = rebuild.map_expressions(stmt, lambda expr: self.replaced(expr, locals_))

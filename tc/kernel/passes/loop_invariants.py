@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.walk import iterations, read_names
+from tc.kernel.walk import changed_in, iterations, met_by_threads, read_names
 
 
 def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
@@ -33,24 +33,24 @@ def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
       for i in 0:9
         o[i] = sqrt
     """
-    names = LocalNames(kernel)
-    return rebuild.map_regions(kernel, lambda region: _block(region, names))
+    names, met = LocalNames(kernel), met_by_threads(kernel)
+    return rebuild.map_regions(kernel, lambda region: _block(region, names, met))
 
 
-def _block(block: rebuild.Stmts, names: LocalNames) -> rebuild.Stmts:
+def _block(block: rebuild.Stmts, names: LocalNames, met: frozenset[str]) -> rebuild.Stmts:
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = rebuild.map_blocks(stmt, lambda inner: _block(inner, names))
+        new = rebuild.map_blocks(stmt, lambda inner: _block(inner, names, met))
         if isinstance(new, ir.For) and not new.parallel and iterations(new):
-            return _hoisted(new, names)
+            return _hoisted(new, names, met)
         return (new,)
 
     return rebuild.map_statements(block, each)
 
 
-def _hoisted(loop: ir.For, names: LocalNames) -> Iterator[ir.Stmt]:
+def _hoisted(loop: ir.For, names: LocalNames, met: frozenset[str]) -> Iterator[ir.Stmt]:
     inside = tuple(ir.statements(loop.body))
     changing = {loop.var, *(s.var for s in inside if isinstance(s, ir.Let | ir.Set | ir.For))}
-    changing |= {s.buffer for s in inside if isinstance(s, ir.Store)}
+    changing |= changed_in(inside, met)
     found: dict[int, tuple[ir.Var, ir.Expr]] = {}
     numbers = ValueNumbers()
 

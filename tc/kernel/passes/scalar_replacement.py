@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tc.kernel import ir, rebuild
-from tc.kernel.analysis.register_survey import Cell, RegisterSurvey, first_element
+from tc.kernel.analysis.register_survey import Cell, RegisterSurvey, first_element, opens_scope
 from tc.kernel.folding import constant, logical_and, select
 from tc.kernel.local_names import LocalNames
 
@@ -87,7 +87,7 @@ class _Rewriter:
             if isinstance(stmt, ir.Store):
                 return self.store(stmt, scope)
             new = rebuild.map_expressions(stmt, lambda expr: self.expr(expr, scope))
-        if isinstance(stmt, ir.For) and stmt.parallel:
+        if opens_scope(stmt):
             return rebuild.map_blocks(new, self.scope)
         return rebuild.map_blocks(new, lambda block: self.block(block, scope))
 

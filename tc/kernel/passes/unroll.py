@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
-from tc.kernel.intervals import Interval, interval, loop_interval
+from tc.kernel.intervals import Interval, interval, launch_intervals, loop_interval
 from tc.kernel.local_names import LocalNames
 from tc.kernel.pass_manager import UNROLL_LIMIT
 from tc.kernel.walk import assigned, is_steady, iterations
@@ -112,6 +112,8 @@ class _Copier:
                     out += self.loop(stmt, scope)
                 case ir.If():
                     out += self.branch(stmt, scope)
+                case ir.Grid():
+                    out.append(self.grid(stmt, scope))
                 case _:
                     out.append(rebuild.map_expressions(stmt, scope))
         return out
@@ -143,6 +145,14 @@ class _Copier:
         body = self.block(stmt.body, scope.inside({var: limits}))
         mark = "" if stmt.mark == "unroll" else stmt.mark
         return [rebuild.changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
+
+    def grid(self, stmt: ir.Grid, scope: _Scope) -> ir.Grid:
+        """The number of the only block, or thread, along a dimension is 0."""
+        inside = scope.inside(launch_intervals(stmt))
+        for var, limits in launch_intervals(stmt).items():
+            if limits == (0, 0):
+                inside = inside.having(var, self.integer(0))
+        return rebuild.changed(stmt, body=self.block(stmt.body, inside))
 
     def integer(self, value: int) -> ir.Const:
         """Always the same object, as `Substitution` needs."""

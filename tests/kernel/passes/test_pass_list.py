@@ -34,7 +34,7 @@ from tc.kernel.ir import (
 from tc.kernel.pass_manager import run_passes
 from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.walk import every_statement
-from tc.options import MappingOptions
+from tc.options import Options
 from tc.polyhedral.cpu.cpu_target import cpu_target
 from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked, shaped_by
@@ -261,7 +261,7 @@ def marked_and_finished(row: Row) -> tuple[Kernel, Kernel]:
 @pytest.mark.parametrize("row", TABLE_OF_PASSES, ids=lambda row: row.name)
 def test_without_a_pass_something_is_missed(row: Row) -> None:
     marked, finished = marked_and_finished(row)
-    context = cpu_target(row.device).context(MappingOptions())
+    context = cpu_target(row.device).context(Options())
     assert row.holds(finished)
     others = [each for each in PASSES if each.name != row.name]
     assert len(others) == len(PASSES) - 1
