@@ -30,6 +30,7 @@ from tc.polyhedral.schedule import (
     sequence_of,
     tile,
 )
+from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, Target
 
 THREADS, EDGE = 256, 32
@@ -59,9 +60,14 @@ def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
     return node.members[:first], inside
 
 
-def has_coincident(node: Node) -> bool:
-    """Whether a loop below is coincident."""
-    return any(m.coincident for n in nodes(node) if isinstance(n, Band) for m in n.members)
+def has_coincident(node: Node, scop: Scop) -> bool:
+    """Whether a loop of several iterations below is coincident."""
+    for band in nodes(node):
+        if isinstance(band, Band):
+            statements = list(map(scop.statement, leaves(band)))
+            if any(m.coincident and trips_of(m, statements) > 1 for m in band.members):
+                return True
+    return False
 
 
 @dataclass
@@ -87,7 +93,7 @@ class _Mapper:
                 self.notes.append(f"{', '.join(names)}: no loop is parallel; one thread.")
                 self._promote(inside, names, (), None, None)
                 continue
-            deeper = has_coincident(inside)
+            deeper = has_coincident(inside, self.draft.facts.scop)
             sizes = self._tile_sizes(members, names, deeper=deeper)
             outer, points = self._tiled(members, sizes, names)
             self._blocks(outer, names)
@@ -179,9 +185,9 @@ class _Mapper:
         """Threads for the innermost coincident loops of a branch."""
         members, inside = opened(node)
         names = tuple(leaves(node))
-        if members and not has_coincident(inside):
+        if members and not has_coincident(inside, self.draft.facts.scop):
             self._threads(members, inside, names, around)
-        elif has_coincident(node):
+        elif has_coincident(node, self.draft.facts.scop):
             below = (*around, *members)
             if not members and isinstance(node, Band):  # iterations that depend on each other
                 below, inside = (*around, *node.members), node.child
@@ -223,14 +229,23 @@ class _Mapper:
             if count > 1
         ]
         if serial:
-            loops = self.draft.names(serial, names)
-            self.draft.do(Sink(loops))
-            for loop in loops:
+            for loop in self._sunk(tuple(serial), names):
                 self.draft.do(Bind(loop, UNROLL))
         if told:
             self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
         lane = threads[-1][0] if threads and threads[-1][1] > 1 else None
         self._promote(inside, names, (*around, *bound_members), lane, sizes)
+
+    def _sunk(self, members: tuple[Member, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of loops, once they are the innermost ones; those of one band sink together."""
+        loops = self.draft.names(members, names)
+        bands = [node.members for node in nodes(self.draft.tree) if isinstance(node, Band)]
+        if any(all(member in own for member in members) for own in bands):
+            self.draft.do(Sink(loops))
+        else:
+            for loop in loops:
+                self.draft.do(Sink((loop,)))
+        return loops
 
     def _fitting(self, limit: int, trips: int, member: Member) -> int:
         """How many threads run a loop; where tc chooses, as many as divide what is in a tile."""

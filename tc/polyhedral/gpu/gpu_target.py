@@ -14,9 +14,11 @@ from tc.options import Options
 from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, UNROLL
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.facts import Facts
+from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import choose
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import ArrayTile, Node, tiles
+from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, MemoryScope, Target
 
@@ -36,6 +38,9 @@ class GpuTarget(Target):
 
     def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
         return choose(tree, facts, self, options.gpu)
+
+    def finish(self, part: Node, dependences: Dependences) -> Node:
+        return place_barriers(part, dependences)
 
     def refusal(self, part: Node, scop: Scop) -> str | None:
         gpu, sizes = self.device, launch_sizes(part, scop)
