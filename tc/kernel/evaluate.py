@@ -32,17 +32,17 @@ from tc.kernel.walk import accumulates
 def evaluate(kernel: ir.Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> ir.Failure | None:
     """Runs a kernel on arrays by buffer name, writing outputs (and temporaries) in place.
 
-    Temporaries may be left out; scratch and registers are. Outputs in `kernel.initial` hold
-    values on entry; elements of others, and of temporaries, must be written before they are read,
-    and those of outputs before the end. Scratch and registers are unwritten at the start of each
-    region and of each iteration of a parallel loop; where a buffer drops what is unwritten, reads
-    of that give poison. Parallel loops run in order, but an element
-    that one iteration writes and another touches is a race; likewise in loops marked "vector",
-    but for the buffer in which they accumulate.
+    Temporaries may be left out; private buffers are. Outputs in `kernel.initial` hold values on
+    entry; elements of others, and of temporaries, must be written before they are read, and those
+    of outputs before the end. Scratch and registers are unwritten at the start of each region and
+    of each iteration of a parallel loop; where a buffer drops what is unwritten, reads of that give
+    poison. Parallel loops run in order, but an element that one iteration writes and another
+    touches is a race; likewise in loops marked "vector", but for the buffer in which they
+    accumulate. The blocks and threads of a Grid run as `tc.kernel.grids` says.
 
-    Returns the first failed check, in sequential order. Raises InternalError where the kernel
-    breaks a promise, or an array is not what its buffer says. The blocks and threads of a Grid run
-    as `tc.kernel.grids` says.
+    Returns the first failed check, in sequential order; of a launch, that of the first block and
+    thread in their order. Raises InternalError where the kernel breaks a promise, or an array is
+    not what its buffer says.
 
     >>> from tc.dtypes import INT64
     >>> one = ir.Const(1, INT64)

@@ -64,6 +64,11 @@ class Active:
         """The values of those that take part; a scalar counts for all."""
         return values if values.ndim == 0 else values[self.lanes]
 
+    def each(self, values: Any) -> Array:
+        """An array for those that take part, of what may be one scalar for all."""
+        every: Array = np.full(self.size, values) if values.ndim == 0 else values
+        return every
+
     def spread(self, values: Any) -> Any:
         """An array for all that run, of values for those that take part."""
         if self.mask is None or values.ndim == 0:
@@ -162,6 +167,9 @@ class GridMemory:
             self._watch(name)
 
     def _watch(self, name: str) -> None:
+        """Where there are several threads, they may meet in this buffer."""
+        if launched(self.geometry.grid.blocks + self.geometry.grid.threads) == 1:
+            return
         self.writers[name] = np.full(self.arrays[name].shape, _UNTOUCHED, np.int64)
         self.readers[name] = self.writers[name].copy()
 
@@ -210,7 +218,7 @@ class GridMemory:
             element = self._element(name, place, at := int(np.argmax(unwritten)))
             return Breach(active.lane(at), f"reads {element} before any write")
         if name in self.writers:
-            place = np.broadcast_to(place, active.size)
+            place = active.each(place)
             breach = self._race(name, place, self.writers[name][place], "writes", active)
             if breach:
                 return breach
@@ -219,9 +227,8 @@ class GridMemory:
 
     def write(self, name: str, place: Any, value: Any, active: Active) -> Breach | None:
         """Writes; returns why that may not be, if so."""
-        place = np.broadcast_to(place, active.size)
         if name in self.writers:
-            writers = self.writers[name]
+            writers, place = self.writers[name], active.each(place)
             breach = self._race(name, place, writers[place], "writes", active)
             breach = breach or self._race(name, place, self.readers[name][place], "reads", active)
             if breach:

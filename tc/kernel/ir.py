@@ -287,8 +287,8 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Records that check `site` failed with these int64 values, unless an earlier failure of
-    this call is recorded; execution goes on. See `Kernel.sites`."""
+    """Records that check `site` failed with these int64 values, unless a failure of this call is
+    recorded (of several threads any may be first); execution goes on. See `Kernel.sites`."""
 
     site: int
     values: tuple[Expr, ...]
@@ -395,7 +395,7 @@ class Kernel:
 
     name: str
     buffers: tuple[Buffer, ...]
-    """In calling order: inputs, outputs, temporaries; then scratch and registers, not passed."""
+    """In calling order: inputs, outputs, temporaries; then private ones, which are not passed."""
     regions: tuple[tuple[Stmt, ...], ...]
     sites: tuple[Site, ...] = field(default=())
     initial: frozenset[str] = frozenset()
