@@ -153,6 +153,9 @@ BAD = {
     "gpu_shared": on_gpu(
         bind("i", "block", "x"), {"promote": "B", "scope": "shared", "inside": "i"}
     ),
+    "gpu_registers": on_gpu(
+        bind("i", "block", "x"), {"promote": "B", "scope": "register", "inside": "i"}
+    ),
     "gpu_pitch": on_gpu(
         bind("i", "block", "x"), {"promote": "A", "scope": "shared", "inside": "i", "pitch": 3}
     ),
