@@ -67,14 +67,16 @@ def _place(tree: Node, action: Promote) -> TreePlace:
 
 
 def _promoted(node: Node, tile: ArrayTile) -> Node:
-    """A node below a tile; tiles at one place are copied together, the last promoted first."""
+    """A node below a tile; tiles at one place are copied together, the last promoted first, but in
+    their order what all threads share."""
     if (
         isinstance(node, Promotion)
         and tile.scope != PACKED
         and not node.is_packed
         and all(t.tensor != tile.tensor for t in node.tiles)
     ):
-        return replace(node, tiles=(tile, *node.tiles))
+        both = (*node.tiles, tile) if tile.scope == SHARED else (tile, *node.tiles)
+        return replace(node, tiles=both)
     return Promotion((tile,), node)
 
 

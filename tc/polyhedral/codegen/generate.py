@@ -25,6 +25,7 @@ from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
 from tc.polyhedral.codegen.launches import bound_member, entered, has_barrier, launch_of, pinned
 from tc.polyhedral.codegen.naming import NameSupply
+from tc.polyhedral.codegen.vanishing import runs_on
 from tc.polyhedral.footprint import Box, box, enter, start, trips_of, whole
 from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.schedule import (
@@ -207,10 +208,11 @@ def _band(
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, bounded = _bounded(member, names, trip, state, inner)
-        if state.varying.isdisjoint(names_in(end)) or not has_barrier(child):
+        varies = not state.varying.isdisjoint(names_in(end))
+        if (varies and has_barrier(child)) or (state.varying and runs_on(member, names, inner)):
+            end = integer(trip)  # all threads run what holds a barrier as often
+        else:
             inner = bounded
-        else:  # all threads run what holds a barrier as often
-            end = integer(trip)
     body = _band(rest, child, inner, outermost=False)
     parallel = member.role == PARALLEL and outermost
     return (For(loop, integer(0), end, body, parallel, _MARKS.get(member.role, "")),)

@@ -21,6 +21,7 @@ from tc.plan import SHARED
 from tc.polyhedral.codegen.context import Expanded, State, guarded
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
+from tc.polyhedral.codegen.vanishing import adds_nothing
 from tc.polyhedral.footprint import Digits
 from tc.polyhedral.linear_forms import add, expression, range_of, substitute
 from tc.polyhedral.scop.checked_variables import checked_variables
@@ -150,7 +151,8 @@ def _instance(
     block = StatementBuilder(scope)
     term = lower_expression(source.statement.rhs, block)
     if statement.accumulates:
-        tests = [t for v in statement.reduction if v in tails for t in _tests(v, statement, state)]
+        known = [v for v in statement.reduction if v in tails and not reader.adds_nothing(v)]
+        tests = [t for v in known for t in _tests(v, statement, state)]
         if tests:
             term = select(reduce(logical_and, tests), term, identity(statement.op, dtype))
         return (*block.stmts, _accumulate(statement, element, term, state))
@@ -206,6 +208,20 @@ class _Reader:
         lanes = [v for v in self.tails if v in used and self.tails[v].lane]
         tests = [t for v in lanes for t in _tests(v, self.statement, self.state)]
         return reduce(logical_and, tests) if tests else None
+
+    def adds_nothing(self, variable: str) -> bool:
+        """Whether the term of a sum is 0 past the range of a variable, read where it is."""
+        if self.state.world.launch is None:
+            return False
+        return adds_nothing(variable, self.statement, self.state) and all(
+            self._is_held(access) for access in self.statement.reads if access.site >= 0
+        )
+
+    def _is_held(self, access: Access) -> bool:
+        """Whether an element lies in the tile of its tensor."""
+        placed = self.state.innermost(access.tensor)
+        element = _element(access, self.statement, self.state)
+        return placed is not None and self.state.fits(placed, element)
 
     def override(self, expr: p.Expr, block: StatementBuilder) -> Expr | None:
         """The value of a read (or of a pad of one) that this class lowers itself."""
