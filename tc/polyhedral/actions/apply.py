@@ -134,7 +134,6 @@ def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
     return (
         misplaced_digit(tree)
         or next(roles, None)
-        or next(_faults_of_axes(tree), None)
         or next(_faults_of_splits(tree, scop), None)
         or respects(tree, dependences)
         or promotion_fault(tree, scop)
@@ -172,21 +171,6 @@ def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
                     )
                 if number + 1 < len(node.members) or not isinstance(node.child, Leaf):
                     yield f"the loop {name} cannot be the lanes of a vector: it is not innermost"
-
-
-def _faults_of_axes(tree: Node) -> Iterator[str]:
-    """Statements that two loops would give one number of a block, or of a thread."""
-    for statement, inside in schedule.members_below(tree).items():
-        bound: dict[tuple[str, str], Member] = {}
-        for member in inside:
-            if member.axis is None:
-                continue
-            other = bound.setdefault((member.role, member.axis), member)
-            if other is not member:
-                yield (
-                    f"the loops {name_of(other)} and {name_of(member)} of {statement} are both "
-                    f"{member.role} {member.axis}"
-                )
 
 
 def _faults_of_splits(tree: Node, scop: Scop) -> Iterator[str]:
