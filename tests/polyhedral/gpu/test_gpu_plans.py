@@ -233,8 +233,8 @@ REFUSED = {
         bind("m", "thread", "x"),
         {"promote": "C", "scope": "register", "inside": "m", "axes": [[0, 2], [0, 1], [1, 1]]},
     ),
-    "a pitch of 5 has no room for 32 elements": tmm(
-        bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "pitch": 5}
+    "a pitch of 1 has no room for 2 elements": tmm(
+        bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "pitch": 1}
     ),
     "threads copy what they share element by element: no lanes, no lines": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "lanes": 4}
