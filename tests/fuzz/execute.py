@@ -267,7 +267,6 @@ def call(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any]:
 def evaluated(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any]:
     """The lowered kernel on the machine that checks every access and race (`kernel.evaluate`)."""
     import tc
-    from tc.device import Device
     from tc.kernel.evaluate import evaluate
     from tc.options import check_options
     from tests.support.lowering import lower
@@ -289,8 +288,7 @@ def evaluated(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any
         dtype = program.tensors[name].dtype.numpy
         fresh = arrays.guarded(shape.shapes[name], dtype, "ends")
         held[name] = given[name].copy() if name in given else fresh
-    fields = {name: value for name, value in run.device.items() if name != "tune"}
-    device, options = Device(**fields), options_of(run, tc)
+    device, options = device_of(run), options_of(run, tc)
     check_options(options, device)
     missing = set(program.needs_initial) - set(given)
     if missing:
@@ -300,6 +298,14 @@ def evaluated(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any
     if evaluate(kernel, as_buffers(kernel, held)) is not None:
         raise tc.AccessError("the kernel recorded a failure", rule="G7")
     return {name: held[name] for name in program.outputs}
+
+
+def device_of(run: Run) -> Any:
+    """The processor of a run; or the GPU, which has an `arch`."""
+    import tc
+
+    kind = tc.Gpu if "arch" in run.device else tc.Device
+    return kind(**{name: value for name, value in run.device.items() if name != "tune"})
 
 
 def options_of(run: Run, tc: Any) -> Any:

@@ -1,58 +1,73 @@
-"""GPUs and their options as Hypothesis strategies: few threads and little memory, so that small
-programs meet every decision."""
+"""GPUs and their options, drawn from a `random.Random` or as Hypothesis strategies: few threads and
+little memory, so that small programs meet every decision."""
 
 from __future__ import annotations
+
+import random
+from typing import Any
 
 from hypothesis import strategies as st
 
 import tc
 from tc.options import GpuOptions
+from tests.fuzz.strategies import SEEDS
 
 THREADS = (1, 2, 4, 6, 8, 32, 64, 256)
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 32)
 DEFAULT = tc.Gpu()
 
 
+def random_gpu(rng: random.Random) -> dict[str, Any]:
+    """The fields of a GPU that are not the default ones, and `arch`, by which it is known."""
+    few = (1, 2, 3, 8, 64, 65535)
+    return {
+        "arch": "sm_80",
+        "processors": rng.choice((1, 2, 108)),
+        "threads": rng.choice(THREADS),
+        "thread_limits": [rng.choice(THREADS), rng.choice(few), rng.choice(few)],
+        "grid_limits": [rng.choice((1, 2, 7, 2**31 - 1)), rng.choice(few), rng.choice(few)],
+        "warp": rng.choice((1, 2, 4, 32)),
+        "shared": rng.choice((4, 64, 1 << 10, 4 << 10, 48 << 10)),
+        "registers": rng.choice((256, 4096, 65536)),
+        "thread_registers": rng.choice((8, 32, 255)),
+    }
+
+
+def random_gpu_options(rng: random.Random, gpu: tc.Gpu = DEFAULT) -> GpuOptions:
+    """What a GPU can do; half of all choices are left to tc."""
+
+    def perhaps(value: Any) -> Any:
+        return value if rng.random() < 0.5 else None
+
+    return GpuOptions(
+        tile=perhaps(tuple(rng.choice(SIZES) for _ in range(rng.randint(1, 4)))),
+        blocks=perhaps(_launch(rng, gpu.grid_limits, 2**31 - 1)),
+        threads=perhaps(_launch(rng, gpu.thread_limits, gpu.threads)),
+        shared=perhaps(rng.random() < 0.5),
+        private=perhaps(rng.random() < 0.5),
+        unroll=perhaps(rng.choice((1, 8, 64, 4096))),
+        unroll_copies=perhaps(rng.random() < 0.5),
+    )
+
+
+def _launch(rng: random.Random, limits: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Sizes within the limits along x, y and z and, in all, within the most; outermost first."""
+    found: list[int] = []
+    for limit in limits[: rng.randint(1, 3)]:
+        room = min(limit, most)
+        found.append(rng.choice([size for size in SIZES if size <= room]))
+        most //= found[-1]
+    return tuple(reversed(found))
+
+
 def gpus() -> st.SearchStrategy[tc.Gpu]:
-    few = st.sampled_from((1, 2, 3, 8, 64, 65535))
-    return st.builds(
-        tc.Gpu,
-        processors=st.sampled_from((1, 2, 108)),
-        threads=st.sampled_from(THREADS),
-        thread_limits=st.tuples(st.sampled_from(THREADS), few, few),
-        grid_limits=st.tuples(st.sampled_from((1, 2, 7, 2**31 - 1)), few, few),
-        warp=st.sampled_from((1, 2, 4, 32)),
-        shared=st.sampled_from((4, 64, 1 << 10, 4 << 10, 48 << 10)),
-        registers=st.sampled_from((256, 4096, 65536)),
-        thread_registers=st.sampled_from((8, 32, 255)),
-    )
-
-
-def gpu_options(gpu: tc.Gpu = DEFAULT) -> st.SearchStrategy[GpuOptions]:
-    """What a GPU can do."""
-    chosen = st.sampled_from((None, True, False))
-    return st.builds(
-        GpuOptions,
-        tile=st.none() | st.lists(st.sampled_from(SIZES), min_size=1, max_size=4),
-        blocks=st.none() | _launches(gpu.grid_limits, 2**31 - 1),
-        threads=st.none() | _launches(gpu.thread_limits, gpu.threads),
-        shared=chosen,
-        private=chosen,
-        unroll=st.none() | st.sampled_from((1, 8, 64, 4096)),
-        unroll_copies=chosen,
-    )
+    return SEEDS.map(lambda seed: tc.Gpu(**random_gpu(random.Random(seed))))
 
 
 def gpus_with_options() -> st.SearchStrategy[tuple[tc.Gpu, GpuOptions]]:
-    return gpus().flatmap(lambda gpu: st.tuples(st.just(gpu), gpu_options(gpu)))
+    def drawn(seed: int) -> tuple[tc.Gpu, GpuOptions]:
+        rng = random.Random(seed)
+        gpu = tc.Gpu(**random_gpu(rng))
+        return gpu, random_gpu_options(rng, gpu)
 
-
-@st.composite
-def _launches(draw: st.DrawFn, limits: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Sizes within the limits along x, y and z and, in all, within the most; outermost first."""
-    found: list[int] = []
-    for limit in limits[: draw(st.integers(1, 3))]:
-        room = min(limit, most)
-        found.append(draw(st.sampled_from([size for size in SIZES if size <= room])))
-        most //= found[-1]
-    return tuple(reversed(found))
+    return SEEDS.map(drawn)

@@ -15,6 +15,7 @@ from tests.fuzz.execute import (
     Arrays,
     Expected,
     Refusal,
+    device_of,
     difference,
     expectation,
     options_of,
@@ -42,7 +43,7 @@ class Prepared:
     options: Any
     initial: frozenset[str]
 
-    def lower(self, options: Any) -> Any:
+    def lower(self, options: Any, *, check: bool = True) -> Any:
         from tc.polyhedral.lowering import trace_lowering
 
         with quiet():
@@ -51,7 +52,7 @@ class Prepared:
                 self.strides,
                 self.target,
                 initial=self.initial,
-                check=True,
+                check=check,
                 options=options,
             )
 
@@ -140,9 +141,8 @@ class Prepared:
 def prepared(text: str) -> Prepared:
     """A case, as JSON, made ready. Raises Unfit."""
     import tc
-    from tc.device import Device
     from tc.options import check_options
-    from tc.polyhedral.cpu.cpu_target import cpu_target
+    from tc.pipeline import target_of
     from tests.support.pipeline import as_arrays, checked, shaped
 
     case = Case.from_json(text)
@@ -151,7 +151,7 @@ def prepared(text: str) -> Prepared:
     expected = expectation(run, given)
     if isinstance(expected, Refusal) and expected.rule not in RUN_TIME:
         raise Unfit(expected.text)
-    device = Device(**{name: value for name, value in run.device.items() if name != "tune"})
+    device = device_of(run)
     views, _ = given.guarded()
     try:
         options = replace(options_of(run, tc), match_library=False)
@@ -163,7 +163,7 @@ def prepared(text: str) -> Prepared:
                 raise Unfit("outputs that are not passed")
             whole = shaped(program, as_arrays(program, views))
             made = Prepared(
-                given, expected, whole, _strides(views), cpu_target(device), options, initial
+                given, expected, whole, _strides(views), target_of(device), options, initial
             )
             assert made.first is not None
     except tc.TCError as error:

@@ -1,0 +1,57 @@
+"""Generated programs on generated GPUs with options of their own: the launches are right under the
+error bound (R5) on the machine that runs blocks and threads, and finds races."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from tests.fuzz.execute import Refusal
+from tests.fuzz.gpu import random_gpu, random_gpu_options
+from tests.fuzz.model import Case
+from tests.fuzz.plans.prepared import Unfit, prepared
+from tests.fuzz.strategies import SEEDS, cases
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+EXAMPLES = settings.default.max_examples * 5 // 2
+MOST_ELEMENTS = 1 << 18
+"""Of a buffer of a kernel that is run: small programs may have large tiles."""
+
+
+@settings(suppress_health_check=QUIET, max_examples=EXAMPLES)
+@given(cases(700), SEEDS)
+def test_generated_programs(case: Case, seed: int) -> None:
+    check(case, seed)
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=QUIET, max_examples=3000)
+@given(cases(), SEEDS)
+def test_many_generated_programs(case: Case, seed: int) -> None:
+    check(case, seed)
+
+
+def check(case: Case, seed: int) -> None:
+    """Whether every program has a kernel on every GPU, for whatever options; with tests of reads
+    and without, both as it is lowered and after all passes."""
+    rng = random.Random(seed)
+    case = replace(case, device=random_gpu(rng))
+    try:
+        made = prepared(case.to_json())
+    except Unfit as reason:
+        assert "BackendError" not in str(reason), reason
+        event("refused")
+        return
+    options = replace(made.options, gpu=random_gpu_options(rng, made.target.device))
+    fails = isinstance(made.expected, Refusal)
+    lowering = made.lower(options, check=fails or rng.random() < 0.5)
+    if any(math.prod(buffer.shape) > MOST_ELEMENTS for buffer in lowering.kernel.buffers):
+        event("large")
+        return
+    event("a failure" if fails else "results")
+    assert made.evaluated(lowering.marked) == ""
+    assert made.evaluated(lowering.kernel) == ""
