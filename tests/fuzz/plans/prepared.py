@@ -167,6 +167,8 @@ def prepared(text: str) -> Prepared:
             )
             assert made.first is not None
     except tc.TCError as error:
+        if isinstance(device, tc.Gpu) and isinstance(error, tc.BackendError):
+            raise  # every program has launches, whatever is asked for
         raise Unfit(str(error)) from error
     return made
 
