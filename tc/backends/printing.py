@@ -145,3 +145,12 @@ def short(value: float) -> str:
     """
     text = str(np.float32(value))
     return text if np.float32(float(text)) == np.float32(value) else repr(value)
+
+
+def product_text(extents: Sequence[int]) -> str:
+    """Sizes of several dimensions.
+
+    >>> product_text((32, 8, 1))
+    '32 x 8 x 1'
+    """
+    return " x ".join(map(str, extents))

@@ -3,10 +3,10 @@ of clashes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tc.kernel.ir import For, Kernel, Let
+from tc.kernel.ir import For, Grid, Kernel, Let
 from tc.kernel.walk import every_statement
 
 
@@ -49,10 +49,20 @@ class Speller:
 
     def variables(self, kernel: Kernel) -> Mapping[str, str]:
         spelt: dict[str, str] = {}
-        for stmt in every_statement(kernel):
-            if isinstance(stmt, For | Let) and stmt.var not in spelt:
-                spelt[stmt.var] = self.spell(stmt.var)
+        for name in _declared(kernel):
+            if name not in spelt:
+                spelt[name] = self.spell(name)
         return spelt
+
+
+def _declared(kernel: Kernel) -> Iterator[str]:
+    """The variables of a kernel, in order."""
+    for stmt in every_statement(kernel):
+        match stmt:
+            case For(var=var) | Let(var=var):
+                yield var
+            case Grid(blocks=blocks, threads=threads):
+                yield from (index.var for index in (*blocks, *threads))
 
 
 def words(name: str) -> str:

@@ -43,8 +43,9 @@ def test_links_of_the_readme_work_elsewhere_too() -> None:
 
 
 def test_what_is_offered_does_something() -> None:
-    """An extra is there for arrays, tests or timings; nothing that is still to be written."""
-    assert set(METADATA["optional-dependencies"]) == {"test", "torch", "bench"}
+    """An extra is there for arrays, GPUs, tests or timings; nothing that is still to be written."""
+    extras = {"test", "torch", "opencl", "cuda", "bench"}
+    assert set(METADATA["optional-dependencies"]) == extras
 
 
 def test_floors_are_those_that_are_tested() -> None:

@@ -1,13 +1,12 @@
-"""Kernels in OpenCL C, run by PoCL in a process of its own: a wrong text may end it.
-
-`OpenCLBackend` is a backend for tests alone.
-"""
+"""Tests that PoCL runs, in a process of its own: a wrong kernel may end it."""
 
 from __future__ import annotations
 
 import atexit
-import ctypes
+import functools
+import importlib
 import importlib.util
+import io
 import os
 import pickle
 import subprocess
@@ -15,132 +14,99 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pytest
 
-from tc.backends.base import KernelText
-from tc.backends.clike.opencl import OPENCL
-from tc.backends.clike.printer import functions_of, print_kernel, workspace_of
-from tc.backends.printing import values_of_fails
-from tc.kernel.ir import Buffer, Failure, Kernel
+import tc
+from tc.backends.geometry import LaunchText
+from tc.backends.opencl import OpenCLBackend
+from tc.kernel.ir import Comment, Grid, Kernel, Stmt
+from tests.support.programs import CASES, Case
 
 PACKAGES = ("pyopencl", "pocl_binary_distribution")
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 REASON = f"PoCL is not installed: pip install {' '.join(MISSING)}".replace("_", "-")
 ROOT = Path(__file__).parents[2]
-FLAGS = ["-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt"]
-ALIGNED = 128
-"""Bytes to which parts of OpenCL's buffers must be aligned."""
-LIMIT = 300.0
-"""Seconds after which a job hangs."""
+LIMIT = 600.0
+"""Seconds after which a test hangs."""
+
+Test = Callable[..., None]
+
+
+def on_pocl(test: Test) -> Any:
+    """A test that runs in the process of PoCL. It takes parameters, and no fixtures."""
+
+    @functools.wraps(test)
+    def elsewhere(**given: Any) -> None:
+        POCL.run(test.__module__, test.__qualname__, given)
+
+    return pytest.mark.skipif(bool(MISSING), reason=REASON)(elsewhere)
+
+
+# --- kernels of one thread ----------------------------------------------------------------------
+
+
+def one_thread(kernel: Kernel) -> Kernel:
+    """The kernel with a launch of one thread for each region."""
+    return replace(kernel, regions=tuple(map(_launched, kernel.regions)))
+
+
+def _launched(region: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    return region if all(isinstance(s, Comment) for s in region) else (Grid((), (), region),)
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCLBackend:
-    """Implements `Backend`."""
+class OneThreadBackend(OpenCLBackend):
+    """A backend that gives each region of a kernel to one thread."""
 
-    name: str = "opencl"
-    checks_by_default: bool = True
-
-    def usable(self) -> str | None:
-        return REASON if MISSING else None
-
-    def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
-        return KernelText(kernel, self.name, print_kernel(kernel, OPENCL))
-
-    def load(self, text: KernelText) -> OpenCLKernel:
-        return OpenCLKernel(text.kernel, text.source)
+    def emit(self, kernel: Kernel, options: object | None = None) -> LaunchText:
+        return OpenCLBackend.emit(self, one_thread(kernel), options)
 
 
-@dataclass(frozen=True, eq=False)
-class OpenCLKernel:
-    """Implements `CompiledKernel`; `threads` is the number of work items, 1 for None. Memory of the
-    arrays, as far as it lies between elements, is copied to the process and back."""
-
-    kernel: Kernel
-    source: str
-
-    def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
-        kernel, items = self.kernel, threads or 1
-        spans = [
-            _Span(b, a)
-            for b, a in zip(kernel.arguments, addresses, strict=False)
-            if 0 not in b.shape
-        ]
-        counts = values_of_fails(*kernel.regions)
-        functions = [
-            (f.name, [b.name for b in f.arguments], f.fails, f.scratch)
-            for f in functions_of(kernel, OPENCL)
-        ]
-        words, space = 1 + max(counts.values(), default=0), items * workspace_of(kernel).size
-        memory = {s.buffer.name: (s.memory, s.origin) for s in spans}
-        found, status = POCL.run((self.source, functions, memory, items, words, space))
-        for span in spans:
-            if span.buffer.role != "input":
-                span.write(found[span.buffer.name])
-        if not status[0]:
-            return None
-        site = status[0] - 1
-        return Failure(site, tuple(status[1 : 1 + counts[site]]))
-
-
-class _Span:
-    """The memory of a buffer from its lowest to its highest element; `origin` is the byte of
-    element (0, ..., 0) in it."""
-
-    def __init__(self, buffer: Buffer, address: int) -> None:
-        reach = [(n - 1) * s for n, s in zip(buffer.shape, buffer.strides, strict=True)]
-        size = buffer.dtype.bytes
-        low = sum(r for r in reach if r < 0) * size
-        high = sum(r for r in reach if r > 0) * size + size
-        self.buffer, self.origin, self._start = buffer, -low, address + low
-        self.memory = ctypes.string_at(self._start, high - low)
-
-    def write(self, memory: bytes) -> None:
-        ctypes.memmove(self._start, memory, len(memory))
+# --- the process ------------------------------------------------------------------------------
 
 
 class Pocl:
-    """The process that runs jobs, started with the first and anew after one that ends it."""
+    """The process that runs tests, started with the first and anew after one that ends it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Any = None
 
-    def run(self, job: tuple[Any, ...]) -> tuple[dict[str, bytes], list[int]]:
-        """The memory after a job, and its status; AssertionError if it goes wrong."""
+    def run(self, *job: Any) -> None:
+        """Runs the test of a module, by its name, with parameters; AssertionError if it fails."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         timer = threading.Timer(LIMIT, process.kill)
         timer.start()
         try:
-            pickle.dump(job, process.stdin)
+            process.stdin.write(written(job))
             process.stdin.flush()
             answer = pickle.load(process.stdout)
         except (OSError, EOFError):
             status = self.end()
             self._log.seek(0)
-            answer = f"the process ended with status {status}:\n{self._log.read()[-4000:]!r}"
+            log = self._log.read()[-4000:].decode(errors="replace")
+            answer = f"the process ended with status {status}:\n{log}"
         finally:
             timer.cancel()
             timer.join()
-        assert not isinstance(answer, str), f"{answer}\n{job[0]}"
-        memory, status = answer
-        return memory, status
+        assert answer is None, answer
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._folder = tempfile.TemporaryDirectory(prefix="tc-pocl-")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        environment = {"POCL_CACHE_DIR": self._folder.name, "PYOPENCL_NO_CACHE": "1"}
+        environment = {"POCL_CACHE_DIR": self._folder.name, "POCL_MAX_PTHREAD_COUNT": "2"}
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from tests.support.opencl import serve; serve()"],
             cwd=ROOT,
-            env={**os.environ, **environment, "POCL_MAX_PTHREAD_COUNT": "2"},
+            env={**os.environ, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -163,63 +129,41 @@ POCL = Pocl()
 atexit.register(POCL.end)
 
 
-# --- in the process ---------------------------------------------------------------------------
+class _Writer(pickle.Pickler):
+    """Programs of the table are passed by name, as their formulas cannot be written."""
+
+    def persistent_id(self, value: object) -> str | None:
+        return value.name if isinstance(value, Case) else None
+
+
+class _Reader(pickle.Unpickler):
+    def persistent_load(self, name: str) -> Case:
+        return next(case for case in CASES if case.name == name)
+
+
+def written(job: object) -> bytes:
+    file = io.BytesIO()
+    _Writer(file).dump(job)
+    return file.getvalue()
 
 
 def serve() -> None:
-    """Runs the jobs of standard input; what libraries print goes to standard error."""
+    """Runs the tests that standard input names; what libraries print goes to standard error."""
+    tc.cache.disable()
+    warnings.simplefilter("error")
+    warnings.simplefilter("ignore", tc.TCWarning)
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
-        import pyopencl as cl  # type: ignore[import-not-found,unused-ignore]
-
-        platform = next(p for p in cl.get_platforms() if "Portable" in p.name)
-        context = cl.Context(platform.get_devices()[:1])
         while True:
             try:
-                job = pickle.load(sys.stdin.buffer)
+                module, name, given = _Reader(sys.stdin.buffer).load()
             except EOFError:
                 return
             try:
-                answer: object = _run(cl, context, *job)
-            except Exception:
+                test: Any = getattr(importlib.import_module(module), name)
+                test.__wrapped__(**given)
+                answer = None
+            except BaseException:
                 answer = traceback.format_exc()
             pickle.dump(answer, answers)
             answers.flush()
-
-
-def _run(
-    cl: Any,
-    context: Any,
-    source: str,
-    functions: Sequence[tuple[str, list[str], bool, bool]],
-    memory: dict[str, tuple[bytes, int]],
-    items: int,
-    words: int,
-    space: int,
-) -> tuple[dict[str, bytes], list[int]]:
-    flags, queue, device = cl.mem_flags.READ_WRITE, cl.CommandQueue(context), {}
-    program = cl.Program(context, source).build(FLAGS)
-
-    def on_device(given: Any) -> Any:
-        return cl.Buffer(context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=given)
-
-    whole = {}
-    for name, (content, origin) in memory.items():
-        padding = -origin % ALIGNED
-        whole[name] = on_device(bytes(padding) + content + bytes(ALIGNED)), padding
-        start = padding + origin
-        device[name] = whole[name][0].get_sub_region(start, len(content) - origin + 1)
-    status = np.zeros(words, np.int64)
-    state, nothing = on_device(status), on_device(bytes(8))
-    workspace = on_device(b"\xab" * max(1, space))
-    for name, arguments, fails, scratch in functions:
-        given = [device.get(argument, nothing) for argument in arguments]
-        given += [state] * fails + [workspace] * scratch
-        cl.Kernel(program, name)(queue, (items,), (1,), *given)
-    found = {name: bytearray(len(content)) for name, (content, _) in memory.items()}
-    for name, content in found.items():
-        buffer, padding = whole[name]
-        cl.enqueue_copy(queue, content, buffer, src_offset=padding)
-    cl.enqueue_copy(queue, status, state)
-    queue.finish()
-    return {name: bytes(content) for name, content in found.items()}, status.tolist()

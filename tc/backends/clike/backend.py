@@ -55,13 +55,7 @@ class CBackend:
         return host()
 
     def emit(self, kernel: Kernel, options: object | None = None) -> KernelText:  # noqa: ARG002
-        try:
-            return KernelText(kernel, self.name, print_kernel(kernel, C99))
-        except RecursionError as error:
-            raise BackendError(
-                f"an expression of '{kernel.name}' is nested too deeply to be printed",
-                repair="split the expression into several statements",
-            ) from error
+        return KernelText(kernel, self.name, print_kernel(kernel, C99))
 
     def load(self, text: KernelText) -> CKernel:
         compiler = _compiler()
@@ -76,7 +70,7 @@ class CBackend:
         function.restype = None
         counts, size = values_of_fails(*text.kernel.regions), workspace_of(text.kernel).size
         memory = MemoryPool(len(printed.arguments), counts, size, lambda: 1)
-        pointers = len(printed.arguments) + printed.fails + printed.scratch
+        pointers = len(printed.arguments) + printed.fails + printed.workspace
         function.argtypes = [ctypes.c_void_p] * pointers
         return CKernel(text.kernel, text.source, function, printed, memory)
 
@@ -97,12 +91,12 @@ class CKernel:
         *,
         threads: int | None = None,  # noqa: ARG002
     ) -> Failure | None:
-        if not (self.printed.fails or self.printed.scratch):
+        if not (self.printed.fails or self.printed.workspace):
             self.function(*addresses)
             return None
         memory = self.memory.take()
         status = (memory.failures,) if self.printed.fails else ()
-        workspace = (address(memory.scratch),) if self.printed.scratch else ()
+        workspace = (address(memory.scratch),) if self.printed.workspace else ()
         self.function(*addresses, *status, *workspace)
         failure = memory.take_failure()
         self.memory.give_back(memory)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tc.backends import printing
 from tc.dtypes import DType
-from tc.kernel.ir import Expr, Kernel, Let, Prefetch, Stmt, Store
+from tc.kernel.ir import Expr, Grid, Kernel, Let, Prefetch, Stmt, Store
 
 Printed: TypeAlias = tuple[str, int]
 """The text of an expression, and the precedence of its outermost operator."""
@@ -59,17 +59,22 @@ class VectorPrinter:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkSharing:
-    """How the functions of a language are run by several at once, each of which has its number.
+class LaunchWords:
+    """How the functions of a language say what a Grid says; axes are "x", "y" and "z".
 
-    There is a function for each region. `number` and `count` are the number of the one that runs
-    it and how many there are: they share the iterations of a parallel loop and have a share of the
-    workspace each. `serial` is the line with which a function begins that has no such loop.
+    - `block` and `thread` give the number of a block, or of a thread in its block, along an axis.
+    - `barrier` is the statement where the threads of a block wait for each other.
+    - `shared` begins the declaration of an array of a block.
+    - `arena` begins the declaration of the memory of a block that a launch asks for, for arrays of
+      more than `most_static` bytes, None if all may be declared.
     """
 
-    number: str
-    count: str
-    serial: str
+    block: Callable[[str], str]
+    thread: Callable[[str], str]
+    barrier: str
+    shared: str
+    most_static: int | None = None
+    arena: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +82,37 @@ class Dialect:
     """What a C-like language does in its own way; `printer` has all that they share.
 
     - `types` are the names of types of elements, half being kept as its bits; `integer` gives the
-      text of an integer constant of exactly its type.
+      text of an integer constant of exactly its type, `infinity` and `nan` those of floats.
     - `suffix` ends the library's functions of floats, where those of doubles have the plain name;
       `native` are functions of the table that the library has beside those of <math.h>.
     - `respelt` turns the text of a helper function, which is written in C99, into the language.
     - `preamble` gives the parts of a text before its functions: includes, pragmas, definitions.
-    - `function` begins the head of a function, and `space` the type of a pointer to memory that all
-      see.
+    - `head` begins the head of a function, given its Grid; `space` is the type of a pointer to
+      memory that all see, and `restrict` says that no other points to the same.
+    - `unused` is the statement that names what nothing reads, so that compilers do not warn of it.
     - `unroll` is the line before a loop of constant bounds that is to be unrolled, if any.
     - `fails` gives the lines that begin the record of a failure, given site + 1.
-    - `grid`: None where one function runs all regions, on one thread.
+    - `launch`: None where one function runs all regions, on one thread. Else each region is one
+      Grid, and has a function of its own.
     """
 
     name: str
     types: Mapping[DType, str]
     integer: Callable[[int, DType], str]
+    infinity: Callable[[DType], str]
+    nan: Callable[[DType], str]
     suffix: str
     native: Mapping[str, str]
     respelt: Callable[[str], str]
     reserved: Reserved
     preamble: Callable[[Kernel, str], Iterator[str]]
-    function: str
+    head: Callable[[Grid | None], str]
     space: str
+    restrict: str
+    unused: str
     unroll: str | None
     fails: Callable[[int], Sequence[str]]
-    grid: WorkSharing | None
+    launch: LaunchWords | None
     prefetch: Callable[[Prefetch, Context], Iterator[str]]
     vectors: VectorPrinter | None
 

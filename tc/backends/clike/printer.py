@@ -12,56 +12,79 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tc.backends.clike.dialect import Context, Dialect
+from tc.backends.clike.grid_text import (
+    exchanged,
+    geometry_of,
+    grid_of,
+    number_lines,
+    shared_lines,
+    statements_of,
+)
 from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
+from tc.backends.geometry import LaunchGeometry, origin
 from tc.backends.printing import (
     buffer_lines,
     in_a_comment,
     no_launches,
-    shared_loop,
     used_buffers,
     values_of_fails,
 )
-from tc.backends.scratch import ALIGNMENT, ScratchLayout, is_private, scratch_layout
+from tc.backends.scratch import ALIGNMENT, ScratchLayout, scratch_layout
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8
+from tc.errors import BackendError
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import remembered
+from tc.kernel.intervals import Bounds
 from tc.kernel.walk import assigned_in
 
 _MOST_UNROLLED = 64
 _PREFIX = "v_"
+_LOWEST = "tc_lowest_"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFunction:
-    """One function of a text: the regions that it runs and the buffers that it is given pointers
-    to, in order; behind those one to `status` where it `fails`, and one to `workspace` where it has
-    `scratch` buffers."""
+    """One function of a text: the regions that it runs, as the threads of a `grid` if there is one,
+    and the buffers that it is given pointers to, in order; behind those one to `status` where it
+    `fails`, and one to `workspace` where it needs some. A pointer is to element (0, ..., 0), in a
+    grid to the lowest element in memory; by those that are `exchanged` its threads pass values."""
 
     name: str
     regions: tuple[tuple[ir.Stmt, ...], ...]
     arguments: tuple[ir.Buffer, ...]
     fails: bool
-    scratch: bool
+    workspace: bool = False
+    grid: ir.Grid | None = None
+    exchanged: frozenset[str] = frozenset()
 
 
 def print_kernel(kernel: ir.Kernel, dialect: Dialect) -> str:
     """The text of a kernel; equal kernels give equal texts. BackendError for functions that only
-    scipy has (Y7), and for vectors where the dialect has none.
+    scipy has (Y7), for vectors and launches where the dialect has none, where it has nothing but
+    launches for other regions, and for what is nested too deeply.
 
     It has the functions of `functions_of`, to be run one after the other. `status` are int64
     numbers, 0 at first, that receive site + 1 and the values of the first failure (of any thread);
-    `workspace` has the bytes of `workspace_of` for each of those that run a function, and no other
-    call uses it at the same time.
+    `workspace` has the bytes of `workspace_of`, and no other call uses it at the same time.
     """
+    try:
+        return _text(kernel, dialect)
+    except RecursionError as error:
+        raise BackendError(
+            f"an expression of '{kernel.name}' is nested too deeply to be printed",
+            repair="split the expression into several statements",
+        ) from error
+
+
+def _text(kernel: ir.Kernel, dialect: Dialect) -> str:
     names = spell(kernel, dialect)
     buffers = {b.name: b for b in kernel.buffers}
     functions = []
     for function in functions_of(kernel, dialect):
-        shared = shared_loop(function.regions[0]) if dialect.grid else None
         changing = assigned_in(stmt for region in function.regions for stmt in region)
-        context = Context(names, buffers, shared, changing, dialect=dialect)
+        context = Context(names, buffers, None, changing, _bounds(function.grid), dialect=dialect)
         functions.append((_signature(function, context), _body(kernel, function, context)))
     helpers = helper_texts("\n".join(line for _, body in functions for line in body), dialect)
     lines = "\n".join((*helpers, *(line for parts in functions for part in parts for line in part)))
@@ -74,16 +97,43 @@ def print_kernel(kernel: ir.Kernel, dialect: Dialect) -> str:
 def functions_of(kernel: ir.Kernel, dialect: Dialect) -> tuple[KernelFunction, ...]:
     """The functions of the kernel's text, in the order in which they are to be run."""
     names = spell(kernel, dialect).functions
-    if dialect.grid is None:
-        parts, arguments = [kernel.regions], [kernel.arguments]
-        scratch = [workspace_of(kernel).size > 0]
-    else:
-        parts = [(region,) for region in kernel.regions]
-        used = [[b for b in kernel.buffers if b.name in used_buffers(*part)] for part in parts]
-        arguments = [tuple(b for b in some if not is_private(b)) for some in used]
-        scratch = [any(b.role == "scratch" for b in some) for some in used]
-    fails = [bool(values_of_fails(*part)) for part in parts]
-    return tuple(map(KernelFunction, names, parts, arguments, fails, scratch))
+    if dialect.launch is not None:
+        launches = [(region, grid_of(region, kernel, dialect)) for region in kernel.regions]
+        return tuple(
+            _function_of(name, region, grid, kernel)
+            for name, (region, grid) in zip(names, launches, strict=True)
+            if grid is not None
+        )
+    fails = bool(values_of_fails(*kernel.regions))
+    workspace = workspace_of(kernel).size > 0
+    return (KernelFunction(names[0], kernel.regions, kernel.arguments, fails, workspace),)
+
+
+def _function_of(
+    name: str, region: tuple[ir.Stmt, ...], grid: ir.Grid, kernel: ir.Kernel
+) -> KernelFunction:
+    """The function that all threads of a grid run."""
+    used = used_buffers(region)
+    arguments = tuple(b for b in kernel.arguments if b.name in used)
+    fails = bool(values_of_fails(region))
+    return KernelFunction(
+        name,
+        (statements_of(region, grid),),
+        arguments,
+        fails,
+        grid=grid,
+        exchanged=exchanged(grid.body),
+    )
+
+
+def launches_of(kernel: ir.Kernel, dialect: Dialect) -> tuple[LaunchGeometry, ...]:
+    """The launches of the kernel's text, in order; none in a dialect that has none."""
+    words, functions = dialect.launch, functions_of(kernel, dialect)
+    if words is None:
+        return ()
+    return tuple(
+        geometry_of(f.name, f.grid, kernel, words) for f in functions if f.grid is not None
+    )
 
 
 def workspace_of(kernel: ir.Kernel) -> ScratchLayout:
@@ -98,7 +148,7 @@ def workspace_of(kernel: ir.Kernel) -> ScratchLayout:
 def spell(kernel: ir.Kernel, dialect: Dialect) -> Spellings:
     reserved = dialect.reserved
     speller = Speller(lambda name: plain_name(name, reserved.words, reserved.forms))
-    numbers = [""] if dialect.grid is None else [f"_{n}" for n in range(len(kernel.regions))]
+    numbers = [""] if dialect.launch is None else [f"_{n}" for n in range(len(kernel.regions))]
     functions = tuple(
         speller.unique(plain_name(kernel.name + number, reserved.functions, reserved.forms))
         for number in numbers
@@ -124,64 +174,87 @@ def plain_name(name: str, reserved: frozenset[str], forms: re.Pattern[str]) -> s
 
 def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[str]:
     yield from (f"// {line}" for line in buffer_lines(kernel, names))
-    if size := workspace_of(kernel).size:
-        each = " for each that runs a function" if dialect.grid else ""
-        yield f"//   workspace of {size} bytes{each}, aligned to {ALIGNMENT}"
+    if dialect.launch is None and (size := workspace_of(kernel).size):
+        yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT}"
+    for launch in launches_of(kernel, dialect):
+        yield f"//   {launch}"
+
+
+def _bounds(grid: ir.Grid | None) -> Bounds:
+    """The values that the numbers of blocks and threads may have."""
+    indices = () if grid is None else (*grid.blocks, *grid.threads)
+    return {index.var: (0, index.count - 1) for index in indices}
 
 
 def _body(kernel: ir.Kernel, function: KernelFunction, context: Context) -> list[str]:
-    grid = context.dialect.grid
     lines = list(_regions(function, context))
-    start = list(_declarations(kernel, function, "\n".join(map(_code, lines)), context))
-    if grid is not None and context.shared is None:
-        start.append(f"    {grid.serial}")
-    return start + lines
+    code = "\n".join(map(_code, lines))
+    start = _declarations(kernel, function, code, context)
+    return [*(f"    {line}" for line in start), *lines]
 
 
 def _declarations(
     kernel: ir.Kernel, function: KernelFunction, code: str, context: Context
 ) -> Iterator[str]:
-    """Buffers that the caller does not pass, and the arguments that nothing names."""
+    """Buffers that the caller does not pass, arguments that nothing names, and the numbers of block
+    and thread."""
     layout, used = workspace_of(kernel), set(re.findall(r"\w+", code))
-    names, grid, space = context.names.buffers, context.dialect.grid, context.dialect.space
-    share = f"{grid.number} * {layout.size} + " if grid else ""
+    names, grid, dialect = context.names.buffers, function.grid, context.dialect
+    if grid is not None:
+        yield from _first_elements(function, context)
+        types = {b.name: _element_type(b, context) for b in kernel.buffers}
+        yield from shared_lines(grid, kernel, types, context)
     for buffer in kernel.buffers:
         name, type_ = names[buffer.name], _element_type(buffer, context)
-        is_used = name in used
-        if not is_private(buffer):
-            if not is_used and buffer in function.arguments:
-                yield f"    (void){name};"
-        elif is_used and buffer.role == "scratch":
-            place = f"workspace + {share}{layout.starts[buffer.name]}"
-            pointer = f"{space}{type_}*"
-            yield f"    {pointer} restrict {name} = ({pointer})({place});"
-        elif is_used:
-            yield f"    {type_} {name}[{max(1, math.prod(buffer.shape))}];"
+        if name not in used:
+            if buffer in function.arguments:
+                yield dialect.unused.format(name)
+        elif buffer.role == "scratch" and grid is None:
+            place = f"workspace + {layout.starts[buffer.name]}"
+            yield f"{type_}* restrict {name} = ({type_}*)({place});"
+        elif buffer.role in ir.PRIVATE:
+            if buffer.role != "shared":
+                yield f"{type_} {name}[{max(1, math.prod(buffer.shape))}];"
             if not re.search(rf"\b{name}\b(?!\[[^]]*\] [-+*/]?= )", code):
-                yield f"    (void){name};"
-    if function.scratch and not any(names[name] in used for name in layout.starts):
-        yield "    (void)workspace;"
+                yield dialect.unused.format(name)
+    if function.workspace and not any(names[name] in used for name in layout.starts):
+        yield dialect.unused.format("workspace")
+    if grid is not None:
+        yield from number_lines(grid, used, context)
+
+
+def _first_elements(function: KernelFunction, context: Context) -> Iterator[str]:
+    """Pointers to element (0, ..., 0) of buffers that are given by another."""
+    for buffer in function.arguments:
+        if start := origin(buffer):
+            name = context.names.buffers[buffer.name]
+            pointer = _pointer(buffer, name, function, context)
+            yield f"{pointer} = {_LOWEST}{name} + {start};"
 
 
 def _signature(function: KernelFunction, context: Context) -> list[str]:
-    dialect = context.dialect
-
-    def pointer(type_: str, name: str) -> str:
-        return f"{dialect.space}{type_}* restrict {name}"
-
-    parameters = [
-        pointer(_element_type(b, context), context.names.buffers[b.name])
-        for b in function.arguments
-    ]
+    dialect, names = context.dialect, context.names.buffers
+    parameters = []
+    for buffer in function.arguments:
+        start = _LOWEST if function.grid is not None and origin(buffer) else ""
+        parameters.append(_pointer(buffer, start + names[buffer.name], function, context))
     if function.fails:
-        parameters.append(pointer(dialect.types[INT64], "status"))
-    if function.scratch:
-        parameters.append(pointer("unsigned char", "workspace"))
-    start = f"{dialect.function} {function.name}("
+        status = f"{dialect.space}{dialect.types[INT64]}* {dialect.restrict} status"
+        parameters.append(status)
+    if function.workspace:
+        parameters.append(f"unsigned char* {dialect.restrict} workspace")
+    start = f"{dialect.head(function.grid)} {function.name}("
     line = f"{start}{', '.join(parameters) or 'void'})"
     if len(line) <= 96:
         return [line]
     return [start, *(f"    {p}," for p in parameters[:-1]), f"    {parameters[-1]})"]
+
+
+def _pointer(buffer: ir.Buffer, name: str, function: KernelFunction, context: Context) -> str:
+    """The declaration of a pointer to a buffer that the caller passes."""
+    dialect = context.dialect
+    word = "" if buffer.name in function.exchanged else f"{dialect.restrict} "
+    return f"{dialect.space}{_element_type(buffer, context)}* {word}{name}"
 
 
 def _element_type(buffer: ir.Buffer, context: Context) -> str:
@@ -218,7 +291,7 @@ def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
     code = "\n".join(map(_code, lines))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, ir.Let)):
         if not re.search(rf"\b{local}\b(?! [-+*/]?= )", code):
-            lines.append(f"(void){local};")
+            lines.append(context.dialect.unused.format(local))
     yield from (f"    {line}" if line else "" for line in lines)
 
 
@@ -257,6 +330,8 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             yield "}"
         case ir.Comment(text=text):
             yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
+        case ir.Barrier() if context.dialect.launch is not None:
+            yield context.dialect.launch.barrier
         case ir.Grid() | ir.Barrier():
             raise no_launches(context.dialect.name)
         case _:
@@ -285,14 +360,9 @@ def _assignment(place: str, old: ir.Expr, value: ir.Expr, context: Context) -> s
 
 
 def _for(stmt: ir.For, context: Context) -> Iterator[str]:
-    dialect, grid = context.dialect, context.dialect.grid
+    dialect = context.dialect
     var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
-    end = compared(stmt.end, context)
-    begin, step = bare(stmt.begin, context), f"{var}++"
-    if grid is not None and stmt is context.shared:
-        begin = grid.number if begin == "0" else f"{compared(stmt.begin, context)} + {grid.number}"
-        step = f"{var} += {grid.count}"
-    start = f"{type_} {var} = {begin}"
+    start, end = f"{type_} {var} = {bare(stmt.begin, context)}", compared(stmt.end, context)
     if not remembered(
         stmt.end, context.assigned
     ):  # the loop must not see that its body changes its end
@@ -301,6 +371,6 @@ def _for(stmt: ir.For, context: Context) -> Iterator[str]:
         case ir.For(mark="unroll", begin=ir.Const(value=first), end=ir.Const(value=last)):
             if 1 < last - first <= _MOST_UNROLLED and dialect.unroll is not None:
                 yield dialect.unroll.format(count=int(last - first))
-    yield f"for ({start}; {var} < {end}; {step}) {{"
+    yield f"for ({start}; {var} < {end}; {var}++) {{"
     yield from _block(stmt.body, context.inside(stmt))
     yield "}"

@@ -261,18 +261,18 @@ def _constant(const: ir.Const, context: Context) -> Printed:
     if dtype == BOOL:
         return str(bool(value)).lower(), ATOM
     if dtype.is_float:
-        text = _float_text(float(value), dtype)
+        text = _float_text(float(value), dtype, context)
     else:
         text = context.dialect.integer(int(value), dtype)
     return text, UNARY if text.startswith("-") else ATOM
 
 
-def _float_text(value: float, dtype: DType) -> str:
+def _float_text(value: float, dtype: DType, context: Context) -> str:
     """The shortest decimal that reads as this number."""
     if math.isnan(value):
-        return "NAN"
+        return context.dialect.nan(dtype)
     if math.isinf(value):
-        return "-INFINITY" if value < 0 else "INFINITY"
+        return f"{'-' if value < 0 else ''}{context.dialect.infinity(dtype)}"
     text = str(np.float32(value)) if dtype == FLOAT32 else repr(value)
     if not set(text) & set(".e"):
         text += ".0"

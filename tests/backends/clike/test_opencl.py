@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tc.backends.clike.c import C99
-from tc.backends.clike.opencl import OPENCL
+from tc.backends.clike.opencl_dialect import OPENCL
 from tc.backends.clike.printer import plain_name, print_kernel
 from tc.builtins import BUILTINS
 from tc.dtypes import DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
@@ -24,26 +24,22 @@ from tests.backends.numba import test_backend as shared
 from tests.backends.test_builtins_compiled import points
 from tests.support.bounds import assert_within
 from tests.support.kernels import I, dense, elementwise, fresh, integer, load, loop, run
-from tests.support.opencl import MISSING, REASON, OpenCLBackend
+from tests.support.opencl import OneThreadBackend, on_pocl, one_thread
 from tests.support.pipeline import as_arrays, as_buffers, checked, lowered, shaped
 from tests.support.programs import CASES, Case
 from tests.test_programs import copies, expected_and_bounds
 from tests.test_programs import fresh as arguments_of
 
-BACKEND = OpenCLBackend()
+BACKEND = OneThreadBackend()
 EXPECTED = Path(__file__).parents[2] / "expected"
-needs_pocl = pytest.mark.skipif(bool(MISSING), reason=REASON)
 
 
 # --- programs ---------------------------------------------------------------------------------
 
 
-@needs_pocl
-@pytest.mark.filterwarnings("ignore::tc.TCWarning")
-@pytest.mark.parametrize("items", [1, 3])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_program(case: Case, items: int) -> None:
-    """By one work item, and by several that share the loops."""
+@on_pocl
+def test_program(case: Case) -> None:
     expected, bounds = expected_and_bounds(case)
     inputs, outputs = arguments_of(case)
     program = checked(case.text, case.def_name)
@@ -54,7 +50,7 @@ def test_program(case: Case, items: int) -> None:
     for name in program.outputs:
         dtype = program.tensors[name].dtype.numpy
         arrays[name] = given.get(name, np.full(shape.shapes[name], 77, dtype))
-    failure, found = run(load(BACKEND, kernel), as_buffers(kernel, arrays), items)
+    failure, found = run(load(BACKEND, kernel), as_buffers(kernel, arrays))
     assert failure is None
     for name, value, bound in zip(program.outputs, expected, bounds, strict=True):
         result = found[name].reshape(shape.shapes[name])
@@ -83,20 +79,19 @@ OPERATIONS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
 ]
 
 
-@needs_pocl
+@on_pocl
 @pytest.mark.parametrize(
     ("test", "args"), OPERATIONS, ids=lambda p: p.__name__ if callable(p) else "-".join(map(str, p))
 )
-def test_as_on_numba(
-    test: Callable[..., None], args: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_on_numba(test: Callable[..., None], args: tuple[Any, ...]) -> None:
     """Rules Y2, Y4, Y5, Y6, Y8 and N2."""
-    monkeypatch.setattr(shared, "BACKEND", BACKEND)
-    monkeypatch.setattr(operations, "BACKEND", BACKEND)
-    test(*args)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "BACKEND", BACKEND)
+        patch.setattr(operations, "BACKEND", BACKEND)
+        test(*args)
 
 
-@needs_pocl
+@on_pocl
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
 def test_functions_y7(dtype: DType) -> None:
     """Within the ulps of the table, as far as OpenCL promises as much."""
@@ -127,9 +122,8 @@ def test_functions_y7(dtype: DType) -> None:
 # --- statements -------------------------------------------------------------------------------
 
 
-@needs_pocl
+@on_pocl
 def test_failures_g7() -> None:
-    """The first of all by one work item; the first of any by several."""
     kernel = shared.gather(300)
     compiled = load(BACKEND, kernel)
     places = np.arange(300)
@@ -137,60 +131,19 @@ def test_failures_g7() -> None:
     given = {"a": np.ones(300), "p": places}
     failure, _ = run(compiled, given)
     assert failure == evaluate(kernel, fresh(kernel, given)) == Failure(0, (120, -5))
-    assert run(compiled, given, 7)[0] in (
-        Failure(0, (120, -5)), Failure(0, (121, 300)), Failure(0, (299, 1 << 60)),
-    )  # fmt: skip
     assert run(compiled, {**given, "p": np.full(300, 3)})[0] == Failure(1, (299,))
 
 
-@needs_pocl
-def test_work_items_have_their_scratch_memory_and_registers() -> None:
-    j = Var("j", INT64)
-    row, total = Load("s", (j,), INT64), Load("r", (integer(0),), INT64)
-    body = (
-        loop("j", 40, Store("s", (j,), Binary("+", I, j, INT64))),
-        Store("r", (integer(0),), integer(0)),
-        loop("j", 40, Store("r", (integer(0),), Binary("+", total, row, INT64))),
-        Store("o", (I,), total),
-    )
-    buffers = (
-        dense("o", INT64, (50,), "output"),
-        dense("s", INT64, (40,), "scratch"),
-        dense("r", INT64, (1,), "register"),
-    )
-    kernel = Kernel("k", buffers, ((loop("i", 50, *body, parallel=True),),))
-    compiled = load(BACKEND, kernel)
-    for items in (1, 4, 9):
-        _, arrays = run(compiled, {}, items)
-        assert arrays["o"].tolist() == [40 * i + 780 for i in range(50)]
-    # PoCL may run work items one after the other, which then could do with one memory
-    assert "workspace + (long)get_global_id(0) * 4096 + 0" in compiled.source
-
-
-@needs_pocl
-def test_a_region_without_a_parallel_loop_is_done_once() -> None:
-    total = Binary("+", Load("o", (integer(0),), INT64), integer(3), INT64)
-    regions = (
-        (Store("o", (integer(0),), integer(1)),),
-        (loop("i", 5, Store("o", (integer(0),), total)),),
-        (loop("i", 8, Store("p", (I,), Load("o", (integer(0),), INT64)), parallel=True),),
-    )
-    buffers = (dense("o", INT64, (1,), "output"), dense("p", INT64, (8,), "output"))
-    _, arrays = run(load(BACKEND, Kernel("k", buffers, regions)), {}, 4)
-    assert arrays["p"].tolist() == [16] * 8
-
-
-@needs_pocl
-def test_a_parallel_loop_may_begin_anywhere() -> None:
+@on_pocl
+def test_ends_of_loops_and_hints() -> None:
     """The end is evaluated once, and hints change nothing."""
     first = Binary("-", integer(2), Load("n", (), INT64), INT64)
     body = (Prefetch("o", (integer(1 << 40),)), Store("o", (I,), Binary("*", I, I, INT64)))
     main = For("i", first, Binary("+", Var("m", INT64), integer(1), INT64), body, parallel=True)
     buffers = (dense("n", INT64, (), "input"), dense("o", INT64, (9,), "output"))
     kernel = Kernel("k", buffers, ((Let("m", integer(7)), main),))
-    for items in (1, 3, 20):
-        _, arrays = run(load(BACKEND, kernel), {"n": np.array(1)}, items)
-        assert arrays["o"].tolist() == [1, 1, 4, 9, 16, 25, 36, 49, 1]
+    _, arrays = run(load(BACKEND, kernel), {"n": np.array(1)})
+    assert arrays["o"].tolist() == [1, 1, 4, 9, 16, 25, 36, 49, 1]
 
 
 # --- texts ------------------------------------------------------------------------------------
@@ -201,7 +154,7 @@ MORE = ["half4", "float4", "uchar16", "half_exp", "atomic_add",
 NAMES = sorted({*OPENCL.reserved.words - C99.reserved.functions, *MORE})
 
 
-@needs_pocl
+@on_pocl
 def test_no_name_clashes() -> None:
     """Neither as a tensor, a variable or a program, beside calls of functions of the language."""
     buffers = tuple(dense(name, FLOAT32, (), "input") for name in NAMES)
@@ -225,7 +178,7 @@ def test_no_name_clashes() -> None:
         assert plain_name(name, reserved.words, reserved.forms) == f"v_{name}"
 
 
-@needs_pocl
+@on_pocl
 @pytest.mark.parametrize("name", ["main", "kernel", "half", "dot", "sincos", "barrier", "x"])
 def test_names_of_programs(name: str) -> None:
     kernel = Kernel(name, (dense("o", INT64, (1,), "output"),), ((Store("o", (integer(0),), I),),))
@@ -235,7 +188,8 @@ def test_names_of_programs(name: str) -> None:
 
 
 def test_every_statement(golden: Callable[[Path, str], None]) -> None:
-    golden(EXPECTED / "statements" / "kernel.cl", print_kernel(every_statement(), OPENCL))
+    kernel = one_thread(every_statement())
+    golden(EXPECTED / "statements" / "kernel.cl", print_kernel(kernel, OPENCL))
 
 
 def test_vectors_are_refused() -> None:
@@ -243,7 +197,7 @@ def test_vectors_are_refused() -> None:
     body = (Let("x", Load("a", (integer(0),), FLOAT32)), Set("x", Load("a", (I,), vector)))
     kernel = Kernel("k", (dense("a", FLOAT32, (4,), "input"),), ((loop("i", 1, *body),),))
     with pytest.raises(BackendError) as caught:
-        print_kernel(kernel, OPENCL)
+        print_kernel(one_thread(kernel), OPENCL)
     assert str(caught.value) == (
         "BackendError: vectors are not printed in OpenCL C\n"
         "repair: lower the kernel without vectors, as by the preset 'naive'"

@@ -4,6 +4,8 @@
 //   input bool(4) mask
 //   input float64() extra
 //   output float16(4) o
+//   float_0: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
+//   float_1: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
 
 #pragma OPENCL FP_CONTRACT OFF
 
@@ -43,14 +45,14 @@ static inline ushort tc_half_of_float(float x)
     return (ushort)(sign | (size.bits + (size.bits >> 13 & 1u) + 0xFFFu - 0x38000000u) >> 13);
 }
 
-__kernel void float_0(
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void float_0(
     __global const ushort* restrict v_2LUT,
     __global const int* restrict p,
     __global const uchar* restrict mask,
     __global ushort* restrict o,
     __global long* restrict status)
 {
-    for (long i = (long)get_global_id(0); i < 4; i += (long)get_global_size(0)) {
+    for (long i = 0; i < 4; i++) {
         // o(i) += ... */ ?/ /
         float total = 0.0f;
         short unused = 1;
@@ -70,17 +72,10 @@ __kernel void float_0(
     }
 }
 
-__kernel void float_1(void)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void float_1(void)
 {
-    if (get_global_id(0) != 0) return;
     long n = 4;
     for (long i = 0; i < 2; i++) {
     }
     (void)n;
-}
-
-__kernel void float_2(void)
-{
-    if (get_global_id(0) != 0) return;
-    // nothing
 }

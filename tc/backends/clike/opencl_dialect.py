@@ -1,8 +1,5 @@
-"""The dialect OpenCL C 1.2: a kernel function for each region, run by any number of work items.
-
-Work items share the iterations of parallel loops; what else there is, the first of them does alone.
-It needs doubles where the kernel has them, and prints no vectors.
-"""
+"""The dialect OpenCL C 1.2: a kernel function for each launch, whose blocks are work-groups and
+whose threads are work-items. It needs doubles where the kernel has them, and prints no vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +7,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
-from tc.backends.clike.dialect import Dialect, Reserved, WorkSharing
+from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved
+from tc.backends.geometry import ALIGNMENT, extents
 from tc.dtypes import DTYPES, DType
-from tc.kernel.ir import Kernel
+from tc.kernel.ir import Grid, Kernel
+from tc.plan import AXES
+
+FLAGS = ("-cl-std=CL1.2",)
+EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+"""What the text is built with, the second where a device can divide so."""
 
 _NAMES = {
     "bool": "bool", "float16": "ushort", "float32": "float", "float64": "double", "int8": "char",
@@ -91,26 +94,37 @@ def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     yield "\n".join(pragmas)
 
 
+def _head(grid: Grid | None) -> str:
+    """The head of a function that a grid is run by."""
+    sizes = ", ".join(map(str, extents(grid.threads if grid else ())))
+    return f"__kernel __attribute__((reqd_work_group_size({sizes}))) void"
+
+
 OPENCL = Dialect(
     name="OpenCL C",
     types=_TYPES,
     integer=_integer,
+    infinity=lambda _dtype: "INFINITY",
+    nan=lambda _dtype: "NAN",
     suffix="",
     native={"exp10": "exp10", "rsqrt": "rsqrt", "sinpi": "sinpi", "cospi": "cospi"},
     respelt=_respelt,
     reserved=RESERVED,
     preamble=_preamble,
-    function="__kernel void",
+    head=_head,
     space="__global ",
+    restrict="restrict",
+    unused="(void){};",
     unroll=None,  # it makes compilers slow, and they unroll by themselves
     # the low half of the first word says who is first
     fails=lambda number: (
         f"if (atomic_cmpxchg((volatile __global int*)status, 0, {number}) == 0) {{",
     ),
-    grid=WorkSharing(
-        number="(long)get_global_id(0)",
-        count="(long)get_global_size(0)",
-        serial="if (get_global_id(0) != 0) return;",
+    launch=LaunchWords(
+        block=lambda axis: f"(long)get_group_id({AXES.index(axis)})",
+        thread=lambda axis: f"(long)get_local_id({AXES.index(axis)})",
+        barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+        shared=f"__local __attribute__((aligned({ALIGNMENT})))",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,

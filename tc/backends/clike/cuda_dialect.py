@@ -1,0 +1,155 @@
+"""The dialect CUDA C++: a kernel function for each launch, text that needs no header.
+
+It prints no vectors. Functions of doubles and of floats have CUDA's own names, as far as CUDA's
+guide promises the ulps of the table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from tc.backends.clike.c import C99
+from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved
+from tc.backends.geometry import ALIGNMENT, extents
+from tc.dtypes import DTYPES, FLOAT64, DType
+from tc.kernel.ir import Grid, Kernel
+
+STATIC_SHARED = 48 << 10
+"""The bytes of arrays in shared memory that a function may declare; a launch asks for more."""
+
+FLAGS = ("--ptxas-options=-v",)
+"""What the text is compiled with, beside the architecture: products and sums may be contracted to
+multiply-adds, and the log has what each function needs."""
+
+_NAMES = {
+    "bool": "bool", "float16": "unsigned short", "float32": "float", "float64": "double",
+    "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+}  # fmt: skip
+_TYPES: Mapping[DType, str] = {dtype: _NAMES[name] for name, dtype in DTYPES.items()}
+_SUFFIXES = {"int64": "LL", "uint64": "ULL", "uint32": "u"}
+_INFINITY, _NAN = "__int_as_float(0x7f800000)", "__int_as_float(0x7fffffff)"
+_INFINITE_DOUBLE = "__longlong_as_double(0x7ff0000000000000LL)"
+_NAN_DOUBLE = "__longlong_as_double(0x7fffffffffffffffLL)"
+
+# --- names ------------------------------------------------------------------------------------
+
+# functions of the table that C lacks; the Bessel functions of real order are less exact than it
+# says where arguments are large
+_NATIVE = """
+cospi cyl_bessel_i0 cyl_bessel_i1 erfcinv erfcx erfinv exp10 norm3d norm4d normcdf normcdfinv rcbrt
+rhypot rnorm3d rnorm4d rsqrt sinpi
+""".split()  # noqa: SIM905
+
+# those of C are reserved too, and all of these forms
+_WORDS = """
+alignas alignof and and_eq asm assert atomicAdd atomicAnd atomicCAS atomicDec atomicExch atomicInc
+atomicMax atomicMin atomicOr atomicSub atomicXor bitand bitor blockDim blockIdx catch char8_t
+char16_t char32_t class clock clock64 co_await co_return co_yield compl concept const_cast
+consteval constexpr constinit decltype delete dim3 dynamic_cast explicit export fdividef free
+friend gridDim j0 j1 jn malloc mutable namespace new noexcept not not_eq nullptr operator or or_eq
+printf private protected public reinterpret_cast requires saturate sincospi static_assert
+static_cast std template this thread_local threadIdx throw try typeid typename using virtual
+warpSize wchar_t xor xor_eq y0 y1 yn abs llabs labs min max umin umax llmin llmax ullmin ullmax
+""".split()  # noqa: SIM905
+_FUNCTIONS = frozenset(name + suffix for name in (*_NATIVE, *_WORDS) for suffix in ("", "f"))
+
+RESERVED = Reserved(
+    words=C99.reserved.words | _FUNCTIONS,
+    functions=C99.reserved.functions | _FUNCTIONS,
+    forms=re.compile(
+        r"_.*|tc_.*|(u?(char|short|int|long|longlong)|float|double)[1-4](_\w+)?"
+        r"|(u?int|float)\d+x\d+|(cuda|CUDA|CU|NV|surf|tex)\w*|u?int\w*_t"
+        r"|(size|ptrdiff|wchar|clock|time|nullptr|max_align)_t"
+    ),
+)
+
+# --- texts ------------------------------------------------------------------------------------
+
+_MIN = {8: "(-128)", 16: "(-32768)", 32: "(-2147483647 - 1)", 64: "(-9223372036854775807LL - 1)"}
+
+
+def _limits() -> Iterator[tuple[str, str]]:
+    """The names that <stdint.h> has for the bounds of integers, and their values."""
+    for dtype in DTYPES.values():
+        if dtype.is_integer:
+            greatest = 2 ** (dtype.bits - (dtype.kind == "int")) - 1
+            yield f"{dtype.name.upper()}_MAX", f"{greatest}{_SUFFIXES.get(dtype.name, '')}"
+            if dtype.kind == "int":
+                yield f"{dtype.name.upper()}_MIN", _MIN[dtype.bits]
+
+
+_RESPELT: Mapping[str, str] = {
+    **{f"{dtype.name}_t": name for dtype, name in _TYPES.items() if dtype.is_integer},
+    **dict(_limits()),
+    "static": "static __device__",
+    "INFINITY": _INFINITY,
+    "NAN": _NAN,
+}
+"""Words of C99 in helper functions."""
+
+
+def _respelt(helper: str) -> str:
+    """A helper function in CUDA C++.
+
+    >>> _respelt("return x ? INT64_MAX : (uint16_t)(x & UINT64_C(0x7F));")
+    'return x ? 9223372036854775807LL : (unsigned short)(x & 0x7FULL);'
+    """
+    words = re.sub(r"//.*|\w+", lambda found: _RESPELT.get(found[0], found[0]), helper)
+    return re.sub(r"\bUINT64_C\((\w+)\)", r"\1ULL", words)
+
+
+def _integer(value: int, dtype: DType) -> str:
+    """A constant of exactly its type.
+
+    >>> [_integer(v, DTYPES[t]) for v, t in ((-3, "int64"), (5, "uint32"), (-(2**31), "int32"))]
+    ['-3LL', '5u', '(-2147483647 - 1)']
+    """
+    if dtype.kind == "int" and dtype.bits >= 32 and value == -(2 ** (dtype.bits - 1)):
+        return _MIN[dtype.bits]
+    return f"{value}{_SUFFIXES.get(dtype.name, '')}"
+
+
+def _head(grid: Grid | None) -> str:
+    """The head of a function that a grid is run by."""
+    threads = math.prod(extents(grid.threads if grid else ()))
+    return f'extern "C" __global__ void __launch_bounds__({threads})'
+
+
+def _preamble(_kernel: Kernel, _text: str) -> Iterator[str]:
+    return iter(())
+
+
+CUDA = Dialect(
+    name="CUDA C++",
+    types=_TYPES,
+    integer=_integer,
+    infinity=lambda dtype: _INFINITE_DOUBLE if dtype == FLOAT64 else _INFINITY,
+    nan=lambda dtype: _NAN_DOUBLE if dtype == FLOAT64 else _NAN,
+    suffix="f",
+    native={name: name for name in _NATIVE},
+    respelt=_respelt,
+    reserved=RESERVED,
+    preamble=_preamble,
+    head=_head,
+    space="",
+    restrict="__restrict__",
+    unused="(void)&{};",  # without an address it warns of what is written and not read
+    unroll="#pragma unroll",
+    fails=lambda number: (
+        f"if (atomicCAS((unsigned long long*)status, 0ULL, {number}ULL) == 0) {{",
+    ),
+    launch=LaunchWords(
+        block=lambda axis: f"blockIdx.{axis}",
+        thread=lambda axis: f"threadIdx.{axis}",
+        barrier="__syncthreads();",
+        shared=f"__shared__ __align__({ALIGNMENT})",
+        most_static=STATIC_SHARED,
+        arena=f"extern __shared__ __align__({ALIGNMENT}) unsigned char",
+    ),
+    prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
+    vectors=None,
+)

@@ -1,0 +1,97 @@
+"""Grids in C-like languages: each is a function, which all threads of all blocks run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from tc.backends.clike.dialect import Context, Dialect, LaunchWords
+from tc.backends.geometry import LaunchGeometry, axes_of, extents, shared_layout
+from tc.backends.printing import no_launches
+from tc.dtypes import INT64
+from tc.errors import BackendError
+from tc.kernel import ir
+from tc.kernel.walk import loads_in, stored_in
+
+_ARENA = "tc_arena"
+
+
+def grid_of(region: tuple[ir.Stmt, ...], kernel: ir.Kernel, dialect: Dialect) -> ir.Grid | None:
+    """The launch that a region is, None if it is empty; BackendError where it is none."""
+    match [stmt for stmt in region if not isinstance(stmt, ir.Comment)]:
+        case []:
+            return None
+        case [ir.Grid() as grid]:
+            return grid
+        case _:
+            raise BackendError(
+                f"{dialect.name} has launches of blocks and threads alone, and '{kernel.name}' "
+                "has loops beside them",
+                repair='tc.compile(source, backend="numba"), or "c"',
+            )
+
+
+def statements_of(region: tuple[ir.Stmt, ...], grid: ir.Grid) -> tuple[ir.Stmt, ...]:
+    """What each thread does, with what the region says of it."""
+    at = region.index(grid)
+    return (*region[:at], *grid.body, *region[at + 1 :])
+
+
+def geometry_of(
+    function: str, grid: ir.Grid, kernel: ir.Kernel, words: LaunchWords
+) -> LaunchGeometry:
+    _, size = shared_layout(_shared_buffers(grid, kernel))
+    dynamic = size if _asks_for(size, words) else 0
+    return LaunchGeometry(function, extents(grid.blocks), extents(grid.threads), size, dynamic)
+
+
+def exchanged(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """The buffers that threads of a block may read after others have written them. A pointer to
+    one must not be said to be the only one: compilers would then keep what a thread has read before
+    a barrier."""
+    if not any(isinstance(stmt, ir.Barrier) for stmt in ir.statements(stmts)):
+        return frozenset()
+    return stored_in(stmts) & {load.buffer for load in loads_in(stmts)}
+
+
+def number_lines(grid: ir.Grid, used: set[str], context: Context) -> Iterator[str]:
+    """The numbers of the block and of the thread, as far as something names them."""
+    words = _words(context)
+    for indices, number in ((grid.blocks, words.block), (grid.threads, words.thread)):
+        for axis, index in reversed(axes_of(indices)):
+            name = context.names.variables[index.var]
+            if name in used:
+                yield f"const {context.types[INT64]} {name} = {number(axis)};"
+
+
+def shared_lines(
+    grid: ir.Grid, kernel: ir.Kernel, types: Mapping[str, str], context: Context
+) -> Iterator[str]:
+    """The arrays of a block, whose elements have the given types."""
+    words = _words(context)
+    buffers, names = _shared_buffers(grid, kernel), context.names.buffers
+    starts, size = shared_layout(buffers)
+    if _asks_for(size, words):
+        yield f"{words.arena} {_ARENA}[];"
+        for name, start in starts.items():
+            yield f"{types[name]}* const {names[name]} = ({types[name]}*)({_ARENA} + {start});"
+        return
+    for buffer in buffers:
+        extent = max(1, math.prod(buffer.shape))
+        yield f"{words.shared} {types[buffer.name]} {names[buffer.name]}[{extent}];"
+
+
+def _words(context: Context) -> LaunchWords:
+    words = context.dialect.launch
+    if words is None:
+        raise no_launches(context.dialect.name)
+    return words
+
+
+def _asks_for(size: int, words: LaunchWords) -> bool:
+    return words.most_static is not None and size > words.most_static
+
+
+def _shared_buffers(grid: ir.Grid, kernel: ir.Kernel) -> tuple[ir.Buffer, ...]:
+    named = stored_in(grid.body) | {load.buffer for load in loads_in(grid.body)}
+    return tuple(b for b in kernel.buffers if b.role == "shared" and b.name in named)

@@ -1,0 +1,93 @@
+"""What a text for GPUs is beside its lines: the launches of its functions, one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tc.backends.base import KernelText
+from tc.backends.printing import product_text
+from tc.kernel.ir import Buffer, LaunchIndex
+from tc.plan import AXES
+
+Extents: TypeAlias = tuple[int, int, int]
+"""How many blocks or threads there are along x, y and z."""
+
+ALIGNMENT = 16
+"""Bytes to which arrays in shared memory are aligned: the widest load of a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchGeometry:
+    """One launch of a function: `grid` blocks of `block` threads. Each block has `shared` bytes of
+    memory, of which the launch must ask for `dynamic`; the text declares the others.
+
+    >>> print(LaunchGeometry("mm_0", (8, 32, 1), (32, 1, 1), 4752))
+    mm_0: 8 x 32 x 1 blocks of 32 x 1 x 1 threads (x, y, z), 4752 bytes of shared memory
+    """
+
+    function: str
+    grid: Extents
+    block: Extents
+    shared: int = 0
+    dynamic: int = 0
+
+    def __str__(self) -> str:
+        shared = f", {self.shared} bytes of shared memory" if self.shared else ""
+        threads = f"{product_text(self.block)} threads (x, y, z)"
+        return f"{self.function}: {product_text(self.grid)} blocks of {threads}{shared}"
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return math.prod(self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchText(KernelText):
+    """A kernel for GPUs: its functions are launched in the order of `launches`."""
+
+    launches: tuple[LaunchGeometry, ...] = field(default=(), kw_only=True)
+
+
+def axes_of(indices: Sequence[LaunchIndex]) -> tuple[tuple[str, LaunchIndex], ...]:
+    """The dimensions of blocks or threads with their axes: the last is x."""
+    return tuple(zip(AXES, reversed(indices), strict=False))
+
+
+def extents(indices: Sequence[LaunchIndex]) -> Extents:
+    """The counts of dimensions, which are listed outermost first.
+
+    >>> extents((LaunchIndex("b0", 8), LaunchIndex("b1", 32)))
+    (32, 8, 1)
+    """
+    x, y, z = (*(index.count for _, index in axes_of(indices)), 1, 1, 1)[:3]
+    return x, y, z
+
+
+def shared_layout(buffers: Iterable[Buffer]) -> tuple[Mapping[str, int], int]:
+    """The bytes at which arrays start in the shared memory of a block, and how many it has.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> a, b = (Buffer(name, FLOAT32, (5,), (1,), "shared") for name in "ab")
+    >>> shared_layout((a, b))
+    ({'a': 0, 'b': 32}, 64)
+    """
+    starts, size = {}, 0
+    for buffer in buffers:
+        starts[buffer.name] = size
+        size += -(-math.prod(buffer.shape) * buffer.dtype.bytes // ALIGNMENT) * ALIGNMENT
+    return starts, size
+
+
+def origin(buffer: Buffer) -> int:
+    """How many elements lie before element (0, ..., 0) in memory: strides may be negative.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> origin(Buffer("a", FLOAT32, (4, 3), (-3, 1), "input"))
+    9
+    """
+    steps = zip(buffer.shape, buffer.strides, strict=True)
+    return sum((1 - extent) * stride for extent, stride in steps if extent and stride < 0)

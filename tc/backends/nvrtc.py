@@ -1,0 +1,105 @@
+"""NVIDIA's compiler for CUDA as a library: it needs no GPU, and says what functions will use."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+
+from tc.backends.clike.cuda_dialect import FLAGS
+from tc.errors import BackendError
+from tc.process.forks import step
+from tc.process.uninterrupted import Once
+
+_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+_LIBRARY = re.compile(r"libnvrtc\.so\.\d+|nvrtc64_\d+_\d+\.dll")
+_TAIL = 12  # lines of a compiler's message worth showing
+_FUNCTION = re.compile(
+    r"Compiling entry function '(?P<name>\w+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a thread of a function uses: registers, bytes that it spills for lack of these (as they
+    are stored and loaded), and bytes of its stack, where arrays lie that are not in registers."""
+
+    registers: int
+    spills: int
+    stack: int
+
+
+def is_installed() -> bool:
+    """Whether there is an NVRTC to compile with."""
+    return _LOADED() is not None
+
+
+@lru_cache(maxsize=256)
+def compiler_log(source: str, arch: str) -> str:
+    """What NVRTC and ptxas say of a text that they compile for an architecture, such as "sm_90";
+    BackendError where they fail, and without NVRTC."""
+    library = _LOADED()
+    if library is None:
+        raise BackendError("there is no NVRTC", repair=f"pip install {_PACKAGES[0]}")
+    with step():
+        return _compiled(library, source, arch)
+
+
+def usage_in(log: str) -> Mapping[str, Usage]:
+    """What functions use, by their names.
+
+    >>> usage_in('''ptxas info    : Compiling entry function 'mm_0' for 'sm_90'
+    ... ptxas info    : Function properties for mm_0
+    ... ptxas         .     0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
+    ... ptxas info    : Used 40 registers, used 1 barriers, 132 bytes smem''')
+    {'mm_0': Usage(registers=40, spills=12, stack=0)}
+    """
+    return {
+        found["name"]: Usage(
+            int(found["registers"]), int(found["stores"]) + int(found["loads"]), int(found["stack"])
+        )
+        for found in _FUNCTION.finditer(log)
+    }
+
+
+def _compiled(library: ctypes.CDLL, source: str, arch: str) -> str:
+    program, options = ctypes.c_void_p(), (f"--gpu-architecture={arch}", *FLAGS)
+    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    try:
+        status = library.nvrtcCompileProgram(program, len(options), given)
+        size = ctypes.c_size_t()
+        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value + 1)
+        library.nvrtcGetProgramLog(program, log)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+    text = log.value.decode(errors="replace")
+    if status != 0:
+        tail = "\n".join(text.strip().splitlines()[-_TAIL:])
+        raise BackendError(
+            f"NVRTC failed with status {status} ({' '.join(options)}):\n{tail}",
+            repair="choose an architecture that it knows, such as sm_90",
+        )
+    return text
+
+
+def _load() -> ctypes.CDLL | None:
+    for package in _PACKAGES:
+        try:
+            files = metadata.files(package) or []
+        except metadata.PackageNotFoundError:
+            continue
+        for file in files:
+            if _LIBRARY.fullmatch(file.name):
+                return ctypes.CDLL(str(file.locate()))
+    return None
+
+
+_LOADED = Once(_load)

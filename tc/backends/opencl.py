@@ -1,0 +1,94 @@
+"""The OpenCL backend: kernels as OpenCL C, on any device that has a driver, processors too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tc.backends.base import KernelText
+from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
+from tc.backends.clike.printer import functions_of, launches_of, print_kernel
+from tc.backends.geometry import LaunchGeometry, LaunchText
+from tc.backends.opencl_device import OpenCLDevice, opencl_device
+from tc.backends.opencl_kernel import OpenCLKernel
+from tc.backends.printing import product_text, values_of_fails
+from tc.errors import BackendError
+from tc.gpu import Gpu
+from tc.kernel.ir import Kernel
+from tc.process.forks import step
+
+_TAIL = 12  # lines of a compiler's message worth showing
+_ELSEWHERE = 'use backend="numba"'
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCLBackend:
+    """Implements `Backend`; what it emits is described in `tc.backends.clike.printer`."""
+
+    name: str = "opencl"
+    checks_by_default: bool = False
+
+    def usable(self) -> str | None:
+        try:
+            opencl_device()
+        except BackendError as error:
+            return error.cause
+        return None
+
+    def device(self) -> Gpu:
+        return Gpu() if self.usable() else opencl_device().limits()
+
+    def emit(self, kernel: Kernel, options: object | None = None) -> LaunchText:  # noqa: ARG002
+        source = print_kernel(kernel, OPENCL)
+        return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))
+
+    def load(self, text: KernelText) -> OpenCLKernel:
+        device, kernel = opencl_device(), text.kernel
+        functions, launches = functions_of(kernel, OPENCL), launches_of(kernel, OPENCL)
+        _check(device, text, launches)
+        program = _build(device, text) if functions else None
+        values = values_of_fails(*kernel.regions)
+        return OpenCLKernel(kernel, text.source, device, program, functions, launches, values)
+
+
+def _check(device: OpenCLDevice, text: KernelText, launches: tuple[LaunchGeometry, ...]) -> None:
+    """BackendError where the device lacks what a kernel needs."""
+    name, limits = text.kernel.name, device.device
+    if not device.has_doubles and re.search(r"\bdouble\b", text.source):
+        raise BackendError(
+            f"'{name}' computes with doubles, which the OpenCL device {device} does not have",
+            repair=f"use float in the program, or {_ELSEWHERE}",
+        )
+    for launch in launches:
+        sizes, most = launch.block, limits.max_work_item_sizes[:3]
+        if launch.threads > limits.max_work_group_size or any(map(int.__gt__, sizes, most)):
+            raise BackendError(
+                f"'{name}' has blocks of {product_text(sizes)} threads, and the OpenCL device "
+                f"{device} has at most {limits.max_work_group_size}, {product_text(most)}",
+                repair="choose fewer threads",
+            )
+        if launch.shared > limits.local_mem_size:
+            raise BackendError(
+                f"'{name}' has {launch.shared} bytes of shared memory, and the OpenCL device "
+                f"{device} at most {limits.local_mem_size}",
+                repair="choose smaller tiles",
+            )
+
+
+def _build(device: OpenCLDevice, text: KernelText) -> Any:
+    """The program of a text."""
+    library = device.library
+    options = [*FLAGS, *((EXACT_DIVISION,) if device.divides_exactly else ())]
+    with step():
+        program = library.Program(device.context, text.source)
+        try:
+            return program.build(options, [device.device], cache_dir=False)
+        except library.Error as error:
+            log = program.get_build_info(device.device, library.program_build_info.LOG)
+            tail = "\n".join(str(log or error).strip().splitlines()[-_TAIL:])
+            raise BackendError(
+                f"the OpenCL device {device} cannot build '{text.kernel.name}' "
+                f"({' '.join(options)}):\n{tail}",
+                repair=_ELSEWHERE,
+            ) from error

@@ -1,0 +1,104 @@
+"""The OpenCL device that kernels run on: found and opened once, for this process alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tc.errors import BackendError
+from tc.gpu import Gpu
+from tc.process.uninterrupted import Once, load
+
+INSTALL = 'pip install "tensor-comprehensions[opencl]", or use backend="numba"'
+
+
+@dataclass(frozen=True, eq=False)
+class OpenCLDevice:
+    """A device with its context. `library` is pyopencl; `process` the process that opened it, whose
+    forked children have none of the threads of its driver."""
+
+    library: Any
+    device: Any
+    context: Any
+    process: int = field(default_factory=os.getpid)
+
+    def __str__(self) -> str:
+        return str(self.device.name).strip()
+
+    def check_process(self) -> None:
+        """BackendError in a forked child, in which a driver would wait for ever."""
+        if os.getpid() != self.process:
+            raise BackendError(
+                "this process was forked from one that has used OpenCL, and the threads of "
+                "OpenCL's driver are not in it",
+                repair='multiprocessing.get_context("spawn"), or use backend="numba"',
+            )
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether kernels may take the arrays of a caller where they are."""
+        return bool(self.device.type & self.library.device_type.CPU)
+
+    @property
+    def has_doubles(self) -> bool:
+        return bool(self.device.double_fp_config)
+
+    @property
+    def divides_exactly(self) -> bool:
+        """Whether quotients and roots of floats can be rounded as in IEEE's arithmetic."""
+        config = self.library.device_fp_config
+        return bool(self.device.single_fp_config & config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
+
+    def limits(self) -> Gpu:
+        """What is the same for all texts, but for the limits that are lower here."""
+        usual, device = Gpu(), self.device
+        x, y, z = map(min, usual.thread_limits, device.max_work_item_sizes[:3])
+        return replace(
+            usual,
+            threads=min(usual.threads, device.max_work_group_size),
+            thread_limits=(x, y, z),
+            shared=min(usual.shared, device.local_mem_size),
+        )
+
+
+def opencl_device() -> OpenCLDevice:
+    """The device of this process: the first GPU, or the first device if there is none.
+    BackendError where there is no device, or something on the way to it is absent."""
+    device = _OPENED()
+    device.check_process()
+    return device
+
+
+def _open() -> OpenCLDevice:
+    try:
+        library: Any = load("pyopencl")
+    except ImportError as error:
+        raise BackendError(f"pyopencl cannot be imported: {error}", repair=INSTALL) from error
+    devices = [device for platform in _platforms(library) for device in _devices(library, platform)]
+    if not devices:
+        names = ", ".join(str(p.name) for p in _platforms(library))
+        raise BackendError(
+            f"there is no OpenCL device (platforms: {names or 'none'})",
+            repair=INSTALL,
+        )
+    gpus = [device for device in devices if device.type & library.device_type.GPU]
+    chosen = (gpus or devices)[0]
+    return OpenCLDevice(library, chosen, library.Context([chosen]))
+
+
+def _platforms(library: Any) -> list[Any]:
+    try:
+        return list(library.get_platforms())
+    except library.Error:  # which means that there are none
+        return []
+
+
+def _devices(library: Any, platform: Any) -> list[Any]:
+    try:
+        return list(platform.get_devices())
+    except library.Error:
+        return []
+
+
+_OPENED = Once(_open)

@@ -1,0 +1,245 @@
+"""The dialect CUDA C++: NVRTC compiles it without a warning, where there is no GPU either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tc.backends import nvrtc
+from tc.backends.base import KernelText
+from tc.backends.clike.backend import CBackend
+from tc.backends.clike.cuda_dialect import CUDA
+from tc.backends.clike.opencl_dialect import OPENCL
+from tc.backends.clike.printer import plain_name, print_kernel
+from tc.backends.cuda import CudaBackend, CudaText
+from tc.backends.geometry import LaunchGeometry
+from tc.backends.nvrtc import Usage
+from tc.builtins import BUILTINS
+from tc.dtypes import FLOAT32, FLOAT64, INT64, DType
+from tc.errors import BackendError
+from tc.gpu import DATA_SHEETS
+from tc.kernel.ir import Binary, Call, Cast, Expr, Kernel, Let, Load, Store
+from tc.options import PRESETS
+from tc.runtime.loaded import CompiledKernel
+from tests.backends.clike.test_opencl import MORE, OPERATIONS
+from tests.backends.clike.test_printer import every_statement
+from tests.backends.numba import test_arithmetic as operations
+from tests.backends.numba import test_backend as shared
+from tests.kernel.grids import T0, grid, launches, tmm
+from tests.support.grid_cases import GRIDS, GridCase, failing
+from tests.support.kernels import I, dense, elementwise, integer, loop
+from tests.support.opencl import one_thread
+from tests.support.pipeline import as_arrays, checked, lowered, shaped
+from tests.support.programs import CASES, Case
+from tests.test_programs import fresh as arguments_of
+
+BACKEND = CudaBackend()
+EXPECTED = Path(__file__).parents[2] / "expected"
+needs_nvrtc = pytest.mark.skipif(
+    not nvrtc.is_installed(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc"
+)
+
+
+def compile_text(text: CudaText) -> None:
+    """By NVRTC, for all architectures that tc has data sheets of."""
+    for arch in DATA_SHEETS:
+        log = nvrtc.compiler_log(text.source, arch)
+        if "warning" in log.lower():
+            pytest.fail(f"{log[:4000]}\n{text.source[:4000]}")
+        assert set(nvrtc.usage_in(log)) == {launch.function for launch in text.launches}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledElsewhere(CBackend):
+    """Has NVRTC compile a kernel in CUDA C++, and then runs it as C."""
+
+    def load(self, text: KernelText) -> CompiledKernel:
+        compile_text(BACKEND.emit(one_thread(text.kernel)))
+        return CBackend.load(self, text)
+
+
+# --- programs, operations, blocks and threads ---------------------------------------------------
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("case", [*GRIDS, GridCase("failing", failing(), dict, dict)], ids=str)
+def test_grids(case: GridCase) -> None:
+    compile_text(BACKEND.emit(case.kernel))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_naive_programs(case: Case) -> None:
+    inputs, outputs = arguments_of(case)
+    program = checked(case.text, case.def_name)
+    shape = shaped(program, as_arrays(program, inputs))
+    kernel = lowered(shape, frozenset(outputs or {}), options=PRESETS["naive"])
+    compile_text(BACKEND.emit(one_thread(kernel)))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("test", "args"), OPERATIONS, ids=lambda p: p.__name__ if callable(p) else "-".join(map(str, p))
+)
+def test_operations(
+    test: Callable[..., None], args: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "BACKEND", CompiledElsewhere())
+    monkeypatch.setattr(operations, "BACKEND", CompiledElsewhere())
+    test(*args)
+
+
+IN_CUDA = [n for n, b in BUILTINS.items() if not b.needs_scipy or n in CUDA.native]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_functions_y7(dtype: DType) -> None:
+    calls = [
+        Call(n, tuple(Load(v, (I,), dtype) for v in "xyzw"[: BUILTINS[n].arity]), dtype)
+        for n in IN_CUDA
+    ]
+    given = {v: np.zeros(3, dtype.numpy) for v in "xyzw"}
+    text = BACKEND.emit(one_thread(elementwise(calls, given, 3)))
+    compile_text(text)
+    assert ("double" in text.source) == (dtype == FLOAT64)
+
+
+def test_bessel_functions_are_too_inexact() -> None:
+    assert set(BUILTINS) - set(IN_CUDA) == {"j0", "j1", "y0", "y1"}
+    call = Call("j0", (Load("x", (I,), FLOAT64),), FLOAT64)
+    with pytest.raises(BackendError) as caught:
+        BACKEND.emit(one_thread(elementwise([call], {"x": np.zeros(3)}, 3)))
+    assert str(caught.value) == (
+        "BackendError [Y7]: 'j0' is a function of scipy, which CUDA C++ does not have\n"
+        'repair: backend="numba" (or backend="interpret")'
+    )
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+NAMES = sorted(
+    {*CUDA.reserved.words, *OPENCL.reserved.words, *MORE, "threadIdx", "tc_arena", "long4", "cuda"}
+)
+
+
+@needs_nvrtc
+def test_no_name_clashes() -> None:
+    """Neither as a tensor, a variable or a program, beside calls of functions of the language."""
+    buffers = tuple(dense(name, FLOAT32, (), "input") for name in NAMES)
+    given = Load("half", (), FLOAT32)
+    value: Expr = given
+    for name in ("exp", "sinpi", "rsqrt", "rcbrt", "tgamma"):
+        double = Cast(Call(name, (Cast(given, FLOAT64),), FLOAT64), FLOAT32)
+        value = Binary("+", value, Call(name, (given,), FLOAT32), FLOAT32)
+        value = Binary("+", value, double, FLOAT32)
+    stores = (
+        Store("o", (integer(0),), value),
+        *(Store("o", (integer(0),), Load(name, (), FLOAT32)) for name in NAMES),
+    )
+    outputs = dense("o", FLOAT32, (1,), "output")
+    compile_text(BACKEND.emit(one_thread(Kernel("kernel", (*buffers, outputs), (stores,)))))
+    every = sorted({*CUDA.reserved.functions, *NAMES})
+    lets = tuple(Let(name, integer(1)) for name in every)
+    compile_text(BACKEND.emit(one_thread(Kernel("threadIdx", (outputs,), (lets,)))))
+
+
+@pytest.mark.parametrize("name", ["class", "threadIdx", "float4", "warpSize", "expf", "template"])
+def test_words_are_reserved(name: str) -> None:
+    assert plain_name(name, CUDA.reserved.words, CUDA.reserved.forms) == f"v_{name}"
+
+
+def test_every_statement(golden: Callable[[Path, str], None]) -> None:
+    kernel = one_thread(every_statement())
+    golden(EXPECTED / "statements" / "kernel.cu", print_kernel(kernel, CUDA))
+
+
+def test_no_header_is_needed() -> None:
+    for case in GRIDS:
+        assert "#include" not in BACKEND.emit(case.kernel).source
+
+
+# --- what a text tells --------------------------------------------------------------------------
+
+
+@needs_nvrtc
+def test_registers_and_spills() -> None:
+    usage = BACKEND.emit(tmm()).usage("sm_90")
+    assert usage is not None
+    assert usage.keys() == {"k_0"}
+    assert 16 <= usage["k_0"].registers <= 128
+    assert (usage["k_0"].spills, usage["k_0"].stack) == (0, 0)
+    # an array whose indices no compiler knows lies in memory
+    at = Load("p", (T0,), INT64)
+    body = (
+        loop("i", 64, Store("r", (I,), Load("a", (I,), FLOAT64))),
+        Store("o", (T0,), Load("r", (at,), FLOAT64)),
+    )
+    buffers = (
+        dense("a", FLOAT64, (64,), "input"),
+        dense("p", INT64, (32,), "input"),
+        dense("o", FLOAT64, (32,), "output"),
+        dense("r", FLOAT64, (64,), "register"),
+    )
+    usage = BACKEND.emit(launches(grid((), (32,), *body), buffers=buffers)).usage()
+    assert usage is not None
+    assert usage["k_0"].stack == 64 * 8
+
+
+def test_a_text_tells_its_launches() -> None:
+    text = BACKEND.emit(tmm())
+    assert isinstance(text, CudaText)
+    assert text.launches == (LaunchGeometry("k_0", (8, 32, 1), (32, 1, 1), 4752),)
+    assert str(text) == text.source == print_kernel(tmm(), CUDA)
+
+
+def test_without_nvrtc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "_LOADED", lambda: None)
+    assert BACKEND.emit(tmm()).usage() is None
+    with pytest.raises(BackendError) as caught:
+        nvrtc.compiler_log.__wrapped__("", "sm_80")
+    assert str(caught.value) == (
+        "BackendError: there is no NVRTC\nrepair: pip install nvidia-cuda-nvrtc"
+    )
+
+
+@needs_nvrtc
+def test_what_nvrtc_refuses() -> None:
+    with pytest.raises(BackendError) as caught:
+        nvrtc.compiler_log("__device__ int f() { return g; }", "sm_80")
+    assert caught.value.cause.startswith(
+        "NVRTC failed with status 6 (--gpu-architecture=sm_80 --ptxas-options=-v):\n"
+        'kernel.cu(1): error: identifier "g" is undefined\n'
+    )
+    with pytest.raises(BackendError, match="invalid value for --gpu-architecture"):
+        nvrtc.compiler_log("", "sm_1")
+
+
+def test_texts_are_not_run_yet() -> None:
+    assert BACKEND.usable() == "this version of tc emits CUDA C++, and does not run it"
+    with pytest.raises(BackendError) as caught:
+        BACKEND.load(BACKEND.emit(tmm()))
+    assert str(caught.value) == (
+        "BackendError: backend 'cuda': this version of tc emits CUDA C++, and does not run it\n"
+        'repair: backend="opencl", or backend="numba"'
+    )
+
+
+def test_usage_of_several_functions() -> None:
+    text = """
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k_1' for 'sm_80'
+ptxas info    : Function properties for k_1
+ptxas         .     24 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 255 registers, used 0 barriers, 24 bytes cumulative stack size
+ptxas info    : Compiling entry function 'k_0' for 'sm_80'
+ptxas info    : Function properties for k_0
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, 360 bytes cmem[0]
+"""
+    assert nvrtc.usage_in(text) == {"k_1": Usage(255, 36, 24), "k_0": Usage(8, 0, 0)}

@@ -1,0 +1,79 @@
+// float
+//   input float16(9) 2LUT (here v_2LUT)
+//   input int32(4) p
+//   input bool(4) mask
+//   input float64() extra
+//   output float16(4) o
+//   float_0: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
+//   float_1: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
+
+static __device__ inline float tc_float_of_half(unsigned short half)
+{
+    union { unsigned int bits; float value; } result;
+    unsigned int size = half & 0x7FFFu;
+    result.bits = size << 13;
+    result.value *= 5.192296858534828e33f; // 2 to the power of 112, the exponents' difference
+    if (size >= 0x7C00u)
+        result.bits |= 0x7F800000u; // infinite or NaN
+    result.bits |= (unsigned int)(half & 0x8000u) << 16;
+    return result.value;
+}
+
+// the greater, NaN where either is
+static __device__ inline float tc_max_float32(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+static __device__ inline unsigned short tc_half_of_float(float x)
+{
+    union { float value; unsigned int bits; } size;
+    unsigned int sign;
+    size.value = x;
+    sign = size.bits >> 16 & 0x8000u;
+    size.bits &= 0x7FFFFFFFu;
+    if (size.bits > 0x7F800000u)
+        return (unsigned short)(sign | 0x7E00u); // NaN
+    if (size.bits >= 0x477FF000u)
+        return (unsigned short)(sign | 0x7C00u); // 65520 and more
+    if (size.bits < 0x38800000u) {
+        size.value += 0.5f; // rounds to a multiple of the smallest half
+        return (unsigned short)(sign | (size.bits - 0x3F000000u));
+    }
+    return (unsigned short)(sign | (size.bits + (size.bits >> 13 & 1u) + 0xFFFu - 0x38000000u) >> 13);
+}
+
+extern "C" __global__ void __launch_bounds__(1) float_0(
+    const unsigned short* __restrict__ v_2LUT,
+    const int* __restrict__ p,
+    const unsigned char* __restrict__ mask,
+    unsigned short* __restrict__ o,
+    long long* __restrict__ status)
+{
+    for (long long i = 0; i < 4; i++) {
+        // o(i) += ... */ ?/ /
+        float total = 0.0f;
+        short unused = 1;
+        if ((long long)p[i] < 0 || (long long)p[i] >= 9) {
+            if (atomicCAS((unsigned long long*)status, 0ULL, 1ULL) == 0) {
+                status[1] = i;
+                status[2] = (long long)p[i];
+            }
+        } else {
+            total += sinpif(tc_float_of_half(v_2LUT[(long long)p[i]]));
+        }
+        if (mask[i] != 0) {
+            total = tc_max_float32(total, tc_float_of_half(v_2LUT[(long long)p[i]]));
+        }
+        o[i] = tc_half_of_float(total);
+        (void)&unused;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(1) float_1(void)
+{
+    long long n = 4;
+    for (long long i = 0; i < 2; i++) {
+    }
+    (void)&n;
+}
