@@ -1,0 +1,129 @@
+"""What becomes of loops on a GPU: trees and the reasons told, as texts that are compared whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tc
+from tc.kernel.ir import Grid, LaunchIndex
+from tc.polyhedral.lowering import Lowering
+from tc.polyhedral.schedule import to_text
+from tests.support.lowering import trace_lowering
+from tests.support.pipeline import checked, shaped_by
+
+EXPECTED = Path(__file__).parents[2] / "expected" / "gpu_mapping"
+
+POINTS = "def points(float(N) a) -> (o) { o(i) = 2 * a(i) }"
+TRANSPOSE = "def transpose(float(N,M) a) -> (o) { o(j,i) = a(i,j) }"
+TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+TOTAL = "def total(float(N) a) -> (o) { o +=! a(i) }"
+ROWS = "def rows(float(N,M) a) -> (o) { o(i) max=! a(i,j) }"
+SOFTMAX = """def softmax(float(N,M) x) -> (o) {
+  m(i) max=! x(i,j)
+  e(i,j) = exp(x(i,j) - m(i))
+  s(i) +=! e(i,j)
+  o(i,j) = e(i,j) / s(i)
+}"""
+GCONV = """def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) W1) -> (O) {
+  O(n,g,f,h,w) +=! I(n,g,c,h+kh,w+kw) * W1(g,f,c,kh,kw)
+}"""
+STEPS = """def steps(float(N,M) a) -> (b, c) {
+  b(i,j) = a(i,j) + 1
+  c(i,j) = b(i,j) * b(i,0)
+}"""
+
+CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, Any]]] = {
+    "points": (POINTS, {"a": (1000,)}, {}),
+    "few_points": (POINTS, {"a": (100,)}, {}),
+    "blocks_take_turns": (
+        POINTS, {"a": (1000,)}, {"tile": (64,), "threads": (16,), "blocks": (3,)},
+    ),
+    "threads_take_turns": (POINTS, {"a": (1000,)}, {"tile": (30,), "threads": (16,)}),
+    "tiles_of_one": (POINTS, {"a": (1000,)}, {"tile": (1,)}),
+    "transpose": (TRANSPOSE, {"a": (130, 70)}, {}),
+    "tmm": (TMM, {"A": (130, 37), "B": (100, 37)}, {}),
+    "tmm_in_turns": (
+        TMM,
+        {"A": (64, 8), "B": (96, 8)},
+        {"tile": (16, 16, 4), "blocks": (1, 2), "threads": (4, 16), "unroll_copies": True},
+    ),
+    "tmm_near_nothing": (
+        TMM,
+        {"A": (64, 8), "B": (96, 8)},
+        {"tile": (8, 8, 8, 8), "threads": (2, 2, 4), "shared": False, "private": False},
+    ),
+    "total": (TOTAL, {"a": (1000,)}, {}),
+    "rows": (ROWS, {"a": (100, 50)}, {}),
+    "softmax": (SOFTMAX, {"x": (30, 500)}, {}),
+    "gconv": (GCONV, {"I": (4, 3, 8, 20, 20), "W1": (3, 6, 8, 3, 3)}, {}),
+    "gconv_of_the_paper": (
+        GCONV,
+        {"I": (4, 3, 8, 9, 9), "W1": (3, 6, 8, 3, 3)},
+        {"tile": (1, 1), "blocks": (32, 32, 3), "threads": (8, 7, 7), "private": False},
+    ),
+    "steps": (STEPS, {"a": (40, 50)}, {}),
+}  # fmt: skip
+
+
+def lowered(
+    text: str, shapes: dict[str, tuple[int, ...]], gpu: tc.Gpu | None = None, **options: Any
+) -> Lowering:
+    """Without rewriting, so that tiles are those of the text's loops."""
+    wanted = tc.Options(schedule=tc.ScheduleOptions(rewrite=False), gpu=tc.GpuOptions(**options))
+    shaped = shaped_by(checked(text), shapes)
+    given = {"initial": frozenset[str](), "check": False, "options": wanted}
+    return trace_lowering(shaped, {}, device=gpu or tc.Gpu(), **given)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tree(name: str, golden: Callable[[Path, str], None]) -> None:
+    text, shapes, options = CASES[name]
+    mapped = lowered(text, shapes, **options).mapped
+    notes = "".join(f"\n{note}" for note in mapped.notes)
+    golden(EXPECTED / f"{name}.txt", f"{to_text(mapped.tree)}\n{notes}\n")
+
+
+def grids(lowering: Lowering) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The blocks and threads of each launch."""
+
+    def counts(indices: tuple[LaunchIndex, ...]) -> tuple[int, ...]:
+        return tuple(index.count for index in indices)
+
+    found = [stmt for region in lowering.kernel.regions for stmt in region]
+    return [(counts(s.blocks), counts(s.threads)) for s in found if isinstance(s, Grid)]
+
+
+@pytest.mark.parametrize("threads", [(1,), (7,), (32,), (100,), (3, 5), (2, 3, 4), (64, 16)])
+@pytest.mark.parametrize("blocks", [(1,), (2, 3), (5, 1, 7), (1000, 1000)])
+@pytest.mark.parametrize("tile", [(1, 1), (5, 30), (32, 32), (64, 128)])
+def test_sizes_of_launches(
+    threads: tuple[int, ...], blocks: tuple[int, ...], tile: tuple[int, ...]
+) -> None:
+    """As asked for, whatever the tiles and extents; less where there is less work."""
+    extents = (70, 90)
+    given = {"tile": tile, "blocks": blocks, "threads": threads}
+    ((blocks_found, threads_found),) = grids(lowered(TRANSPOSE, {"a": extents[::-1]}, **given))
+    tiles = [-(-extent // size) for extent, size in zip(extents, tile, strict=True)]
+    inside = [min(size, extent) for extent, size in zip(extents, tile, strict=True)]
+    many = [(n, most) for n, most in zip(tiles, blocks, strict=False) if n > 1]
+    assert prod(blocks_found) == prod(min(n, most) for n, most in many)
+    wanted = threads[-2:]
+    within = inside[len(inside) - len(wanted) :]
+    assert prod(threads_found) == prod(min(n, m) for n, m in zip(within, wanted, strict=True))
+
+
+def test_limits_of_the_gpu_hold() -> None:
+    """Where options say nothing, blocks and threads are as many as the GPU can have."""
+    gpu = tc.Gpu(threads=24, thread_limits=(8, 4, 1), grid_limits=(5, 3, 2), shared=600)
+    lowering = lowered(TMM, {"A": (640, 37), "B": (960, 37)}, gpu)
+    ((blocks, threads),) = grids(lowering)
+    assert all(n <= most for n, most in zip(blocks[::-1], gpu.grid_limits, strict=False))
+    assert all(n <= most for n, most in zip(threads[::-1], gpu.thread_limits, strict=False))
+    assert prod(threads) <= 24
+    shared = [b for b in lowering.kernel.buffers if b.role == "shared"]
+    assert sum(prod(b.shape) * b.dtype.bytes for b in shared) <= 600
