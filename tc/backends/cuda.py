@@ -36,6 +36,7 @@ class CudaBackend:
 
     name: str = "cuda"
     checks_by_default: bool = False
+    for_gpus: bool = True
 
     def usable(self) -> str | None:
         return _LATER

@@ -28,6 +28,7 @@ class OpenCLBackend:
 
     name: str = "opencl"
     checks_by_default: bool = False
+    for_gpus: bool = True
 
     def usable(self) -> str | None:
         try:
