@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 import tc
-from tc.kernel.ir import Grid, LaunchIndex
+from tc.kernel.ir import (
+    Compare,
+    Const,
+    For,
+    Grid,
+    LaunchIndex,
+    Select,
+    Set,
+    expressions,
+    statements,
+)
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import to_text
 from tests.support.lowering import trace_lowering
@@ -127,3 +137,33 @@ def test_limits_of_the_gpu_hold() -> None:
     assert prod(threads) <= 24
     shared = [b for b in lowering.kernel.buffers if b.role == "shared"]
     assert sum(prod(b.shape) * b.dtype.bytes for b in shared) <= 600
+
+
+def innermost(lowering: Lowering) -> list[For]:
+    """The loops with no loop in them that accumulate."""
+    stmts = [s for region in lowering.kernel.regions for s in statements(region)]
+    loops = [s for s in stmts if isinstance(s, For) and any(isinstance(t, Set) for t in s.body)]
+    return [s for s in loops if not any(isinstance(t, For) for t in s.body)]
+
+
+def tests_in(loop: For) -> int:
+    """How many conditions, and bounds that are no constants, a loop has."""
+    found = [e for s in statements(loop.body) for e in expressions(s)]
+    conditions = sum(isinstance(e, Select | Compare) for e in found)
+    return conditions + (not isinstance(loop.end, Const))
+
+
+@pytest.mark.parametrize("op", ["+=!", "max=!"])
+def test_no_tests_in_loops_over_tiles(op: str) -> None:
+    """At no edge: neither of operands, nor of targets, nor of a sum of products; a maximum of
+    products would take the zeros for terms."""
+    text = TMM.replace("+=!", op)
+    (loop,) = innermost(lowered(text, {"A": (130, 37), "B": (100, 37)}))
+    assert (tests_in(loop) == 0) == (op == "+=!")
+
+
+def test_zeros_are_no_terms_where_a_tensor_goes_on() -> None:
+    """Steps beyond the range find what the tensor has there, not zeros."""
+    text = TMM.replace("B(n,k) }", "B(n,k) where k in 0:21 }")
+    (loop,) = innermost(lowered(text, {"A": (130, 37), "B": (100, 37)}))
+    assert tests_in(loop) > 0
