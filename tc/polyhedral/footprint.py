@@ -176,7 +176,7 @@ def enter(
     if free is None:
         raise InternalError(f"{member} of {statement} is no digit of what is left of it")
     shift = 0
-    if digits.free == (FreeDigit(1),):  # the first digit
+    if free != digits.free == (FreeDigit(1),):  # the first digit
         shift = member.origin - value.offset - digits.limits[0]
     base, extent = add(digits.base, constant_form(shift)), digits.extent - shift
     if member.span is None:
