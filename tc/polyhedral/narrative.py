@@ -111,12 +111,12 @@ def describe(device: Device | Gpu) -> str:
     >>> describe(Device(vector_bits=256, unit_bits=128)).split(", ")[1]
     '16 vector registers of 256 bits in units of 128'
     >>> describe(Gpu(shared=16 << 10))
-    'a GPU (sm_80), at most 1024 threads, 255 registers of each and 16 KiB of memory in a block'
+    'a GPU: 1024 threads with 255 registers each and 16 KiB of shared memory in a block, at most'
     """
     if isinstance(device, Gpu):
         return (
-            f"a GPU ({device.arch}), at most {device.threads} threads, {device.thread_registers}"
-            f" registers of each and {_memory(device.shared)} of memory in a block"
+            f"a GPU: {device.threads} threads with {device.thread_registers} registers each and"
+            f" {_memory(device.shared)} of shared memory in a block, at most"
         )
     threads = "1 thread" if device.threads == 1 else f"{device.threads} threads"
     vectors = "no vectors"
