@@ -116,9 +116,9 @@ class Split(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Promote(_Checked):
-    """What is touched of a tensor lies in a buffer, inside of a loop (None: of none, for the whole
-    part); where loops of several statements are called so, or to hold only some of those that
-    run there, `statements` tells which.
+    """What is touched of a tensor, or of what is gathered ("T(I(d0, d1), d2)"), lies in a buffer,
+    inside of a loop (None: of none, for the whole part); where loops of several statements are
+    called so, or to hold only some of those that run there, `statements` tells which.
 
     `axes` are those of the buffer, outermost first, each as [dimension of the tensor, step]: a
     step of 32 counts panels of 32 elements, one of 1 the elements (of a panel, where the dimension

@@ -90,10 +90,16 @@ class Box:
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many elements it has in each dimension."""
+        pairs = zip(self.sizes, self.steps, strict=True)
+        return tuple((size - 1) // (step or 1) + 1 for size, step in pairs)
+
 
 def whole(tensor: str, scop: Scop) -> tuple[HalfOpen, ...]:
-    """All of a tensor."""
-    return tuple((0, extent) for extent in scop.shaped.shapes[tensor])
+    """All of a tensor, or of what is gathered."""
+    return tuple((0, extent) for extent in scop.shape(tensor))
 
 
 def start(statement: ScopStatement) -> dict[str, Digits]:

@@ -147,7 +147,10 @@ class LaunchEvents:
                 self._add_loops(node)
         self.loops_to = dict(self._loops_to_leaves(part, ()))
         self.at: dict[tuple[int, int], list[Event]] = {}
-        memory = {tensor: Storage(tensor, MEMORY) for tensor in scop.shaped.program.tensors}
+        memory = {
+            tensor: Storage(tensor, MEMORY)
+            for tensor in (*scop.shaped.program.tensors, *scop.gathers)
+        }
         self._walk(part, (), (), memory)
 
     def loops_of(self, node: Node) -> tuple[LaunchLoop, ...]:
@@ -232,7 +235,7 @@ class LaunchEvents:
         runners = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
         place = (*path, Step(leaf, WITHIN))
         added: list[Access] = []
-        for access in statement.accesses:
+        for access in statement.promotable:
             if any(same_access(access, other) for other in added):
                 continue
             storage, writes = places[access.tensor], not added
@@ -256,7 +259,7 @@ class LaunchEvents:
         users = [
             (name, access)
             for name in schedule.leaves(node)
-            for access in self.scop.statement(name).accesses
+            for access in self.scop.statement(name).promotable
             if access.tensor == tile.tensor
         ]
         moved = self._moved(tile, loops, users)

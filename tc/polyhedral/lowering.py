@@ -26,6 +26,7 @@ from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.codegen.generate import lower_schedule
 from tc.polyhedral.facts import Facts
+from tc.polyhedral.gathers import with_gathers
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
@@ -155,7 +156,7 @@ def _mapped(
     timed: Stopwatch,
 ) -> tuple[Scop, Dependences, Node, Mapped]:
     """The stages from a shaped program, rewritten, to a mapped tree."""
-    scop = timed("scop", lambda: build_scop(shaped, initial))
+    scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
     dependences = timed("dependences", lambda: compute_dependences(scop))
     tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))

@@ -273,9 +273,9 @@ def _given(options: MappingOptions | GpuOptions) -> str:
 
 def _buffers(story: Story) -> Iterator[str]:
     """The promoted buffers, one a line."""
-    tensors = story.lowering.shaped.program.tensors
+    scop = story.lowering.scop
     for t in schedule.tiles(story.lowering.mapped.tree):
-        size = prod(t.shape) * tensors[t.tensor].dtype.bytes
+        size = prod(t.shape) * scop.dtype(t.tensor).bytes
         yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.scope]}"
 
 

@@ -72,7 +72,7 @@ class Footprint:
             position = self.position(s)
             if tails:
                 position = {v: self._with_tails(v, d, s) for v, d in position.items()}
-            accesses += [(a, position) for a in s.accesses if a.tensor == tensor]
+            accesses += [(a, position) for a in s.promotable if a.tensor == tensor]
         return box(accesses)
 
     def position(self, statement: ScopStatement) -> Position:
@@ -164,13 +164,13 @@ def _digit(number: int) -> str:
 
 
 def touches(statement: ScopStatement, tensor: str) -> bool:
-    return any(a.tensor == tensor for a in statement.accesses)
+    return any(a.tensor == tensor for a in statement.promotable)
 
 
 def is_rounded_between(tensor: str, users: Iterable[ScopStatement], scop: Scop) -> bool:
     """Whether statements of the program give each other values that are rounded on the way (Y8),
     which a buffer in the type of computation would not do."""
-    dtype = scop.shaped.program.tensors[tensor].dtype
+    dtype = scop.dtype(tensor)
     return dtype != compute_dtype(dtype) and len({s.position for s in users}) > 1
 
 
@@ -197,7 +197,7 @@ def transfer(tensor: str, below: Footprint) -> Transfer | str:
     that no statement below touches, which others may write meanwhile, or that nobody has
     written yet."""
     users, scop = below.users(tensor), below.scop
-    bounds = [a.bounds for s in users for a in s.accesses if a.tensor == tensor]
+    bounds = [a.bounds for s in users for a in s.promotable if a.tensor == tensor]
     touched, everything = _hull(bounds), whole(tensor, scop)
     if all(s.write.tensor != tensor for s in users):
         is_defined = _is_defined(tensor, everything, users[0], scop)
@@ -224,7 +224,7 @@ def _is_defined(
     """Whether elements hold values before a statement: the caller's, or those of statements before
     it."""
     program = scop.shaped.program
-    if tensor in scop.initial or program.tensors[tensor].role == "input":
+    if tensor in scop.gathers or tensor in scop.initial or program.tensors[tensor].role == "input":
         return True
     left: Iterable[tuple[HalfOpen, ...]] = [touched]
     for s in takewhile(lambda s: s is not first, scop.statements):
@@ -261,7 +261,7 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
     if any(step % last.get(d, 1) for d, step in enumerate(exact.steps)):
         return "elements between those of the tile are touched"
     made_around = _is_written_around(tensor, below)
-    shape = below.scop.shaped.shapes[tensor]
+    shape = below.scop.shape(tensor)
     for offset, own, begin, size, extent in zip(
         exact.offsets, exact.sizes, before, tile.sizes, shape, strict=True
     ):
@@ -307,7 +307,7 @@ def _is_written_around(tensor: str, below: Footprint) -> bool:
 
 def _fault_of_lines(tile: ArrayTile, exact: Box, below: Footprint) -> str | None:
     """Why a tile cannot be written back in whole cache lines."""
-    dtype = below.scop.shaped.program.tensors[tile.tensor].dtype
+    dtype = below.scop.dtype(tile.tensor)
     as_tensor = [(axis.dimension, axis.step) for axis in tile.layout]
     if not tile.layout:
         return "a single element has no cache lines"
@@ -326,7 +326,25 @@ def _fault_of_lines(tile: ArrayTile, exact: Box, below: Footprint) -> str | None
 def promotion_fault(tree: Node, scop: Scop) -> str | None:
     """Why the promoted tiles of a tree may not be used: one cannot hold what is touched, or the
     iterations of parallel loops would write over each other's elements; None where they may."""
+    for part in schedule.in_order(tree):
+        for tile in schedule.tiles(part):
+            reason = gather_fault(tile.tensor, schedule.leaves(part), scop)
+            if reason is not None:
+                return f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
     return next(_faults(tree, (), frozenset(), scop), None)
+
+
+def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
+    """Why what is gathered may not be held in a part, which has some statements; None where it may,
+    and for a tensor."""
+    gather = scop.gathers.get(tensor)
+    if gather is None:
+        return None
+    writers = (n for n in part if scop.statement(n).write.tensor in gather.tensors)
+    name = next(writers, None)
+    if name is not None:
+        return f"{name}, of the same part, writes {scop.statement(name).write.tensor}"
+    return gather.fault
 
 
 def _faults(

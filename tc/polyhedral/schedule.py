@@ -120,9 +120,9 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class ArrayTile:
-    """A box around what the statements below touch of a tensor: `buffer`, in a memory `scope`
-    ("register", "scratch", "shared", or "temporary": packed once, in a region before), holds it
-    while they run.
+    """A box around what the statements below touch of a tensor, or of what they gather: `buffer`,
+    in a memory `scope` ("register", "scratch", "shared", or "temporary": packed once, in a region
+    before), holds it while they run.
 
     The box has `sizes` elements in the dimensions of the tensor; its offset in each is the least
     element touched, a function of the loops around (`tc.polyhedral.footprint`). The axes of the

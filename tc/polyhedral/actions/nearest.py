@@ -205,7 +205,7 @@ def _promotions(
     action: Promote, tree: Node, there: list[Member], facts: Facts, target: Target
 ) -> Iterator[Action]:
     """The same of a tensor and in a memory that there are, in plainer layouts, further inside."""
-    touched = {a.tensor for n in leaves(tree) for a in facts.scop.statement(n).accesses}
+    touched = {a.tensor for n in leaves(tree) for a in facts.scop.statement(n).promotable}
     if action.tensor not in touched:
         action = replace(action, tensor=_closest(action.tensor, sorted(touched)))
     scopes = [scope.name for scope in target.scopes]

@@ -12,8 +12,15 @@ from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.linear_forms import add
-from tc.polyhedral.promotion import Footprint, Transfer, is_rounded_between, tile_fault, transfer
-from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion, members_below
+from tc.polyhedral.promotion import (
+    Footprint,
+    Transfer,
+    gather_fault,
+    is_rounded_between,
+    tile_fault,
+    transfer,
+)
+from tc.polyhedral.schedule import ArrayTile, Axis, Copy, Node, Promotion, leaves, members_below
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Target
 
@@ -25,17 +32,19 @@ def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> 
     misplaced = misplaced_digit(tree)
     if misplaced is not None:
         raise _refused(action, misplaced)
+    _check_gather(tree, action, facts)
     below = Footprint(facts.scop, place.around, members_below(place.node)).of(action.scope)
     users = below.users(action.tensor)
     if not users:
-        there = sorted({a.tensor for n in below.inside for a in facts.scop.statement(n).accesses})
+        inside = map(facts.scop.statement, below.inside)
+        there = sorted({a.tensor for s in inside for a in s.promotable})
         raise BackendError(
             f"nothing touches a tensor {action.tensor!r} there; there are {', '.join(there)}"
         )
     if is_rounded_between(action.tensor, users, facts.scop):
         raise _refused(action, "its statements give each other values that are rounded (Y8)")
     tile = _tile(action, below, users, facts)
-    dtype = facts.scop.shaped.program.tensors[action.tensor].dtype
+    dtype = facts.scop.dtype(action.tensor)
     size = prod(tile.shape) * compute_dtype(dtype).bytes
     room = target.room(action.scope) or 0
     if size > room:
@@ -56,6 +65,20 @@ def _check_scope(action: Promote, target: Target) -> None:
         )
     if action.scope == SHARED and (action.lanes > 1 or action.lines):
         raise BackendError("threads copy what they share element by element: no lanes, no lines")
+
+
+def _check_gather(tree: Node, action: Promote, facts: Facts) -> None:
+    """Whether what is gathered may be promoted, if that is what is asked for."""
+    gather = facts.scop.gathers.get(action.tensor)
+    if gather is None:
+        return
+    reason = gather_fault(action.tensor, leaves(tree), facts.scop)
+    if reason is None and facts.check and gather.is_checked:
+        reason = "whether it is in bounds is tested at each read (G7)"
+    if reason is None and action.scope != SHARED:
+        reason = f"what is gathered lies in {SHARED} memory alone"
+    if reason is not None:
+        raise _refused(action, reason)
 
 
 def _place(tree: Node, action: Promote) -> TreePlace:
@@ -100,7 +123,7 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
     layout = _layout(action, held)
     tile = ArrayTile(
         tensor,
-        f"{tensor}_{_suffix(action, moved, layout)}",
+        f"{_stem(tensor, facts)}_{_suffix(action, moved, layout)}",
         action.scope,
         _sizes(held, layout),
         layout,
@@ -167,6 +190,12 @@ def _before(exact: Box, held: Box) -> tuple[int, ...]:
     pairs = zip(exact.offsets, held.offsets, strict=True)
     before = tuple(add(a, b, -1).constant for a, b in pairs)
     return before if any(before) else ()
+
+
+def _stem(tensor: str, facts: Facts) -> str:
+    """What a buffer is called after."""
+    gather = facts.scop.gathers.get(tensor)
+    return tensor if gather is None else gather.value.tensor
 
 
 def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:

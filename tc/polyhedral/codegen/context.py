@@ -74,7 +74,7 @@ class KernelContext:
     launch: LaunchIndices | None = None
 
     def dtype(self, tensor: str) -> DType:
-        return self.scop.shaped.program.tensors[tensor].dtype
+        return self.scop.dtype(tensor)
 
     def add_buffer(
         self, wanted: str, kind: str, dtype: DType, shape: tuple[int, ...], *, local: bool = False

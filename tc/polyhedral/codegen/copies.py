@@ -9,9 +9,10 @@ from math import prod
 
 from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
-from tc.kernel.ir import Expr, For, LaunchIndex, Let, Load, Stmt, Store, Var
+from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
 from tc.plan import REGISTER, SHARED, THREAD
 from tc.polyhedral.codegen.context import Placed, State, guarded
+from tc.polyhedral.codegen.gathered import contiguous_dimension, gathered
 from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.linear_forms import add, constant_form, expression
 from tc.polyhedral.schedule import ArrayTile, Axis
@@ -36,18 +37,35 @@ class _Loop:
 def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
     """Fills the buffer of a tile; elements outside of its limits get its fill, or 0."""
 
-    def body(inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]) -> Stmt:
+    def body(
+        inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
+    ) -> tuple[Stmt, ...]:
         tile = placed.tile
         around = inner.outside(placed)
         dtype = compute_dtype(inner.world.dtype(tile.tensor))
-        value = cast(around.load(tile.tensor, element), dtype)
+        before, value = _source(tile.tensor, element, around)
+        value = cast(value, dtype)
         tests = list(around.within(element, tile.tensor, _limits(tile, around)))
+        outside = constant(0 if tile.copy.fill is None else tile.copy.fill, dtype)
+        if tests and before:
+            found = (*before, Store(tile.buffer, indices, value))
+            otherwise = (Store(tile.buffer, indices, outside),)
+            return (If(reduce(logical_and, tests), found, otherwise),)
         if tests:
-            outside = constant(0 if tile.copy.fill is None else tile.copy.fill, dtype)
             value = select(reduce(logical_and, tests), value, outside)
-        return Store(tile.buffer, indices, value)
+        return (*before, Store(tile.buffer, indices, value))
 
     return _copy(placed, state, body, along_memory=True)
+
+
+def _source(
+    tensor: str, element: tuple[LinearForm, ...], around: State
+) -> tuple[tuple[Stmt, ...], Expr]:
+    """An element that is fetched, and what must run before."""
+    gather = around.world.scop.gathers.get(tensor)
+    if gather is not None and around.innermost(tensor) is None:
+        return gathered(gather, element, around)
+    return (), around.load(tensor, element)
 
 
 def _limits(tile: ArrayTile, around: State) -> tuple[HalfOpen, ...] | None:
@@ -62,18 +80,20 @@ def _limits(tile: ArrayTile, around: State) -> tuple[HalfOpen, ...] | None:
 def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
     """Writes the elements of a tile that are within its limits."""
 
-    def body(inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]) -> Stmt:
+    def body(
+        inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
+    ) -> tuple[Stmt, ...]:
         tile = placed.tile
         around = inner.outside(placed)
         value: Expr = Load(tile.buffer, indices, compute_dtype(inner.world.dtype(tile.tensor)))
         value = cast(value, around.element_dtype(tile.tensor))
         store = Store(*around.place(tile.tensor, element), value)
-        return guarded(around.within(element, tile.tensor, tile.limits), (store,))[0]
+        return guarded(around.within(element, tile.tensor, tile.limits), (store,))
 
     return _in_lines(placed, state) if placed.tile.copy.lines else _copy(placed, state, body)
 
 
-Body = Callable[[State, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], Stmt]
+Body = Callable[[State, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], "tuple[Stmt, ...]"]
 
 
 def _copy(
@@ -84,7 +104,7 @@ def _copy(
     if placed.tile.scope == SHARED:
         return _by_all_threads(placed, state, body)
     nests = _nests(placed.tile, _contiguous_axis(placed, state), along_memory)
-    return tuple(_nest(loops, placed, state, body) for loops in nests)
+    return tuple(stmt for loops in nests for stmt in _nest(loops, placed, state, body))
 
 
 def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
@@ -126,8 +146,8 @@ def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...
             )
             state = state.bound(name, 0, size - 1)
     outer += [compare("==", Var(index.var, INT64), integer(0), {}) for index in free]
-    stmt = body(state, _element(placed.box, layout, positions), _indices(positions))
-    stmts = (*lets, *guarded(inner, (stmt,)))
+    copied = body(state, _element(placed.box, layout, positions), _indices(positions))
+    stmts = (*lets, *guarded(inner, copied))
     for name, turns in loops:
         mark = "unroll" if placed.tile.copy.unroll else ""
         stmts = (For(name, integer(0), integer(turns), stmts, mark=mark),)
@@ -180,9 +200,12 @@ def _contiguous_axis(placed: Placed, state: State) -> int:
     """The axis along which the memory around the tile is contiguous; -1 if none is."""
     tensor, layout = placed.tile.tensor, placed.tile.layout
     around = state.outside(placed).innermost(tensor)
+    gather = state.world.scop.gathers.get(tensor)
     if not layout:
         return -1
-    if around is not None:
+    if gather is not None and around is None:
+        contiguous = contiguous_dimension(gather, placed.box, state)
+    elif around is not None:
         last = around.tile.layout[-1]
         contiguous = last.dimension if last.step == 1 else -1
     else:
@@ -234,7 +257,7 @@ def _chunks(number: int, axis: Axis, lanes: int, mark: str) -> list[list[_Loop]]
     return chunks
 
 
-def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> Stmt:
+def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
     """The loops around the body, which gets the element and the indices in the buffer."""
     layout = placed.tile.layout
     positions = [constant_form(0)] * len(layout)
@@ -249,11 +272,11 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> S
             state = state.bound(name, 0, loop.extent - 1)
             positions[loop.axis] = add(positions[loop.axis], LinearForm(0, {name: loop.step}))
             names.append(name)
-    stmt = body(state, _element(placed.box, layout, positions), _indices(positions))
+    stmts = body(state, _element(placed.box, layout, positions), _indices(positions))
     for loop, opened in zip(reversed(loops), reversed(names), strict=True):
         if opened is not None:
-            stmt = For(opened, integer(0), integer(loop.extent), (stmt,), mark=loop.mark)
-    return stmt
+            stmts = (For(opened, integer(0), integer(loop.extent), stmts, mark=loop.mark),)
+    return stmts
 
 
 def _element(

@@ -360,7 +360,7 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             (access, positions[s.name])
             for s in world.scop.statements
             if s.name in inside
-            for access in s.accesses
+            for access in s.promotable
             if access.tensor == tile.tensor
         ]
         found = box(accesses)

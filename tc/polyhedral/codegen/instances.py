@@ -179,6 +179,13 @@ def _store(target: str, element: tuple[LinearForm, ...], value: Expr, state: Sta
     return Store(buffer, indices, cast(value, state.element_dtype(target)))
 
 
+def _sites_of_places(expr: p.Expr) -> Iterator[int]:
+    """The reads of an expression that stand in subscripts of others."""
+    for outer in p.walk(expr):
+        for subscript in outer.subscripts if isinstance(outer, p.Read) else ():
+            yield from (inner.site for inner in p.walk(subscript) if isinstance(inner, p.Read))
+
+
 class _Reader:
     """Lowers the reads of an instance: from promoted buffers where there are any, else from
     memory at clamped and masked places."""
@@ -188,6 +195,9 @@ class _Reader:
         self.statement = statement
         self.tails = tails
         self.accesses = {a.site: a for a in statement.reads if a.site >= 0}
+        self.gathers = {a.site: a for a in statement.gathers}
+        source = state.world.scop.shaped.program.statements[statement.position]
+        self.places = frozenset(_sites_of_places(source.rhs))
         self.values = {v: d.base for v, d in state.positions[statement.name].items()}
         self.clamped = {v: self._clamp(v) for v in self.values}
 
@@ -214,14 +224,10 @@ class _Reader:
         if self.state.world.launch is None:
             return False
         return adds_nothing(variable, self.statement, self.state) and all(
-            self._is_held(access) for access in self.statement.reads if access.site >= 0
+            self._is_held(self.gathers.get(site, access))
+            for site, access in self.accesses.items()
+            if site not in self.places
         )
-
-    def _is_held(self, access: Access) -> bool:
-        """Whether an element lies in the tile of its tensor."""
-        placed = self.state.innermost(access.tensor)
-        element = _element(access, self.statement, self.state)
-        return placed is not None and self.state.fits(placed, element)
 
     def override(self, expr: p.Expr, block: StatementBuilder) -> Expr | None:
         """The value of a read (or of a pad of one) that this class lowers itself."""
@@ -229,24 +235,25 @@ class _Reader:
             case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
                 access, placed = self.accesses.get(read.site), self.state.innermost(read.tensor)
                 fill = None if placed is None else placed.tile.copy.fill
-                if access is None or placed is None or fill is None or None in access.subscripts:
+                if access is None or fill is None or repr(float(fill)) != repr(float(value)):
                     return None
-                element = _element(access, self.statement, self.state)
-                if repr(float(fill)) == repr(float(value)) and self.state.fits(placed, element):
-                    return self._loaded(read.tensor, element)
+                if self._is_held(access):
+                    return self._loaded(read.tensor, self._element(access))
             case p.Read() if expr.site in self.accesses:
                 return self._from_memory(expr, block)
         return None
 
     def _from_memory(self, read: p.Read, block: StatementBuilder) -> Expr | None:
-        """The element in memory, if its subscripts are linear and not checked."""
-        access, tensor = self.accesses[read.site], read.tensor
-        placed = self.state.innermost(tensor)
-        if placed is not None:
-            inside = _element(access, self.statement, self.state)
-            if self.state.fits(placed, inside):
-                return self._loaded(tensor, inside)
-        elif read.site in block.scope.checked or None in access.subscripts:
+        """The element in a buffer, or in memory, if its subscripts are linear and not checked."""
+        access, gather = self.accesses[read.site], self.gathers.get(read.site)
+        held = next((a for a in (gather, access) if a is not None and self._is_held(a)), None)
+        if held is not None:
+            return self._loaded(held.tensor, self._element(held))
+        if gather is not None and self._fits(gather):
+            access = gather
+        elif self.state.innermost(read.tensor) is None and (
+            read.site in block.scope.checked or None in access.subscripts
+        ):
             return None
         forms = [s for s in access.subscripts if s is not None]
         values = dict(self.values)
@@ -255,9 +262,24 @@ class _Reader:
             if v in self.tails and not self.tails[v].lane:
                 values[v], state = self._local(v, block, state)
         element = tuple(substitute(form, values) for form in forms)
-        value = self._loaded(tensor, element, state)
+        value = self._loaded(access.tensor, element, state)
         mask = self.mask(read)
         return value if mask is None else select(mask, value, constant(0, value.dtype))
+
+    def _is_held(self, access: Access) -> bool:
+        """Whether a buffer has what is read, beyond the range too: of places it may then have what
+        the program does not read, and is no place."""
+        tails = {v for form in access.subscripts if form is not None for v in form.terms}
+        is_place = access.site in self.places and not tails.isdisjoint(self.tails)
+        return not is_place and self._fits(access)
+
+    def _fits(self, access: Access) -> bool:
+        """Whether what is read is surely in a buffer."""
+        placed = self.state.innermost(access.tensor)
+        return placed is not None and self.state.fits(placed, self._element(access))
+
+    def _element(self, access: Access) -> tuple[LinearForm, ...]:
+        return _element(access, self.statement, self.state)
 
     def _loaded(
         self, tensor: str, element: tuple[LinearForm, ...], state: State | None = None

@@ -21,6 +21,7 @@ def adds_nothing(variable: str, statement: ScopStatement, state: State) -> bool:
     if statement.op != "+" or variable not in statement.reduction:
         return False
     accesses = {a.site: a for a in statement.reads if a.site >= 0}
+    accesses |= {a.site: a for a in statement.gathers if state.innermost(a.tensor) is not None}
     rhs = state.world.scop.shaped.statements[statement.position].statement.rhs
     return _is_zero(rhs, lambda site: _is_outside(accesses.get(site), variable, statement, state))
 

@@ -8,8 +8,9 @@ What only one thread touches goes to registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from tc.dtypes import compute_dtype
@@ -17,6 +18,7 @@ from tc.options import GpuOptions
 from tc.plan import REGISTER, SHARED, Tile
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.footprint import Box, trips_of
+from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
 from tc.polyhedral.promotion import Footprint
 from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tile, tiles
 from tc.polyhedral.scop.scop import ScopStatement
@@ -64,15 +66,13 @@ class Promoter:
         steps = branch.members if isinstance(branch, Band) else ()
         steps = tuple(m for m in steps if not m.coincident)
         if self.sizes is not None or not steps:
-            return list(self._to_shared(self._tiled(steps, self.sizes or (), names), names))
+            return self._to_shared(self._tiled(steps, self.sizes or (), names), names)[0]
         before = self.draft.tree, list(self.draft.actions)
         for size in REDUCTION_TILES:
-            inside = self._tiled(steps, (size,), names)
-            wanted = list(self._candidates(inside, names))
-            told = list(self._to_shared(inside, names))
-            if len(told) == len(wanted):
-                break
             self.draft.tree, self.draft.actions = before[0], list(before[1])
+            told, has_all = self._to_shared(self._tiled(steps, (size,), names), names)
+            if has_all:
+                break
         if not told:
             self.draft.tree, self.draft.actions = before[0], list(before[1])
         return told
@@ -103,11 +103,30 @@ class Promoter:
 
     # --- shared memory ----------------------------------------------------------------------
 
-    def _to_shared(self, inside: Member | None, names: tuple[str, ...]) -> Iterator[str]:
-        for tensor, found in self._candidates(inside, names):
-            if self.options.shared is False:
-                continue
-            counts = _counts(found)
+    def _to_shared(self, inside: Member | None, names: tuple[str, ...]) -> tuple[list[str], bool]:
+        """Promotes operands to shared memory: tells of it, and whether there is room for all. Last
+        comes what is gathered; without room for it, places from which it is."""
+        if inside is None:
+            return [], True
+        found = dict(self._candidates(inside, names))
+        facts, statements = self.draft.facts, self._statements(names)
+        wanted = without_places(found, found, statements, facts)
+        if self.options.shared is False:
+            return [], not wanted
+        told = list(self._hold(wanted, inside, names))
+        if len(told) == len(wanted):
+            return told, True
+        held = {tile.tensor for tile in tiles(self.draft.tree)}
+        left = without_places(found, held, statements, facts)
+        others = {tensor: box for tensor, box in left.items() if tensor not in wanted}
+        return [*told, *self._hold(others, inside, names)], False
+
+    def _hold(
+        self, wanted: Mapping[str, Box], inside: Member, names: tuple[str, ...]
+    ) -> Iterator[str]:
+        """Promotes tensors as long as there is room."""
+        for tensor, found in wanted.items():
+            counts = found.counts
             pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
             before = self.draft.tree, list(self.draft.actions)
             unroll = bool(self.options.unroll_copies)
@@ -125,27 +144,29 @@ class Promoter:
         return sum(prod(t.shape) * self._bytes(t.tensor) for t in found)
 
     def _bytes(self, tensor: str) -> int:
-        return compute_dtype(self.draft.facts.scop.shaped.program.tensors[tensor].dtype).bytes
+        return compute_dtype(self.draft.facts.scop.dtype(tensor)).bytes
 
-    def _candidates(
-        self, inside: Member | None, names: tuple[str, ...]
-    ) -> Iterator[tuple[str, Box]]:
-        """The tensors that would better lie in shared memory, with what a block touches of them."""
-        if inside is None:
-            return
+    def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
+        return [self.draft.facts.scop.statement(name) for name in names]
+
+    def _candidates(self, inside: Member, names: tuple[str, ...]) -> Iterator[tuple[str, Box]]:
+        """What would better lie in shared memory, with what a block touches of it: tensors, then
+        what is gathered."""
         scop = self.draft.facts.scop
-        statements = [scop.statement(name) for name in names]
+        statements = self._statements(names)
         below = self.draft.below(inside, names).of(SHARED)
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
             users = [s for s in statements if any(a.tensor == tensor for a in s.accesses)]
             if found is None or any(t.tensor == tensor for t in tiles(self.draft.tree)):
                 continue
-            times = sum(self._instances(s, below) for s in users)
-            if times > prod(_counts(found)) and not self._is_coalesced(tensor, users):
+            times = sum(self._instances(s, below=below) for s in users)
+            if times > prod(found.counts) and not self._is_coalesced(tensor, users):
                 yield tensor, found
+        instances = partial(self._instances, below=below)
+        yield from gathered_boxes(statements, below, self.draft.facts, instances)
 
-    def _instances(self, statement: ScopStatement, below: Footprint) -> int:
+    def _instances(self, statement: ScopStatement, *, below: Footprint) -> int:
         """How often a statement runs below."""
         return prod(
             min(self._trips(m, (statement.name,)), m.span // m.step if m.span else 1 << 62)
@@ -161,10 +182,3 @@ class Promoter:
             for access in s.accesses
             if access.tensor == tensor
         )
-
-
-def _counts(found: Box) -> tuple[int, ...]:
-    """How many elements a box has in each dimension."""
-    return tuple(
-        (n - 1) // (step or 1) + 1 for n, step in zip(found.sizes, found.steps, strict=True)
-    )

@@ -58,7 +58,7 @@ class GpuTarget(Target):
 
 
 def _bytes(tile: ArrayTile, scop: Scop) -> int:
-    dtype = scop.shaped.program.tensors[tile.tensor].dtype
+    dtype = scop.dtype(tile.tensor)
     return prod(tile.shape) * compute_dtype(dtype).bytes
 
 

@@ -31,11 +31,12 @@ def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     old = p.children(expr)
     new = tuple(rewrite(operand, change) for operand in old)
     if any(one is not other for one, other in zip(new, old, strict=True)):
-        expr = _with_operands(expr, new)
+        expr = with_operands(expr, new)
     return change(expr)
 
 
-def _with_operands(expr: p.Expr, new: tuple[p.Expr, ...]) -> p.Expr:
+def with_operands(expr: p.Expr, new: tuple[p.Expr, ...]) -> p.Expr:
+    """The expression with other operands."""
     match expr:
         case p.Read():
             return replace(expr, subscripts=new)

@@ -8,10 +8,11 @@ range inference gives each variable one range, and where clauses take part in it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
+from tc.dtypes import DType
 from tc.semantics import program as p
 from tc.semantics.affine import IndexRanges, LinearForm, box_of, linear_form
 from tc.semantics.ranges.index_intervals import interval_of
@@ -59,6 +60,7 @@ class ScopStatement:
     write: Access
     reads: tuple[Access, ...] = ()
     accumulates: bool = False
+    gathers: tuple[Access, ...] = ()  # of the scop's gathers
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -69,17 +71,68 @@ class ScopStatement:
         """The write, then the reads."""
         return (self.write, *self.reads)
 
+    @property
+    def promotable(self) -> tuple[Access, ...]:
+        """The accesses, and what is gathered."""
+        return (*self.accesses, *self.gathers)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherDimension:
+    """A dimension of what is gathered: `name`, in the read, stands for first + step * place."""
+
+    name: str
+    first: int
+    step: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """What a read at places that other tensors hold finds, as a tensor of its own, which nothing
+    holds: the element (d0, d1, ...) of "T(I(d0, d1), d2)" is just that, `value`.
+
+    The program reads all of its elements: each is in bounds. `fault` says why there may be others;
+    `is_checked`: this is tested at run time, where tests are made (G7).
+    """
+
+    value: p.Read
+    dimensions: tuple[GatherDimension, ...]
+    is_checked: bool
+    fault: str | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(dimension.extent for dimension in self.dimensions)
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        """All that are read."""
+        return frozenset(e.tensor for e in p.walk(self.value) if isinstance(e, p.Read))
+
 
 @dataclass(frozen=True)
 class Scop:
-    """Statements in text order; `initial` names outputs that hold the caller's values."""
+    """Statements in text order; `initial` names outputs that hold the caller's values. `gathers`
+    are called as they read."""
 
     shaped: p.ShapedProgram
     initial: frozenset[str]
     statements: tuple[ScopStatement, ...]
+    gathers: Mapping[str, Gather] = field(default_factory=dict)
 
     def statement(self, name: str) -> ScopStatement:
         return self._by_name[name]
+
+    def dtype(self, tensor: str) -> DType:
+        """The type of the elements of a tensor, or of what is gathered."""
+        gather = self.gathers.get(tensor)
+        return self.shaped.program.tensors[tensor].dtype if gather is None else gather.value.dtype
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """The shape of a tensor, or of what is gathered."""
+        gather = self.gathers.get(tensor)
+        return self.shaped.shapes[tensor] if gather is None else gather.shape
 
     @cached_property
     def _by_name(self) -> dict[str, ScopStatement]:

@@ -1,0 +1,52 @@
+"""Reading what is gathered: the read that finds an element, at a place that is known."""
+
+from __future__ import annotations
+
+from tc.kernel.ir import Expr, Stmt
+from tc.polyhedral.codegen.context import State
+from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
+from tc.polyhedral.footprint import Box
+from tc.polyhedral.linear_forms import add, constant_form, expression
+from tc.polyhedral.scop.scop import Gather
+from tc.semantics import program as p
+from tc.semantics.affine import LinearForm
+
+
+def gathered(
+    gather: Gather, element: tuple[LinearForm, ...], state: State
+) -> tuple[tuple[Stmt, ...], Expr]:
+    """An element, in the type of computation, read from memory; and what must run before."""
+    world = state.world
+    places = {
+        own.name: expression(add(constant_form(own.first), form, own.step))
+        for own, form in zip(gather.dimensions, element, strict=True)
+    }
+    scope = Scope(
+        world.scop.shaped,
+        0,
+        places,
+        frozenset(),
+        world.names,
+        dict(state.bounds),
+        world.sites,
+        lambda _expr, _block: None,
+        lambda _read: None,
+    )
+    block = StatementBuilder(scope)
+    value = lower_expression(gather.value, block)
+    return tuple(block.stmts), value
+
+
+def contiguous_dimension(gather: Gather, found: Box, state: State) -> int:
+    """The dimension of a box of what is gathered along which memory is contiguous: that of the
+    tensor itself or, if its places come from others, of one of these; -1 if none is."""
+    numbers = {own.name: number for number, own in enumerate(gather.dimensions)}
+    for read in p.walk(gather.value):
+        if isinstance(read, p.Read):
+            strides = state.world.buffers[read.tensor].strides
+            for subscript, stride in zip(read.subscripts, strides, strict=True):
+                if stride == 1 and isinstance(subscript, p.Index):
+                    number = numbers[subscript.name]
+                    if found.sizes[number] > 1:
+                        return number
+    return -1
