@@ -11,7 +11,7 @@ from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.geometry import LaunchGeometry, LaunchText
 from tc.backends.opencl_device import OpenCLDevice, opencl_device
-from tc.backends.opencl_kernel import OpenCLKernel
+from tc.backends.opencl_kernel import MemorySpan, OpenCLKernel
 from tc.backends.printing import product_text, values_of_fails
 from tc.errors import BackendError
 from tc.gpu import Gpu
@@ -56,6 +56,13 @@ class OpenCLBackend:
 def _check(device: OpenCLDevice, text: KernelText, launches: tuple[LaunchGeometry, ...]) -> None:
     """BackendError where the device lacks what a kernel needs."""
     name, limits = text.kernel.name, device.device
+    for buffer in text.kernel.arguments:
+        if (size := MemorySpan.of(buffer).size) > limits.max_mem_alloc_size:
+            raise BackendError(
+                f"'{buffer.name}' of '{name}' has {size} bytes, and the OpenCL device {device} "
+                f"takes at most {limits.max_mem_alloc_size} at once",
+                repair=_ELSEWHERE,
+            )
     if not device.has_doubles and re.search(r"\bdouble\b", text.source):
         raise BackendError(
             f"'{name}' computes with doubles, which the OpenCL device {device} does not have",
@@ -65,15 +72,16 @@ def _check(device: OpenCLDevice, text: KernelText, launches: tuple[LaunchGeometr
         sizes, most = launch.block, limits.max_work_item_sizes[:3]
         if launch.threads > limits.max_work_group_size or any(map(int.__gt__, sizes, most)):
             raise BackendError(
-                f"'{name}' has blocks of {product_text(sizes)} threads, and the OpenCL device "
-                f"{device} has at most {limits.max_work_group_size}, {product_text(most)}",
+                f"'{name}' has blocks of {product_text(sizes)} threads (x, y, z), and the OpenCL "
+                f"device {device} has at most {limits.max_work_group_size}, and "
+                f"{product_text(most)} along x, y and z",
                 repair="choose fewer threads",
             )
         if launch.shared > limits.local_mem_size:
             raise BackendError(
                 f"'{name}' has {launch.shared} bytes of shared memory, and the OpenCL device "
-                f"{device} at most {limits.local_mem_size}",
-                repair="choose smaller tiles",
+                f"{device} has at most {limits.local_mem_size}",
+                repair="choose smaller tiles, or promote less",
             )
 
 

@@ -54,7 +54,7 @@ class OpenCLKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class MemorySpan:
     """The memory of a buffer, from its lowest to its highest element: `start` bytes before element
     (0, ..., 0), `size` bytes, none if it has no elements."""
 
@@ -62,11 +62,11 @@ class _Span:
     size: int
 
     @staticmethod
-    def of(buffer: Buffer) -> _Span:
+    def of(buffer: Buffer) -> MemorySpan:
         steps = zip(buffer.shape, buffer.strides, strict=True)
         last = sum((extent - 1) * abs(stride) for extent, stride in steps)
         size = 0 if 0 in buffer.shape else (last + 1) * buffer.dtype.bytes
-        return _Span(origin(buffer) * buffer.dtype.bytes, size)
+        return MemorySpan(origin(buffer) * buffer.dtype.bytes, size)
 
 
 class _Call:
@@ -79,7 +79,7 @@ class _Call:
         self._queue = self._cl.CommandQueue(context, owner.device.device)
         self._launches = owner.launches
         self._functions = [self._cl.Kernel(owner.program, f.name) for f in owner.functions]
-        self._spans = {b.name: _Span.of(b) for b in owner.kernel.arguments}
+        self._spans = {b.name: MemorySpan.of(b) for b in owner.kernel.arguments}
         self._buffers = owner.kernel.arguments
         self._initial = owner.kernel.initial
         self._values = owner.values
