@@ -202,19 +202,18 @@ def two_launches() -> Kernel:
 
 def much_shared() -> Kernel:
     """64 KB of shared memory in two arrays, the second behind an odd number of elements."""
-    at = add(times(T0, 129), var("i"))
     body = (
-        loop("i", 129, Store("s", (at,), plus(load("a", T0), Cast(var("i"), FLOAT32)))),
+        loop("i", 129, Store("s", (T0, var("i")), plus(load("a", T0), Cast(var("i"), FLOAT32)))),
         Store("u", (T0,), Cast(Compare("<", load("a", T0), Const(0.0, FLOAT32)), BOOL)),
         BARRIER,
-        Store("o", (T0,), load("s", add(times(add(integer(123), negation(T0)), 129), T0))),
+        Store("o", (T0,), load("s", add(integer(123), negation(T0)), T0)),
         Store("p", (T0,), load("u", add(integer(123), negation(T0)), dtype=BOOL)),
     )
     buffers = (
         dense("a", FLOAT32, (124,), "input"),
         dense("o", FLOAT32, (124,), "output"),
         dense("p", BOOL, (124,), "output"),
-        dense("s", FLOAT32, (124 * 129,), "shared"),
+        dense("s", FLOAT32, (124, 129), "shared"),
         dense("u", BOOL, (125,), "shared"),
     )
     return launches(grid((), (124,), *body), buffers=buffers)

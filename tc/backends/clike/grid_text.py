@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.dialect import Context, Dialect, LaunchWords
@@ -73,12 +72,28 @@ def shared_lines(
     starts, size = shared_layout(buffers)
     if _asks_for(size, words):
         yield f"{words.arena} {_ARENA}[];"
-        for name, start in starts.items():
-            yield f"{types[name]}* const {names[name]} = ({types[name]}*)({_ARENA} + {start});"
+        for buffer in buffers:
+            name, type_ = names[buffer.name], types[buffer.name]
+            start, row = (
+                starts[buffer.name],
+                array("", buffer.shape[1:]) if buffer.shape[1:] else "",
+            )
+            pointer, cast = f"{type_}* const {name}", f"({type_}*)"
+            if row:
+                pointer, cast = f"{type_} (* const {name}){row}", f"({type_} (*){row})"
+            yield f"{pointer} = {cast}({_ARENA} + {start});"
         return
     for buffer in buffers:
-        extent = max(1, math.prod(buffer.shape))
-        yield f"{words.shared} {types[buffer.name]} {names[buffer.name]}[{extent}];"
+        yield f"{words.shared} {types[buffer.name]} {array(names[buffer.name], buffer.shape)};"
+
+
+def array(name: str, shape: tuple[int, ...]) -> str:
+    """The declaration of an array, without its type.
+
+    >>> array("a", (4, 33)), array("b", ()), array("c", (0, 2))
+    ('a[4][33]', 'b[1]', 'c[1][2]')
+    """
+    return name + "".join(f"[{max(1, extent)}]" for extent in shape or (1,))
 
 
 def _words(context: Context) -> LaunchWords:

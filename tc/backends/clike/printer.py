@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tc.backends.clike.dialect import Context, Dialect
 from tc.backends.clike.grid_text import (
+    array,
     exchanged,
     geometry_of,
     grid_of,
@@ -214,8 +215,9 @@ def _declarations(
             yield f"{type_}* restrict {name} = ({type_}*)({place});"
         elif buffer.role in ir.PRIVATE:
             if buffer.role != "shared":
-                yield f"{type_} {name}[{max(1, math.prod(buffer.shape))}];"
-            if not re.search(rf"\b{name}\b(?!\[[^]]*\] [-+*/]?= )", code):
+                shape = (math.prod(buffer.shape),) if grid is None else buffer.shape
+                yield f"{type_} {array(name, shape)};"
+            if not re.search(rf"\b{name}\b(?!(\[[^]]*\])+ [-+*/]?= )", code):
                 yield dialect.unused.format(name)
     if function.workspace and not any(names[name] in used for name in layout.starts):
         yield dialect.unused.format("workspace")

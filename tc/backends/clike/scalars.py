@@ -280,6 +280,11 @@ def _float_text(value: float, dtype: DType, context: Context) -> str:
 
 
 def element(buffer: str, indices: tuple[ir.Expr, ...], context: Context) -> str:
+    """An element; of arrays of threads and blocks, which are declared, at each of its indices."""
+    declared = context.dialect.launch is not None and context.buffers[buffer].role in ir.PRIVATE
+    if declared and indices:
+        name = context.names.buffers[buffer]
+        return name + "".join(f"[{bare(index, context)}]" for index in indices)
     return element_text(buffer, indices, context.buffers[buffer].strides, context)
 
 
