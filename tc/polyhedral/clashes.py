@@ -15,14 +15,8 @@ from typing import TypeAlias
 from tc import sets
 from tc.plan import BLOCK, SHARED, THREAD
 from tc.polyhedral.instance_pairs import Condition, Digit, InstancePair, compared, find
-from tc.polyhedral.launch_events import (
-    MEMORY,
-    Event,
-    LaunchEvents,
-    LaunchLoop,
-    Numbered,
-    common_loops,
-)
+from tc.polyhedral.launch_events import MEMORY, Event, LaunchEvents, common_loops
+from tc.polyhedral.launch_loops import LaunchLoop, Numbered, is_pinned
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation, relate
 from tc.polyhedral.scop.scop import Access
@@ -76,7 +70,11 @@ class Clashes:
         all loops around both; or the second in a later one (or the next only) of `ahead`, and any
         of loops inside of it."""
         a, b = first.event, second.event
-        if a.storage is not b.storage or not (a.writes or b.writes) or self.events.threads == 1:
+        if (
+            a.storage is not b.storage
+            or not (a.writes or b.writes)
+            or self.events.loops.threads == 1
+        ):
             return None
         if a.storage.scope not in (MEMORY, SHARED):
             return None
@@ -92,18 +90,24 @@ class Clashes:
         return self._example(first.event, second.event, ahead, times)
 
     def _example(
-        self, a: Event, b: Event, ahead: LaunchLoop | None, times: Conditions
+        self,
+        a: Event,
+        b: Event,
+        ahead: LaunchLoop | None,
+        times: Conditions,
+        role: str = THREAD,
     ) -> Clash | None:
-        different = list(self._by_different_threads(a, b))
+        """How two events clash in different threads of a block, or in different blocks."""
+        different = list(self._by_different(role, a, b, ahead))
         if not different:
             return None
-        if a.access is None or b.access is None:
-            return Clash(None)
-        related = self._related(a, a.access, b, b.access, ahead)
+        related = self._related(a, b, ahead)
         if related is None:
             return None
         relation, conditions = related
-        conditions += (*times, *self._same_block(a, b))
+        conditions += times
+        if role == THREAD:
+            conditions += tuple(self._same_block(a, b))
         for others in different:
             try:
                 pair = find(relation, (*others, *conditions))
@@ -112,6 +116,12 @@ class Clashes:
             if pair is not None:
                 return Clash(pair)
         return None
+
+    def across_blocks(self, a: Event, b: Event) -> Clash | None:
+        """How two events touch one element in memory in two blocks."""
+        if a.storage.scope != MEMORY:
+            return None
+        return self._example(a, b, None, (), BLOCK)
 
     def is_quiet(self, event: Event) -> bool:
         """Whether an event clashes with none, whenever they run."""
@@ -131,50 +141,26 @@ class Clashes:
 
     # --- who runs them ---
 
-    def _by_different_threads(self, a: Event, b: Event) -> Iterator[Conditions]:
-        """Conditions of which one is met where different threads run two events."""
-        if a.tile is not None and a.tile is b.tile and a.tile.scope == SHARED:
-            yield from self._elsewhere(a, b)
-            return
-        for key in self.events.axes(THREAD):
+    def _by_different(
+        self, role: str, a: Event, b: Event, ahead: LaunchLoop | None
+    ) -> Iterator[Conditions]:
+        """Conditions of which one is met where different threads, or blocks, run two events."""
+        if role == THREAD and ahead is None and a.tile is not None and a.tile is b.tile:
+            return  # the same thread moves what is at the same place
+        for key in self.events.loops.axes(role):
             if key in a.anyone or key in b.anyone:
                 yield ()
-            elif key in a.runners or key in b.runners:
-                yield (compared("!=", _runner(a, key, SOURCE), _runner(b, key, SINK)),)
-
-    def _elsewhere(self, a: Event, b: Event) -> Iterator[Conditions]:
-        """Where the same copy has an element at different places of the buffer: the same thread
-        moves what is at the same place."""
-        if a.access is None or b.access is None or not a.anyone:
-            return
-        assert a.tile is not None
-        loops = a.loops
-        for d in range(len(a.tile.sizes)):
-            terms = []
-            for side, sign, event in ((SOURCE, 1, a), (SINK, -1, b)):
-                subscript = event.access.subscripts[d] if event.access is not None else None
-                if subscript is None:
-                    yield ()
-                    return
-                for variable, factor in subscript.terms.items():
-                    fixed, _ = self.events.split(event.statement, variable, loops, SHARED)
-                    terms += [
-                        (sign * factor * part.step, part.digit(side, event.statement))
-                        for part in fixed
-                    ]
-            if terms:
-                yield (Condition("!=", tuple(terms)),)
+            elif any(key in e.runners or key in e.shares for e in (a, b)):
+                yield (compared("!=", runner(a, key, SOURCE), runner(b, key, SINK)),)
 
     def _same_block(self, a: Event, b: Event) -> Iterator[Condition]:
-        for key in self.events.axes(BLOCK):
+        for key in self.events.loops.axes(BLOCK):
             if key not in a.anyone and key not in b.anyone:
-                yield compared("==", _runner(a, key, SOURCE), _runner(b, key, SINK))
+                yield compared("==", runner(a, key, SOURCE), runner(b, key, SINK))
 
     # --- what they touch ---
 
-    def _related(
-        self, a: Event, first: Access, b: Event, second: Access, ahead: LaunchLoop | None
-    ) -> Related | None:
+    def _related(self, a: Event, b: Event, ahead: LaunchLoop | None) -> Related | None:
         """The pairs of instances that touch one element, or one place of a buffer that is filled
         anew; None where there are none."""
         anew = ahead is not None and ahead in a.storage.loops
@@ -183,27 +169,24 @@ class Clashes:
             before, after = self._position[a.statement], self._position[b.statement]
             if before > after or (before == after and not (a.writes and b.writes)):
                 return None
-        key = (a.statement, id(first), b.statement, id(second), anew and a.storage)
+        key = (id(a.domain), id(a.access), id(b.domain), id(b.access), anew and a.storage)
         if key not in self._relations:
-            places = self._places(a, first, b, second) if anew else (first, second, ())
+            places = self._places(a, b) if anew else (a.access, b.access, ())
             self._relations[key] = self._relation(a, b, *places)
         return self._relations[key]
 
     def _relation(
         self, a: Event, b: Event, first: Access, second: Access, conditions: Conditions
     ) -> Related | None:
-        source, sink = map(self.events.scop.statement, (a.statement, b.statement))
-        relation = relate(source, first, sink, second)
+        relation = relate(a.domain, first, b.domain, second)
         return None if relation is None else (relation, conditions)
 
-    def _places(
-        self, a: Event, first: Access, b: Event, second: Access
-    ) -> tuple[Access, Access, Conditions]:
+    def _places(self, a: Event, b: Event) -> tuple[Access, Access, Conditions]:
         """What is touched in a buffer: elements without what loops around the buffer fix of them.
         Where they fix some digits of a variable, what is left is a condition."""
         subscripts: tuple[list[LinearForm | None], list[LinearForm | None]] = ([], [])
         conditions: list[Condition] = []
-        for left, right in zip(first.subscripts, second.subscripts, strict=True):
+        for left, right in zip(a.access.subscripts, b.access.subscripts, strict=True):
             own: tuple[LinearForm | None, LinearForm | None] = (None, None)
             if left is not None and right is not None:
                 source, digits = self._place(SOURCE, a, left)
@@ -217,9 +200,9 @@ class Clashes:
                     own = source, sink
             for forms, form in zip(subscripts, own, strict=True):
                 forms.append(form)
-        bounds = (_ANYWHERE,) * len(first.subscripts)
+        bounds = (_ANYWHERE,) * len(a.access.subscripts)
         source_place, sink_place = (
-            replace(first, subscripts=tuple(forms), bounds=bounds) for forms in subscripts
+            replace(a.access, subscripts=tuple(forms), bounds=bounds) for forms in subscripts
         )
         return source_place, sink_place, tuple(conditions)
 
@@ -230,16 +213,13 @@ class Clashes:
         nothing, and the digits that they leave of others."""
         constant, whole, digits = form.constant, {}, []
         for variable, factor in form.terms.items():
-            fixed, free = self.events.split(event.statement, variable, event.storage.loops, SHARED)
+            fixed, free = self.events.loops.split(
+                event.statement, variable, event.storage.loops, SHARED
+            )
             if not fixed:
                 whole[variable] = factor
                 continue
-            loop = next(
-                loop
-                for loop in event.storage.loops
-                if loop.member.values[event.statement].variable == variable
-            )
-            constant += factor * (loop.member.origin - loop.member.values[event.statement].offset)
+            constant += factor * self.events.loops.origin(event.statement, variable)
             digits += [(factor * p.step, p.digit(side, event.statement)) for p in free]
         return LinearForm(constant, whole), digits
 
@@ -248,24 +228,30 @@ def _variables(side: int, form: LinearForm) -> Iterator[tuple[int, Digit]]:
     return ((factor, Digit(side, Value(name))) for name, factor in form.terms.items())
 
 
-def _runner(event: Event, key: Numbered, side: int) -> Digit:
-    loop = event.runners.get(key)
-    return Digit(side, Value(None)) if loop is None else loop.runner(side, event.statement)
+def runner(event: Event, key: Numbered, side: int) -> Digit:
+    """The number along an axis of who runs an event."""
+    if key in event.runners:
+        return event.runners[key].runner(side, event.statement)
+    return Digit(side, *event.shares.get(key, (Value(None), ())))
 
 
 def _times(
     first: Occurrence, second: Occurrence, ahead: LaunchLoop | None, *, next_only: bool
 ) -> Iterator[Condition]:
-    """What holds of the iterations in which two events run."""
-    a, b = first.event.statement, second.event.statement
-    for loop in common_loops(first.event, second.event):
-        turns = loop.turn(SINK, b), loop.turn(SOURCE, a)
+    """What holds of the iterations in which two events run. Copies run in all iterations of loops
+    to which the statements that they stand for are pinned."""
+    a, b = first.event, second.event
+    for loop in common_loops(a, b):
+        is_known = not any(e.tile is not None and is_pinned(loop, e.statement) for e in (a, b))
+        turns = loop.turn(SINK, b.statement), loop.turn(SOURCE, a.statement)
         if loop is ahead:
-            yield compared("==" if next_only else ">", *turns, int(next_only))
+            if is_known:
+                yield compared("==" if next_only else ">", *turns, int(next_only))
             break
-        if loop.turns > 1:
+        if is_known and loop.turns > 1:
             yield compared("==", *turns)
     for side, at, occurrence in ((SOURCE, -1, first), (SINK, 0, second)):
+        event = occurrence.event
         for loop in occurrence.edges:
-            digit = loop.turn(side, occurrence.event.statement)
-            yield Condition("==", ((1, digit),), -(at % loop.turns))
+            if event.tile is None or not is_pinned(loop, event.statement):
+                yield Condition("==", ((1, loop.turn(side, event.statement)),), -(at % loop.turns))

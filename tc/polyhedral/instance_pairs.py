@@ -148,8 +148,9 @@ def _tried(relation: Relation, conditions: list[Condition]) -> Iterator[Instance
 
 
 def _assignments(relation: Relation, conditions: list[Condition]) -> Iterator[dict[Key, int]]:
-    """Values for the roots: the least, but for up to two of them."""
-    least = {root: low for root, (low, _) in relation.ranges.items()}
+    """Values for the roots: the least, but for up to two of them; those of the sink move first."""
+    ranges = sorted(relation.ranges.items(), key=lambda item: (-item[0][0], item[0][1]))
+    least = {root: low for root, (low, _) in ranges}
     steps: dict[Key, set[int]] = {root: {1} for root in least}
     for condition in conditions:
         for _, digit in condition.terms:
@@ -157,7 +158,7 @@ def _assignments(relation: Relation, conditions: list[Condition]) -> Iterator[di
             if root is not None:
                 steps[root].update(by for _, by in digit.steps)
     others: list[tuple[Key, list[int]]] = []
-    for root, (low, high) in relation.ranges.items():
+    for root, (low, high) in ranges:
         near = {low + step for step in steps[root]} | {high - 1}
         others.append((root, sorted(value for value in near if low < value < high)))
     yield least

@@ -4,115 +4,86 @@ events on the way through a part of a schedule tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
 from typing import TypeAlias
 
-from tc.plan import BLOCK, PACKED, REGISTER, SHARED, THREAD
+from tc.kernel.ir import row_major
+from tc.plan import AXES, BLOCK, PACKED, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.footprint import trips_of, whole
-from tc.polyhedral.instance_pairs import Digit
+from tc.polyhedral.codegen.copies import (
+    axis_along,
+    contiguous_along,
+    contiguous_in,
+    copied_along,
+)
+from tc.polyhedral.footprint import whole
+from tc.polyhedral.launch_loops import LaunchLoop, LaunchLoops, Numbered, is_pinned
 from tc.polyhedral.legality import Path, Step
 from tc.polyhedral.schedule import (
     ArrayTile,
+    Axis,
     Band,
     Expansion,
     Leaf,
-    Member,
     Node,
     Promotion,
     Value,
 )
-from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement
+from tc.polyhedral.scop.relations import SOURCE
+from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+from tc.semantics.affine import LinearForm
 
-Numbered: TypeAlias = "tuple[str, str | None]"
-"""A role, "block" or "thread", and an axis: what has numbers."""
+Steps: TypeAlias = "tuple[tuple[str, int], ...]"
+
+Share: TypeAlias = "tuple[Value, Steps]"
+"""The number of a thread as a digit of a value."""
 
 BEFORE, WITHIN, AFTER = 0, 1, 2
 """Places at a node that copies: what is fetched, what lies below, what is written back."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LaunchLoop:
-    """A member of a launch that has `trips` iterations; `is_full`: wherever it is run."""
-
-    member: Member
-    trips: int
-    is_full: bool
-
-    @property
-    def numbered(self) -> Numbered:
-        """Whose numbers run it, if it has an axis."""
-        return self.member.role, self.member.axis
-
-    @property
-    def width(self) -> int:
-        """How many run it at once."""
-        if self.member.axis is None:
-            return 1
-        return self.trips if self.member.count is None else min(self.member.count, self.trips)
-
-    @property
-    def turns(self) -> int:
-        """How often what is inside of it runs, one after the other."""
-        return -(-self.trips // self.width)
-
-    def turn(self, side: int, statement: str) -> Digit:
-        """The number of the turn in which an instance runs."""
-        return self.digit(side, statement, () if self.width == 1 else (("div", self.width),))
-
-    def runner(self, side: int, statement: str) -> Digit:
-        """The number of who runs an instance."""
-        return self.digit(side, statement, () if self.turns == 1 else (("mod", self.width),))
-
-    def digit(self, side: int, statement: str, then: tuple[tuple[str, int], ...] = ()) -> Digit:
-        """The number of an instance's iteration."""
-        member = self.member
-        value = member.values[statement]
-        steps = () if member.span is None else (("mod", member.span),)
-        if member.step > 1:
-            steps = (*steps, ("div", member.step))
-        return Digit(side, Value(value.variable, value.offset - member.origin), (*steps, *then))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
 class Storage:
     """Where elements of a tensor lie: in memory, or in a buffer with some loops around it."""
 
-    tensor: str
+    name: str
     scope: str
     loops: tuple[LaunchLoop, ...] = ()
+    tile: ArrayTile | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether each thread has its own."""
+        return self.scope in (REGISTER, SCRATCH)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Event:
     """A statement's access, or the copy of a `tile`, seen from one of the places that it touches.
 
-    `access` None: all of the buffer. `runners` are the loops whose numbers run it, number 0 where
-    there is none; along the axes `anyone`, any may.
+    It stands for the instances of `domain` there, of a copy those of a statement that uses the
+    tile: they may be more than the statement has. `runners` are the loops whose numbers
+    run it, `shares` the numbers of threads that copy together; where there is none, it is number 0,
+    and along the axes `anyone`, any may be.
     """
 
     path: tuple[Step, ...]
     loops: tuple[LaunchLoop, ...]
     storage: Storage
     writes: bool
-    statement: str
-    access: Access | None
+    domain: ScopStatement
+    access: Access
     runners: Mapping[Numbered, LaunchLoop]
+    shares: Mapping[Numbered, Share] = field(default_factory=dict)
     anyone: frozenset[Numbered] = frozenset()
     tile: ArrayTile | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class VariableDigit:
-    """A digit of a variable, of which it counts `step` each, and has `count` values."""
-
-    step: int
-    count: int
-    digit: Callable[[int, str], Digit]
+    @property
+    def statement(self) -> str:
+        return self.domain.name
 
 
 def common_steps(a: Event, b: Event) -> int:
@@ -134,66 +105,19 @@ Places: TypeAlias = "Mapping[str, Storage]"
 
 
 class LaunchEvents:
-    """The events of a part that is one launch; `widths` tells how many blocks, and threads of a
-    block, it has along each axis."""
+    """The events of a part that is one launch: `all`, and those at each place of a node."""
 
     def __init__(self, part: Node, scop: Scop) -> None:
-        self.scop = scop
+        self.scop, self.loops = scop, LaunchLoops(part, scop)
         self.all: list[Event] = []
-        self.widths: dict[Numbered, int] = {}
-        self._loops: dict[int, tuple[LaunchLoop, ...]] = {}
-        for node in schedule.nodes(part):
-            if isinstance(node, Band):
-                self._add_loops(node)
-        self.loops_to = dict(self._loops_to_leaves(part, ()))
         self.at: dict[tuple[int, int], list[Event]] = {}
+        self._written = {scop.statement(name).write.tensor for name in schedule.leaves(part)}
+        self._touches: dict[tuple[str, str], Event] = {}
         memory = {
             tensor: Storage(tensor, MEMORY)
             for tensor in (*scop.shaped.program.tensors, *scop.gathers)
         }
         self._walk(part, (), (), memory)
-
-    def loops_of(self, node: Node) -> tuple[LaunchLoop, ...]:
-        """Those of a band, outermost first; none of another node."""
-        return self._loops.get(id(node), ())
-
-    @cached_property
-    def threads(self) -> int:
-        """Of a block."""
-        return prod(width for (role, _), width in self.widths.items() if role == THREAD)
-
-    def axes(self, role: str) -> list[Numbered]:
-        """Those along which there are several of a role."""
-        return [key for key, width in self.widths.items() if key[0] == role and width > 1]
-
-    def unbound(self, node: Node, bound: Collection[Numbered]) -> frozenset[Numbered]:
-        """The axes of blocks to which nothing binds a node, so that number 0 alone runs it."""
-        inside = {(m.role, m.axis) for m in schedule.members(node)}
-        return frozenset(self.axes(BLOCK)).difference(bound, inside)
-
-    def leaves_out(self, loop: LaunchLoop) -> bool:
-        """Whether some blocks have no iteration of a loop."""
-        return loop.member.role == BLOCK and loop.width < self.widths[loop.numbered]
-
-    def _add_loops(self, band: Band) -> None:
-        statements = [self.scop.statement(name) for name in schedule.leaves(band)]
-        loops = []
-        for member in band.members:
-            trips = trips_of(member, statements)
-            loops.append(LaunchLoop(member, trips, _is_full(member, trips, statements)))
-        for loop in loops:
-            if loop.member.axis is not None:
-                width = max(self.widths.get(loop.numbered, 1), loop.width)
-                self.widths[loop.numbered] = width
-        self._loops[id(band)] = tuple(loops)
-
-    def _loops_to_leaves(
-        self, node: Node, around: tuple[LaunchLoop, ...]
-    ) -> Iterator[tuple[str, tuple[LaunchLoop, ...]]]:
-        if isinstance(node, Leaf):
-            yield node.statement, around
-        for child in schedule.children(node):
-            yield from self._loops_to_leaves(child, (*around, *self.loops_of(node)))
 
     # --- the walk ---
 
@@ -205,20 +129,21 @@ class LaunchEvents:
             case Promotion(tiles=tiles, child=child):
                 inside = dict(places)
                 for tile in tiles:
-                    inside[tile.tensor] = Storage(tile.tensor, tile.scope, loops)
+                    inside[tile.tensor] = Storage(tile.buffer, tile.scope, loops, tile)
                     if tile.scope != PACKED:
                         self._add_copies(node, tile, path, loops, places, inside)
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
-            case Expansion(statement=name, child=child):
+            case Expansion(statement=name, buffer=buffer, child=child):
                 target = self.scop.statement(name).write
                 runners, anyone = self._of_one_thread(node, loops)
                 end, outer = (*path, Step(node, AFTER)), places[target.tensor]
-                self._add(Event(end, loops, outer, True, name, target, runners, anyone))
-                held = Storage(target.tensor, REGISTER, loops)
+                statement = self.scop.statement(name)
+                self._add(Event(end, loops, outer, True, statement, target, runners, {}, anyone))
+                held = Storage(buffer, REGISTER, loops)
                 inside = {**places, target.tensor: held}
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
             case _:
-                own = self.loops_of(node)
+                own = self.loops.of(node)
                 for place, child in enumerate(schedule.children(node)):
                     steps = [Step(node, i) for i in range(len(own))] or [Step(node, place)]
                     self._walk(child, (*path, *steps), (*loops, *own), places)
@@ -228,6 +153,10 @@ class LaunchEvents:
         last = event.path[-1]
         self.at.setdefault((id(last.node), last.place), []).append(event)
 
+    def touch(self, statement: str, tensor: str) -> Event:
+        """How a statement touches a tensor first."""
+        return self._touches[statement, tensor]
+
     def _add_leaf(
         self, leaf: Leaf, path: Path, loops: tuple[LaunchLoop, ...], places: Places
     ) -> None:
@@ -235,11 +164,17 @@ class LaunchEvents:
         runners = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
         place = (*path, Step(leaf, WITHIN))
         added: list[Access] = []
+        whole = statement
+        if self._runs_beyond(statement, places):
+            whole = self.loops.in_full(statement)
         for access in statement.promotable:
             if any(same_access(access, other) for other in added):
                 continue
             storage, writes = places[access.tensor], not added
-            self._add(Event(place, loops, storage, writes, leaf.statement, access, runners))
+            domain = whole if storage.scope == SHARED else statement
+            event = Event(place, loops, storage, writes, domain, access, runners)
+            self._touches.setdefault((leaf.statement, access.tensor), event)
+            self._add(event)
             added.append(access)
 
     def _add_copies(
@@ -251,30 +186,26 @@ class LaunchEvents:
         places: Places,
         inside: Places,
     ) -> None:
+        domain, access = self._moved(node, tile, loops)
+        full = self.loops.in_full(self.scop.statement(domain.name))
         runners, anyone = self._of_one_thread(node, loops)
+        shares: Mapping[Numbered, Share] = {}
         if tile.scope == SHARED:
             runners = {key: loop for key, loop in runners.items() if key[0] == BLOCK}
-            several = self.axes(THREAD) if prod(tile.shape) > 1 else ()
-            anyone = frozenset((*several, *(key for key in anyone if key[0] == BLOCK)))
-        users = [
-            (name, access)
-            for name in schedule.leaves(node)
-            for access in self.scop.statement(name).promotable
-            if access.tensor == tile.tensor
-        ]
-        moved = self._moved(tile, loops, users)
+            shares = self._shares(tile, loops, domain.name, access, places[tile.tensor])
+            several = frozenset(self.loops.axes(THREAD)).difference(shares)
+            anyone = several.union(key for key in anyone if key[0] == BLOCK)
         for is_done, at in ((tile.fetch, BEFORE), (tile.write_back, AFTER)):
-            if not is_done:
-                continue
-            place = (*path, Step(node, at))
-            event = Event(
-                place, loops, places[tile.tensor], at == AFTER, "", None, runners, anyone, tile
-            )
-            for name, access in moved:
-                self._add(replace(event, statement=name, access=access))
-            if tile.scope == SHARED:
-                own = inside[tile.tensor]
-                self._add(replace(event, storage=own, writes=at == BEFORE, statement=users[0][0]))
+            if is_done:
+                place, writes, outer = (*path, Step(node, at)), at == AFTER, places[tile.tensor]
+                event = Event(
+                    place, loops, outer, writes, domain, access, runners, shares, anyone, tile
+                )
+                self._add(event)
+                if tile.scope == SHARED:
+                    touched = domain if writes else full  # what is beyond is filled, too
+                    buffer = inside[tile.tensor]
+                    self._add(replace(event, domain=touched, storage=buffer, writes=not writes))
 
     def _of_one_thread(
         self, node: Node, loops: tuple[LaunchLoop, ...]
@@ -282,76 +213,137 @@ class LaunchEvents:
         """Whose numbers run what each thread does itself at a node; where loops below it are bound
         to an axis, any along that axis."""
         runners = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
-        below = (loop for inner in schedule.nodes(node) for loop in self.loops_of(inner))
+        below = (loop for inner in schedule.nodes(node) for loop in self.loops.of(inner))
         anyone = {loop.numbered for loop in below if loop.member.axis is not None}
         return runners, frozenset(anyone)
 
-    def _moved(
-        self, tile: ArrayTile, loops: tuple[LaunchLoop, ...], users: list[tuple[str, Access]]
-    ) -> list[tuple[str, Access]]:
-        """What a copy touches: just what one access does, or anything within its limits."""
-        limits = tile.limits or whole(tile.tensor, self.scop)
-        for name, access in users:
-            if self._is_exact(tile, limits, loops, name, access):
-                return [(name, access)]
-        anything = Access(tile.tensor, (None,) * len(limits), limits)
-        return [(name, anything) for name in dict.fromkeys(name for name, _ in users)]
+    def _runs_beyond(self, statement: ScopStatement, places: Places) -> bool:
+        """Whether threads may run instances beyond the range of a statement, and drop what they
+        give (`tc.polyhedral.codegen.instances`)."""
+        return places[statement.write.tensor].scope != MEMORY and all(
+            places[access.tensor].is_private or access.tensor not in self._written
+            for access in statement.reads
+        )
 
-    def _is_exact(
+    # --- what is copied, and by whom ---
+
+    def _moved(
+        self, node: Promotion, tile: ArrayTile, loops: tuple[LaunchLoop, ...]
+    ) -> tuple[ScopStatement, Access]:
+        """A copy as an access of a statement that uses the tile: in each dimension just what it
+        touches there, or anything within the limits of the copy."""
+        found: list[tuple[tuple[int, int], ScopStatement, Access]] = []
+        for name in schedule.leaves(node):
+            statement = self.scop.statement(name)
+            for access in statement.promotable:
+                if access.tensor == tile.tensor:
+                    moved = self._as_moved(tile, loops, name, access)
+                    pins = sum(is_pinned(loop, name) for loop in loops)
+                    beyond = None in moved.subscripts or moved.bounds != access.bounds
+                    domain = self.loops.in_full(statement) if beyond else statement
+                    found.append(((pins, moved.subscripts.count(None)), domain, moved))
+        _, statement, access = min(found, key=lambda candidate: candidate[0])
+        return statement, access
+
+    def _as_moved(
+        self, tile: ArrayTile, loops: tuple[LaunchLoop, ...], name: str, access: Access
+    ) -> Access:
+        limits = tile.limits or whole(tile.tensor, self.scop)
+        subscripts: list[LinearForm | None] = []
+        seen: set[str] = set()
+        for d, subscript in enumerate(access.subscripts):
+            terms = {} if subscript is None else {v: c for v, c in subscript.terms.items() if c}
+            is_simple = len(terms) <= 1 and not set(terms.values()) - {1, -1}
+            held = prod(axis.size for axis in tile.layout if axis.dimension == d)
+            is_whole = limits[d] == access.bounds[d]
+            is_exact = is_simple and seen.isdisjoint(terms)
+            is_exact = is_exact and (bool(terms) or held == 1 or is_whole)
+            is_exact = is_exact and all(
+                self._holds(held, tile.scope, loops, name, variable, is_whole=is_whole)
+                for variable in terms
+            )
+            subscripts.append(subscript if is_exact else None)
+            seen.update(terms)
+        return replace(access, subscripts=tuple(subscripts), bounds=limits)
+
+    def _holds(
+        self,
+        held: int,
+        scope: str,
+        loops: tuple[LaunchLoop, ...],
+        name: str,
+        variable: str,
+        *,
+        is_whole: bool,
+    ) -> bool:
+        """Whether so many elements along a variable are just those of its values, in iterations
+        that are full; `is_whole`: nothing else is copied."""
+        fixed, free = self.loops.split(name, variable, loops, scope)
+        if fixed:
+            return held == prod(digit.count for digit in free)
+        begin, end = self.scop.statement(name).ranges[variable]
+        return held == end - begin or is_whole
+
+    def _shares(
         self,
         tile: ArrayTile,
-        limits: tuple[HalfOpen, ...],
         loops: tuple[LaunchLoop, ...],
         name: str,
         access: Access,
-    ) -> bool:
-        """Whether the elements of a tile are those that an access touches inside of some loops."""
-        if any(loop.member.values[name].variable is None and loop.trips > 1 for loop in loops):
-            return False
-        seen: set[str] = set()
-        for d, subscript in enumerate(access.subscripts):
-            if subscript is None or limits[d] != access.bounds[d]:
-                return False
-            terms = {variable: c for variable, c in subscript.terms.items() if c}
-            if len(terms) > 1 or not seen.isdisjoint(terms) or set(terms.values()) - {1, -1}:
-                return False
-            seen.update(terms)
-            held = prod(axis.size for axis in tile.layout if axis.dimension == d)
-            if held != prod(self._free(name, v, loops, tile.scope) for v in terms):
-                return False
-        return True
-
-    def _free(self, name: str, variable: str, loops: tuple[LaunchLoop, ...], scope: str) -> int:
-        """How many values of a variable a tile inside of some loops holds."""
-        fixed, free = self.split(name, variable, loops, scope)
-        if fixed:
-            return prod(digit.count for digit in free)
-        begin, end = self.scop.statement(name).ranges[variable]
-        return end - begin
-
-    def split(
-        self, name: str, variable: str, loops: tuple[LaunchLoop, ...], scope: str
-    ) -> tuple[list[VariableDigit], list[VariableDigit]]:
-        """The digits of a variable that loops around a tile fix, and those that they do not: what
-        threads share holds the elements of all of them."""
-        fixed, free = [], []
-        for loop in self.loops_to[name]:
-            if loop.member.values[name].variable != variable or loop.trips == 1:
+        outer: Storage,
+    ) -> Mapping[Numbered, Share]:
+        """The numbers of the threads that move the elements of an access, along axes where they
+        follow from it (`tc.polyhedral.codegen.copies`)."""
+        axes = [(THREAD, axis) for axis in AXES if self.loops.widths.get((THREAD, axis), 1) > 1]
+        tensor, program = tile.tensor, self.scop.shaped.program
+        if outer.tile is not None:
+            contiguous = contiguous_in(outer.tile)
+        elif tensor in (*program.outputs, *program.temporaries):
+            contiguous = contiguous_along(row_major(self.scop.shape(tensor)), tile.sizes)
+        elif sum(axis.size > 1 for axis in tile.layout) > 1:
+            return {}  # others may lie in memory in any order
+        else:
+            contiguous = -1
+        along = copied_along(tile.layout, axis_along(tile.layout, contiguous))
+        shares: dict[Numbered, Share] = {key: (Value(None), ()) for key in axes[len(along) :]}
+        for key, number in zip(axes, along, strict=False):
+            axis = tile.layout[number]
+            subscript = access.subscripts[axis.dimension]
+            terms = {} if subscript is None else {v: c for v, c in subscript.terms.items() if c}
+            if list(terms.values()) != [1] or any(tile.before):
                 continue
-            step = loop.member.step
-            if loop not in loops:
-                free.append(VariableDigit(step, loop.trips, loop.digit))
-            elif scope == SHARED and loop.member.role == THREAD:
-                free.append(VariableDigit(step, loop.width, loop.runner))
-                if loop.turns > 1:
-                    fixed.append(VariableDigit(step * loop.width, loop.turns, loop.turn))
-            else:
-                fixed.append(VariableDigit(step, loop.trips, loop.digit))
-        return fixed, free
+            place = self._place_along(axis, tile.scope, loops, name, next(iter(terms)))
+            if place is not None:
+                value, steps = place
+                if axis.size > self.loops.widths[key]:
+                    steps = (*steps, ("mod", self.loops.widths[key]))
+                shares[key] = value, steps
+        return shares
 
-
-def _is_same(a: Step, b: Step) -> bool:
-    return a.node is b.node and a.place == b.place
+    def _place_along(
+        self, axis: Axis, scope: str, loops: tuple[LaunchLoop, ...], name: str, variable: str
+    ) -> Share | None:
+        """The place along the axis of a buffer where a value of a variable lies; None where it
+        follows from several digits of the variable."""
+        begin, end = self.scop.statement(name).ranges[variable]
+        fixed, free = self.loops.split(name, variable, loops, scope)
+        steps: Steps = ()
+        if fixed:
+            alike = [d for d in free if (d.step, d.count) == (axis.step, axis.size)]
+            if alike:
+                digit = alike[0].digit(SOURCE, name)
+                return digit.value, digit.steps
+            begin, end = self.loops.origin(name, variable), self.loops.origin(name, variable) + 1
+            for digits in sorted(free, key=lambda digits: digits.step):
+                if digits.step != end - begin:
+                    return None
+                end = begin + digits.step * digits.count
+            steps = (("mod", end - begin),)
+        if axis.step > 1:
+            steps = (*steps, ("div", axis.step))
+        if end - begin > axis.size * axis.step:
+            steps = (*steps, ("mod", axis.size))
+        return Value(variable, -begin), steps
 
 
 def same_access(a: Access, b: Access) -> bool:
@@ -359,17 +351,5 @@ def same_access(a: Access, b: Access) -> bool:
     return a.tensor == b.tensor and a.subscripts == b.subscripts and a.bounds == b.bounds
 
 
-def _is_full(member: Member, trips: int, statements: list[ScopStatement]) -> bool:
-    """Whether a loop has all its iterations wherever it is run."""
-    if member.role == BLOCK:
-        width = trips if member.count is None else min(member.count, trips)
-        return trips % width == 0
-    if member.span is None or member.role == THREAD:
-        return True
-    for statement in statements:
-        value = member.values[statement.name]
-        if value.variable is not None:
-            end = statement.ranges[value.variable][1] + value.offset - member.origin
-            if end % member.span:
-                return False
-    return True
+def _is_same(a: Step, b: Step) -> bool:
+    return a.node is b.node and a.place == b.place

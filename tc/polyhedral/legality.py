@@ -225,8 +225,8 @@ class _Walk:
 
     def _shown(self, pair: InstancePair) -> str:
         source, sink = pair
-        first = _instance(self.dependence.source, source)
-        second = _instance(self.dependence.sink, sink)
+        first = instance_label(self.dependence.source, source)
+        second = instance_label(self.dependence.sink, sink)
         return f"{first} and {second}, which touch one element of {self.dependence.tensor}, run"
 
 
@@ -241,7 +241,8 @@ def _common(first: Path, second: Path) -> tuple[list[tuple[Band, Member]], tuple
     return shared, (0, 0)
 
 
-def _instance(statement: str, point: Mapping[str, int]) -> str:
+def instance_label(statement: str, point: Mapping[str, int]) -> str:
+    """An instance as messages show it."""
     return f"{statement}({', '.join(f'{name}={value}' for name, value in point.items())})"
 
 

@@ -112,8 +112,6 @@ def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...
     y and z: in as many turns for each thread, with a test in the last where it is not full."""
     layout, launch = placed.tile.layout, state.world.launch
     assert launch is not None
-    rows = _contiguous_axis(placed, state)
-    order = sorted(range(len(layout)), key=lambda axis: (axis != rows, -axis))
     free = [index for index in reversed(launch.along(THREAD)) if index.count > 1]
     for index in free:
         state = state.bound(index.var, 0, index.count - 1)
@@ -122,10 +120,8 @@ def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...
     lets: list[Stmt] = []
     outer: list[Expr] = []
     inner: list[Expr] = []
-    for axis in order:
+    for axis in copied_along(layout, _contiguous_axis(placed, state)):
         size = layout[axis].size
-        if size == 1:
-            continue
         own = free.pop(0) if free else LaunchIndex("", 1)
         turns = -(-size // own.count)
         name = own.var
@@ -152,6 +148,17 @@ def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...
         mark = "unroll" if placed.tile.copy.unroll else ""
         stmts = (For(name, integer(0), integer(turns), stmts, mark=mark),)
     return guarded(outer, stmts)
+
+
+def copied_along(layout: tuple[Axis, ...], rows: int) -> list[int]:
+    """The axes of a shared buffer along which the threads' x, y and z run, in this order, as far as
+    there are so many; `rows` is the one that is contiguous in memory, -1 if none is.
+
+    >>> copied_along((Axis(0, 1, 4), Axis(1, 1, 8), Axis(2, 1, 1)), 0)
+    [0, 1]
+    """
+    order = sorted(range(len(layout)), key=lambda axis: (axis != rows, -axis))
+    return [axis for axis in order if layout[axis].size > 1]
 
 
 def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
@@ -198,21 +205,32 @@ def _first_of_stretch(sizes: Sequence[int], shape: Sequence[int]) -> int:
 
 def _contiguous_axis(placed: Placed, state: State) -> int:
     """The axis along which the memory around the tile is contiguous; -1 if none is."""
-    tensor, layout = placed.tile.tensor, placed.tile.layout
-    around = state.outside(placed).innermost(tensor)
-    gather = state.world.scop.gathers.get(tensor)
-    if not layout:
-        return -1
-    if gather is not None and around is None:
-        contiguous = contiguous_dimension(gather, placed.box, state)
-    elif around is not None:
-        last = around.tile.layout[-1]
-        contiguous = last.dimension if last.step == 1 else -1
-    else:
-        strides = state.world.buffers[tensor].strides
-        found = [d for d, s in enumerate(strides) if s == 1 and placed.box.sizes[d] > 1]
-        contiguous = found[-1] if found else -1
-    return next((a for a, x in enumerate(layout) if x.dimension == contiguous and x.step == 1), -1)
+    tile, world = placed.tile, state.world
+    around = state.outside(placed).innermost(tile.tensor)
+    gather = world.scop.gathers.get(tile.tensor)
+    if around is not None:
+        return axis_along(tile.layout, contiguous_in(around.tile))
+    if gather is not None:
+        return axis_along(tile.layout, contiguous_dimension(gather, placed.box, state))
+    strides = world.buffers[tile.tensor].strides
+    return axis_along(tile.layout, contiguous_along(strides, tile.sizes))
+
+
+def contiguous_in(tile: ArrayTile) -> int:
+    """The dimension along which the buffer of a tile is contiguous; -1 if none is."""
+    return tile.layout[-1].dimension if tile.layout and tile.layout[-1].step == 1 else -1
+
+
+def contiguous_along(strides: tuple[int, ...], sizes: tuple[int, ...]) -> int:
+    """The dimension along which a box of such sizes is contiguous in memory; -1 if none is."""
+    found = [d for d, s in enumerate(strides) if s == 1 and sizes[d] > 1]
+    return found[-1] if found else -1
+
+
+def axis_along(layout: tuple[Axis, ...], dimension: int) -> int:
+    """The axis along which a buffer has each element of a dimension; -1 if none has."""
+    axes = enumerate(layout)
+    return next((a for a, x in axes if x.dimension == dimension and x.step == 1), -1)
 
 
 def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:

@@ -83,8 +83,8 @@ def has_barrier(node: Node) -> bool:
 
 def pinned(node: Node, launch: LaunchIndices, state: State) -> tuple[list[Expr], State]:
     """The tests that a node needs, as no loop in it is bound to some axes, and the state in it."""
-    if not state.unbound and not state.pending:
-        return [], state
+    if isinstance(node, Sync) or not (state.unbound or state.pending):
+        return [], state  # all threads of all blocks wait
     bound = {(m.role, m.axis) for m in schedule.members(node)}
     free = sorted(key for key in state.unbound if key not in bound)
     tests: dict[str, list[Expr]] = {BLOCK: [], THREAD: list(state.pending)}

@@ -15,14 +15,8 @@ from itertools import takewhile
 
 from tc.polyhedral import schedule
 from tc.polyhedral.clashes import Clashes, Occurrence
-from tc.polyhedral.launch_events import (
-    AFTER,
-    BEFORE,
-    WITHIN,
-    LaunchEvents,
-    LaunchLoop,
-    Numbered,
-)
+from tc.polyhedral.launch_events import AFTER, BEFORE, WITHIN, LaunchEvents
+from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.schedule import (
     Band,
     Expansion,
@@ -40,7 +34,7 @@ def place_barriers(part: Node, dependences: Dependences) -> Node:
     """The part of a tree, which is one launch, with the barriers that it needs, and no others."""
     plain = without_barriers(part)
     events = LaunchEvents(plain, dependences.scop)
-    if events.threads == 1:
+    if events.loops.threads == 1:
         return plain
     placing = _Placing(Clashes(events))
     placing.walk(plain, frozenset(), _List())
@@ -108,7 +102,7 @@ class _Placing:
         """Adds what a node runs to the list in which it stands. `bound` are axes of blocks to which
         loops around are bound, or nothing is."""
         here.around.append(_Open(node))
-        pinned = self.events.unbound(node, bound)
+        pinned = self.events.loops.unbound(node, bound)
         if pinned and not isinstance(node, Leaf):
             own = _List()
             self._inside(node, bound | pinned, own)
@@ -133,7 +127,7 @@ class _Placing:
 
     def _band(self, band: Band, start: int, bound: frozenset[Numbered], here: _List) -> None:
         """The members of a band from a place on."""
-        loops = self.events.loops_of(band)[start:]
+        loops = self.events.loops.of(band)[start:]
         number = next((i for i, loop in enumerate(loops) if self._is_item(loop)), len(loops))
         bound = bound.union(loop.numbered for loop in loops[: number + 1])
         if number == len(loops):
@@ -146,10 +140,10 @@ class _Placing:
             self.loops.add(loop)
         if inside.has_barrier:
             inside.at_edges(loop)
-        self._add(inside, here, by_all=not self.events.leaves_out(loop))
+        self._add(inside, here, by_all=not self.events.loops.leaves_out(loop))
 
     def _is_item(self, loop: LaunchLoop) -> bool:
-        return loop.turns > 1 or self.events.leaves_out(loop)
+        return loop.turns > 1 or self.events.loops.leaves_out(loop)
 
     def _touched(self, node: Node, place: int) -> _List:
         found = [Occurrence(event) for event in self.events.at.get((id(node), place), ())]
@@ -209,7 +203,7 @@ class _Placing:
 
     def _split(self, band: Band, child: Node) -> Node:
         """A band with barriers at the end of some loops."""
-        loops, members = self.events.loops_of(band), band.members
+        loops, members = self.events.loops.of(band), band.members
         for place in reversed(range(len(members))):
             if loops[place] in self.loops:
                 if any(map(self._is_item, loops[place + 1 : len(members)])):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tc.plan import BLOCK, REGISTER, SHARED, THREAD
 from tc.polyhedral.gpu.barriers import place_barriers, without_barriers
+from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import (
     ArrayTile,
-    Axis,
     Band,
     Leaf,
     Member,
@@ -15,43 +15,28 @@ from tc.polyhedral.schedule import (
     Promotion,
     Sequence,
     Value,
+    map_nodes,
+    nodes,
+    sequence_of,
     to_text,
 )
 from tc.polyhedral.scop.dependences import Dependences
+from tests.support.launch_trees import member, promoted, without_each_barrier
 from tests.support.scops import dependences_of
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 
 
-def member(
-    name: str,
-    *names: str,
-    step: int = 1,
-    span: int | None = None,
-    role: str = "serial",
-    axis: str | None = None,
-    count: int | None = None,
-    coincident: bool = True,
-    **pins: int,
-) -> Member:
-    """A digit of the variable `name` of some statements; others are pinned, with _ for a dot."""
-    values = {statement: Value(name) for statement in names}
-    values |= {statement.replace("_", "."): Value(None, at) for statement, at in pins.items()}
-    return Member(name, values, coincident, 0, step, span, role, axis, count)
-
-
-def promoted(tensor: str, scope: str, *sizes: int, copied: str = "in") -> ArrayTile:
-    layout = tuple(Axis(d, 1, size) for d, size in enumerate(sizes))
-    name = f"{tensor}_{scope}"
-    return ArrayTile(tensor, name, scope, sizes, layout, "in" in copied, "out" in copied)
-
-
 def text_of(tree: Node, dependences: Dependences) -> str:
-    """The tree with its barriers, as text; the same where it has them already."""
+    """A part with its barriers, as text; the same where it has them already. It may be one launch,
+    and without any of them it may not."""
     assert respects(tree, dependences) is None
     placed = place_barriers(tree, dependences)
     assert without_barriers(placed) == without_barriers(tree)
     assert place_barriers(placed, dependences) == placed
+    assert launch_fault(Sequence((placed,)), dependences) is None
+    for less in without_each_barrier(placed):
+        assert "with no barrier between" in str(launch_fault(Sequence((less,)), dependences))
     return to_text(placed)
 
 
@@ -258,4 +243,190 @@ band [n block x *] permutable
     barrier
     band [d thread x *] permutable
       S1"""
+    )
+
+
+def threads(name: str, *statements: str, **how: int) -> Node:
+    """Statements one after the other, a thread for each value of a variable."""
+    own = member(name, *statements, role=THREAD, axis="x", **how)
+    return Band((own,), True, sequence_of(map(Leaf, statements)))
+
+
+def test_what_a_thread_reads_again_needs_none() -> None:
+    dependences = dependences_of(
+        """def f(float(N) a) -> (b, c) {
+  b(i) = a(i)
+  c(i) = b(i) + a(N - 1 - i)
+}""",
+        N=8,
+    )
+    together = threads("i", "S0", "S1")
+    assert text_of(together, dependences).count("barrier") == 0
+    turns = threads("i", "S0", "S1", count=3)
+    assert text_of(turns, dependences).count("barrier") == 0
+    one, other = (threads("i", name, count=3) for name in ("S0", "S1"))
+    assert text_of(Sequence((one, other)), dependences).count("barrier") == 0
+    other = threads("i", "S1", count=4)
+    assert text_of(Sequence((one, other)), dependences).count("barrier") == 1
+
+
+def test_what_is_overwritten_is_read_before() -> None:
+    dependences = dependences_of(
+        """def f(float(N) a) -> (t, u) {
+  t(i) = a(i)
+  u(i) = t(N - 1 - i)
+  t(i) = u(i)
+}""",
+        N=8,
+    )
+    tree = Sequence(tuple(threads("i", name) for name in ("S0", "S1", "S2")))
+    assert (
+        text_of(tree, dependences)
+        == """\
+sequence
+  band [i thread x *] permutable
+    S0
+  barrier
+  band [i thread x *] permutable
+    S1
+  barrier
+  band [i thread x *] permutable
+    S2"""
+    )
+
+
+ROWS = """def rows(float(T,N) a) -> (b, c) {
+  b(t,i) = a(t,i)
+  c(t,i) = b(t,N - 1 - i)
+}"""
+
+
+def rows(*, late: int = 0, buffer: bool = False) -> tuple[Node, Dependences]:
+    """A loop over rows, in which threads write one and read, backward, that of `late` iterations
+    before."""
+    values = {"S0": Value("t"), "S1": Value("t", late)}
+    loop = Member("t", values, late == 0)
+    parts = [threads("i", "S0"), threads("i", "S1")]
+    body: Node = Sequence(tuple(parts[::-1] if late else parts))
+    if buffer:
+        body = Promotion((promoted("b", SHARED, 1, 8, copied="out"),), body)
+    return Band((loop,), late == 0, body), dependences_of(ROWS, T=5, N=8)
+
+
+def test_rows_one_after_the_other() -> None:
+    assert text_of(*rows()).count("barrier") == 1
+
+
+def test_rows_in_one_buffer() -> None:
+    """Its copy moves what each thread wrote itself; the next row is written once this is read."""
+    assert (
+        text_of(*rows(buffer=True))
+        == """\
+band [t *] permutable
+  sequence
+    promote b to shared b_shared[1x8] (copied out)
+      sequence
+        band [i thread x *] permutable
+          S0
+        barrier
+        band [i thread x *] permutable
+          S1
+    barrier"""
+    )
+
+
+def test_the_row_of_the_iteration_before() -> None:
+    assert (
+        text_of(*rows(late=1))
+        == """\
+band [t]
+  sequence
+    band [i thread x *] permutable
+      S1
+    band [i thread x *] permutable
+      S0
+    barrier"""
+    )
+
+
+def test_the_row_before_that_was_waited_for() -> None:
+    """A barrier of the iteration between serves for both."""
+    dependences = dependences_of(
+        f"{ROWS[:-2]}\n  d(t,i) = b(t,N - 1 - i)\n}}".replace("-> (b, c)", "-> (b, c, d)"), T=5, N=8
+    )
+    late = {"S0": Value("t"), "S1": Value("t", 2), "S2": Value("t")}
+    parts = Sequence(tuple(threads("i", name) for name in ("S1", "S0", "S2")))
+    tree = Band((Member("t", late, coincident=False),), False, parts)
+    assert text_of(tree, dependences).count("barrier") == 1
+    late["S1"] = Value("t", 1)
+    tree = Band((Member("t", late, coincident=False),), False, parts)
+    assert text_of(tree, dependences).count("barrier") == 1
+    parts = Sequence((threads("i", "S0"), threads("i", "S2"), threads("i", "S1")))
+    late["S1"] = Value("t", 0)
+    tree = Band((Member("t", late, coincident=False),), False, parts)
+    assert text_of(tree, dependences).count("barrier") == 1
+
+
+def test_a_loop_of_one_iteration_ends_without() -> None:
+    for count, barriers in ((1, 1), (2, 2)):
+        tree, _ = rows(buffer=True)
+        dependences = dependences_of(ROWS, T=count, N=8)
+        assert text_of(tree, dependences).count("barrier") == barriers
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+def test_tiles_inside_of_each_other_wait_once() -> None:
+    tree, dependences = tmm()
+    assert isinstance(tree, Band)
+    update = next(n for n in nodes(tree) if isinstance(n, Promotion) and len(n.tiles) == 2)
+    nested = Promotion(update.tiles[:1], Promotion(update.tiles[1:], update.child))
+    tree = map_nodes(tree, lambda node: nested if node is update else node)
+    assert text_of(tree, dependences).count("barrier") == 1
+
+
+def columns(*, turned: bool, copied: str = "out") -> tuple[Node, Dependences]:
+    """Threads own columns of a tile that is written back by rows; or rows of the transposed."""
+    subscripts = "j,i" if turned else "i,j"
+    text = f"def f(float(N,M) a) -> (b) {{ b({subscripts}) = a(i,j) }}"
+    own = member("j", "S0", role=THREAD, axis="x")
+    held = Promotion(
+        (promoted("b", SHARED, 8, 8, copied=copied),),
+        Band((own, member("i", "S0")), True, Leaf("S0")),
+    )
+    return held, dependences_of(text, N=8, M=8)
+
+
+def test_a_copy_by_the_threads_that_wrote() -> None:
+    """Threads run along rows of memory when they copy."""
+    assert text_of(*columns(turned=False)).count("barrier") == 0
+    assert (
+        text_of(*columns(turned=True))
+        == """\
+promote b to shared b_shared[8x8] (copied out)
+  sequence
+    band [j thread x *, i *] permutable
+      S0
+    barrier"""
+    )
+
+
+def test_a_copy_before_and_after() -> None:
+    """What is copied in for the next tile lies where the same threads copied this one out."""
+    tile = promoted("b", SHARED, 8, 2, copied="in and out")
+    own = member("j", "S0", role=THREAD, axis="x")
+    body = Promotion((tile,), Band((own, member("i", "S0", span=2)), True, Leaf("S0")))
+    dependences = dependences_of("def f(float(N,M) a) -> (b) { b(j,i) = a(i,j) }", N=6, M=8)
+    tree = Band((member("i", "S0", step=2),), True, body)
+    assert (
+        text_of(tree, dependences)
+        == """\
+band [i div 2 *] permutable
+  promote b to shared b_shared[8x2] (copied in and out)
+    sequence
+      barrier
+      band [j thread x *, i mod 2 *] permutable
+        S0
+      barrier"""
     )

@@ -1,0 +1,255 @@
+"""Whether each part of a schedule tree may be one launch of blocks and threads.
+
+What touches one element, and writes, may not run in two blocks of a launch, nor in two threads with
+a private buffer each; in two threads of a block, all of these must wait in between. Each pair of
+accesses is followed from where their ways part, or around each loop that they share: a barrier may
+stand after the first, on its way out, between the two, or before the second, on its way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tc import sets
+from tc.plan import BLOCK, SHARED, THREAD
+from tc.polyhedral import schedule
+from tc.polyhedral.clashes import Clash, Clashes, Occurrence, runner
+from tc.polyhedral.instance_pairs import InstancePair, compared, find
+from tc.polyhedral.launch_events import AFTER, BEFORE, Event, LaunchEvents, common_steps
+from tc.polyhedral.launch_loops import LaunchLoop, Numbered
+from tc.polyhedral.legality import Path, Step, instance_label
+from tc.polyhedral.schedule import Band, Node, Sequence, Sync
+from tc.polyhedral.scop.dependences import Dependence, Dependences
+from tc.polyhedral.scop.relations import SINK, SOURCE
+
+
+def launch_fault(tree: Node, dependences: Dependences) -> str | None:
+    """Why a part of a tree may not be run as one launch: a reason with what collides; None where
+    each may be. The order of the tree must be legal."""
+    faults = (
+        fault for part in schedule.in_order(tree) for fault in _Launch(part, dependences).faults()
+    )
+    return next(faults, None)
+
+
+class _Launch:
+    """A part, and what it touches."""
+
+    def __init__(self, part: Node, dependences: Dependences) -> None:
+        self.events = LaunchEvents(part, dependences.scop)
+        self.clashes = Clashes(self.events)
+        own = set(schedule.leaves(part))
+        self.dependences = [d for d in dependences.all if d.source in own and d.sink in own]
+
+    def faults(self) -> Iterator[str]:
+        yield from self._of_turns()
+        for dependence in self.dependences:
+            yield from self._apart(dependence)
+        for first, second in self._pairs():
+            yield from self._between_blocks(first, second)
+            if self.events.loops.threads > 1:
+                yield from self._between_threads(first, second)
+
+    def _of_turns(self) -> Iterator[str]:
+        """Tiles that are copied in each turn that threads take, but hold the elements of all."""
+        written = {event.access.tensor for event in self.events.all if event.writes}
+        for event in self.events.all:
+            tile = event.tile
+            if tile is None or tile.scope != SHARED or tile.tensor not in written:
+                continue
+            for loop in event.loops:
+                if loop.member.role == THREAD and loop.turns > 1:
+                    yield (
+                        f"threads take {loop.turns} turns in [{loop.member}], in each of which all "
+                        f"of {tile.buffer} is copied, and {tile.tensor} is written meanwhile"
+                    )
+
+    # --- blocks, and buffers of threads ---
+
+    def _apart(self, dependence: Dependence) -> Iterator[str]:
+        """Instances of a dependence in two blocks, or in two threads that have a buffer each."""
+        source, sink = (
+            self.events.touch(name, dependence.tensor)
+            for name in (dependence.source, dependence.sink)
+        )
+        try:
+            pair = self._parted(dependence, source, sink, BLOCK, ())
+            if pair is not None:
+                yield _told(source, sink, dependence.tensor, pair, "two blocks of one launch")
+            held = source.storage
+            if held is sink.storage and held.is_private:
+                pair = self._parted(dependence, source, sink, THREAD, held.loops)
+                if pair is not None:
+                    where = "two threads, each with a buffer of its own"
+                    yield _told(source, sink, dependence.tensor, pair, where)
+        except sets.TooComplex:
+            yield (
+                f"the dependence of {dependence.sink} on {dependence.source} through "
+                f"{dependence.tensor} is too complex to be checked"
+            )
+
+    def _parted(
+        self,
+        dependence: Dependence,
+        source: Event,
+        sink: Event,
+        role: str,
+        alike: tuple[LaunchLoop, ...],
+    ) -> InstancePair | None:
+        """Instances in the same turn of some loops that blocks, or threads, of different numbers
+        run."""
+        same = [
+            compared("==", loop.turn(SOURCE, source.statement), loop.turn(SINK, sink.statement))
+            for loop in alike
+        ]
+        for key in self.events.loops.axes(role):
+            different = compared("!=", runner(source, key, SOURCE), runner(sink, key, SINK))
+            pair = find(dependence.relation, (different, *same))
+            if pair is not None:
+                return pair
+        return None
+
+    def _pairs(self) -> Iterator[tuple[Event, Event]]:
+        """Events in one place, of which one writes."""
+        for first in self.events.all:
+            for second in self.events.all:
+                if first.storage is second.storage and (first.writes or second.writes):
+                    yield first, second
+
+    def _between_blocks(self, first: Event, second: Event) -> Iterator[str]:
+        """A copy and what another block writes."""
+        if first.tile is not None or second.tile is not None:
+            clash = self.clashes.across_blocks(first, second)
+            if clash is not None:
+                where = "two blocks of one launch"
+                yield _told(first, second, first.storage.name, clash.pair, where)
+
+    # --- threads of a block ---
+
+    def _between_threads(self, first: Event, second: Event) -> Iterator[str]:
+        """What two threads of a block run, the first before the second, with no barrier between."""
+        clash = self._at_once(first, second)
+        for number, step in enumerate(first.path[: common_steps(first, second)]):
+            if clash is None and isinstance(step.node, Band):
+                clash = self._in_turn(first, second, number)
+        if clash is not None:
+            where = "two threads of a block with no barrier between"
+            yield _told(first, second, first.storage.name, clash.pair, where)
+
+    def _at_once(self, first: Event, second: Event) -> Clash | None:
+        """In the same iteration of all loops around both."""
+        depth = common_steps(first, second)
+        if depth == len(first.path):  # at one place, where only two threads can be in the way
+            return (
+                self.clashes.of(Occurrence(first), Occurrence(first)) if first is second else None
+            )
+        node, before, after = (
+            first.path[depth].node,
+            first.path[depth].place,
+            second.path[depth].place,
+        )
+        if before > after:
+            return None
+        between = schedule.children(node)
+        if isinstance(node, Sequence):
+            between = between[before + 1 : after]
+        elif (before, after) != (BEFORE, AFTER):
+            between = ()
+        bound = self._bound(first.path[: depth + 1])
+        if any(self._waits(child, bound) for child in between):
+            return None
+        return self._clash(first, second, depth, None, next_only=False)
+
+    def _in_turn(self, first: Event, second: Event, number: int) -> Clash | None:
+        """In two iterations of a loop around both, that of a step of their ways."""
+        loop = self._loop(first.path[number])
+        if loop.turns == 1:
+            return None
+        waits = self._repeats(first.path[: number + 1])
+        return self._clash(first, second, number, loop, next_only=waits)
+
+    def _clash(
+        self, first: Event, second: Event, number: int, ahead: LaunchLoop | None, *, next_only: bool
+    ) -> Clash | None:
+        """How two events clash if there is no barrier on the way out of the first, nor on the way
+        into the second, below that step of their ways."""
+        out, into = (
+            self._alone(first, number, leaving=True),
+            self._alone(second, number, leaving=False),
+        )
+        if out is None or into is None:
+            return None
+        return self.clashes.of(out, into, ahead, next_only=next_only)
+
+    def _alone(self, event: Event, number: int, *, leaving: bool) -> Occurrence | None:
+        """An event, if no barrier stands on its way out to a step of its path (`leaving`), or on
+        the way from there to it."""
+        occurrence = Occurrence(event)
+        for inner in range(number + 1, len(event.path)):
+            way = event.path[: inner + 1]
+            node, place = way[-1].node, way[-1].place
+            if isinstance(node, Band):
+                if self._repeats(way):
+                    occurrence = occurrence.at_edge(self._loop(way[-1]))
+                continue
+            beside = schedule.children(node)
+            if isinstance(node, Sequence):
+                beside = beside[place + 1 :] if leaving else beside[:place]
+            elif place != (BEFORE if leaving else AFTER):
+                beside = ()
+            if any(self._waits(child, self._bound(way)) for child in beside):
+                return None
+        return occurrence
+
+    # --- barriers ---
+
+    def _loop(self, step: Step) -> LaunchLoop:
+        return self.events.loops.of(step.node)[step.place]
+
+    def _bound(self, way: Path) -> frozenset[Numbered]:
+        """The axes of blocks to which loops on a way are bound, or nothing below some node is."""
+        bound: frozenset[Numbered] = frozenset()
+        for step in way:
+            bound |= self.events.loops.unbound(step.node, bound)
+            if isinstance(step.node, Band):
+                bound |= {self._loop(step).numbered}
+        return bound
+
+    def _repeats(self, way: Path) -> bool:
+        """Whether each iteration of the loop at the end of a way, which has several, has a
+        barrier."""
+        band, place = way[-1].node, way[-1].place
+        assert isinstance(band, Band)
+        loops = self.events.loops.of(band)
+        if loops[place].turns == 1 or any(map(self.events.loops.leaves_out, loops[place + 1 :])):
+            return False
+        bound = self._bound(way).union(loop.numbered for loop in loops)
+        return self._waits(band.child, bound)
+
+    def _waits(self, node: Node, bound: frozenset[Numbered]) -> bool:
+        """Whether all threads wait in a node, in all blocks that come there."""
+        if isinstance(node, Sync):
+            return True
+        loops = self.events.loops.of(node)
+        if self.events.loops.unbound(node, bound) or any(map(self.events.loops.leaves_out, loops)):
+            return False
+        bound = bound.union(loop.numbered for loop in loops)
+        return any(self._waits(child, bound) for child in schedule.children(node))
+
+
+def _told(first: Event, second: Event, what: str, pair: InstancePair | None, where: str) -> str:
+    names = [
+        _label(event, None if pair is None else pair[side])
+        for side, event in ((SOURCE, first), (SINK, second))
+    ]
+    return f"{' and '.join(names)}, which touch one element of {what}, run in {where}"
+
+
+def _label(event: Event, instance: Mapping[str, int] | None) -> str:
+    """What an event is, in words."""
+    if event.tile is not None:
+        source, target = event.tile.tensor, event.tile.buffer
+        if event.path[-1].place == AFTER:
+            source, target = target, source
+        return f"the copy of {source} to {target}"
+    return event.statement if instance is None else instance_label(event.statement, instance)
