@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.fuzz.model import Case
 from tests.fuzz.plans.campaign import FAILURES, SECONDS, PlanCampaign
 from tests.fuzz.workers import ROOT, Worker
 
@@ -18,8 +19,10 @@ def again(files: list[Path]) -> int:
     wrong = 0
     for file in files:
         question = {"case": file.read_text(), "plan": file.with_suffix(".json").read_text()}
+        on_gpu = "arch" in Case.from_json(question["case"]).device
+        backends = [] if on_gpu else ["numba", "c"]
         verdict = worker.ask(
-            "judge a plan", {**question, "backends": ["numba", "c"], "check_repair": True}
+            "judge a plan", {**question, "backends": backends, "check_repair": True}
         )
         wrong += verdict.kind in FAILURES
         print(f"{file.stem}: {verdict.kind}: {verdict.detail}")
@@ -36,6 +39,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--log", type=Path, default=None, help="JSON lines, two per plan")
     parser.add_argument("--found", type=Path, default=None, help="folder for failing plans")
     parser.add_argument("--backends", default="numba:1,c:3", help="name:every how many, or none")
+    parser.add_argument("--gpus", action="store_true", help="plans for GPUs, on evaluate alone")
     parser.add_argument("--no-shrink", action="store_true", help="write plans as drawn")
     parser.add_argument("--again", type=Path, nargs="+", help="judge .case files that were found")
     chosen = parser.parse_args(arguments)
@@ -48,7 +52,8 @@ def main(arguments: list[str]) -> int:
         log=chosen.log,
         found=chosen.found,
         shrinks=not chosen.no_shrink,
-        compiled_every=every,
+        compiled_every={} if chosen.gpus else every,
+        gpus=chosen.gpus,
     )
     end = time.monotonic() + chosen.minutes * 60 if chosen.minutes else float("inf")
     try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.fuzz import files, generate
 from tests.fuzz.execute import Verdict, run_of
+from tests.fuzz.gpu import random_gpu
 from tests.fuzz.model import Case
 from tests.fuzz.plans.shrink import shrink
 from tests.fuzz.strategies import instances
@@ -35,7 +36,8 @@ FAILURES = (
 class PlanCampaign:
     """Draws and judges plans, keeps one shrunk plan of each way to fail, and counts.
 
-    `compiled_every` says which share is compiled and run, by backend.
+    `compiled_every` says which share is compiled and run, by backend. `gpus`: the plans are for
+    GPUs.
     """
 
     def __init__(
@@ -49,11 +51,12 @@ class PlanCampaign:
         seconds: float = SECONDS,
         compiled_every: dict[str, int] | None = None,
         repairs_every: int = 3,
+        gpus: bool = False,
     ) -> None:
         self.seed, self.log, self.found, self.shrinks = seed, log, found, shrinks
         self.worker = Worker(tree, seconds=seconds)
         self.compiled_every = {"numba": 1, "c": 3} if compiled_every is None else compiled_every
-        self.repairs_every = repairs_every
+        self.repairs_every, self.gpus = repairs_every, gpus
         self.counts: Counter[tuple[str, str]] = Counter()
         self.reasons: Counter[str] = Counter()
         self.failures: dict[str, tuple[str, int]] = {}
@@ -80,6 +83,8 @@ class PlanCampaign:
 
     def _on_a_device(self, case: Case) -> Case:
         rng = random.Random(f"{self.seed}/{self.program}")
+        if self.gpus:
+            return replace(case, device=random_gpu(rng))
         device = case.device if "vector_bits" in case.device else generate.random_device(rng)
         return replace(case, device={n: v for n, v in device.items() if n != "tune"})
 

@@ -41,6 +41,9 @@ MOST_ACTIONS = 12
 TRIES = 8
 
 
+Maker = Callable[[Node], Sequence[Action]]
+
+
 class Drawer:
     """Draws for one program."""
 
@@ -98,15 +101,16 @@ class Drawer:
 
     def _fault(self, place: int, several: int, node: Node) -> str | None:
         before, after = self.nodes[:place], self.nodes[place + several :]
-        children = (*before, node, *after)
+        finished = self.made.target.finish(node, self.made.first.dependences)
+        children = (*before, finished, *after)
         whole = children[0] if len(children) == 1 else NodeSequence(children)
         return fault(whole, self.made.first.dependences, self.made.target)
 
     # --- actions --------------------------------------------------------------------------------
 
-    def _drawn(self, node: Node) -> Sequence[Action]:
-        """Some actions that may be possible in a tree, to be done one after the other."""
-        makers: dict[Callable[[Node], Sequence[Action]], int] = {
+    def _makers(self) -> dict[Maker, int]:
+        """What draws some actions, and how often."""
+        return {
             self._tile: 5,
             self._reorder: 4,
             self._sink: 3,
@@ -120,6 +124,10 @@ class Drawer:
             self._accumulators: 3,
             self._panels: 2,
         }
+
+    def _drawn(self, node: Node) -> Sequence[Action]:
+        """Some actions that may be possible in a tree, to be done one after the other."""
+        makers = self._makers()
         made: Sequence[Action] = ()
         while not made:
             made = self.rng.choices(list(makers), list(makers.values()))[0](node)

@@ -18,6 +18,7 @@ ORIGINS = {"random": 6, "mutated": 5, "chosen": 1}
 def draw(case: str, seed: str) -> Verdict:
     """A plan for a case: its origin, and its text. "skipped" for a program that is refused."""
     from tests.fuzz.plans.draw import Drawer
+    from tests.fuzz.plans.draw_launches import LaunchDrawer
     from tests.fuzz.plans.mutate import mutated
 
     rng = random.Random(seed)
@@ -25,7 +26,7 @@ def draw(case: str, seed: str) -> Verdict:
         made = prepared(case)
     except Unfit as reason:
         return Verdict("skipped", str(reason))
-    drawer = Drawer(rng, made)
+    drawer = (LaunchDrawer if made.target.launches else Drawer)(rng, made)
     origin = rng.choices(list(ORIGINS), list(ORIGINS.values()))[0]
     chosen = made.first.mapped.plan
     if origin == "random":

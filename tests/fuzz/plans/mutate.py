@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR, Action, Part, Plan
+from tc.plan import AXES, Action, Part, Plan
 from tests.fuzz.plans.draw import Drawer
 
-ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR)
-SCOPES = (REGISTER, SCRATCH, PACKED)
 FACTORS = (1, 2, 3, 4, 5, 8, 16, 32)
 
 Change = Callable[[random.Random, "list[Part]", Drawer], None]
@@ -158,12 +156,16 @@ def _changed(rng: random.Random, action: Action, others: list[Action], drawer: D
             size = rng.choice((*FACTORS, old[at] * 2 if old else 1, max(1, old[at] // 2)))
             new = (*old[:at], size, *old[at + 1 :])
         case "role":
-            new = rng.choice(ROLES)
+            new = rng.choice(drawer.made.target.roles)
+        case "axis":
+            new = rng.choice((*AXES, None))
+        case "count" | "pitch":
+            new = rng.choice((*FACTORS, None))
         case "scope":
-            new = rng.choice(SCOPES)
+            new = rng.choice(drawer.made.target.scopes).name
         case "lanes" | "align":
             new = rng.choice(FACTORS)
-        case "padded" | "lines":
+        case "padded" | "lines" | "unroll":
             new = not old
         case "axes":
             new = _axes(rng, old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from tc.plan import Action, Part, Plan
@@ -61,10 +61,9 @@ def _with(plan: Plan, at: int, actions: tuple[Action, ...]) -> Plan:
 def _simpler(action: Action) -> Iterator[Action]:
     for item in fields(action):
         value: Any = getattr(action, item.name)
-        if item.name in ("axes", "statements", "lanes", "align", "padded", "lines"):
-            plain = {"axes": (), "statements": (), "lanes": 1, "align": 1}.get(item.name, False)
-            if value != plain and (item.name != "statements" or hasattr(action, "tensor")):
-                yield replace(action, **{item.name: plain})
+        plain = value if item.default is MISSING else item.default
+        if value != plain and item.name not in ("inside", "axis"):
+            yield replace(action, **{item.name: plain})
         if item.name in ("sizes", "loops", "axes") and len(value) > 1:
             for at in range(len(value)):
                 yield replace(action, **{item.name: (*value[:at], *value[at + 1 :])})

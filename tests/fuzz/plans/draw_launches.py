@@ -1,0 +1,165 @@
+"""Random plans for GPUs: loops to blocks and threads, tiles to shared memory and registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tc.plan import (
+    AXES,
+    BLOCK,
+    REGISTER,
+    SERIAL,
+    SHARED,
+    THREAD,
+    UNROLL,
+    Action,
+    Bind,
+    Promote,
+    Reorder,
+    Sink,
+    Tile,
+)
+from tc.polyhedral.schedule import Band, Member, Node, leaves
+from tests.fuzz.plans.draw import Drawer, Maker
+
+COUNTS = (1, 2, 2, 3, 4, 5, 7, 8, 16)
+
+
+class LaunchDrawer(Drawer):
+    """Draws for one program on a GPU."""
+
+    def _makers(self) -> dict[Maker, int]:
+        return {
+            self._tile: 4,
+            self._reorder: 3,
+            self._sink: 3,
+            self._separate: 2,
+            self._fuse: 2,
+            self._split: 1,
+            self._promote: 4,
+            self._bind: 5,
+            self._blocks: 5,
+            self._threads: 8,
+            self._operands: 6,
+            self._accumulators: 3,
+        }
+
+    def _bind(self, node: Node) -> Sequence[Action]:
+        rng = self.rng
+        role = rng.choice(
+            (SERIAL, UNROLL, BLOCK, THREAD, THREAD) if rng.random() < 0.995 else ("",)
+        )
+        if role not in (BLOCK, THREAD):
+            return (Bind(self._loop(node), role),)
+        return (self._bound(self._loop(node), role),)
+
+    def _bound(self, loop: str, role: str) -> Bind:
+        axis = self.rng.choice(AXES if self.rng.random() < 0.4 else ("x", "x", "y"))
+        count = self.rng.choice(COUNTS) if self.rng.random() < 0.4 else None
+        return Bind(loop, role, axis if self.rng.random() < 0.995 else None, count)
+
+    def _coincident(self, node: Node) -> tuple[Band, Member] | None:
+        """A loop that blocks or threads may run, mostly."""
+        found = [
+            (band, member)
+            for band in self._bands(node)
+            for member in band.members
+            if (member.coincident or self.rng.random() < 0.05) and member.axis is None
+        ]
+        return self.rng.choice(found) if found else None
+
+    # --- several at once, as a person would -----------------------------------------------------
+
+    def _blocks(self, node: Node) -> Sequence[Action]:
+        """A loop over tiles for blocks, and what is inside of them for threads."""
+        found = self._coincident(node)
+        if found is None:
+            return ()
+        band, member = found
+        loop = self._called(member, leaves(band))
+        if member.span is not None or member.step > 1 or self.rng.random() < 0.3:
+            return (self._bound(loop, BLOCK),)
+        size = self.rng.choice(COUNTS)
+        actions: list[Action] = [Tile(loop, (size,)), self._bound(f"{loop} div {size}", BLOCK)]
+        if self.rng.random() < 0.6:
+            actions.append(self._bound(f"{loop} mod {size}", THREAD))
+        return actions
+
+    def _threads(self, node: Node) -> Sequence[Action]:
+        """A loop for threads, whole, in turns, or each of so many iterations; the iterations of a
+        thread inside of all else or, rarely, where they are."""
+        found = self._coincident(node)
+        if found is None:
+            return ()
+        band, member = found
+        loop = self._called(member, leaves(band))
+        kind = self.rng.random()
+        if kind < 0.5:
+            return (self._bound(loop, THREAD),)
+        size = self.rng.choice(COUNTS)
+        if member.span is not None:
+            trips = member.span // member.step
+            size = self.rng.choice([n for n in range(1, trips + 1) if trips % n == 0])
+        stem, below = loop.partition(" ")[0], member.step * size
+        inner = f"{stem} mod {below}" + (f" div {member.step}" if member.step > 1 else "")
+        outer = f"{stem} div {below}"
+        if member.span is not None:
+            outer = f"{stem} mod {member.span} div {below}"
+        own, turns = (inner, outer) if kind < 0.8 else (outer, inner)
+        actions: list[Action] = [Tile(loop, (size,)), self._bound(own, THREAD)]
+        kind = self.rng.random()
+        if kind < 0.3:
+            actions.append(Reorder((own, turns)))
+        elif kind < 0.8:
+            actions.append(Sink((turns,)))
+        if self.rng.random() < 0.3:
+            actions.append(Bind(turns, UNROLL))
+        return actions
+
+    def _operands(self, node: Node) -> Sequence[Action]:
+        """An operand of a statement in shared memory, inside of a loop around it."""
+        rng, scop = self.rng, self.made.first.scop
+        bands = self._bands(node)
+        names = list(leaves(rng.choice(bands) if bands else node))
+        reads = [a for n in names for a in scop.statement(n).reads if a.subscripts]
+        if not reads:
+            return ()
+        access = rng.choice(reads)
+        users = [
+            n for n in names if any(a.tensor == access.tensor for a in scop.statement(n).reads)
+        ]
+        around = [m for band in bands for m in band.members if set(users) <= set(leaves(band))]
+        inside = None if not around else self._called(rng.choice(around), users[:1])
+        statements = rng.choice(((), tuple(users)))
+        return (self._shared(access.tensor, inside, statements, len(access.subscripts)),)
+
+    def _shared(
+        self, tensor: str, inside: str | None, statements: tuple[str, ...], rank: int
+    ) -> Promote:
+        rng = self.rng
+        return Promote(
+            tensor,
+            SHARED,
+            inside,
+            statements,
+            self._axes(rank) if rng.random() < 0.3 else (),
+            align=rng.choice((1, 1, 1, 1, 4, 3)),
+            padded=rng.random() < 0.12,
+            pitch=rng.choice((3, 5, 9, 17, 33)) if rng.random() < 0.25 else None,
+            unroll=rng.random() < 0.25,
+        )
+
+    # --- promotions -----------------------------------------------------------------------------
+
+    def _promote(self, node: Node) -> Sequence[Action]:
+        """What is read or written, anywhere."""
+        found: list[Action] = []
+        for action in super()._promote(node):
+            assert isinstance(action, Promote)
+            own = action.tensor, action.inside, action.statements
+            rank = len(self.made.first.scop.shaped.shapes[action.tensor])
+            if self.rng.random() < 0.5:
+                found.append(self._shared(*own, rank))
+            else:
+                found.append(Promote(action.tensor, REGISTER, *own[1:], action.axes))
+        return found
