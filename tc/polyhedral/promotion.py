@@ -42,11 +42,13 @@ def loops_of(node: Node) -> tuple[EnclosingLoop, ...]:
 @dataclass(frozen=True)
 class Footprint:
     """What the statements below a place touch: `around` are the loops around it, outermost first,
-    `inside` the members between it and each leaf."""
+    `inside` the members between it and each leaf. Of what threads share, the loops around whose
+    iterations these are count as inside; they are the loops `shared`."""
 
     scop: Scop
     around: tuple[EnclosingLoop, ...]
     inside: Mapping[str, tuple[Member, ...]]
+    shared: tuple[EnclosingLoop, ...] = ()
 
     def of(self, scope: str) -> Footprint:
         """What a tile in a memory scope holds: where threads share it, what all of them touch."""
@@ -58,7 +60,7 @@ class Footprint:
             for name, members in self.inside.items()
         }
         around = tuple(loop for loop in self.around if loop.member.role != THREAD)
-        return Footprint(self.scop, around, inside)
+        return Footprint(self.scop, around, inside, own)
 
     def users(self, tensor: str) -> list[ScopStatement]:
         """The statements below that touch a tensor, in text order."""
@@ -108,12 +110,22 @@ class Footprint:
             member = loop.member
             if member.span is not None:
                 continue
-            value = member.values[statement.name]
-            begin, end = (0, 1) if value.variable is None else statement.ranges[value.variable]
-            shift = value.offset - member.origin
-            if (begin + shift) // member.step > 0:
+            begin, end = _values(member, statement)
+            if begin // member.step > 0 or (end - 1) // member.step < self.trips(loop) - 1:
                 return False
-            if (end - 1 + shift) // member.step < self.trips(loop) - 1:
+        return True
+
+    def runs_with_others(self, statement: ScopStatement) -> bool:
+        """Whether a statement runs wherever any does in the loops around, and all their blocks and
+        threads have some."""
+        for loop in self.around:
+            spans = [_values(loop.member, self.scop.statement(name)) for name in loop.statements]
+            begin, end = min(b for b, _ in spans), max(e for _, e in spans)
+            if _values(loop.member, statement) != (begin, end):
+                return False
+            step = loop.member.step
+            digits = (end - 1) // step - begin // step + 1
+            if loop.member.axis is not None and digits < self.trips(loop):
                 return False
         return True
 
@@ -155,6 +167,14 @@ class Footprint:
             loop.member.values[statement.name].variable is None and self.trips(loop) > 1
             for loop in self.around
         )
+
+
+def _values(member: Member, statement: ScopStatement) -> HalfOpen:
+    """The values of a statement of which a member is a digit, from the member's origin on."""
+    value = member.values[statement.name]
+    begin, end = (0, 1) if value.variable is None else statement.ranges[value.variable]
+    shift = value.offset - member.origin
+    return begin + shift, end + shift
 
 
 def _digit(number: int) -> str:
@@ -279,6 +299,11 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
             )
     if tile.copy.lines:
         return _fault_of_lines(tile, exact, below)
+    if made_around and tile.fetch and not all(map(below.runs_with_others, below.users(tensor))):
+        return "others write it in the loops around, where its own statements do not always run"
+    taken = next((loop for loop in below.shared if _is_written_in_turns(tensor, loop, below)), None)
+    if taken is not None:
+        return f"it is written in turns: fewer threads than iterations run {taken.member.name}"
     local = not tile.fetch and not tile.write_back and tile.scope != REGISTER
     if local and not all(map(below.runs_always, below.users(tensor))):
         # beyond a range, where others run, what nobody wrote would be read
@@ -301,8 +326,17 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint) -> str | None:
 def _is_written_around(tensor: str, below: Footprint) -> bool:
     """Whether a statement writes a tensor in a loop around, and not below: what is not touched
     there may not be written yet, or be written meanwhile."""
-    names = {name for loop in below.around for name in loop.statements}
+    loops = (*below.around, *below.shared)
+    names = {name for loop in loops for name in loop.statements}
     return any(below.scop.statement(n).write.tensor == tensor for n in names - set(below.inside))
+
+
+def _is_written_in_turns(tensor: str, loop: EnclosingLoop, below: Footprint) -> bool:
+    """Whether threads take turns in a loop that writes a tensor: of a tile that they share, each
+    turn has written only some."""
+    count = loop.member.count
+    writes = (below.scop.statement(name).write.tensor for name in loop.statements)
+    return count is not None and count < below.trips(loop) and tensor in writes
 
 
 def _fault_of_lines(tile: ArrayTile, exact: Box, below: Footprint) -> str | None:
@@ -331,7 +365,7 @@ def promotion_fault(tree: Node, scop: Scop) -> str | None:
             reason = gather_fault(tile.tensor, schedule.leaves(part), scop)
             if reason is not None:
                 return f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
-    return next(_faults(tree, (), frozenset(), scop), None)
+    return next(_faults(tree, (), {}, scop), None)
 
 
 def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
@@ -348,9 +382,9 @@ def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
 
 
 def _faults(
-    node: Node, around: tuple[EnclosingLoop, ...], held: frozenset[str], scop: Scop
+    node: Node, around: tuple[EnclosingLoop, ...], held: Mapping[str, str], scop: Scop
 ) -> Iterator[str]:
-    """Faults below some loops and promotions of some tensors."""
+    """Faults below some loops and promotions; `held` tells the scopes in which tensors lie."""
     if isinstance(node, Promotion):
         own = Footprint(scop, around, schedule.members_below(node))
         for tile in node.tiles:
@@ -360,6 +394,8 @@ def _faults(
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
             if tile.copy.lines and tile.tensor in held:
                 yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
+            if tile.scope == SHARED and held.get(tile.tensor, SHARED) != SHARED:
+                yield f"{tile.buffer} is of all threads, and inside of what each has for itself"
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
                 sized = replace(found, sizes=tile.sizes)
@@ -370,7 +406,7 @@ def _faults(
                             f"two iterations of the {role} loop {loop.member.name} would write "
                             f"back tiles of {tile.tensor} that overlap"
                         )
-        held = held.union(tile.tensor for tile in node.tiles)
+        held = {**held, **{tile.tensor: tile.scope for tile in node.tiles}}
     around = (*around, *loops_of(node))
     for child in schedule.children(node):
         yield from _faults(child, around, held, scop)

@@ -208,6 +208,18 @@ def test_what_others_write_is_not_read_ahead() -> None:
     refused(text, plan, "8 elements would be copied where 1 are touched, and others write", (9,))
 
 
+def test_what_others_write_is_fetched_where_it_is_read() -> None:
+    """Where p is not written yet, element 3 of o was not either."""
+    text = """def f(float(N) a) -> (o, p) {
+  o(i) = 2 * a(i) where i in 0:8
+  p(j) = o(3) + a(j) where j in 5:8
+}"""
+    promote = {"promote": "o", "scope": "scratch", "inside": "i", "statements": ["S1"]}
+    plan = planned(["S0", "p.zero", "S1"], {"fuse": ["i", "p.zero.i0"]}, promote)
+    reason = "others write it in the loops around, where its own statements do not always run"
+    refused(text, plan, reason, (8,))
+
+
 def test_a_tensor_that_is_packed_twice() -> None:
     text = "def f(float(N,M) a, int64(N,K) b) -> (o) { o(i,p) +=! a(min(b(i,j), 0), p) }"
     pack = {"promote": "b", "scope": "temporary"}

@@ -63,8 +63,8 @@ def _check_scope(action: Promote, target: Target) -> None:
         raise BackendError(
             f"memory that is filled before the part begins is not inside of {action.inside}"
         )
-    if action.scope == SHARED and (action.lanes > 1 or action.lines):
-        raise BackendError("threads copy what they share element by element: no lanes, no lines")
+    if target.launches and (action.lanes > 1 or action.lines):
+        raise BackendError("threads of a GPU copy element by element: no lanes, no lines")
 
 
 def _check_gather(tree: Node, action: Promote, facts: Facts) -> None:

@@ -236,7 +236,7 @@ REFUSED = {
     "a pitch of 1 has no room for 2 elements": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "pitch": 1}
     ),
-    "threads copy what they share element by element: no lanes, no lines": tmm(
+    "threads of a GPU copy element by element: no lanes, no lines": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "lanes": 4}
     ),
 }

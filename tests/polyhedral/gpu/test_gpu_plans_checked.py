@@ -1,0 +1,144 @@
+"""What plans of GPUs may not do, and what they may: each found by random plans or random programs
+(`tests/fuzz/plans`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.kernel.evaluate import evaluate
+from tc.plan import Plan
+from tc.polyhedral.schedule import to_text
+from tests.support.lowering import trace_lowering
+from tests.support.pipeline import as_buffers, checked, shaped
+
+COPY = "def f(float(N) a) -> (o) { o(i) = a(i) }"
+SCALE = "def f(float(N) a, float(K) b) -> (o) { o(i) +=! a(i) * b(k) }"
+GPU = tc.Gpu()
+FUSED = """def f(float(N) a) -> (o, p) {
+  o(i) = 2 * a(i) where i in 0:8
+  p(j) = o(3) + a(j) where j in 5:8
+}"""
+
+
+def bind(loop: str, role: str, axis: str, count: int | None = None) -> dict[str, Any]:
+    action = {"bind": loop, "role": role, "axis": axis}
+    return action if count is None else {**action, "count": count}
+
+
+def promote(tensor: str, scope: str, inside: str | None, **more: Any) -> dict[str, Any]:
+    return {"promote": tensor, "scope": scope, "inside": inside, **more}
+
+
+def run(
+    text: str, statements: list[str], *actions: dict[str, Any], plan: Plan | None = None
+) -> str:
+    """The tree of a plan for a launch; its kernels give what the interpreter does, exactly: of
+    small integers."""
+    parts = [{"statements": statements, "actions": actions}]
+    plan = plan or Plan.from_json(json.dumps({"version": 1, "parts": parts}))
+    program = checked(text)
+    arrays = {name: np.arange(8, dtype=np.float32) for name in program.inputs}
+    shape = shaped(program, arrays)
+    options = tc.Options(plan=plan, schedule=tc.ScheduleOptions(rewrite=False))
+    traced = trace_lowering(
+        shape, {}, initial=frozenset(), check=False, device=GPU, options=options
+    )
+    expected = tc.interpret(text, arrays)
+    results = expected if isinstance(expected, tuple) else (expected,)
+    for kernel in (traced.marked, traced.kernel):
+        held = {name: np.full_like(a, 99) for name, a in zip(program.outputs, results, strict=True)}
+        assert evaluate(kernel, as_buffers(kernel, {**arrays, **held})) is None
+        for name, result in zip(program.outputs, results, strict=True):
+            np.testing.assert_array_equal(held[name], result)
+    return to_text(traced.mapped.tree)
+
+
+def refused(reason: str, text: str, statements: list[str], *actions: dict[str, Any]) -> None:
+    """The last of some actions is refused for a reason, and the repair is right."""
+    with pytest.raises(tc.BackendError) as error:
+        run(text, statements, *actions)
+    part = f"action {len(actions)} of the part {', '.join(statements)}"
+    assert error.value.cause == f"{part}, {json.dumps(actions[-1])}: {reason}"
+    assert error.value.repair is not None
+    run(text, statements, plan=Plan.from_json(error.value.repair))
+
+
+def test_what_threads_write_in_turns_is_not_shared() -> None:
+    """What the threads of later turns have not written yet was copied."""
+    refused(
+        "o cannot be promoted inside of i: it is written in turns: fewer threads than iterations "
+        "run i",
+        COPY,
+        ["S0"],
+        bind("i", "thread", "x", 3),
+        promote("o", "shared", "i"),
+    )
+    refused(
+        "o cannot lie in o_shared there: it is written in turns: fewer threads than iterations "
+        "run i",
+        COPY,
+        ["S0"],
+        bind("i", "thread", "x"),
+        promote("o", "shared", "i"),
+        bind("i", "thread", "x", 3),
+    )
+
+
+def test_what_threads_read_in_turns_is_shared() -> None:
+    tree = run(COPY, ["S0"], bind("i", "thread", "x", 3), promote("a", "shared", "i"))
+    assert tree.splitlines()[1:] == [
+        "  sequence",
+        "    promote a to shared a_shared[8] (copied in)",
+        "      sequence",
+        "        barrier",
+        "        S0",
+        "    barrier",
+    ]
+
+
+def test_shared_memory_is_not_inside_of_registers() -> None:
+    """Each thread fetched what others had in registers from its own."""
+    refused(
+        "o_shared is of all threads, and inside of what each has for itself",
+        SCALE,
+        ["S0.init", "S0"],
+        bind("i", "thread", "x"),
+        promote("o", "register", "i"),
+        promote("o", "shared", "k"),
+    )
+    registers = promote("o", "register", "k")
+    run(SCALE, ["S0.init", "S0"], bind("i", "thread", "x"), promote("o", "shared", "i"), registers)
+
+
+def test_what_others_write_is_fetched_where_it_is_read() -> None:
+    """Where p is not written yet, element 3 of o was not either; in memory it may be."""
+    names = ["S0", "p.zero", "S1"]
+    actions = ({"fuse": ["i", "p.zero.i0"]}, promote("o", "shared", "i", statements=["S1"]))
+    refused(
+        "o cannot be promoted inside of i: others write it in the loops around, where its own "
+        "statements do not always run",
+        FUSED,
+        names,
+        *actions,
+    )
+
+
+def test_blocks_that_a_loop_leaves_out_meet_no_barrier_too_few() -> None:
+    """All blocks fill what is shared for the whole launch; only block 0 waited."""
+    tree = run(
+        "def f(float(N) a, float(K) b) -> (o) { o(i,j) = a(7 - i) * b(j) where i in 0:8 }",
+        ["S0"],
+        promote("a", "shared", None),
+        bind("i", "thread", "x"),
+        bind("j", "block", "x"),
+    )
+    assert tree.splitlines()[:3] == [
+        "promote a to shared a_shared[8] (copied in)",
+        "  sequence",
+        "    barrier",
+    ]
