@@ -238,11 +238,10 @@ def runner(event: Event, key: Numbered, side: int) -> Digit:
 def _times(
     first: Occurrence, second: Occurrence, ahead: LaunchLoop | None, *, next_only: bool
 ) -> Iterator[Condition]:
-    """What holds of the iterations in which two events run. Copies run in all iterations of loops
-    to which the statements that they stand for are pinned."""
+    """What holds of the iterations in which two events run."""
     a, b = first.event, second.event
     for loop in common_loops(a, b):
-        is_known = not any(e.tile is not None and is_pinned(loop, e.statement) for e in (a, b))
+        is_known = not any(_runs_in_all(e, loop) for e in (a, b))
         turns = loop.turn(SINK, b.statement), loop.turn(SOURCE, a.statement)
         if loop is ahead:
             if is_known:
@@ -253,5 +252,15 @@ def _times(
     for side, at, occurrence in ((SOURCE, -1, first), (SINK, 0, second)):
         event = occurrence.event
         for loop in occurrence.edges:
-            if event.tile is None or not is_pinned(loop, event.statement):
+            if not _runs_in_all(event, loop):
                 yield Condition("==", ((1, loop.turn(side, event.statement)),), -(at % loop.turns))
+
+
+def _runs_in_all(event: Event, loop: LaunchLoop) -> bool:
+    """Whether an event is a copy that runs in all turns of a loop, not just those of the instances
+    for which it stands: these are pinned there, or it is done for all threads in each turn."""
+    if event.tile is None:
+        return False
+    return is_pinned(loop, event.statement) or (
+        event.tile.scope == SHARED and loop.member.role == THREAD
+    )

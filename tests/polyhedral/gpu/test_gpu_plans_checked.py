@@ -90,7 +90,8 @@ def test_what_threads_write_in_turns_is_not_shared() -> None:
 
 
 def test_what_threads_read_in_turns_is_shared() -> None:
-    tree = run(COPY, ["S0"], bind("i", "thread", "x", 3), promote("a", "shared", "i"))
+    text = "def f(float(N) a) -> (o) { o(i) = a(7 - i) where i in 0:8 }"
+    tree = run(text, ["S0"], bind("i", "thread", "x", 3), promote("a", "shared", "i"))
     assert tree.splitlines()[1:] == [
         "  sequence",
         "    promote a to shared a_shared[8] (copied in)",
