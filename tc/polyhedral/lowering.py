@@ -174,7 +174,8 @@ def _rewrite(
         return shaped, strides
     limits = target.rewriting
     shaped = divide_last(factor(shaped, limits.order), limits)
-    return coalesce(split(shaped, limits) if options.mapping.parallel else shaped, strides)
+    parallel = target.launches or options.mapping.parallel
+    return coalesce(split(shaped, limits) if parallel else shaped, strides)
 
 
 def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:
