@@ -18,7 +18,7 @@ from tc.polyhedral.instance_pairs import InstancePair, compared, find
 from tc.polyhedral.launch_events import AFTER, BEFORE, Event, LaunchEvents, common_steps
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.legality import Path, Step, instance_label
-from tc.polyhedral.schedule import Band, Node, Sequence, Sync
+from tc.polyhedral.schedule import ArrayTile, Band, Node, Sequence, Sync
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE
 
@@ -42,7 +42,7 @@ class _Launch:
         self.dependences = [d for d in dependences.all if d.source in own and d.sink in own]
 
     def faults(self) -> Iterator[str]:
-        yield from self._of_turns()
+        yield from self._of_tiles()
         for dependence in self.dependences:
             yield from self._apart(dependence)
         for first, second in self._pairs():
@@ -50,19 +50,32 @@ class _Launch:
             if self.events.loops.threads > 1:
                 yield from self._between_threads(first, second)
 
-    def _of_turns(self) -> Iterator[str]:
-        """Tiles that are copied in each turn that threads take, but hold the elements of all."""
-        written = {event.access.tensor for event in self.events.all if event.writes}
+    def _of_tiles(self) -> Iterator[str]:
+        """Tiles of all threads that lie in those of one; and that are copied in each turn that
+        threads take, while these write what they hold: the elements of all turns."""
         for event in self.events.all:
             tile = event.tile
-            if tile is None or tile.scope != SHARED or tile.tensor not in written:
+            if tile is None or tile.scope != SHARED:
                 continue
+            if event.storage.is_private:
+                yield (
+                    f"{tile.buffer}, which threads share, holds elements of {event.storage.name}, "
+                    "of which each thread has its own"
+                )
             for loop in event.loops:
-                if loop.member.role == THREAD and loop.turns > 1:
+                if loop.member.role == THREAD and loop.turns > 1 and self._writes(tile, loop):
                     yield (
                         f"threads take {loop.turns} turns in [{loop.member}], in each of which all "
                         f"of {tile.buffer} is copied, and {tile.tensor} is written meanwhile"
                     )
+
+    def _writes(self, tile: ArrayTile, loop: LaunchLoop) -> bool:
+        """Whether a loop runs a statement that writes the tensor of a tile."""
+        return any(
+            event.tile is None and event.writes and event.access.tensor == tile.tensor
+            for event in self.events.all
+            if loop in event.loops
+        )
 
     # --- blocks, and buffers of threads ---
 

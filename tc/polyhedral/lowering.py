@@ -27,6 +27,7 @@ from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.codegen.generate import lower_schedule
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.gathers import with_gathers
+from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
@@ -34,7 +35,7 @@ from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
 from tc.polyhedral.rewrite.half_sums import accumulates_halves, check_sums, keep_sums, rounded_early
 from tc.polyhedral.rewrite.splitting import split
-from tc.polyhedral.schedule import Node
+from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
 from tc.polyhedral.strategies.fusion import worthwhile
@@ -116,6 +117,8 @@ def trace_lowering(
         except BackendError as error:
             near = _working(error.repair, lambda plan: remapped(replace(options, plan=plan)))
             raise BackendError(error.cause, repair=str(near)) from None
+    if target.launches and options.gpu.single_kernel:
+        timed("legality of the mapping", lambda: _check_single(mapped.tree, dependences))
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
     try:
         written = timed(
@@ -131,6 +134,19 @@ def trace_lowering(
     passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
     kernel = passes[-1].kernel
     return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, timed.seconds)
+
+
+def _check_single(mapped: Node, dependences: Dependences) -> None:
+    """BackendError where a program that is to be one launch cannot be."""
+    parts = in_order(mapped)
+    reason = launch_fault(mapped, dependences)
+    if len(parts) > 1:
+        reason = f"{' and '.join(', '.join(leaves(part)) for part in parts)} are parts of the plan"
+    if reason is not None:
+        raise BackendError(
+            f"single_kernel=True, but the program needs several launches: {reason}",
+            repair="GpuOptions(single_kernel=False)",
+        )
 
 
 def _working(repair: str | None, attempt: Callable[[Plan], object]) -> Plan:

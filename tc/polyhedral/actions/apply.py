@@ -29,6 +29,7 @@ from tc.polyhedral.actions.promote import apply_promote
 from tc.polyhedral.actions.roles import apply_bind, apply_split
 from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.facts import Facts
+from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
 from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, Sequence, to_text
@@ -137,6 +138,7 @@ def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
         or next(_faults_of_splits(tree, scop), None)
         or respects(tree, dependences)
         or promotion_fault(tree, scop)
+        or (launch_fault(tree, dependences) if target.launches else None)
         or next(filter(None, (target.refusal(p, scop) for p in schedule.in_order(tree))), None)
     )
 

@@ -233,6 +233,9 @@ REFUSED = {
         bind("m", "thread", "x"),
         {"promote": "C", "scope": "register", "inside": "m", "axes": [[0, 2], [0, 1], [1, 1]]},
     ),
+    "threads take turns in n, in each of which what all of them touch would be copied": tmm(
+        bind("n", "thread", "x", 3), {"promote": "C", "scope": "shared", "inside": "n"}
+    ),
     "a pitch of 1 has no room for 2 elements": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "pitch": 1}
     ),
