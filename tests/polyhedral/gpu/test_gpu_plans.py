@@ -233,7 +233,7 @@ REFUSED = {
         bind("m", "thread", "x"),
         {"promote": "C", "scope": "register", "inside": "m", "axes": [[0, 2], [0, 1], [1, 1]]},
     ),
-    "threads take turns in n, in each of which what all of them touch would be copied": tmm(
+    "it is written in turns: fewer threads than iterations run n": tmm(
         bind("n", "thread", "x", 3), {"promote": "C", "scope": "shared", "inside": "n"}
     ),
     "a pitch of 1 has no room for 2 elements": tmm(
