@@ -11,7 +11,7 @@ from math import prod
 from typing import TypeAlias
 
 from tc.kernel.ir import row_major
-from tc.plan import AXES, BLOCK, PACKED, REGISTER, SCRATCH, SHARED, THREAD
+from tc.plan import AXES, BLOCK, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.copies import (
     axis_along,
@@ -130,8 +130,7 @@ class LaunchEvents:
                 inside = dict(places)
                 for tile in tiles:
                     inside[tile.tensor] = Storage(tile.buffer, tile.scope, loops, tile)
-                    if tile.scope != PACKED:
-                        self._add_copies(node, tile, path, loops, places, inside)
+                    self._add_copies(node, tile, path, loops, places, inside)
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
             case Expansion(statement=name, buffer=buffer, child=child):
                 target = self.scop.statement(name).write
@@ -312,7 +311,7 @@ class LaunchEvents:
             terms = {} if subscript is None else {v: c for v, c in subscript.terms.items() if c}
             if list(terms.values()) != [1] or any(tile.before):
                 continue
-            place = self._place_along(axis, tile.scope, loops, name, next(iter(terms)))
+            place = self._place_along(axis, tile, loops, name, next(iter(terms)))
             if place is not None:
                 value, steps = place
                 if axis.size > self.loops.widths[key]:
@@ -321,13 +320,15 @@ class LaunchEvents:
         return shares
 
     def _place_along(
-        self, axis: Axis, scope: str, loops: tuple[LaunchLoop, ...], name: str, variable: str
+        self, axis: Axis, tile: ArrayTile, loops: tuple[LaunchLoop, ...], name: str, variable: str
     ) -> Share | None:
-        """The place along the axis of a buffer where a value of a variable lies; None where it
-        follows from several digits of the variable."""
+        """The place along an axis of a tile where a value of a variable lies; None where it follows
+        from several digits of the variable, or from what other accesses touch."""
         begin, end = self.scop.statement(name).ranges[variable]
-        fixed, free = self.loops.split(name, variable, loops, scope)
+        fixed, free = self.loops.split(name, variable, loops, tile.scope)
         steps: Steps = ()
+        if not fixed and tile.sizes[axis.dimension] != end - begin:
+            return None
         if fixed:
             alike = [d for d in free if (d.step, d.count) == (axis.step, axis.size)]
             if alike:

@@ -18,7 +18,7 @@ from tc.polyhedral.instance_pairs import InstancePair, compared, find
 from tc.polyhedral.launch_events import AFTER, BEFORE, Event, LaunchEvents, common_steps
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.legality import Path, Step, instance_label
-from tc.polyhedral.schedule import ArrayTile, Band, Node, Sequence, Sync
+from tc.polyhedral.schedule import Band, Node, Sequence, Sync
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE
 
@@ -51,31 +51,14 @@ class _Launch:
                 yield from self._between_threads(first, second)
 
     def _of_tiles(self) -> Iterator[str]:
-        """Tiles of all threads that lie in those of one; and that are copied in each turn that
-        threads take, while these write what they hold: the elements of all turns."""
+        """Tiles of all threads that lie in those of one."""
         for event in self.events.all:
-            tile = event.tile
-            if tile is None or tile.scope != SHARED:
-                continue
-            if event.storage.is_private:
+            tile, around = event.tile, event.storage
+            if tile is not None and tile.scope == SHARED and around.is_private:
                 yield (
-                    f"{tile.buffer}, which threads share, holds elements of {event.storage.name}, "
-                    "of which each thread has its own"
+                    f"{tile.buffer}, which threads share, holds elements of {around.name}, of "
+                    "which each thread has its own"
                 )
-            for loop in event.loops:
-                if loop.member.role == THREAD and loop.turns > 1 and self._writes(tile, loop):
-                    yield (
-                        f"threads take {loop.turns} turns in [{loop.member}], in each of which all "
-                        f"of {tile.buffer} is copied, and {tile.tensor} is written meanwhile"
-                    )
-
-    def _writes(self, tile: ArrayTile, loop: LaunchLoop) -> bool:
-        """Whether a loop runs a statement that writes the tensor of a tile."""
-        return any(
-            event.tile is None and event.writes and event.access.tensor == tile.tensor
-            for event in self.events.all
-            if loop in event.loops
-        )
 
     # --- blocks, and buffers of threads ---
 

@@ -12,12 +12,16 @@ from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, Promote
 from tc.polyhedral.actions.apply import apply
 from tc.polyhedral.actions.loops import misplaced_digit, name_of
 from tc.polyhedral.facts import Facts
+from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_target import gpu_target
+from tc.polyhedral.launch_legality import launch_fault
+from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
 from tc.polyhedral.schedule import (
     ArrayTile,
     Axis,
     Band,
+    Leaf,
     Member,
     Node,
     Sequence,
@@ -29,7 +33,9 @@ from tc.polyhedral.schedule import (
     members,
     nodes,
     sequence_of,
+    to_text,
 )
+from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 
 
@@ -55,6 +61,26 @@ def promoted(tensor: str, scope: str, *sizes: int, copied: str = "in") -> ArrayT
     layout = tuple(Axis(d, 1, size) for d, size in enumerate(sizes))
     name = f"{tensor}_{scope}"
     return ArrayTile(tensor, name, scope, sizes, layout, "in" in copied, "out" in copied)
+
+
+def threads(name: str, *statements: str, **how: int) -> Node:
+    """Statements one after the other, a thread for each value of a variable."""
+    own = member(name, *statements, role=THREAD, axis="x", **how)
+    return Band((own,), True, sequence_of(map(Leaf, statements)))
+
+
+def text_with_barriers(tree: Node, dependences: Dependences) -> str:
+    """A part with its barriers, as text; the same where it has them already. It may be one launch,
+    and without any of them it may not."""
+    assert respects(tree, dependences) is None
+    placed = place_barriers(tree, dependences)
+    assert list(members(placed)) == list(members(tree))
+    assert list(leaves(placed)) == list(leaves(tree))
+    assert place_barriers(placed, dependences) == placed
+    assert launch_fault(Sequence((placed,)), dependences) is None
+    for less in without_each_barrier(placed):
+        assert "with no barrier between" in str(launch_fault(Sequence((less,)), dependences))
+    return to_text(placed)
 
 
 # --- at random ------------------------------------------------------------------------------------

@@ -226,11 +226,10 @@ def test_what_isl_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_threads_that_take_turns_around_a_tile() -> None:
-    """All of b is copied out in each of the 3 turns, written or not."""
-    held = Promotion((promoted("b", SHARED, 8, copied="out"),), Leaf("S0"))
-    first = Band((member("i", "S0", role=THREAD, axis="x", count=3),), True, held)
-    assert fault(Sequence((first, Sync(), bound("S1", THREAD))), pair()) == (
-        "threads take 3 turns in [i thread x of 3 *], in each of which all of b_shared is copied, "
-        "and b is written meanwhile"
+def test_a_tile_of_all_threads_in_one_of_each() -> None:
+    inner = Promotion((promoted("b", SHARED, 8),), Sequence((Sync(), bound("S1", THREAD))))
+    held = Promotion((promoted("b", REGISTER, 8),), inner)
+    assert fault(Sequence((bound("S0", THREAD), Sync(), held)), pair()) == (
+        "b_shared, which threads share, holds elements of b_register, of which each thread has its "
+        "own"
     )

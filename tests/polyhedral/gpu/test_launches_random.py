@@ -42,7 +42,7 @@ FUSIONS = ("max", "min", "preserve3coincident")
 NOT_ONE_LAUNCH = (
     "two blocks of one launch",
     "each with a buffer of its own",
-    "is written meanwhile",
+    "of which each thread has its own",
 )
 
 
