@@ -90,7 +90,7 @@ def mapped(tree: Node, scop: Scop, rng: random.Random) -> Node:
     """A tree with some coincident loops bound, and some tensors promoted, at random."""
     roles = rng.choice(((THREAD,), (THREAD, THREAD, BLOCK)))
     tree = _bound(tree, roles, frozenset(), rng)
-    for _ in range(rng.choice((0, 1, 2, 4))):
+    for _ in range(rng.choice((0, 1, 2, 4)) if in_order(tree) else 0):
         tree = _promoted(tree, scop, rng)
     return tree
 
