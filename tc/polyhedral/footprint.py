@@ -51,8 +51,9 @@ class Digits:
 
     @property
     def step(self) -> int:
-        """All of these values are multiples of it apart; 0 where there is one only."""
-        return gcd(*(digit.step for digit in self.free if self._count(digit) > 1))
+        """All of these values are multiples of it apart; 0 where there is one only, and no loop,
+        which may run others, of other statements."""
+        return gcd(*(d.step for d in self.free if d.end is None or self._count(d) > 1))
 
     def _count(self, digit: FreeDigit) -> int:
         return (self.extent if digit.end is None else digit.end) // -digit.step * -1

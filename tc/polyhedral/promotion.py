@@ -220,7 +220,7 @@ def transfer(tensor: str, below: Footprint) -> Transfer | str:
     bounds = [a.bounds for s in users for a in s.promotable if a.tensor == tensor]
     touched, everything = _hull(bounds), whole(tensor, scop)
     if all(s.write.tensor != tensor for s in users):
-        is_defined = _is_defined(tensor, everything, users[0], scop)
+        is_defined = _is_defined(tensor, everything, users[0], scop, touched)
         return Transfer(True, False, None if is_defined else touched)
     if touched not in bounds:
         return "what its statements touch is no box"
@@ -239,18 +239,27 @@ def _hull(bounds: Sequence[tuple[HalfOpen, ...]]) -> tuple[HalfOpen, ...]:
 
 
 def _is_defined(
-    tensor: str, touched: tuple[HalfOpen, ...], first: ScopStatement, scop: Scop
+    tensor: str,
+    elements: tuple[HalfOpen, ...],
+    first: ScopStatement,
+    scop: Scop,
+    touched: tuple[HalfOpen, ...] | None = None,
 ) -> bool:
     """Whether elements hold values before a statement: the caller's, or those of statements before
-    it."""
+    it. Statements of which it needs nothing, as they write nothing of what is `touched`, may run
+    after it."""
     program = scop.shaped.program
     if tensor in scop.gathers or tensor in scop.initial or program.tensors[tensor].role == "input":
         return True
-    left: Iterable[tuple[HalfOpen, ...]] = [touched]
+    left: Iterable[tuple[HalfOpen, ...]] = [elements]
     for s in takewhile(lambda s: s is not first, scop.statements):
-        if s.write.tensor == tensor:
+        if s.write.tensor == tensor and _overlap(s.write.bounds, touched or elements):
             left = subtract(left, s.write.bounds)
     return not any(True for _ in left)
+
+
+def _overlap(one: tuple[HalfOpen, ...], other: tuple[HalfOpen, ...]) -> bool:
+    return all(max(a, c) < min(b, d) for (a, b), (c, d) in zip(one, other, strict=True))
 
 
 def _is_needed_later(tensor: str, own: Container[str], scop: Scop) -> bool:

@@ -24,7 +24,7 @@ from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.vanishing import adds_nothing
 from tc.polyhedral.footprint import Digits
 from tc.polyhedral.linear_forms import add, expression, range_of, substitute
-from tc.polyhedral.scop.checked_variables import checked_variables
+from tc.polyhedral.scop.checked_variables import checked_variables, guarding_variables
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
 from tc.semantics.affine import LinearForm
@@ -68,7 +68,13 @@ def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
     anything, and nothing that may fail depends on it. Within the tile's limits other statements
     may own the elements."""
     world = state.world
-    if world.checks and variable in checked_variables(statement, world.scop):
+    if world.checks:
+        deciding = checked_variables(statement, world.scop)
+    else:  # lanes beyond the range read 0, as does what a buffer has there
+        lanes = state.positions[statement.name][variable].lane
+        filled = world.buffers if lanes else state.tiles
+        deciding = guarding_variables(statement, world.scop, filled)
+    if variable in deciding:
         return False
     expanded = state.expanded.get(statement.name)
     if expanded is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.semantics.program import Expr, Index, Logical, Read, Select, children, walk
@@ -17,22 +17,49 @@ def checked_variables(statement: ScopStatement, scop: Scop) -> VariableNames:
 
     Beyond the range of such a variable a test may fail that the text does not make.
     """
-    if statement.kind != "update":
-        return NONE
-    source = scop.shaped.statements[statement.position]
-    if not source.checked:
-        return NONE
+    return NONE.union(
+        *(
+            _variables(part)
+            for expr, guards in _guarded(statement, scop)
+            for part in (*_uncertain(expr, statement, scop), *guards)
+        )
+    )
 
-    def tests(expr: Expr, guards: VariableNames) -> Iterator[VariableNames]:
-        """What each test below an expression depends on, itself evaluated or not by `guards`."""
+
+def guarding_variables(
+    statement: ScopStatement, scop: Scop, tensors: Container[str]
+) -> VariableNames:
+    """The variables of the conditions that guard what may fail, if they read some tensors.
+
+    Beyond the range of such a variable, a buffer that holds one may have what the tensor never has.
+    """
+    return NONE.union(
+        *(
+            _variables(guard)
+            for _, guards in _guarded(statement, scop)
+            for guard in guards
+            if any(isinstance(e, Read) and e.tensor in tensors for e in walk(guard))
+        )
+    )
+
+
+def _guarded(statement: ScopStatement, scop: Scop) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """The reads and divisions of a statement that may fail, each with the conditions that say
+    whether it is evaluated."""
+    if statement.kind != "update":
+        return
+    source = scop.shaped.statements[statement.position]
+
+    def below(expr: Expr, guards: tuple[Expr, ...]) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
         if getattr(expr, "site", -1) in source.checked:
-            yield guards.union(*map(_variables, _uncertain(expr, statement, scop)))
+            yield expr, guards
         parts = children(expr)
         for place, part in enumerate(parts):
             is_branch = isinstance(expr, Select | Logical) and place > 0
-            yield from tests(part, guards | _variables(parts[0]) if is_branch else guards)
+            yield from below(part, (*guards, parts[0]) if is_branch else guards)
 
-    return NONE.union(*tests(source.statement.rhs, NONE))
+    if source.checked:
+        yield from below(source.statement.rhs, ())
 
 
 def _uncertain(expr: Expr, statement: ScopStatement, scop: Scop) -> Iterator[Expr]:

@@ -166,6 +166,8 @@ def prepared(text: str) -> Prepared:
                 given, expected, whole, _strides(views), target_of(device), options, initial
             )
             assert made.first is not None
+    except tc.InternalError:
+        raise
     except tc.TCError as error:
         if isinstance(device, tc.Gpu) and isinstance(error, tc.BackendError):
             raise  # every program has launches, whatever is asked for

@@ -12,9 +12,11 @@ import pytest
 import tc
 from tc.kernel.evaluate import evaluate
 from tc.plan import Plan
+from tc.polyhedral.promotion import Footprint, Transfer, transfer
 from tc.polyhedral.schedule import to_text
 from tests.support.lowering import trace_lowering
 from tests.support.pipeline import as_buffers, checked, shaped
+from tests.support.scops import scop_of
 
 COPY = "def f(float(N) a) -> (o) { o(i) = a(i) }"
 SCALE = "def f(float(N) a, float(K) b) -> (o) { o(i) +=! a(i) * b(k) }"
@@ -143,3 +145,24 @@ def test_blocks_that_a_loop_leaves_out_meet_no_barrier_too_few() -> None:
         "  sequence",
         "    barrier",
     ]
+
+
+def test_elements_between_those_of_one_instance() -> None:
+    """Threads of other statements stand between i = 2 and i + 4."""
+    names = ["o.zero", "S0"]
+    run(
+        "def f(float(N) a) -> (o) { o(i) = a(i) + a(i + 4) where i in 2:3 }",
+        names,
+        bind("o.zero.i0", "thread", "x"),
+        promote("a", "shared", "o.zero.i0"),
+    )
+
+
+def test_what_is_written_later_is_not_fetched() -> None:
+    """All of p is made before o in the text, but o needs nothing of it, and may run before."""
+    text = """def f(float(N) a) -> (p, o) {
+  p(j) = a(j) where j in 0:4
+  o(i) = a(i) + pad(p(i), 1) where i in 4:N
+}"""
+    found = transfer("p", Footprint(scop_of(text, N=8), (), {"S1": ()}))
+    assert found == Transfer(fetch=True, write_back=False, limits=((4, 4),))
