@@ -374,7 +374,7 @@ def promotion_fault(tree: Node, scop: Scop) -> str | None:
             reason = gather_fault(tile.tensor, schedule.leaves(part), scop)
             if reason is not None:
                 return f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
-    return next(_faults(tree, (), {}, scop), None)
+    return next(_faults(tree, (), frozenset(), scop), None)
 
 
 def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
@@ -391,9 +391,9 @@ def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
 
 
 def _faults(
-    node: Node, around: tuple[EnclosingLoop, ...], held: Mapping[str, str], scop: Scop
+    node: Node, around: tuple[EnclosingLoop, ...], held: frozenset[str], scop: Scop
 ) -> Iterator[str]:
-    """Faults below some loops and promotions; `held` tells the scopes in which tensors lie."""
+    """Faults below some loops and promotions of some tensors."""
     if isinstance(node, Promotion):
         own = Footprint(scop, around, schedule.members_below(node))
         for tile in node.tiles:
@@ -403,8 +403,6 @@ def _faults(
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
             if tile.copy.lines and tile.tensor in held:
                 yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
-            if tile.scope == SHARED and held.get(tile.tensor, SHARED) != SHARED:
-                yield f"{tile.buffer} is of all threads, and inside of what each has for itself"
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
                 sized = replace(found, sizes=tile.sizes)
@@ -415,7 +413,7 @@ def _faults(
                             f"two iterations of the {role} loop {loop.member.name} would write "
                             f"back tiles of {tile.tensor} that overlap"
                         )
-        held = {**held, **{tile.tensor: tile.scope for tile in node.tiles}}
+        held = held.union(tile.tensor for tile in node.tiles)
     around = (*around, *loops_of(node))
     for child in schedule.children(node):
         yield from _faults(child, around, held, scop)

@@ -107,7 +107,7 @@ def test_what_threads_read_in_turns_is_shared() -> None:
 def test_shared_memory_is_not_inside_of_registers() -> None:
     """Each thread fetched what others had in registers from its own."""
     refused(
-        "o_shared is of all threads, and inside of what each has for itself",
+        "o_shared, which threads share, holds elements of o_acc, of which each thread has its own",
         SCALE,
         ["S0.init", "S0"],
         bind("i", "thread", "x"),
