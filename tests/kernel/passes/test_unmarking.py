@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from types import FrameType
 
 import pytest
 
@@ -33,6 +30,7 @@ from tests.kernel.marked import (
     times,
     var,
 )
+from tests.support.work import calls
 
 F32 = FLOAT32
 finish_512 = partial(finish, lanes_bits=512)
@@ -206,23 +204,6 @@ def test_a_kernel_without_marks_stays() -> None:
     kernel = Kernel("copy", buffers, ((loop("i", 3, body, parallel=True),),))
     assert finish(kernel, lanes_bits=512) is kernel
     run(kernel)
-
-
-def calls(run: Callable[[], object]) -> int:
-    """How many functions a run calls: its work, however busy the machine."""
-    count = 0
-
-    def profile(_frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def test_passes_work_in_proportion() -> None:
