@@ -3,16 +3,22 @@ interpreter (R5). What the interpreter refuses, all refuse by the same rule."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
+import tc
 from tests.fuzz.execute import Arrays, Expected, compare, expectation, run_of
+from tests.fuzz.gpu import random_gpu, random_gpu_options
 from tests.fuzz.model import Case
-from tests.fuzz.strategies import cases, disturbed_cases, exact_chains
+from tests.fuzz.strategies import SEEDS, cases, disturbed_cases, exact_chains
+from tests.fuzz.workers import Worker
+from tests.support.opencl import needs_pocl
 
 QUIET = list(HealthCheck)
 MOST_INSTANCES = 1500  # `evaluate` runs one instance after another
@@ -38,6 +44,36 @@ def check(case: Case, backends: Sequence[str], *, exactly: bool = False) -> None
 def test_backends_agree(case: Case) -> None:
     """The interpreter itself on arrays in other layouts is one of them."""
     check(case, ("interpret", "evaluate", "numba", "c"))
+
+
+@pytest.fixture(scope="module")
+def pocl() -> Iterator[Worker]:
+    """A process for PoCL, as a wrong kernel may end it."""
+    worker = Worker(environment={"POCL_MAX_PTHREAD_COUNT": "2"})
+    yield worker
+    worker.close()
+
+
+@needs_pocl
+def test_opencl(pocl: Worker) -> None:
+    """On GPUs with few threads and little memory, with options of their own."""
+
+    @settings(suppress_health_check=QUIET, max_examples=EXAMPLES * 2 // 3)
+    @given(cases(MOST_INSTANCES), SEEDS)
+    def judge(case: Case, seed: int) -> None:
+        rng = random.Random(seed)
+        gpu = random_gpu(rng)
+        options = tc.Options(gpu=random_gpu_options(rng, tc.Gpu(**gpu)))
+        run = replace(
+            run_of(case), backend="opencl", device=gpu, options=json.loads(options.to_json())
+        )
+        verdict = pocl.judge_run(run)
+        event(f"{verdict.kind} {verdict.detail}")
+        assert not verdict.failed, f"{verdict}\n{case.text}\n{run}"
+        lacking = "is a function of scipy" in verdict.detail
+        assert verdict.kind != "skipped" or lacking, f"{verdict}\n{case.text}\n{run}"
+
+    judge()
 
 
 @settings(suppress_health_check=QUIET, max_examples=EXAMPLES // 2)

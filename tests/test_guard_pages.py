@@ -24,7 +24,7 @@ from tests.support.poison import NAN, poisoned
 from tests.support.processes import run_python
 from tests.support.programs import CASES, Case, normal
 
-BACKENDS = ("numba", "c")
+BACKENDS = ("numba", "c", "opencl")
 COMMAND = "from tests.test_guard_pages import run_in_child; run_in_child({})"
 
 

@@ -12,6 +12,7 @@ from tc.device import Device
 from tc.options import PRESETS
 from tests.support.bounds import assert_within
 from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
+from tests.support.opencl import on_pocl
 from tests.support.pipeline import evaluate_kernel
 from tests.support.poison import NAN, poisoned
 from tests.support.programs import CASES, TEXTS, Case, exact
@@ -45,6 +46,16 @@ def expected_and_bounds(case: Case) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_program(case: Case, backend: str) -> None:
+    check_program(case, backend)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@on_pocl
+def test_program_on_opencl(case: Case) -> None:
+    check_program(case, "opencl")
+
+
+def check_program(case: Case, backend: str) -> None:
     expected, bounds = expected_and_bounds(case)
     inputs, outputs = fresh(case)
     compiled = tc.compile(case.text, entry=case.def_name, backend=backend)

@@ -10,7 +10,7 @@ from tc.backends.base import KernelText
 from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.geometry import LaunchGeometry, LaunchText
-from tc.backends.opencl_device import OpenCLDevice, opencl_device
+from tc.backends.opencl_device import OpenCLDevice, check_drivers, opencl_device
 from tc.backends.opencl_kernel import MemorySpan, OpenCLKernel
 from tc.backends.printing import product_text, values_of_fails
 from tc.errors import BackendError
@@ -32,13 +32,16 @@ class OpenCLBackend:
 
     def usable(self) -> str | None:
         try:
-            opencl_device()
+            check_drivers()
         except BackendError as error:
             return error.cause
         return None
 
     def device(self) -> Gpu:
-        return Gpu() if self.usable() else opencl_device().limits()
+        try:
+            return opencl_device().limits()
+        except BackendError:  # texts need no device
+            return Gpu()
 
     def emit(self, kernel: Kernel, options: object | None = None) -> LaunchText:  # noqa: ARG002
         source = print_kernel(kernel, OPENCL)

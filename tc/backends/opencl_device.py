@@ -70,21 +70,33 @@ def opencl_device() -> OpenCLDevice:
     return device
 
 
+def check_drivers() -> None:
+    """BackendError where there is no driver of OpenCL, or this process cannot use it. Devices are
+    not asked for: drivers start threads then, which forked children would lack."""
+    for device in _OPENED.made:
+        device.check_process()
+    if not _platforms(_library()):
+        raise BackendError("there is no OpenCL driver", repair=INSTALL)
+
+
 def _open() -> OpenCLDevice:
-    try:
-        library: Any = load("pyopencl")
-    except ImportError as error:
-        raise BackendError(f"pyopencl cannot be imported: {error}", repair=INSTALL) from error
-    devices = [device for platform in _platforms(library) for device in _devices(library, platform)]
+    check_drivers()
+    library = _library()
+    platforms = _platforms(library)
+    devices = [device for platform in platforms for device in _devices(library, platform)]
     if not devices:
-        names = ", ".join(str(p.name) for p in _platforms(library))
-        raise BackendError(
-            f"there is no OpenCL device (platforms: {names or 'none'})",
-            repair=INSTALL,
-        )
+        names = ", ".join(str(platform.name) for platform in platforms)
+        raise BackendError(f"there is no OpenCL device (drivers: {names})", repair=INSTALL)
     gpus = [device for device in devices if device.type & library.device_type.GPU]
     chosen = (gpus or devices)[0]
     return OpenCLDevice(library, chosen, library.Context([chosen]))
+
+
+def _library() -> Any:
+    try:
+        return load("pyopencl")
+    except ImportError as error:
+        raise BackendError(f"pyopencl cannot be imported: {error}", repair=INSTALL) from error
 
 
 def _platforms(library: Any) -> list[Any]:

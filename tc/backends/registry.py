@@ -16,6 +16,8 @@ from tc.process.uninterrupted import load
 _BACKENDS: dict[str, str] = {
     "numba": "tc.backends.numba.backend:NumbaBackend",
     "c": "tc.backends.clike.backend:CBackend",
+    "opencl": "tc.backends.opencl:OpenCLBackend",
+    "cuda": "tc.backends.cuda:CudaBackend",
     "interpret": "tc.backends.interpret:InterpretBackend",
 }
 
@@ -46,7 +48,7 @@ def names() -> tuple[str, ...]:
     """All registered names, whether usable here or not.
 
     >>> names()
-    ('numba', 'c', 'interpret')
+    ('numba', 'c', 'opencl', 'cuda', 'interpret')
     """
     return tuple(_BACKENDS)
 
@@ -71,7 +73,7 @@ def get(name: object) -> AnyBackend:
 
     >>> get("cc")
     Traceback (most recent call last):
-    tc.errors.BackendError: BackendError: there is no backend 'cc'; there are numba, c, interpret
+    tc.errors.BackendError: BackendError: there is no backend 'cc'; there are numba, ...
     repair: backend="c"
     """
     target = _BACKENDS.get(name) if isinstance(name, str) else None

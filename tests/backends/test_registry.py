@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tc.backends import registry
-from tc.backends.base import Backend, KernelText, ShapedBackend
+from tc.backends.base import Backend, GpuBackend, KernelText, ShapedBackend
 from tc.backends.interpret import InterpretBackend
 from tc.errors import BackendError
+from tests.kernel.grids import tmm
 from tests.support.kernels import matmul
 
 
@@ -25,15 +26,17 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_backend_keeps_its_contract(name: str) -> None:
     backend = registry.get(name)
     assert backend.name == name
-    assert backend.checks_by_default
+    for_gpus = isinstance(backend, GpuBackend)
+    assert backend.checks_by_default != for_gpus
     assert isinstance(backend, Backend) != isinstance(backend, ShapedBackend)
     assert registry.get(name) is backend
     assert (backend.usable() is None) == (name in registry.usable_names())
     if isinstance(backend, Backend):
-        text = backend.emit(matmul(2, 3, 4))
+        kernel = tmm() if for_gpus else matmul(2, 3, 4)
+        text = backend.emit(kernel)
         assert isinstance(text, KernelText)
         assert (text.backend, str(text)) == (name, text.source)
-        assert text.kernel == matmul(2, 3, 4)
+        assert text.kernel == kernel
 
 
 def test_the_interpreter_needs_no_kernel() -> None:
@@ -49,7 +52,7 @@ def test_unknown_names_are_refused(name: str, nearest: str) -> None:
     with pytest.raises(BackendError) as caught:
         registry.get(name)
     assert str(caught.value) == (
-        f"BackendError: there is no backend {name!r}; there are numba, c, interpret\n"
+        f"BackendError: there is no backend {name!r}; there are numba, c, opencl, cuda, interpret\n"
         f'repair: backend="{nearest}"'
     )
 
@@ -64,7 +67,7 @@ def test_what_is_no_name_is_refused(name: object) -> None:
 def test_a_new_backend_is_one_call() -> None:
     registry.register("twin", "tc.backends.interpret:InterpretBackend")
     registry.register("twin", "tc.backends.interpret:InterpretBackend")  # again is fine
-    assert registry.names() == ("numba", "c", "interpret", "twin")
+    assert registry.names() == ("numba", "c", "opencl", "cuda", "interpret", "twin")
     assert isinstance(registry.get("twin"), InterpretBackend)
 
 

@@ -199,7 +199,8 @@ def compare(run: Run, given: Arrays, expected: Expected | Refusal) -> Verdict:
                 options = options_of(run, tc)
                 tc.compile(run.text, entry=ENTRY, options=options).prepare(**views)
                 return Verdict("ran", "compiled")
-            results = call(run, views, given.form(targets, list(spaces or ())))
+            check = True if isinstance(expected, Refusal) else None
+            results = call(run, views, given.form(targets, list(spaces or ())), check)
     except tc.InternalError as error:
         return Verdict("internal", str(error))
     except tc.TCError as error:
@@ -253,13 +254,15 @@ def difference(found: Any, want: Any, bound: Any) -> str:
     )
 
 
-def call(run: Run, views: Mapping[str, Any], outputs: Any) -> dict[str, Any]:
+def call(
+    run: Run, views: Mapping[str, Any], outputs: Any, check: bool | None = None
+) -> dict[str, Any]:
     import tc
 
     if run.backend == "evaluate":
         return evaluated(run, views, outputs)
     options = options_of(run, tc)
-    function = tc.compile(run.text, entry=ENTRY, backend=run.backend, options=options)
+    function = tc.compile(run.text, entry=ENTRY, backend=run.backend, options=options, check=check)
     results = as_tuple(function(**views, outputs=outputs))
     return dict(zip(function.program.outputs, results, strict=True))
 
@@ -346,13 +349,29 @@ def on_device(fields: Mapping[str, Any], backend: str, poison: int) -> Iterator[
         c.FLAGS = (*kept, f"-mtune={fields['tune']}")  # type: ignore[assignment]
     try:
         with poisoned(poison, empty):
-            if "vector_bits" in fields and backend != "evaluate":
+            if backend == "opencl" and "arch" in fields:
+                with _patched_gpu(fields):
+                    yield
+            elif "vector_bits" in fields and backend != "evaluate":
                 with _patched(device, fields):
                     yield
             else:
                 yield
     finally:
         c.FLAGS = kept
+
+
+@contextmanager
+def _patched_gpu(fields: Mapping[str, Any]) -> Iterator[None]:
+    import tc
+    from tc.backends.opencl_device import OpenCLDevice
+
+    kept = OpenCLDevice.limits
+    OpenCLDevice.limits = lambda _device: tc.Gpu(**fields)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        OpenCLDevice.limits = kept  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from tests.support.programs import CASES, Case
 PACKAGES = ("pyopencl", "pocl_binary_distribution")
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 REASON = f"PoCL is not installed: pip install {' '.join(MISSING)}".replace("_", "-")
+needs_pocl = pytest.mark.skipif(bool(MISSING), reason=REASON)
 ROOT = Path(__file__).parents[2]
 LIMIT = 600.0
 """Seconds after which a test hangs."""
@@ -45,7 +46,7 @@ def on_pocl(test: Test) -> Any:
     def elsewhere(**given: Any) -> None:
         POCL.run(test.__module__, test.__qualname__, given)
 
-    return pytest.mark.skipif(bool(MISSING), reason=REASON)(elsewhere)
+    return needs_pocl(elsewhere)
 
 
 # --- kernels of one thread ----------------------------------------------------------------------
