@@ -182,11 +182,15 @@ from pathlib import Path
 check_launches(10)
 assert len(workers()) == 3
 until_all_sleep()
-for worker in workers():
+
+def blocked(worker, number):
     lines = Path(f"/proc/self/task/{worker}/status").read_text().splitlines()
-    blocked = int(next(line for line in lines if line.startswith("SigBlk")).split()[1], 16)
-    assert blocked >> (signal.SIGINT - 1) & 1
-    assert not blocked >> (signal.SIGSEGV - 1) & 1
+    mask = int(next(line for line in lines if line.startswith("SigBlk")).split()[1], 16)
+    return bool(mask >> (number - 1) & 1)
+
+# a thread that has not begun yet blocks all of them
+until(lambda: not any(blocked(worker, signal.SIGSEGV) for worker in workers()))
+assert all(blocked(worker, signal.SIGINT) for worker in workers())
 assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 """,
         pool,
