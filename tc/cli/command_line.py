@@ -26,7 +26,8 @@ or one of
 OPTIONS = """\
 --options takes JSON, or a file FILE.json, of what tc.Options has; what it leaves out is taken from
 --preset, or chosen by tc:
-  --options '{"mapping": {"rows": 4, "vectors": 2}, "schedule": {"fusion": "min"}}'"""
+  --options '{"mapping": {"rows": 4, "vectors": 2}, "schedule": {"fusion": "min"}}'
+  --backend cuda --options '{"gpu": {"tile": [4, 32], "threads": [8, 32]}}'"""
 MODULE = "tc.cli.commands"
 
 
