@@ -79,35 +79,28 @@ class _Gate:
         """For a process in which only this thread is left."""
         here = threading.get_ident()
         depth = getattr(self, "inside", {}).get(here, 0)
-        self.condition = threading.Condition()  # of a lock that a thread may take again
+        self.lock = threading.RLock()  # in C: in `Condition` a handler's error leaves it taken
         self.inside = {here: depth} if depth else {}
         self.serving: dict[int, int] = {}  # threads that others wait for, by these
 
     def enter(self) -> None:
-        here = threading.get_ident()
-        with self.condition:
-            own = {here, self.serving.get(here)}
-            while here not in self.inside and self.forking.keys() - own:
-                self.condition.wait()
-            self.inside[here] = self.inside.get(here, 0) + 1
+        while not self._entered():
+            time.sleep(_NAP)
 
     def leave(self) -> None:
         here = threading.get_ident()
-        with self.condition:
+        with self.lock:
             self.inside[here] -= 1
             if not self.inside[here]:
                 del self.inside[here]
-                self.condition.notify_all()
 
     def before(self) -> None:
         fork = self.forking.setdefault(threading.get_ident(), _Fork())
         if fork.ready:
             return
         with _without_log(fork):
-            with self.condition:
-                others = self._others_leave(fork.end)
             fork.lacking = (
-                (_THREAD if others else None)
+                (None if _wait(self._others_left, fork.end) else _THREAD)
                 or (None if _wait(_nobody_imports, fork.end) else _IMPORT)
                 or (None if fork.hold() else _COMPILER)
             )
@@ -117,9 +110,7 @@ class _Gate:
         here = threading.get_ident()
         if here in self.forking:
             self.forking[here].release()
-        with self.condition:
-            self.forking.pop(here, None)
-            self.condition.notify_all()
+        self.forking.pop(here, None)
 
     def after_in_child(self) -> None:
         fork = self.forking.get(threading.get_ident())
@@ -135,14 +126,20 @@ class _Gate:
         self.forking = {}
         self.process = os.getpid()
 
-    def _others_leave(self, end: float) -> bool:
-        """Waits for the threads in steps but this; whether there still are any."""
+    def _entered(self) -> bool:
+        """Whether this thread is in a step now: not while another is about to fork."""
         here = threading.get_ident()
-        while any(thread != here for thread in self.inside):
-            left = end - time.monotonic()
-            if left <= 0 or not self.condition.wait(left):
-                break
-        return any(thread != here for thread in self.inside)
+        with self.lock:
+            own = {here, self.serving.get(here)}
+            if here not in self.inside and self.forking.keys() - own:
+                return False
+            self.inside[here] = self.inside.get(here, 0) + 1
+            return True
+
+    def _others_left(self) -> bool:
+        """Whether no thread but this is in a step."""
+        with self.lock:
+            return not self.inside.keys() - {threading.get_ident()}
 
 
 @contextlib.contextmanager

@@ -340,3 +340,48 @@ if child == 0:
     os._exit(0)
 assert status_of(child) == 0
 """)
+
+
+def test_what_is_raised_where_functions_begin_and_end_leaves_no_lock() -> None:
+    """There signal handlers run: at each such place around forks, one after the other."""
+    run_script("""
+from tc.process.forks import _GATE
+class Stop(Exception):
+    pass
+def stopping(place):  # raises at the place of that number
+    places = iter(range(place + 1))
+    def trace(frame, event, value):
+        if event in ("call", "return") and next(places) == place:
+            sys.settrace(None)
+            raise Stop
+        frame.f_trace_lines = False
+        return trace
+    return trace
+def is_free():
+    found = []
+    def ask():
+        found.append(_GATE.lock.acquire(timeout=5))
+        found[0] and _GATE.lock.release()
+    other = threading.Thread(target=ask)
+    other.start()
+    other.join()
+    return found[0]
+def around():
+    _GATE.before()
+    _GATE.after_in_parent()
+for place in range(1000):
+    stopped = False
+    sys.settrace(stopping(place))
+    try:
+        around()
+    except Stop:
+        stopped = True
+    finally:
+        sys.settrace(None)
+    assert is_free(), place
+    around()
+    assert is_free() and not _GATE.forking, place
+    if not stopped:
+        break
+assert 10 < place < 999, place
+""")
