@@ -11,7 +11,7 @@ PARALLEL ?= --numprocesses 2 --dist worksteal
 MINUTES ?= 10
 SEED    ?= $(shell date +%s)
 
-.PHONY: demo test floors fuzz fuzz-plans soak lint types layers check bench accept changelog clean
+.PHONY: demo test floors fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,11 @@ fuzz: $(VENV)/.installed
 fuzz-plans: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz.plans --plans 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz-plans/log.jsonl --found build/fuzz-plans
+
+# the same for GPUs, on `kernel.evaluate` alone
+fuzz-gpu-plans: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz.plans --gpus --plans 1000000 --minutes $(MINUTES) --seed $(SEED) \
+		--log build/fuzz-gpu-plans/log.jsonl --found build/fuzz-gpu-plans
 
 # processes, threads, forks, kills, signals and full disks on one directory of kernels
 soak: $(VENV)/.installed

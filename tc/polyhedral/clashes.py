@@ -171,7 +171,7 @@ class Clashes:
                 return None
         key = (id(a.domain), id(a.access), id(b.domain), id(b.access), anew and a.storage)
         if key not in self._relations:
-            places = self._places(a, b) if anew else (a.access, b.access, ())
+            places = self._places(a, b) if anew else (_in_buffer(a), _in_buffer(b), ())
             self._relations[key] = self._relation(a, b, *places)
         return self._relations[key]
 
@@ -222,6 +222,14 @@ class Clashes:
             constant += factor * self.events.loops.origin(event.statement, variable)
             digits += [(factor * p.step, p.digit(side, event.statement)) for p in free]
         return LinearForm(constant, whole), digits
+
+
+def _in_buffer(event: Event) -> Access:
+    """What an event touches; a buffer that is padded is touched outside of the tensor, too."""
+    tile, access = event.storage.tile, event.access
+    if tile is None or tile.copy.fill is None:
+        return access
+    return replace(access, bounds=(_ANYWHERE,) * len(access.bounds))
 
 
 def _variables(side: int, form: LinearForm) -> Iterator[tuple[int, Digit]]:

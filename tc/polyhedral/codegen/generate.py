@@ -412,9 +412,9 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
     names = [world.names.fresh("c0", INT64) for _ in extents]
     filled = Store(name, tuple(map(_index, names, extents)), identity(statement.op, dtype))
     return (
-        *_unrolled(names, extents, (filled,)),
+        *_unrolled(names, extents, (filled,), last=_lanes_mark(state)),
         *_lower(node.child, inner),
-        *_combined(expanded, sizes, statement, state),
+        *guarded(state.pending, _combined(expanded, sizes, statement, state)),
     )
 
 
@@ -441,7 +441,7 @@ def _combined(
         half = (len(parts) + 1) // 2
         for left, right in zip(parts, parts[half:], strict=False):
             body = (Store(expanded.buffer, left.indices, binary(op, left, right)),)
-            stmts += _vector(lane, lanes, body)
+            stmts += _vector(lane, lanes, body, state)
         parts = parts[:half]
     element = tuple(
         add(o, LinearForm(0, {n: 1}) if e > 1 else constant_form(0))
@@ -452,7 +452,7 @@ def _combined(
     total = Var(world.names.fresh("acc", dtype), dtype)
     final: tuple[Stmt, ...] = (
         ir.Let(total.name, cast(Load(*place, own), dtype)),
-        *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),)),
+        *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),), state),
         Store(*place, cast(total, own)),
     )
     bounds = statement.write.bounds
@@ -465,14 +465,20 @@ def _index(name: str, extent: int) -> Expr:
     return Var(name, INT64) if extent > 1 else integer(0)
 
 
-def _vector(name: str, lanes: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _lanes_mark(state: State) -> str:
+    """The mark of a loop over accumulators: lanes of a vector, which threads of a GPU have none
+    of."""
+    return "vector" if state.world.launch is None else "unroll"
+
+
+def _vector(name: str, lanes: int, body: tuple[Stmt, ...], state: State) -> tuple[Stmt, ...]:
     if lanes == 1:
         return body
-    return (For(name, integer(0), integer(lanes), body, mark="vector"),)
+    return (For(name, integer(0), integer(lanes), body, mark=_lanes_mark(state)),)
 
 
 def _unrolled(
-    names: list[str], extents: tuple[int, ...], body: tuple[Stmt, ...], last: str = "vector"
+    names: list[str], extents: tuple[int, ...], body: tuple[Stmt, ...], last: str
 ) -> tuple[Stmt, ...]:
     for position, (name, extent) in reversed(list(enumerate(zip(names, extents, strict=True)))):
         if extent > 1:

@@ -37,8 +37,9 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
     placed = state.innermost(statement.write.tensor)
     promoted = placed is not None and state.fits(placed, element)
     promoted = promoted or statement.name in state.expanded
-    if state.world.launch is not None:
-        promoted = promoted and not _reads_from_others(statement, state)
+    if promoted and tails and state.world.launch is not None:
+        promoted = not _reads_from_others(statement, state)
+        promoted = promoted and not _Reader(statement, tails, state).misses()
     beyond = {v: d for v, d in tails.items() if promoted and _is_beyond(v, statement, state)}
     position = {
         v: d if v in beyond else replace(d, exact=True)
@@ -278,6 +279,14 @@ class _Reader:
         tails = {v for form in access.subscripts if form is not None for v in form.terms}
         is_place = access.site in self.places and not tails.isdisjoint(self.tails)
         return not is_place and self._fits(access)
+
+    def misses(self) -> bool:
+        """Whether a buffer may not have the place of a read that is clamped: all of a launch's
+        tile may lie beyond the range."""
+        return any(
+            self.state.innermost(access.tensor) is not None and not self._is_held(access)
+            for access in (*self.accesses.values(), *self.gathers.values())
+        )
 
     def _fits(self, access: Access) -> bool:
         """Whether what is read is surely in a buffer."""

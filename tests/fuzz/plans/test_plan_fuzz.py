@@ -13,10 +13,17 @@ from tests.fuzz.workers import PATIENCE
 SEED = 2026
 
 
-def check(plans: int, compiled_every: dict[str, int], found: Path, seconds: float) -> None:
+def check(
+    plans: int, compiled_every: dict[str, int], found: Path, seconds: float, *, gpus: bool = False
+) -> None:
     """What fails is written as files: `python -m tests.fuzz.plans --again FILES` judges them."""
     campaign = PlanCampaign(
-        seed=SEED, found=found, shrinks=False, compiled_every=compiled_every, seconds=seconds
+        seed=SEED,
+        found=found,
+        shrinks=False,
+        compiled_every=compiled_every,
+        seconds=seconds,
+        gpus=gpus,
     )
     try:
         campaign.run(plans)
@@ -30,6 +37,15 @@ def test_plans(tmp_path: Path) -> None:
     check(100, {"numba": 4, "c": 10}, tmp_path, PATIENCE)
 
 
+def test_plans_for_gpus(tmp_path: Path) -> None:
+    check(60, {}, tmp_path, PATIENCE, gpus=True)
+
+
 @pytest.mark.slow
 def test_many_plans(tmp_path: Path) -> None:
     check(2000, {"numba": 1, "c": 3}, tmp_path, PATIENCE)
+
+
+@pytest.mark.slow
+def test_many_plans_for_gpus(tmp_path: Path) -> None:
+    check(2000, {}, tmp_path, PATIENCE, gpus=True)

@@ -44,7 +44,8 @@ def run(
     parts = [{"statements": statements, "actions": actions}]
     plan = plan or Plan.from_json(json.dumps({"version": 1, "parts": parts}))
     program = checked(text)
-    arrays = {name: np.arange(8, dtype=np.float32) for name in program.inputs}
+    shapes = {name: (8,) * program.tensors[name].rank for name in program.inputs}
+    arrays = {n: np.arange(np.prod(s)).reshape(s).astype(np.float32) for n, s in shapes.items()}
     shape = shaped(program, arrays)
     options = tc.Options(plan=plan, schedule=tc.ScheduleOptions(rewrite=False))
     traced = trace_lowering(
@@ -166,3 +167,59 @@ def test_what_is_written_later_is_not_fetched() -> None:
 }"""
     found = transfer("p", Footprint(scop_of(text, N=8), (), {"S1": ()}))
     assert found == Transfer(fetch=True, write_back=False, limits=((4, 4),))
+
+
+def test_padding_that_is_all_that_threads_share() -> None:
+    """No element of a is touched, but the buffer that one thread fills is."""
+    tree = run(
+        "def f(float(N) a, float(K) b) -> (o) { o(i) +=! pad(a(k + 8), 1) * b(i) where k in 0:3 }",
+        ["S0.init", "S0"],
+        bind("i", "thread", "x"),
+        promote("a", "shared", "k", padded=True),
+    )
+    assert tree.splitlines()[3:] == [
+        "    band [k] permutable",
+        "      sequence",
+        "        promote a to shared a_shared[1] (copied in)",
+        "          sequence",
+        "            barrier",
+        "            S0",
+        "        barrier",
+    ]
+
+
+def test_accumulators_of_threads() -> None:
+    """No vectors; and threads that have no work, as i has 5 iterations and j has 8, add nothing."""
+    text = """def f(float(N) a, float(K) b) -> (o, p) {
+  o(n,i) +=! a(k) * b(i + n) where i in 0:5, n in 0:2
+  p(n,j) = a(j) where n in 0:2
+}"""
+    tree = run(
+        text,
+        ["S0.init", "S0", "S1"],
+        {"fuse": ["S0.n", "S1.n"]},
+        bind("i", "thread", "x"),
+        bind("j", "thread", "x"),
+        {"tile": "k", "sizes": [4]},
+        {"split": "S0", "loops": ["k mod 4"], "inside": "i"},
+        promote("a", "shared", "k div 4"),
+    )
+    assert "accumulate S0 in o_partial for each k mod 4" in tree
+
+
+def test_tiles_beyond_the_range_of_what_reads_them() -> None:
+    """The tile of b for i = 5 begins after i = 4, where an instance beyond the range read it."""
+    text = """def f(float(N,N) b, float(K) a) -> (o) {
+  o(m,i) +=! a(k) * b(m,i) where m in 1:2, i in 0:5
+}"""
+    run(
+        text,
+        ["o.zero", "S0.init", "S0"],
+        {"tile": "i1", "sizes": [2]},
+        {"reorder": ["i1 div 2", "i1 mod 2", "i0"]},
+        {"sink": ["i0"]},
+        bind("i1 mod 2", "block", "x"),
+        promote("o", "register", "i1 mod 2"),
+        promote("b", "shared", "k"),
+        {"bind": "i0", "role": "unroll"},
+    )
