@@ -19,7 +19,7 @@ from tc.plan import REGISTER, SHARED, Tile
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.footprint import Box, trips_of
 from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
-from tc.polyhedral.promotion import Footprint
+from tc.polyhedral.promotion import Footprint, promotion_fault
 from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tile, tiles
 from tc.polyhedral.scop.scop import ScopStatement
 
@@ -57,8 +57,30 @@ class Promoter:
             if len(users) == 1 and not users[0].accumulates:
                 continue
             inside = self.around[-1] if self.around else None
-            if self.draft.promote(tensor, REGISTER, inside, names):
+            if self._promoted(tensor, REGISTER, inside, names):
                 yield f"{tensor} in registers"
+
+    def _promoted(
+        self,
+        tensor: str,
+        scope: str,
+        inside: Member | None,
+        names: tuple[str, ...],
+        *,
+        pitch: int | None = None,
+        unroll: bool = False,
+    ) -> bool:
+        """Promotes a tensor, if that can be done, there is room for it, and no others have elements
+        that it writes."""
+        draft = self.draft
+        before = draft.tree, list(draft.actions)
+        if not draft.promote(tensor, scope, inside, names, pitch=pitch, unroll=unroll):
+            return False
+        has_room = self._held() <= (draft.target.room(SHARED) or 0)
+        if has_room and promotion_fault(draft.tree, draft.facts.scop) is None:
+            return True
+        draft.tree, draft.actions = before
+        return False
 
     def _branch(self, branch: Node) -> list[str]:
         """Operands of the statements of a branch, for some steps of their reduction at a time."""
@@ -128,15 +150,10 @@ class Promoter:
         for tensor, found in wanted.items():
             counts = found.counts
             pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
-            before = self.draft.tree, list(self.draft.actions)
             unroll = bool(self.options.unroll_copies)
-            if not self.draft.promote(tensor, SHARED, inside, names, pitch=pitch, unroll=unroll):
-                continue
-            if self._held() > (self.draft.target.room(SHARED) or 0):
-                self.draft.tree, self.draft.actions = before
-                continue
-            shape = " x ".join(map(str, counts))
-            yield f"{tensor} in shared memory, {shape} elements at a time"
+            if self._promoted(tensor, SHARED, inside, names, pitch=pitch, unroll=unroll):
+                shape = " x ".join(map(str, counts))
+                yield f"{tensor} in shared memory, {shape} elements at a time"
 
     def _held(self) -> int:
         """The bytes of shared memory that tiles have."""

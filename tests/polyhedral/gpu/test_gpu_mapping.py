@@ -22,7 +22,7 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.polyhedral.lowering import Lowering
-from tc.polyhedral.schedule import to_text
+from tc.polyhedral.schedule import tiles, to_text
 from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked, shaped_by
 
@@ -202,3 +202,16 @@ def test_single_kernel_with_parts_of_a_plan() -> None:
         "single_kernel=True, but the program needs several launches: "
         "S0 and S1 are parts of the plan"
     )
+
+
+def test_registers_that_threads_would_write_back_for_each_other() -> None:
+    """Each thread has one element of o, but touches two, which are the caller's at first."""
+    text = """def f(float(N) a) -> (o1, o) {
+  o(i) = a(i)
+  o1(i) +=! pad(o(i + w - 2), 0) where i in 0:2, w in 0:2
+  o(m) = a(m) + 1
+}"""
+    given = {"initial": frozenset(("o",)), "check": False, "device": tc.Gpu()}
+    lowering = trace_lowering(shaped_by(checked(text), {"a": (2,)}), {}, **given)
+    promoted = [tile.tensor for tile in tiles(lowering.mapped.tree) if tile.scope == "register"]
+    assert promoted == ["o1"]
