@@ -47,6 +47,7 @@ def random_gpu_options(rng: random.Random, gpu: tc.Gpu = DEFAULT) -> GpuOptions:
         private=perhaps(rng.random() < 0.5),
         unroll=perhaps(rng.choice((1, 8, 64, 4096))),
         unroll_copies=perhaps(rng.random() < 0.5),
+        single_kernel=rng.random() < 0.15,
     )
 
 

@@ -72,11 +72,12 @@ def has_coincident(node: Node, scop: Scop) -> bool:
 
 @dataclass
 class _Mapper:
-    """Maps one part."""
+    """Maps one part, which has so many `threads` along each axis so far."""
 
     draft: Draft
     options: GpuOptions
     notes: list[str] = field(default_factory=list)
+    threads: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AXES, 1))
 
     @property
     def gpu(self) -> Gpu:
@@ -125,14 +126,17 @@ class _Mapper:
         return [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
 
     def _wanted_threads(self, loops: int) -> tuple[int, ...]:
-        """How many threads there may be along each of the innermost loops, outermost first."""
+        """How many threads there may be along each of the innermost loops, outermost first; those
+        of other loops of the part are there, too."""
         if self.options.threads is not None:
             return self.options.threads[-loops:]
+        along_x, along_y, _ = self.threads.values()
         most = min(THREADS, self.gpu.threads)
+        edge = most if loops == 1 else max(EDGE, along_x)
+        x = min(edge, most // along_y, self.gpu.thread_limits[0])
         if loops == 1:
-            return (min(most, self.gpu.thread_limits[0]),)
-        x = min(EDGE, most, self.gpu.thread_limits[0])
-        return (min(most // x, self.gpu.thread_limits[1]), x)
+            return (x,)
+        return (min(most // max(x, along_x), self.gpu.thread_limits[1]), x)
 
     def _tiled(
         self, members: tuple[Member, ...], sizes: list[int], names: tuple[str, ...]
@@ -223,11 +227,12 @@ class _Mapper:
             threads.append((bound, count))
         bound_members = tuple(member for member, count in threads if count > 1)
         self.draft.order((*bound_members, *serial), names)
-        told = [
-            self._bind(member, THREAD, AXES[len(threads) - 1 - place], count, names)
-            for place, (member, count) in enumerate(threads)
-            if count > 1
-        ]
+        told = []
+        for place, (member, count) in enumerate(threads):
+            if count > 1:
+                axis = AXES[len(threads) - 1 - place]
+                self.threads[axis] = max(self.threads[axis], count)
+                told.append(self._bind(member, THREAD, axis, count, names))
         if serial:
             for loop in self._sunk(tuple(serial), names):
                 self.draft.do(Bind(loop, UNROLL))

@@ -204,6 +204,27 @@ def test_single_kernel_with_parts_of_a_plan() -> None:
     )
 
 
+UNLIKE = """def f(float(B,N) a, float(B,M,K) c) -> (h, s, o) {
+  h(b,n) = a(b,n) * 2
+  s(b) +=! h(b,n)
+  o(b,m,k) = c(b,k,m) + s(b)
+}"""
+
+
+@pytest.mark.parametrize("gpu", [tc.Gpu(), tc.Gpu(threads=64, thread_limits=(64, 3, 1))])
+@pytest.mark.parametrize("sizes", [(4, 300, 50, 60), (4, 5, 50, 60), (4, 300, 3, 2)])
+@pytest.mark.parametrize("single_kernel", [False, True])
+def test_threads_of_unlike_loops(
+    sizes: tuple[int, ...], gpu: tc.Gpu, *, single_kernel: bool
+) -> None:
+    """A block has as many threads along x as one branch wants, and along y as another does."""
+    b, n, m, k = sizes
+    lowering = lowered(UNLIKE, {"a": (b, n), "c": (b, k, m)}, gpu, single_kernel=single_kernel)
+    for blocks, threads in grids(lowering):
+        assert prod(blocks) == b
+        assert prod(threads) <= min(256, gpu.threads)
+
+
 def test_registers_that_threads_would_write_back_for_each_other() -> None:
     """Each thread has one element of o, but touches two, which are the caller's at first."""
     text = """def f(float(N) a) -> (o1, o) {

@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
+import tc
 from tests.fuzz.execute import Refusal
 from tests.fuzz.gpu import random_gpu, random_gpu_options
 from tests.fuzz.model import Case
-from tests.fuzz.plans.prepared import Unfit, prepared
+from tests.fuzz.plans.prepared import Prepared, Unfit, prepared
 from tests.fuzz.strategies import SEEDS, cases
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -35,6 +36,16 @@ def test_many_generated_programs(case: Case, seed: int) -> None:
     check(case, seed)
 
 
+def is_one_launch(made: Prepared, options: tc.Options, **how: bool) -> bool:
+    """Whether a program that is to be one launch is not refused, with the reason."""
+    try:
+        made.lower(options, **how)
+    except tc.BackendError as error:
+        reason = "single_kernel=True, but the program needs several launches: "
+        return not error.cause.startswith(reason)
+    return True
+
+
 def check(case: Case, seed: int) -> None:
     """Whether every program has a kernel on every GPU, for whatever options; with tests of reads
     and without, both as it is lowered and after all passes."""
@@ -47,7 +58,11 @@ def check(case: Case, seed: int) -> None:
         return
     options = replace(made.options, gpu=random_gpu_options(rng, made.target.device))
     fails = isinstance(made.expected, Refusal)
-    lowering = made.lower(options, check=fails or rng.random() < 0.5)
+    how = {"check": fails or rng.random() < 0.5}
+    if options.gpu.single_kernel and not is_one_launch(made, options, **how):
+        event("several launches")
+        options = replace(options, gpu=replace(options.gpu, single_kernel=False))
+    lowering = made.lower(options, **how)
     if any(math.prod(buffer.shape) > MOST_ELEMENTS for buffer in lowering.kernel.buffers):
         event("large")
         return
