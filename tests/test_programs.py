@@ -49,16 +49,21 @@ def test_program(case: Case, backend: str) -> None:
     check_program(case, backend)
 
 
+@pytest.mark.parametrize("preset", ["default", "naive"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @on_pocl
-def test_program_on_opencl(case: Case) -> None:
-    check_program(case, "opencl")
+def test_program_on_opencl(case: Case, preset: str) -> None:
+    """With tests of reads in the naive kernels, which are off by default (G7)."""
+    if preset == "naive":
+        check_program(case, "opencl", options=PRESETS[preset], check=True)
+    else:
+        check_program(case, "opencl")
 
 
-def check_program(case: Case, backend: str) -> None:
+def check_program(case: Case, backend: str, **how: Any) -> None:
     expected, bounds = expected_and_bounds(case)
     inputs, outputs = fresh(case)
-    compiled = tc.compile(case.text, entry=case.def_name, backend=backend)
+    compiled = tc.compile(case.text, entry=case.def_name, backend=backend, **how)
     results = as_tuple(compiled(**inputs, outputs=copies(outputs)))
     assert len(results) == len(expected)
     for result, value, bound in zip(results, expected, bounds, strict=True):

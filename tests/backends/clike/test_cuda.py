@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tc
 from tc.backends import nvrtc
 from tc.backends.base import KernelText
 from tc.backends.clike.backend import CBackend
@@ -34,7 +35,6 @@ from tests.kernel.grids import T0, grid, launches, tmm
 from tests.support.grid_cases import GRIDS, GridCase, failing
 from tests.support.kernels import I, dense, elementwise, integer, loop
 from tests.support.opencl import one_thread
-from tests.support.pipeline import as_arrays, checked, lowered, shaped
 from tests.support.programs import CASES, Case
 from tests.test_programs import fresh as arguments_of
 
@@ -73,13 +73,23 @@ def test_grids(case: GridCase) -> None:
 
 
 @needs_nvrtc
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("check", [False, True], ids=["plain", "checked"])
+@pytest.mark.parametrize("preset", ["default", "naive"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_naive_programs(case: Case) -> None:
-    inputs, outputs = arguments_of(case)
-    program = checked(case.text, case.def_name)
-    shape = shaped(program, as_arrays(program, inputs))
-    kernel = lowered(shape, frozenset(outputs or {}), options=PRESETS["naive"])
-    compile_text(BACKEND.emit(one_thread(kernel)))
+def test_programs(case: Case, preset: str, check: bool) -> None:
+    """Without a warning, and by default without a spill."""
+    options = PRESETS.get(preset, tc.Options())
+    inputs, _ = arguments_of(case)
+    text = tc.emit(
+        case.text, inputs, entry=case.def_name, backend="cuda", options=options, check=check
+    )
+    assert isinstance(text, CudaText)
+    compile_text(text)
+    for arch in DATA_SHEETS:
+        usage = text.usage(arch)
+        assert usage is not None
+        assert preset != "default" or not any(used.spills for used in usage.values())
 
 
 @needs_nvrtc

@@ -1,4 +1,4 @@
-"""The dialect OpenCL C: built and run by PoCL, the naive text of every program of the table too."""
+"""The dialect OpenCL C: operations, functions, statements and names, built and run by PoCL."""
 
 from __future__ import annotations
 
@@ -17,44 +17,15 @@ from tc.dtypes import DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from tc.errors import BackendError
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Call, Failure, For, Kernel, Let, Load, Prefetch, Set, Store, Var
-from tc.options import PRESETS
 from tests.backends.clike.test_printer import every_statement
 from tests.backends.numba import test_arithmetic as operations
 from tests.backends.numba import test_backend as shared
 from tests.backends.test_builtins_compiled import points
-from tests.support.bounds import assert_within
 from tests.support.kernels import I, dense, elementwise, fresh, integer, load, loop, run
 from tests.support.opencl import OneThreadBackend, on_pocl, one_thread
-from tests.support.pipeline import as_arrays, as_buffers, checked, lowered, shaped
-from tests.support.programs import CASES, Case
-from tests.test_programs import copies, expected_and_bounds
-from tests.test_programs import fresh as arguments_of
 
 BACKEND = OneThreadBackend()
 EXPECTED = Path(__file__).parents[2] / "expected"
-
-
-# --- programs ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-@on_pocl
-def test_program(case: Case) -> None:
-    expected, bounds = expected_and_bounds(case)
-    inputs, outputs = arguments_of(case)
-    program = checked(case.text, case.def_name)
-    arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
-    shape = shaped(program, arrays)
-    given = copies(outputs) or {}
-    kernel = lowered(shape, frozenset(given), options=PRESETS["naive"])
-    for name in program.outputs:
-        dtype = program.tensors[name].dtype.numpy
-        arrays[name] = given.get(name, np.full(shape.shapes[name], 77, dtype))
-    failure, found = run(load(BACKEND, kernel), as_buffers(kernel, arrays))
-    assert failure is None
-    for name, value, bound in zip(program.outputs, expected, bounds, strict=True):
-        result = found[name].reshape(shape.shapes[name])
-        assert_within(result, np.asarray(value).astype(result.dtype), bound)
 
 
 # --- operations -------------------------------------------------------------------------------
