@@ -94,22 +94,22 @@ class _Call:
                 self._places[buffer.name].append((function, place))
             if printed.fails:
                 function.set_arg(len(printed.arguments), self._status)
-        self._temporaries = []  # which functions do not keep alive
+        self._own = {  # temporaries, and what stands for buffers without elements
+            buffer.name: self._cl.Buffer(context, flags.READ_WRITE, size or 1)
+            for buffer in self._buffers
+            if not (size := self._spans[buffer.name].size) or buffer.role == "temporary"
+        }
         for buffer in self._buffers:
-            if buffer.role == "temporary" and (size := self._spans[buffer.name].size):
-                self._temporaries.append(self._cl.Buffer(context, flags.READ_WRITE, size))
-                self._pass(buffer, self._temporaries[-1])
+            if buffer.name in self._own:
+                self._pass(buffer, self._own[buffer.name])
 
     def run(self, addresses: Sequence[int]) -> Failure | None:
         passed = []
         try:
             for buffer, address in zip(self._buffers, addresses, strict=False):
+                if buffer.name in self._own:
+                    continue
                 span = self._spans[buffer.name]
-                if buffer.role == "temporary":
-                    continue
-                if not span.size:
-                    self._pass(buffer, None)
-                    continue
                 memory = (ctypes.c_char * span.size).from_address(address - span.start)
                 given = self._given(buffer, memory)
                 self._pass(buffer, given)
@@ -126,7 +126,8 @@ class _Call:
             self._queue.finish()  # what is raised here must not leave memory that is in use
 
     def _pass(self, buffer: Buffer, memory: Any) -> None:
-        """Makes this the memory of a buffer for all functions that take it."""
+        """Makes this the memory of a buffer for all functions that take it; they do not keep it
+        alive."""
         for function, place in self._places[buffer.name]:
             function.set_arg(place, memory)
 

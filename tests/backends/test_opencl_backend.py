@@ -186,7 +186,7 @@ FORKED = (
 def test_forks() -> None:
     """A child may use OpenCL if its parent has not yet, but for a look at what there is; else it is
     told, and does not wait."""
-    done = run_python(FORKS, limit=120)
+    done = run_python(FORKS, flags=["-W", "ignore"], limit=120)
     assert ended_well(done), told(done)
     total = str(128 * 256 * 32)
     refused = (
