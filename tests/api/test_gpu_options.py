@@ -212,6 +212,17 @@ def test_a_gpu_is_no_processor(call: Callable[..., Any], backend: str) -> None:
         f"BackendError: device= is a GPU, and backend {backend!r} is for processors\n"
         'repair: backend="cuda"'
     )
+    assert "__global__" in str(tc.emit(MM, SIZES, backend="cuda", device=tc.Gpu.named("sm_90")))
+
+
+def test_options_of_processors_are_ignored_for_gpus() -> None:
+    options = tc.Options(mapping=tc.MappingOptions(vector_bits=512, rows=99), threads=3)
+    plain, given = (
+        tc.explain(MM, SIZES, backend="cuda", options=o).stages["mapping"]
+        for o in (tc.Options(), options)
+    )
+    ignored = "MappingOptions(vector_bits=512, rows=99) and Options(threads=3)"
+    assert given == f"{plain}\n\nIgnored, as for processors: {ignored}."
 
 
 def test_what_is_no_device() -> None:
