@@ -290,6 +290,10 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
     if any(step % last.get(d, 1) for d, step in enumerate(exact.steps)):
         return "elements between those of the tile are touched"
     made_around = _is_written_around(tensor, below)
+    if (tile.write_back or made_around) and any(
+        step > last.get(d, step) for d, step in enumerate(exact.steps)
+    ):
+        return "elements between those touched would be copied, and others write them"
     shape = below.scop.shape(tensor)
     for offset, own, begin, size, extent in zip(
         exact.offsets, exact.sizes, before, tile.sizes, shape, strict=True

@@ -122,11 +122,12 @@ class LaunchDrawer(Drawer):
         bands = self._bands(node)
         names = list(leaves(rng.choice(bands) if bands else node))
         reads = [a for n in names for a in scop.statement(n).reads if a.subscripts]
+        gathers = [a for n in names for a in scop.statement(n).gathers]
         if not reads:
             return ()
-        access = rng.choice(reads)
+        access = rng.choice(gathers if gathers and rng.random() < 0.5 else reads)
         users = [
-            n for n in names if any(a.tensor == access.tensor for a in scop.statement(n).reads)
+            n for n in names if any(a.tensor == access.tensor for a in scop.statement(n).promotable)
         ]
         around = [m for band in bands for m in band.members if set(users) <= set(leaves(band))]
         inside = None if not around else self._called(rng.choice(around), users[:1])
@@ -157,7 +158,7 @@ class LaunchDrawer(Drawer):
         for action in super()._promote(node):
             assert isinstance(action, Promote)
             own = action.tensor, action.inside, action.statements
-            rank = len(self.made.first.scop.shaped.shapes[action.tensor])
+            rank = len(self.made.first.scop.shape(action.tensor))
             if self.rng.random() < 0.5:
                 found.append(self._shared(*own, rank))
             else:

@@ -177,7 +177,7 @@ def _changed(rng: random.Random, action: Action, others: list[Action], drawer: D
             new = rng.choice([*known, *(m for m in (None,) if name == "inside")] or [old])
         case "tensor":
             scop = drawer.made.first.scop
-            new = rng.choice([a.tensor for s in scop.statements for a in s.accesses])
+            new = rng.choice([a.tensor for s in scop.statements for a in s.promotable])
         case "statement":
             new = rng.choice(drawer.made.first.scop.statements).name
     return replace(action, **{name: new})

@@ -119,6 +119,27 @@ def test_shared_memory_is_not_inside_of_registers() -> None:
     run(SCALE, ["S0.init", "S0"], bind("i", "thread", "x"), promote("o", "shared", "i"), registers)
 
 
+def test_of_every_other_element_those_between_are_not_copied() -> None:
+    """They are another thread's."""
+    actions = (
+        {"tile": "i", "sizes": [2]},
+        {"reorder": ["i mod 2", "i div 2"]},
+        bind("i mod 2", "thread", "x"),
+        {"sink": ["i div 2"]},
+    )
+    names = ["S0.init", "S0"]
+    refused(
+        "o cannot be promoted inside of k: elements between those touched would be copied, and "
+        "others write them",
+        SCALE,
+        names,
+        *actions,
+        promote("o", "register", "k", axes=[[0, 1]]),
+    )
+    tree = run(SCALE, names, *actions, promote("o", "register", "k"))
+    assert "promote o to register o_acc[4] (copied in and out)" in tree
+
+
 def test_what_others_write_is_fetched_where_it_is_read() -> None:
     """Where p is not written yet, element 3 of o was not either; in memory it may be."""
     names = ["S0", "p.zero", "S1"]
