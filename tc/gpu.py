@@ -102,3 +102,15 @@ DATA_SHEETS: Mapping[str, Gpu] = {
 }
 """What differs from the defaults, which have the shared memory that every GPU of NVIDIA gives to a
 block."""
+
+SHARED_ALIGNMENT = 16
+"""Bytes to which arrays in shared memory are aligned: the widest load of a thread."""
+
+
+def bytes_in_shared(size: int) -> int:
+    """The bytes of shared memory that an array of so many takes: what follows is aligned again.
+
+    >>> bytes_in_shared(20)
+    32
+    """
+    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

@@ -9,14 +9,12 @@ from typing import TypeAlias
 
 from tc.backends.base import KernelText
 from tc.backends.printing import product_text
+from tc.gpu import bytes_in_shared
 from tc.kernel.ir import Buffer, LaunchIndex
 from tc.plan import AXES
 
 Extents: TypeAlias = tuple[int, int, int]
 """How many blocks or threads there are along x, y and z."""
-
-ALIGNMENT = 16
-"""Bytes to which arrays in shared memory are aligned: the widest load of a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def shared_layout(buffers: Iterable[Buffer]) -> tuple[Mapping[str, int], int]:
     starts, size = {}, 0
     for buffer in buffers:
         starts[buffer.name] = size
-        size += -(-math.prod(buffer.shape) * buffer.dtype.bytes // ALIGNMENT) * ALIGNMENT
+        size += bytes_in_shared(math.prod(buffer.shape) * buffer.dtype.bytes)
     return starts, size
 
 

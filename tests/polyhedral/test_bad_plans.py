@@ -153,6 +153,11 @@ BAD = {
     "gpu_shared": on_gpu(
         bind("i", "block", "x"), {"promote": "B", "scope": "shared", "inside": "i"}
     ),
+    "gpu_shared_together": on_gpu(  # 252 bytes, but each tile begins at a multiple of 16
+        bind("i", "block", "x"),
+        {"promote": "A", "scope": "shared", "inside": "i", "pitch": 53},
+        {"promote": "B", "scope": "shared", "inside": "j"},
+    ),
     "gpu_registers": on_gpu(
         bind("i", "block", "x"), {"promote": "B", "scope": "register", "inside": "i"}
     ),

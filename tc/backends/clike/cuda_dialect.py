@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved
-from tc.backends.geometry import ALIGNMENT, extents
+from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
+from tc.gpu import SHARED_ALIGNMENT
 from tc.kernel.ir import Grid, Kernel
 
 STATIC_SHARED = 48 << 10
@@ -146,9 +147,9 @@ CUDA = Dialect(
         block=lambda axis: f"blockIdx.{axis}",
         thread=lambda axis: f"threadIdx.{axis}",
         barrier="__syncthreads();",
-        shared=f"__shared__ __align__({ALIGNMENT})",
+        shared=f"__shared__ __align__({SHARED_ALIGNMENT})",
         most_static=STATIC_SHARED,
-        arena=f"extern __shared__ __align__({ALIGNMENT}) unsigned char",
+        arena=f"extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,

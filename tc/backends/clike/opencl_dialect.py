@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved
-from tc.backends.geometry import ALIGNMENT, extents
+from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, DType
+from tc.gpu import SHARED_ALIGNMENT
 from tc.kernel.ir import Grid, Kernel
 from tc.plan import AXES
 
@@ -124,7 +125,7 @@ OPENCL = Dialect(
         block=lambda axis: f"(long)get_group_id({AXES.index(axis)})",
         thread=lambda axis: f"(long)get_local_id({AXES.index(axis)})",
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
-        shared=f"__local __attribute__((aligned({ALIGNMENT})))",
+        shared=f"__local __attribute__((aligned({SHARED_ALIGNMENT})))",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,

@@ -14,6 +14,7 @@ from functools import partial
 from math import prod
 
 from tc.dtypes import compute_dtype
+from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
 from tc.plan import REGISTER, SHARED, Tile
 from tc.polyhedral.actions.draft import Draft
@@ -21,7 +22,7 @@ from tc.polyhedral.footprint import Box, trips_of
 from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
 from tc.polyhedral.promotion import Footprint, promotion_fault
 from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tile, tiles
-from tc.polyhedral.scop.scop import ScopStatement
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 REDUCTION_TILES = (32, 16, 8, 4)
 """Steps of a reduction for which operands are held at once: the first for which they fit."""
@@ -76,7 +77,7 @@ class Promoter:
         before = draft.tree, list(draft.actions)
         if not draft.promote(tensor, scope, inside, names, pitch=pitch, unroll=unroll):
             return False
-        has_room = self._held() <= (draft.target.room(SHARED) or 0)
+        has_room = shared_bytes(draft.tree, draft.facts.scop) <= (draft.target.room(SHARED) or 0)
         if has_room and promotion_fault(draft.tree, draft.facts.scop) is None:
             return True
         draft.tree, draft.actions = before
@@ -155,14 +156,6 @@ class Promoter:
                 shape = " x ".join(map(str, counts))
                 yield f"{tensor} in shared memory, {shape} elements at a time"
 
-    def _held(self) -> int:
-        """The bytes of shared memory that tiles have."""
-        found = (t for t in tiles(self.draft.tree) if t.scope == SHARED)
-        return sum(prod(t.shape) * self._bytes(t.tensor) for t in found)
-
-    def _bytes(self, tensor: str) -> int:
-        return compute_dtype(self.draft.facts.scop.dtype(tensor)).bytes
-
     def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
         return [self.draft.facts.scop.statement(name) for name in names]
 
@@ -199,3 +192,12 @@ class Promoter:
             for access in s.accesses
             if access.tensor == tensor
         )
+
+
+def shared_bytes(node: Node, scop: Scop) -> int:
+    """The bytes of shared memory that the tiles of a tree take."""
+    held = (tile for tile in tiles(node) if tile.scope == SHARED)
+    return sum(
+        bytes_in_shared(prod(tile.shape) * compute_dtype(scop.dtype(tile.tensor)).bytes)
+        for tile in held
+    )

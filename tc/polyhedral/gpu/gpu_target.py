@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tc.dtypes import compute_dtype
 from tc.gpu import Gpu
 from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import GPU_PASSES
@@ -16,8 +15,9 @@ from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import choose
+from tc.polyhedral.gpu.gpu_promotion import shared_bytes
 from tc.polyhedral.rewrite.thresholds import Thresholds
-from tc.polyhedral.schedule import ArrayTile, Node, tiles
+from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, MemoryScope, Target
@@ -51,15 +51,9 @@ class GpuTarget(Target):
             for axis, limit in zip(AXES, limits, strict=True):
                 if (count := sizes.get((role, axis), 1)) > limit:
                     return f"{count} {role}s along {axis}, where the GPU can have {limit}"
-        shared = sum(_bytes(tile, scop) for tile in tiles(part) if tile.scope == SHARED)
-        if shared > gpu.shared:
+        if (shared := shared_bytes(part, scop)) > gpu.shared:
             return f"{shared} bytes of shared memory, where a block can have {gpu.shared}"
         return None
-
-
-def _bytes(tile: ArrayTile, scop: Scop) -> int:
-    dtype = scop.dtype(tile.tensor)
-    return prod(tile.shape) * compute_dtype(dtype).bytes
 
 
 def gpu_target(gpu: Gpu) -> GpuTarget:

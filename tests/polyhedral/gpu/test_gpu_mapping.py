@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import tc
+from tc.backends.clike.cuda_dialect import CUDA
+from tc.backends.clike.printer import launches_of
 from tc.kernel.ir import (
     Compare,
     Const,
@@ -137,6 +139,18 @@ def test_limits_of_the_gpu_hold() -> None:
     assert prod(threads) <= 24
     shared = [b for b in lowering.kernel.buffers if b.role == "shared"]
     assert sum(prod(b.shape) * b.dtype.bytes for b in shared) <= 600
+
+
+@pytest.mark.parametrize("shared", [224, 239, 240])
+def test_tiles_are_aligned_within_shared_memory(shared: int) -> None:
+    """Those of 3 x 7 and 5 x 7 elements are 224 bytes, but take 96 and 144."""
+    lowering = lowered(
+        TMM, {"A": (64, 64), "B": (64, 64)}, tc.Gpu(shared=shared), tile=(3, 5, 7), threads=(2, 3)
+    )
+    held = [b.name for b in lowering.kernel.buffers if b.role == "shared"]
+    assert held == (["A_shared", "B_shared"] if shared == 240 else ["A_shared"])
+    (launch,) = launches_of(lowering.kernel, CUDA)
+    assert launch.shared <= shared
 
 
 def innermost(lowering: Lowering) -> list[For]:
