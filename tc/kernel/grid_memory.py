@@ -113,41 +113,60 @@ def _coordinates(number: int, indices: tuple[LaunchIndex, ...]) -> str:
 
 @dataclass
 class GridMemory:
-    """Elements by number, row-major: of what the caller passes, then of the private buffers of each
-    block or thread that runs. `stored` are the buffers that the launch writes."""
+    """What the blocks of a launch have together: elements by number, row-major, of what the caller
+    passes, with the stamps of those that use them. `stored` are the buffers that the launch
+    writes."""
 
     geometry: Geometry
     buffers: Mapping[str, Buffer]
     memory: Memory
     stored: frozenset[str]
-    blocks: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    """The numbers of the blocks that run, ascending, so that lanes are in order."""
     arrays: dict[str, Array] = field(default_factory=dict)
     written: dict[str, Array] = field(default_factory=dict)
     writers: dict[str, Array] = field(default_factory=dict)
     readers: dict[str, Array] = field(default_factory=dict)
-    first: dict[str, Any] = field(default_factory=dict)
-    """The first element of a private buffer in each lane."""
-    stamp: Array = field(init=False)
-    phase: Array = field(init=False)
-    block: Array = field(init=False)
-    """Of each lane: the stamp of its thread, and the least of its phase and of its block."""
 
     def __post_init__(self) -> None:
         for name, array in self.memory.arrays.items():
             if self.buffers[name].role not in PRIVATE:
                 self.arrays[name] = array.reshape(-1)
                 self.written[name] = self.memory.written[name].reshape(-1)
-                if name in self.stored:
-                    self._watch(name)
+                if name in self.stored and self.geometry.threads * self.geometry.order.size > 1:
+                    self.writers[name] = np.full(self.arrays[name].shape, _UNTOUCHED, np.int64)
+                    self.readers[name] = self.writers[name].copy()
 
-    def begin(self, blocks: Array, serials: Array) -> None:
-        """Starts blocks: their private buffers are unwritten. Serials are their places in the order
-        of the launch, from 1 on."""
-        self.blocks, threads = blocks, self.geometry.threads
-        self.block = np.repeat(serials * _PHASES, threads)
+    def meet(self) -> None:
+        """A barrier of the grid, which all blocks have come to: what was used before meets nothing
+        that comes after."""
+        for stamps in (*self.writers.values(), *self.readers.values()):
+            stamps[...] = _UNTOUCHED
+
+    def finish(self) -> None:
+        """Gives back what was written, where the elements were a copy."""
+        for name in self.stored:
+            if self.buffers[name].role not in PRIVATE:
+                array = self.memory.arrays[name]
+                array[...] = self.arrays[name].reshape(array.shape)
+
+
+class BlocksMemory:
+    """The memory of some blocks that run at once, at these `places` in the order of the launch:
+    that of the grid, and the private buffers of each block or thread, which are unwritten."""
+
+    def __init__(self, grid: GridMemory, places: Array) -> None:
+        self.geometry, self.buffers, self.memory = grid.geometry, grid.buffers, grid.memory
+        numbers, threads = grid.geometry.order[places], grid.geometry.threads
+        sorting = np.argsort(numbers)
+        self.blocks = numbers[sorting]
+        """Their numbers, ascending, so that lanes are in order."""
+        # of each lane: the least stamp of its block and of its phase, and that of its thread
+        self.block = np.repeat((places[sorting] + 1) * _PHASES, threads)
         self.phase = self.block.copy()
-        self.stamp = self.block + np.tile(np.arange(threads), len(blocks))
+        self.stamp = self.block + np.tile(np.arange(threads), len(places))
+        self.arrays, self.written = dict(grid.arrays), dict(grid.written)
+        self.writers, self.readers = dict(grid.writers), dict(grid.readers)
+        self.first: dict[str, Any] = {}
+        """The first element of a private buffer in each lane."""
         for name, buffer in self.buffers.items():
             if buffer.role in PRIVATE:
                 self._make_private(name, buffer)
@@ -163,22 +182,9 @@ class GridMemory:
         self.written[name] = np.zeros(size * copies, np.bool_)
         if name in self.memory.undefined:
             poison(self.arrays[name])
-        if buffer.role == "shared":
-            self._watch(name)
-
-    def _watch(self, name: str) -> None:
-        """Where there are several threads, they may meet in this buffer."""
-        if launched(self.geometry.grid.blocks + self.geometry.grid.threads) == 1:
-            return
-        self.writers[name] = np.full(self.arrays[name].shape, _UNTOUCHED, np.int64)
-        self.readers[name] = self.writers[name].copy()
-
-    def finish(self) -> None:
-        """Gives back what was written, where the elements were a copy."""
-        for name in self.stored:
-            if self.buffers[name].role not in PRIVATE:
-                array = self.memory.arrays[name]
-                array[...] = self.arrays[name].reshape(array.shape)
+        if buffer.role == "shared" and self.geometry.threads > 1:
+            self.writers[name] = np.full(size * copies, _UNTOUCHED, np.int64)
+            self.readers[name] = self.writers[name].copy()
 
     def meet(self, active: Active) -> Breach | None:
         """A barrier of the blocks that take part, and whose thread does not."""

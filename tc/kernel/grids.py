@@ -3,8 +3,9 @@
 All threads of a block, and of some blocks, run at once, statement by statement: a value is one
 scalar for all of them, or an array of one element for each; where conditions and bounds of loops
 differ, the statements in them run for the threads under a mask. As nothing that one thread writes
-may be used by another before a Barrier, nor by another block at all, this gives what any other
-order gives. Blocks run in shuffled order.
+may be used by another before a Barrier, nor by another block before one of the grid, this gives
+what any other order gives. Blocks run in shuffled order, all of them up to a barrier of the grid
+before one goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.errors import InternalError
 from tc.kernel import ir
-from tc.kernel.grid_memory import Active, Breach, Geometry, GridMemory
+from tc.kernel.grid_memory import Active, BlocksMemory, Breach, Geometry, GridMemory
 from tc.kernel.memory import Memory
 from tc.kernel.operations import (
     Environment,
@@ -35,8 +36,6 @@ _ELEMENTS = 1 << 24
 """About how many threads run at once, and elements of private buffers are held for them; at least
 one block is."""
 
-_FIRST = np.int64(0)
-
 
 def run_grid(grid: ir.Grid, kernel: ir.Kernel, memory: Memory) -> ir.Failure | None:
     """Runs one launch; returns the failed check of the first block and thread that has one, in
@@ -51,12 +50,18 @@ def run_grid(grid: ir.Grid, kernel: ir.Kernel, memory: Memory) -> ir.Failure | N
             raise broken_promise(kernel, stmt, "vectors are not run in blocks and threads")
     order = np.random.default_rng(0).permutation(launched(grid.blocks))
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    geometry = Geometry(grid, order)
-    machine = _Machine(kernel, GridMemory(geometry, buffers, memory, stored_in(grid.body)))
-    for first in range(0, order.size, step := _blocks_at_once(geometry, kernel)):
-        machine.run_blocks(grid, np.arange(first, min(first + step, order.size)))
-    machine.memory.finish()
-    return None if machine.failure is None else machine.failure[1]
+    together = GridMemory(Geometry(grid, order), buffers, memory, stored_in(grid.body))
+    failures: dict[tuple[int, int], ir.Failure] = {}
+    step = _blocks_at_once(together.geometry, kernel)
+    running = [
+        _run_blocks(grid, kernel, together, places, failures)
+        for places in np.split(np.arange(order.size), range(step, order.size, step))
+    ]
+    while running:
+        running = [blocks for blocks in running if next(blocks, False)]
+        together.meet()
+    together.finish()
+    return failures[min(failures)] if failures else None
 
 
 def _blocks_at_once(geometry: Geometry, kernel: ir.Kernel) -> int:
@@ -67,28 +72,36 @@ def _blocks_at_once(geometry: Geometry, kernel: ir.Kernel) -> int:
     return max(1, min(_LANES // geometry.threads, _ELEMENTS // max(elements, 1)))
 
 
+def _run_blocks(
+    grid: ir.Grid,
+    kernel: ir.Kernel,
+    together: GridMemory,
+    places: Array,
+    failures: dict[tuple[int, int], ir.Failure],
+) -> Iterator[bool]:
+    """Runs the blocks at these places of the order; gives True where they wait for all others."""
+    machine = _Machine(kernel, BlocksMemory(together, places), failures)
+    blocks, threads = machine.memory.blocks, np.arange(together.geometry.threads)
+    everyone = Active(len(blocks) * len(threads))
+    scope = {
+        **dict(_ids(grid.blocks, np.repeat(blocks, len(threads)), len(blocks))),
+        **dict(_ids(grid.threads, np.tile(threads, len(blocks)), everyone.count)),
+    }
+    for stmt in grid.body:
+        if isinstance(stmt, ir.Barrier) and stmt.scope == ir.GRID:
+            machine.memory.meet(everyone)
+            yield True
+        else:
+            machine.run_statement(stmt, scope, everyone)
+
+
 @dataclass
 class _Machine:
-    """The state of one launch."""
+    """The state of some blocks of a launch; `failures` has the first of each thread."""
 
     kernel: ir.Kernel
-    memory: GridMemory
-    failure: tuple[tuple[int, int], ir.Failure] | None = None
-    """The first failure, after its block and thread."""
-
-    def run_blocks(self, grid: ir.Grid, places: Array) -> None:
-        """Runs the blocks at these places of the order."""
-        numbers = self.memory.geometry.order[places]
-        sorting = np.argsort(numbers)
-        blocks, serials = numbers[sorting], places[sorting] + 1
-        self.memory.begin(blocks, serials)
-        threads = np.arange(self.memory.geometry.threads)
-        lanes = len(blocks) * len(threads)
-        ids = {
-            **dict(_ids(grid.blocks, np.repeat(blocks, len(threads)), len(blocks))),
-            **dict(_ids(grid.threads, np.tile(threads, len(blocks)), lanes)),
-        }
-        self.run(grid.body, ids, Active(lanes))
+    memory: BlocksMemory
+    failures: dict[tuple[int, int], ir.Failure]
 
     def broken(self, node: PrintedNode, reason: str) -> InternalError:
         return broken_promise(self.kernel, node, reason)
@@ -103,35 +116,42 @@ class _Machine:
         """Runs a block of statements for the threads that take part."""
         scope = dict(outer)
         for stmt in stmts:
-            match stmt:
-                case ir.For():
-                    self.run_for(stmt, scope, active)
-                case ir.If(condition=condition, then=then, otherwise=otherwise):
-                    test = self.value(condition, scope, active)
-                    for block, part in ((then, test), (otherwise, ~test)):
-                        taking = active.narrowed(part)
-                        if taking is not None:
-                            self.run(block, scope, taking)
-                case ir.Let(var=var, value=value):
-                    scope[var] = [self.value(value, scope, active)]
-                case ir.Set(var=var, value=value):
-                    new = self.value(value, scope, active)
-                    scope[var][0] = active.merged(new, scope[var][0])
-                case ir.Store():
-                    self.store(stmt, scope, active)
-                case ir.Prefetch(indices=indices):
-                    for index in indices:
-                        self.value(index, scope, active)
-                case ir.Fail():
-                    self.fail(stmt, scope, active)
-                case ir.Comment():
-                    pass
-                case ir.Barrier():
-                    self.check(stmt, self.memory.meet(active))
-                case ir.Grid():
-                    raise self.broken(stmt, "a grid inside another")
-                case _:
-                    raise ir.unknown_node(stmt)
+            self.run_statement(stmt, scope, active)
+
+    def run_statement(
+        self, stmt: ir.Stmt, scope: dict[str, list[Evaluated]], active: Active
+    ) -> None:
+        match stmt:
+            case ir.For():
+                self.run_for(stmt, scope, active)
+            case ir.If(condition=condition, then=then, otherwise=otherwise):
+                test = self.value(condition, scope, active)
+                for block, part in ((then, test), (otherwise, ~test)):
+                    taking = active.narrowed(part)
+                    if taking is not None:
+                        self.run(block, scope, taking)
+            case ir.Let(var=var, value=value):
+                scope[var] = [self.value(value, scope, active)]
+            case ir.Set(var=var, value=value):
+                new = self.value(value, scope, active)
+                scope[var][0] = active.merged(new, scope[var][0])
+            case ir.Store():
+                self.store(stmt, scope, active)
+            case ir.Prefetch(indices=indices):
+                for index in indices:
+                    self.value(index, scope, active)
+            case ir.Fail():
+                self.fail(stmt, scope, active)
+            case ir.Comment():
+                pass
+            case ir.Barrier(scope=ir.BLOCK):
+                self.check(stmt, self.memory.meet(active))
+            case ir.Barrier():
+                raise self.broken(stmt, "it stands in a loop or condition")
+            case ir.Grid():
+                raise self.broken(stmt, "a grid inside another")
+            case _:
+                raise ir.unknown_node(stmt)
 
     def run_for(self, loop: ir.For, scope: Environment, active: Active) -> None:
         if loop.parallel or loop.mark == "vector":
@@ -147,9 +167,8 @@ class _Machine:
         lane = active.lane(0)
         slot, thread = divmod(lane, self.memory.geometry.threads)
         who = int(self.memory.blocks[slot]), thread
-        if self.failure is None or who < self.failure[0]:
-            found = tuple(int(value if value.ndim == 0 else value[lane]) for value in values)
-            self.failure = who, ir.Failure(stmt.site, found)
+        found = tuple(int(value if value.ndim == 0 else value[lane]) for value in values)
+        self.failures.setdefault(who, ir.Failure(stmt.site, found))
 
     def store(self, stmt: ir.Store, scope: Environment, active: Active) -> None:
         place = self.place(stmt, scope, active)

@@ -54,8 +54,8 @@ class Load:
     `dtype` is the buffer's. A FLOAT16 load occurs only directly below Cast(FLOAT32).
 
     As a vector, lane l reads the element at the l-th lanes of the indices; scalar indices count
-    for all lanes. Lanes where `mask` (BOOL, of as many lanes) is false read nothing and give 0.
-    A scalar has no mask.
+    for all lanes. Lanes where `mask` (BOOL, of as many lanes; a scalar has none) is false read
+    nothing and give 0.
     """
 
     buffer: str
@@ -254,11 +254,9 @@ class Store:
     """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16)).
 
     As a vector, as Load: the lanes write different elements, and those where `mask` is false
-    write nothing.
-
-    `non_temporal` is a hint, which may be ignored: the elements are not used again soon, so they
-    need no place in the caches. Only vectors without a mask, to memory that the caller passes, have
-    it.
+    write nothing. `non_temporal` is a hint, which may be ignored: the elements are not used again
+    soon, so they need no place in the caches. Only vectors without a mask, to memory that the
+    caller passes, have it.
     """
 
     buffer: str
@@ -270,11 +268,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint, which may be ignored: elements of memory that the caller passes are read soon.
-
-    Indices are like those of Load, but may be out of bounds, and nothing is read there. What is
-    loaded to compute them is in bounds.
-    """
+    """A hint, which may be ignored: elements of memory that the caller passes are read soon. Their
+    indices are like those of Load, but may be out of bounds, and nothing is read there. What is
+    loaded to compute them is in bounds."""
 
     buffer: str
     indices: tuple[Expr, ...]
@@ -314,7 +310,8 @@ class Grid:
     `register` buffers; `shared` ones are unwritten when a block begins.
 
     Dimensions are listed outermost first, x last; none means one block, or thread. Blocks run in
-    any order, or at once: none touches what another writes; so do threads between two Barriers.
+    any order, or at once, and so do their threads: between two Barriers of the grid no block
+    touches what another writes, nor a thread what another of its block writes, between any two.
     """
 
     blocks: tuple[LaunchIndex, ...]
@@ -324,14 +321,19 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All threads of a block wait here for each other, and see then what any of them has written;
-    all of them meet it: bounds and conditions around it are the same for them."""
+    """All threads of a block, or with the scope "grid" of all blocks, wait here for each other, and
+    see then what any of them has written; all of them meet it: bounds and conditions around it are
+    the same for them. One of a grid stands in the body of the Grid itself; all blocks then run at
+    once, and keep what is private or shared."""
+
+    scope: str = "block"
 
 
 Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
 
 REDUCTIONS = ("+", "*", "min", "max")
 PRIVATE = ("scratch", "register", "shared")  # roles of buffers that a call does not pass
+BLOCK, GRID = "block", "grid"  # scopes of barriers
 
 # --- the kernel -------------------------------------------------------------------------------
 
@@ -365,11 +367,9 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a Fail means: the read or division, for the error that the caller raises.
-
-    `kind` is "read" or "division". `values` of the Fail are: the index variables named in
-    `variables`, in order, then (for a read) the subscripts.
-    """
+    """What a Fail means: the read or division, for the error that the caller raises. `kind` is
+    "read" or "division". `values` of the Fail are: the index variables named in `variables`, in
+    order, then (for a read) the subscripts."""
 
     kind: str
     statement: int  # position in the program's statements

@@ -98,8 +98,8 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
         case ir.Grid(blocks=blocks, threads=threads, body=body):
             yield f"{_launch('block', blocks)} of {_launch('thread', threads)}"
             yield from _block(body)
-        case ir.Barrier():
-            yield "barrier"
+        case ir.Barrier(scope=scope):
+            yield "barrier" if scope == ir.BLOCK else f"barrier of the {scope}"
         case _:
             raise ir.unknown_node(stmt)
 

@@ -222,7 +222,8 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield "\n" not in text, "a comment has one line"
         case ir.Grid():
             yield from _grid_rules(stmt, scope)
-        case ir.Barrier():
+        case ir.Barrier(scope=whose):
+            yield whose in (ir.BLOCK, ir.GRID), f"unknown scope '{whose}'"
             yield scope.in_grid, "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
@@ -248,6 +249,9 @@ def _grid_rules(grid: ir.Grid, scope: _Scope) -> Rules:
             yield index.count >= 1, f"{index.count} {kind} along '{index.var}'"
     names = [index.var for index in grid.blocks + grid.threads]
     yield len(set(names)) == len(names), "two of its indices have one name"
+    inner = (s for stmt in grid.body for s in ir.statements(ir.inner_statements(stmt)))
+    deep = any(isinstance(s, ir.Barrier) and s.scope == ir.GRID for s in inner)
+    yield not deep, "a barrier of the grid in a loop or condition, which some blocks may not meet"
 
 
 def _mark_rules(loop: ir.For, scope: _Scope) -> Rules:

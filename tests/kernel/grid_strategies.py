@@ -115,6 +115,27 @@ class Launch:
             steps.append(self.local(Load(name, (*row, at), dtype)))
         return [*steps, Barrier()]
 
+    def through_the_grid(self) -> list[Stmt]:
+        """Values that go from each thread to those of other blocks, and places that these then
+        write."""
+        name, dtype = f"g{self.suffix}", INT64
+        made = dense(name, dtype, (self.blocks, self.threads), "temporary")
+        if made not in self.buffers:
+            self.buffers.append(made)
+        other = binary("%", add(self.block, integer(1)), integer(self.blocks))
+        at = binary("%", self.scope.number(INT64, 1), integer(self.threads))
+        row = self.pick([other, integer(0)])
+        steps: list[Stmt] = [
+            Store(name, (self.block, self.number), self.scope.number(dtype, 2)),
+            Barrier("grid"),
+            self.local(Load(name, (row, at), dtype)),
+            Barrier("grid"),
+        ]
+        if self.pick([True, False]):
+            last = Store(name, (other, self.number), self.scope.number(dtype, 2))
+            steps += [last, Barrier("grid")]
+        return steps
+
     def registers(self) -> list[Stmt]:
         """A few accumulators of each thread."""
         name = f"r{self.suffix}"
@@ -151,7 +172,9 @@ def make_launch(scope: Scope, number: int) -> tuple[tuple[Stmt, ...], list[Buffe
     dtype: DType = scope.pick([INT64, INT32, FLOAT32])
     output = dense(f"o{number}", dtype, counts, "output")
     context = Launch(inner, thread, counts[1], counts[0], block, str(number), [output])
-    body = [stmt for _ in range(scope.pick([1, 2, 3, 4])) for stmt in context.steps(2)]
+    body = []
+    for _ in range(scope.pick([1, 2, 3, 4])):
+        body += context.through_the_grid() if scope.pick([0, 0, 1]) else context.steps(2)
     # locals of different types go into one number
     last: Expr = context.scope.number(dtype, 2)
     for each in context.scope.locals:
@@ -232,6 +255,16 @@ class Wild:
     def block(self, depth: int) -> tuple[Stmt, ...]:
         return tuple(s for _ in range(self.draw(st.integers(1, 3))) for s in self.stmt(depth))
 
+    def to_others(self) -> tuple[Stmt, ...]:
+        """What another block reads, or writes, most often behind a barrier of the grid."""
+        name = self.pick(["w", "t"])
+        other = binary("-", integer(1), B0)
+        barrier = Barrier(self.pick(["grid", "grid", "grid", "block"]))
+        there = Load(name, (other, _NEXT), INT64)
+        again = self.pick([(), (barrier, Store(name, (other, T0), X))])
+        end = self.pick([(), (Barrier("grid"),)])
+        return Store(name, (B0, T0), X), barrier, Set("x", add(X, there)), *again, *end
+
 
 @st.composite
 def wild_grids(draw: Draw) -> Kernel:
@@ -247,6 +280,7 @@ def wild_grids(draw: Draw) -> Kernel:
     regions = []
     for _ in range(draw(st.integers(1, 2))):
         start = fill if wild.pick([True, True, True, False]) else ()
-        body = Let("x", add(T0, B0)), *start, *wild.block(2), *wild.block(2)
+        more = wild.to_others() if wild.pick([True, False]) else ()
+        body = Let("x", add(T0, B0)), *start, *wild.block(2), *more, *wild.block(2)
         regions.append((grid((2,), (3,), *body),))
     return Kernel("k", WILD, tuple(regions), initial=frozenset(("g", "w")))

@@ -21,7 +21,7 @@ from tc.kernel.ir import (
 from tests.kernel.marked import add, dense, loop, times, var
 
 B0, B1, T0, T1 = (var(name) for name in ("b0", "b1", "t0", "t1"))
-BARRIER = Barrier()
+BARRIER, GRID_BARRIER = Barrier(), Barrier("grid")
 
 
 def grid(blocks: tuple[int, ...], threads: tuple[int, ...], *body: Stmt) -> Grid:

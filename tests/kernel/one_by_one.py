@@ -78,17 +78,22 @@ class Machine:
         self.seen.clear()
         blocks = list(itertools.product(*(range(index.count) for index in grid.blocks)))
         threads = list(itertools.product(*(range(index.count) for index in grid.threads)))
+        for element in [e for e in self.written if e[1] is not None]:
+            self.written.discard(element)
+        running = []
         for number in self.shuffled(len(blocks)):
-            for element in [e for e in self.written if e[1] is not None]:
-                self.written.discard(element)
-            running = []
+            own = []
             for thread in threads:
                 ids = zip((*grid.blocks, *grid.threads), (*blocks[number], *thread), strict=True)
                 scope: Scope = {index.var: [np.int64(value)] for index, value in ids}
-                running.append(self.run(grid.body, scope, ()))
-            self.run_block(running, number)
+                own.append(self.run(grid.body, scope, ()))
+            running.append(self.run_block(own, number))
+        while running:
+            running = [block for block in self.order.sample(running, len(running)) if next(block)]
+            self.seen.clear()
 
-    def run_block(self, running: list[Iterator[Any]], block: int) -> None:
+    def run_block(self, running: list[Iterator[Any]], block: int) -> Iterator[bool]:
+        """Gives whether it waits for the other blocks, or has come to its end."""
         for phase in itertools.count():
             met: list[Any] = [None] * len(running)
             for thread in self.shuffled(len(running)):
@@ -97,7 +102,9 @@ class Machine:
             if any(where != met[0] for where in met):
                 raise Refused
             if met[0] is None:
-                return
+                yield False
+            elif met[0][-1] == "grid":
+                yield True
 
     def run(self, stmts: tuple[Stmt, ...], outer: Scope, turns: tuple[int, ...]) -> Iterator[Any]:
         """Gives each barrier that the thread meets, with the turns of the loops around it."""
@@ -125,8 +132,8 @@ class Machine:
                     found = tuple(int(self.value(each, scope)) for each in fail_values)
                     who = self.region, self.now.block, self.now.thread
                     self.failures.setdefault(who, Failure(site, found))
-                case Barrier():
-                    yield id(stmt), turns
+                case Barrier(scope=scope_of_it):
+                    yield id(stmt), turns, scope_of_it
                 case Comment():
                     pass
                 case _:
@@ -141,20 +148,16 @@ class Machine:
             raise Refused
         if buffer.role not in PRIVATE:
             return name, None, place
-        return name, (-1 if buffer.role == "shared" else self.now.thread), place
+        return name, (self.now.block, -1 if buffer.role == "shared" else self.now.thread), place
 
     def touch(self, element: Element, *, writes: bool) -> None:
         if self.kernel.buffer(element[0]).role in ("scratch", "register"):
             return
         own = Access(self.now.block, self.now.thread, self.now.phase, writes)
         earlier = self.seen.setdefault(element, set())
-        if any(own.meets(other) for other in earlier if not self.is_renewed(element, other)):
+        if any(own.meets(other) for other in earlier):
             raise Refused
         earlier.add(own)
-
-    def is_renewed(self, element: Element, other: Access) -> bool:
-        """Shared memory of another block is another element."""
-        return element[1] is not None and other.block != self.now.block
 
     def read(self, element: Element) -> Any:
         self.touch(element, writes=False)

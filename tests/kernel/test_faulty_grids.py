@@ -17,7 +17,7 @@ from tc.kernel.folding import binary, integer, negation
 from tc.kernel.ir import Expr, Grid, If, Kernel, Let, Load, Set, Stmt, Store
 from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
-from tests.kernel.grids import B0, BARRIER, T0, equal, grid, launches
+from tests.kernel.grids import B0, BARRIER, GRID_BARRIER, T0, equal, grid, launches
 from tests.kernel.marked import Array, add, dense, less, loop, var
 
 EXPECTED = Path(__file__).parent.parent / "expected" / "grids"
@@ -67,7 +67,8 @@ def in_memory(*, row: Expr = B0, at: Expr = T0) -> Store:
 
 
 SWAPPED = give(load("s", MIRRORED))
-OTHER_BLOCK = give(load("w", add(negation(B0), ONE), T0))
+FLIPPED = add(negation(B0), ONE)
+OTHER_BLOCK = give(load("w", FLIPPED, T0))
 
 X = var("x")
 
@@ -81,6 +82,9 @@ def read_in_turns(who: Expr, value: Expr) -> tuple[Stmt, ...]:
 def in_first() -> Stmt:
     return Store("c", (T0,), integer(7))
 
+
+KEPT = Let("x", VALUE), shared(), Store("p", (ZERO,), VALUE), in_memory(), GRID_BARRIER
+"""In a local, in shared and private memory, and in all blocks' memory."""
 
 FIRST_OF_SHARED = (shared(), BARRIER, *read_in_turns(T0, load("s", ZERO)))
 FIRST_OF_ALL = read_in_turns(B0, load("c", T0))
@@ -158,6 +162,29 @@ CASES = {
         (grid((BLOCKS,), (THREADS,), in_memory()), grid((BLOCKS,), (THREADS,), OTHER_BLOCK)),
         OWN[::-1],
     ),
+    "global_read_by_another_block_at_once": Case(
+        (in_memory(), BARRIER, OTHER_BLOCK), (in_memory(), GRID_BARRIER, OTHER_BLOCK), OWN[::-1]
+    ),
+    "global_written_after_another_block_reads": Case(
+        (in_memory(), GRID_BARRIER, OTHER_BLOCK, BARRIER, Store("w", (B0, T0), ZERO)),
+        (in_memory(), GRID_BARRIER, OTHER_BLOCK, GRID_BARRIER, Store("w", (B0, T0), ZERO)),
+        OWN[::-1],
+    ),
+    "global_written_by_blocks_in_turn": Case(
+        (in_memory(), BARRIER, in_memory(row=FLIPPED), GRID_BARRIER, give(load("w", B0, T0))),
+        (in_memory(), GRID_BARRIER, in_memory(row=FLIPPED), GRID_BARRIER, give(load("w", B0, T0))),
+        OWN[::-1],
+    ),
+    "shared_written_after_a_barrier_of_the_grid": Case(
+        (*KEPT, SWAPPED, shared(value=ZERO)),
+        (*KEPT, give(add(add(X, load("s", MIRRORED)), load("p", ZERO)))),
+        2 * OWN + OWN[:, ::-1],
+    ),
+    "global_within_a_block_after_a_barrier_of_the_grid": Case(
+        (*KEPT, in_memory(), give(load("w", B0, MIRRORED))),
+        (*KEPT, in_memory(), BARRIER, give(load("w", B0, MIRRORED))),
+        OWN[:, ::-1],
+    ),
     "barrier_in_a_branch": Case(
         (If(less(T0, 2), (BARRIER,)), give(VALUE)),
         (If(less(B0, 1), (BARRIER,)), give(VALUE)),
@@ -200,3 +227,13 @@ def test_mended(name: str) -> None:
     given = arrays()
     assert evaluate(kernel(CASES[name].right), given) is None
     np.testing.assert_array_equal(given["o"], CASES[name].expected)
+
+
+def test_barriers_of_the_grid_are_met_by_all_blocks() -> None:
+    """Without `verify`, which refuses it at once."""
+    inner = grid((BLOCKS,), (THREADS,), If(equal(ZERO, ZERO), (GRID_BARRIER,)))
+    with pytest.raises(InternalError) as caught:
+        evaluate(launches(inner, buffers=BUFFERS), arrays())
+    assert caught.value.cause == (
+        "kernel k breaks a promise: in 'barrier of the grid': it stands in a loop or condition"
+    )

@@ -8,6 +8,7 @@ from tc.dtypes import FLOAT16, INT64
 from tc.errors import InternalError
 from tc.kernel.folding import integer
 from tc.kernel.ir import (
+    Barrier,
     Buffer,
     Comment,
     For,
@@ -25,7 +26,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
-from tests.kernel.grids import B0, BARRIER, T0, equal, grid
+from tests.kernel.grids import B0, BARRIER, GRID_BARRIER, T0, equal, grid
 from tests.kernel.marked import dense, loop
 
 ZERO = integer(0)
@@ -55,6 +56,7 @@ def test_well_formed() -> None:
         Store("p", (T0,), ZERO),
         loop("i", 3, If(equal(T0, B0), (Set("x", B0),)), BARRIER, mark="unroll"),
         If(equal(B0, ZERO), (BARRIER,)),
+        GRID_BARRIER,
         READ,
     )
     dims = Grid(
@@ -125,6 +127,18 @@ WRONG: dict[str, tuple[Kernel, str]] = {
     ),
     "barrier": (kernel((BARRIER,)), "'barrier': it is in no grid"),
     "barrier in a loop": (kernel((loop("i", 2, BARRIER),)), "'barrier': it is in no grid"),
+    "barrier of a grid": (kernel((GRID_BARRIER,)), "'barrier of the grid': it is in no grid"),
+    "barrier of a grid in a loop": (
+        inside(loop("i", 2, GRID_BARRIER, mark="unroll")),
+        "'blocks b0 in 0:2 of threads t0 in 0:4': a barrier of the grid in a loop or condition, "
+        "which some blocks may not meet",
+    ),
+    "barrier of a grid in a branch": (
+        inside(If(equal(B0, ZERO), (), (loop("i", 2, GRID_BARRIER),))),
+        "'blocks b0 in 0:2 of threads t0 in 0:4': a barrier of the grid in a loop or condition, "
+        "which some blocks may not meet",
+    ),
+    "barrier of a warp": (inside(Barrier("warp")), "'barrier of the warp': unknown scope 'warp'"),
     "shared stored": (
         kernel((For("t0", ZERO, ZERO, (WRITE,)),)),
         "'region': ['s'] are shared, and used outside of a grid",

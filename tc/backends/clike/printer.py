@@ -332,7 +332,7 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             yield "}"
         case ir.Comment(text=text):
             yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
-        case ir.Barrier() if context.dialect.launch is not None:
+        case ir.Barrier(scope=ir.BLOCK) if context.dialect.launch is not None:
             yield context.dialect.launch.barrier
         case ir.Grid() | ir.Barrier():
             raise no_launches(context.dialect.name)
