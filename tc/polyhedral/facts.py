@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,6 +38,19 @@ class Facts:
                     then=Read(bare_only=True, site=site), otherwise=Literal(value=value)
                 ) if site in linear:
                     yield linear[site], value
+
+    def fill(self, tensor: str, users: Iterable[ScopStatement]) -> int | float | bool | None:
+        """The constant with which all reads of a tensor in some statements are padded, None where
+        not all are, or with several."""
+        fills: dict[str, int | float | bool] = {}
+        for statement in users:
+            pads = {access.site: fill for access, fill in self.padded(statement)}
+            for access in statement.accesses:
+                if access.tensor == tensor:
+                    if access.site not in pads:
+                        return None
+                    fills[repr(pads[access.site])] = pads[access.site]
+        return next(iter(fills.values())) if len(fills) == 1 else None
 
     def stride(self, access: Access, variable: str | None) -> int | None:
         """By how many elements of memory an access moves with a variable; None: irregularly."""

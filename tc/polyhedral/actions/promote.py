@@ -216,11 +216,9 @@ def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:
 
 def _fill(action: Promote, users: list[ScopStatement], facts: Facts) -> int | float | bool:
     """The constant with which all reads of a tensor below are padded."""
-    pads = {access.site: fill for s in users for access, fill in facts.padded(s)}
-    sites = [a.site for s in users for a in s.accesses if a.tensor == action.tensor]
-    fills = {repr(pads[site]): pads[site] for site in sites if site in pads}
-    if len(fills) != 1 or any(site not in pads for site in sites):
+    fill = facts.fill(action.tensor, users)
+    if fill is None:
         raise BackendError(
             f"not all reads of {action.tensor} there are pad({action.tensor}(...), c) with one c"
         )
-    return next(iter(fills.values()))
+    return fill

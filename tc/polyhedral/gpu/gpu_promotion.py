@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import Any
 
 from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
@@ -68,6 +69,7 @@ class Promoter:
         inside: Member | None,
         names: tuple[str, ...],
         *,
+        padded: bool = False,
         pitch: int | None = None,
         unroll: bool = False,
     ) -> bool:
@@ -75,7 +77,8 @@ class Promoter:
         that it writes."""
         draft = self.draft
         before = draft.tree, list(draft.actions)
-        if not draft.promote(tensor, scope, inside, names, pitch=pitch, unroll=unroll):
+        how: dict[str, Any] = {"padded": padded, "pitch": pitch, "unroll": unroll}
+        if not draft.promote(tensor, scope, inside, names, **how):
             return False
         has_room = shared_bytes(draft.tree, draft.facts.scop) <= (draft.target.room(SHARED) or 0)
         if has_room and promotion_fault(draft.tree, draft.facts.scop) is None:
@@ -151,8 +154,9 @@ class Promoter:
         for tensor, found in wanted.items():
             counts = found.counts
             pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
-            unroll = bool(self.options.unroll_copies)
-            if self._promoted(tensor, SHARED, inside, names, pitch=pitch, unroll=unroll):
+            how: dict[str, Any] = {"pitch": pitch, "unroll": bool(self.options.unroll_copies)}
+            padded = self.draft.facts.fill(tensor, self._statements(names)) is not None
+            if self._promoted(tensor, SHARED, inside, names, padded=padded, **how):
                 shape = " x ".join(map(str, counts))
                 yield f"{tensor} in shared memory, {shape} elements at a time"
 

@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tc
@@ -26,7 +27,7 @@ from tc.kernel.ir import (
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import tiles, to_text
 from tests.support.lowering import trace_lowering
-from tests.support.pipeline import checked, shaped_by
+from tests.support.pipeline import checked, evaluate_kernel, shaped_by
 
 EXPECTED = Path(__file__).parents[2] / "expected" / "gpu_mapping"
 
@@ -180,6 +181,23 @@ def test_zeros_are_no_terms_where_a_tensor_goes_on() -> None:
     """Steps beyond the range find what the tensor has there, not zeros."""
     text = TMM.replace("B(n,k) }", "B(n,k) where k in 0:37 }")
     (loop,) = innermost(lowered(text, {"A": (130, 50), "B": (100, 50)}))
+    assert edge_tests(loop) > 0
+
+
+@pytest.mark.parametrize("fill", ["0", "1.5"])
+def test_what_pads_a_tensor_is_in_shared_memory(fill: str) -> None:
+    """Where all reads of a tensor are padded alike; else each has a test."""
+    text = f"""def rows(float(N,M) a, float(K) w) -> (o) {{
+  o(i,j) +=! pad(a(j + k - 1, i), {fill}) * w(k) where i in 0:M, j in 0:N
+}}"""
+    shapes = {"a": (100, 70), "w": (3,)}
+    (loop,) = innermost(lowered(text, shapes))
+    assert edge_tests(loop) == 0
+    inputs = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    (o,) = evaluate_kernel(text, inputs, device=tc.Gpu()).values()
+    assert o[:, 1:-1].tolist() == [[3.0] * 98] * 70
+    assert o[:, [0, -1]].tolist() == [[2 + float(fill)] * 2] * 70
+    (loop,) = innermost(lowered(text.replace("w(k)", "w(k) * a(j, i)"), shapes))
     assert edge_tests(loop) > 0
 
 
