@@ -115,12 +115,13 @@ class GpuOptions:
     """How loops become blocks and threads of a GPU; None leaves a choice to tc.
 
     Lists are outermost first. `tile`: sizes of the tiles of the outermost parallel loops, then of a
-    reduction's in them; loops beyond it are in one tile. `blocks` and `threads`: how many there may
-    be of each, along at most three axes; the last entry is along x. Fewer than there is work for
-    take several turns, more are cut to it. `shared`, `private`: tiles of tensors may be promoted to
-    shared memory, and to registers. `unroll`: the most statements that unrolling may make of a
-    kernel; with `unroll_copies`, copies to shared memory are unrolled, too. `single_kernel`: a
-    program is one launch, or an error.
+    reduction's in them; loops beyond it are in one tile. `blocks`: how many may share each of the
+    outermost loops over tiles; `threads`: each of the innermost loops inside. The last of at most
+    three such loops is along x; of fewer loops than entries, the last of `blocks` and the first of
+    `threads` are not needed. Fewer than there is work for take several turns, more are cut to it.
+    `shared`, `private`: tiles of tensors may be promoted to shared memory, and to registers.
+    `unroll`: the most statements that unrolling may make of a kernel; with `unroll_copies`, copies
+    to shared memory are unrolled, too. `single_kernel`: a program is one launch, or an error.
 
     >>> import tc
     >>> tc.GpuOptions(tile=[4, 32], threads=[1, 32]).threads

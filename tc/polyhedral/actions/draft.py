@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tc.errors import BackendError
-from tc.plan import Action, Part, Promote, Reorder
+from tc.plan import Action, Part, Promote, Reorder, Tile
 from tc.polyhedral.actions.apply import apply
 from tc.polyhedral.actions.loops import loop_name, name_of, place_inside
 from tc.polyhedral.facts import Facts
+from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.promotion import Footprint
-from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes
+from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes, tile
 from tc.polyhedral.target import Target
 
 
@@ -37,6 +38,29 @@ class Draft:
         names = self.names(members, statements)
         if len(names) > 1 and not self._stands_so(names):
             self.do(Reorder(names))
+
+    def trips(self, member: Member, statements: tuple[str, ...]) -> int:
+        """How many iterations a loop around some statements has."""
+        return trips_of(member, map(self.facts.scop.statement, statements))
+
+    def tiled(
+        self, members: Iterable[Member], sizes: Iterable[int], statements: tuple[str, ...]
+    ) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
+        """Tiles loops of one nest: gives those over tiles, which now stand around the others, and
+        those inside of tiles. A loop of one tile is one of the latter."""
+        outer, points = [], []
+        for member, size in zip(members, sizes, strict=True):
+            if size >= self.trips(member, statements):
+                points.append(member)
+            elif size == 1:
+                outer.append(member)
+            else:
+                self.do(Tile(self.name(member, statements), (size,)))
+                first, second = tile(member, size)
+                outer.append(first)
+                points.append(second)
+        self.order((*outer, *points), statements)
+        return tuple(outer), tuple(points)
 
     def _stands_so(self, names: tuple[str, ...]) -> bool:
         """Whether some band has loops of these names, in this order."""

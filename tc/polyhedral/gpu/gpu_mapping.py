@@ -96,7 +96,7 @@ class _Mapper:
                 continue
             deeper = has_coincident(inside, self.draft.facts.scop)
             sizes = self._tile_sizes(members, names, deeper=deeper)
-            outer, points = self._tiled(members, sizes, names)
+            outer, points = self.draft.tiled(members, sizes, names)
             self._blocks(outer, names)
             if deeper:
                 for branch in _branches(inside):
@@ -107,15 +107,11 @@ class _Mapper:
 
     # --- blocks -----------------------------------------------------------------------------
 
-    def _trips(self, member: Member, names: tuple[str, ...]) -> int:
-        statements = (self.draft.facts.scop.statement(name) for name in names)
-        return trips_of(member, statements)
-
     def _tile_sizes(
         self, members: tuple[Member, ...], names: tuple[str, ...], *, deeper: bool
     ) -> list[int]:
         """For each coincident member of the outermost band: iterations of a tile."""
-        extents = [self._trips(member, names) for member in members]
+        extents = [self.draft.trips(member, names) for member in members]
         if self.options.tile is not None:
             given = self.options.tile[: len(members)]
             return [*given, *extents[len(given) :]]
@@ -138,24 +134,6 @@ class _Mapper:
             return (x,)
         return (min(most // max(x, along_x), self.gpu.thread_limits[1]), x)
 
-    def _tiled(
-        self, members: tuple[Member, ...], sizes: list[int], names: tuple[str, ...]
-    ) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
-        """The loops over tiles, outermost, and those inside of them."""
-        outer, points = [], []
-        for member, size in zip(members, sizes, strict=True):
-            if size >= self._trips(member, names):
-                points.append(member)
-            elif size == 1:
-                outer.append(member)
-            else:
-                self.draft.do(Tile(self.draft.name(member, names), (size,)))
-                first, second = tile(member, size)
-                outer.append(first)
-                points.append(second)
-        self.draft.order((*outer, *points), names)
-        return tuple(outer), tuple(points)
-
     def _blocks(self, outer: tuple[Member, ...], names: tuple[str, ...]) -> None:
         given = self.options.blocks
         most = len(AXES) if given is None else len(given)
@@ -173,7 +151,7 @@ class _Mapper:
         self, member: Member, role: str, axis: str, count: int, names: tuple[str, ...]
     ) -> str:
         """Binds a loop to blocks or threads, at most so many; tells of it."""
-        trips = self._trips(member, names)
+        trips = self.draft.trips(member, names)
         loop = self.draft.name(member, names)
         if min(count, trips) > 1:
             self.draft.do(Bind(loop, role, axis, count if count < trips else None))
@@ -215,7 +193,7 @@ class _Mapper:
         serial = list(points[: len(points) - len(own)])
         threads: list[tuple[Member, int]] = []
         for member, limit in zip(own, wanted[len(wanted) - len(own) :], strict=True):
-            trips = self._trips(member, names)
+            trips = self.draft.trips(member, names)
             count = self._fitting(limit, trips, member)
             bound = member
             if count == 1:

@@ -17,12 +17,12 @@ from typing import Any
 from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
-from tc.plan import REGISTER, SHARED, Tile
+from tc.plan import REGISTER, SHARED
 from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.footprint import Box, trips_of
+from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
 from tc.polyhedral.promotion import Footprint, promotion_fault
-from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tile, tiles
+from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tiles
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 REDUCTION_TILES = (32, 16, 8, 4)
@@ -107,25 +107,14 @@ class Promoter:
         self, steps: tuple[Member, ...], sizes: tuple[int, ...], names: tuple[str, ...]
     ) -> Member | None:
         """The innermost loop over tiles of a reduction, once its loops are tiled."""
-        outer, points = [], []
-        for place, member in enumerate(steps):
-            size = sizes[place] if place < len(sizes) else self._trips(member, names)
-            if size >= self._trips(member, names):
-                points.append(member)
-            elif size == 1:
-                outer.append(member)
-            else:
-                self.draft.do(Tile(self.draft.name(member, names), (size,)))
-                first, second = tile(member, size)
-                outer.append(first)
-                points.append(second)
-        self.draft.order((*outer, *points), names)
+        found = (
+            sizes[place] if place < len(sizes) else self.draft.trips(member, names)
+            for place, member in enumerate(steps)
+        )
+        outer, _ = self.draft.tiled(steps, found, names)
         if outer:
             return outer[-1]
         return self.around[-1] if self.around else None
-
-    def _trips(self, member: Member, names: tuple[str, ...]) -> int:
-        return trips_of(member, map(self.draft.facts.scop.statement, names))
 
     # --- shared memory ----------------------------------------------------------------------
 
@@ -183,7 +172,7 @@ class Promoter:
     def _instances(self, statement: ScopStatement, *, below: Footprint) -> int:
         """How often a statement runs below."""
         return prod(
-            min(self._trips(m, (statement.name,)), m.span // m.step if m.span else 1 << 62)
+            min(self.draft.trips(m, (statement.name,)), m.span // m.step if m.span else 1 << 62)
             for m in below.inside[statement.name]
         )
 

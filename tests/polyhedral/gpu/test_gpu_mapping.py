@@ -130,6 +130,14 @@ def test_sizes_of_launches(
     assert prod(threads_found) == prod(min(n, m) for n, m in zip(within, wanted, strict=True))
 
 
+@pytest.mark.parametrize("blocks", [(3,), (3, 5), (3, 5, 7)])
+@pytest.mark.parametrize("threads", [(16,), (2, 16), (4, 2, 16)])
+def test_more_sizes_than_loops(blocks: tuple[int, ...], threads: tuple[int, ...]) -> None:
+    """Blocks share the outermost loops, threads the innermost."""
+    given = {"tile": (32,), "blocks": blocks, "threads": threads}
+    assert grids(lowered(POINTS, {"a": (1000,)}, **given)) == [((3,), (16,))]
+
+
 def test_limits_of_the_gpu_hold() -> None:
     """Where options say nothing, blocks and threads are as many as the GPU can have."""
     gpu = tc.Gpu(threads=24, thread_limits=(8, 4, 1), grid_limits=(5, 3, 2), shared=600)
