@@ -16,8 +16,10 @@ class Gpu:
     """A GPU. `threads`: the most of a block; `thread_limits` and `grid_limits`: the most along x,
     y and z, of the threads of a block and of the blocks of a grid. `shared`: bytes of shared memory
     that a block may have; `registers`: 32-bit registers of a multiprocessor, of which there are
-    `processors`; `thread_registers`: the most that one thread may have. `warp`: threads that run
-    in step. `arch`: what NVRTC calls it.
+    `processors`; `thread_registers`: the most that one thread may have. `processor_threads`,
+    `processor_blocks`, `processor_shared`: the most threads and blocks that a multiprocessor runs
+    at a time, and the bytes of shared memory that these have together. `cooperative`: blocks of a
+    launch may wait for each other. `warp`: threads that run in step. `arch`: what NVRTC calls it.
 
     `gflops` (float32, all multiprocessors) and `gbytes` (per second, from memory) are for estimates
     only, and decide nothing, so GPUs that differ only there are equal; 0 where nothing is known.
@@ -36,6 +38,10 @@ class Gpu:
     shared: int = 48 << 10
     registers: int = 65536
     thread_registers: int = 255
+    processor_threads: int = 1024
+    processor_blocks: int = 16
+    processor_shared: int = 64 << 10
+    cooperative: bool = True
     gflops: float = field(default=0.0, repr=False, compare=False)
     gbytes: float = field(default=0.0, repr=False, compare=False)
 
@@ -66,6 +72,27 @@ class Gpu:
             )
         return DATA_SHEETS[name]
 
+    def blocks_at_once(self, threads: int, shared: int) -> int:
+        """How many blocks of so many threads, with so many bytes of shared memory each, run at a
+        time for certain, however many registers a thread has.
+
+        >>> gpu = Gpu.named("sm_80")
+        >>> [gpu.blocks_at_once(threads, 0) // 108 for threads in (32, 128, 256, 1024)]
+        [8, 2, 1, 1]
+        >>> gpu.blocks_at_once(32, 40 << 10) // 108
+        4
+        """
+        warps = -(-threads // self.warp)
+        of_a_warp = -(-self.thread_registers // _EACH_OF_A_WARP) * _EACH_OF_A_WARP * self.warp
+        held = self.registers // _PARTS // of_a_warp * _PARTS
+        most = min(
+            self.processor_threads // (warps * self.warp),
+            self.processor_blocks,
+            held // warps,
+            self.processor_shared // (bytes_in_shared(shared) + _SYSTEM_SHARED),
+        )
+        return self.processors * max(1, most)
+
 
 def _is_count(value: object) -> bool:
     return type(value) is int and value > 0
@@ -83,6 +110,7 @@ _KINDS: Mapping[str, tuple[str, Any]] = {
     "str": ("a name", lambda value: isinstance(value, str)),
     "int": ("an integer of at least 1", _is_count),
     "tuple[int, int, int]": ("three integers of at least 1, along x, y and z", _are_counts),
+    "bool": ("True or False", lambda value: type(value) is bool),
     "float": ("a number of at least 0", _is_speed),
 }
 """What the fields can hold, by their types."""
@@ -97,11 +125,37 @@ def _nearest(name: object) -> str:
 
 
 DATA_SHEETS: Mapping[str, Gpu] = {
-    "sm_80": Gpu(arch="sm_80", processors=108, shared=163 << 10, gflops=19_500.0, gbytes=1555.0),
-    "sm_90": Gpu(arch="sm_90", processors=132, shared=227 << 10, gflops=66_900.0, gbytes=3350.0),
+    "sm_80": Gpu(
+        arch="sm_80",
+        processors=108,
+        shared=163 << 10,
+        processor_threads=2048,
+        processor_blocks=32,
+        processor_shared=164 << 10,
+        gflops=19_500.0,
+        gbytes=1555.0,
+    ),
+    "sm_90": Gpu(
+        arch="sm_90",
+        processors=132,
+        shared=227 << 10,
+        processor_threads=2048,
+        processor_blocks=32,
+        processor_shared=228 << 10,
+        gflops=66_900.0,
+        gbytes=3350.0,
+    ),
 }
 """What differs from the defaults, which have the shared memory that every GPU of NVIDIA gives to a
-block."""
+block, and what each of its multiprocessors can run at a time since sm_75 ("Technical Specifications
+per Compute Capability" in the CUDA C++ Programming Guide)."""
+
+_SYSTEM_SHARED = 1 << 10
+"""Bytes of shared memory that CUDA keeps for itself in each block, since sm_80."""
+
+_EACH_OF_A_WARP, _PARTS = 8, 4
+"""How many registers of each thread of a warp come together, and in how many equal parts the
+registers of a multiprocessor lie, of which a warp has one."""
 
 SHARED_ALIGNMENT = 16
 """Bytes to which arrays in shared memory are aligned: the widest load of a thread."""

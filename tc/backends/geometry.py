@@ -20,7 +20,8 @@ Extents: TypeAlias = tuple[int, int, int]
 @dataclass(frozen=True, slots=True)
 class LaunchGeometry:
     """One launch of a function: `grid` blocks of `block` threads. Each block has `shared` bytes of
-    memory, of which the launch must ask for `dynamic`; the text declares the others.
+    memory, of which the launch must ask for `dynamic`; the text declares the others. Where it is
+    `cooperative`, all blocks must run at once, as they wait for each other.
 
     >>> print(LaunchGeometry("mm_0", (8, 32, 1), (32, 1, 1), 4752))
     mm_0: 8 x 32 x 1 blocks of 32 x 1 x 1 threads (x, y, z), 4752 bytes of shared memory
@@ -31,11 +32,13 @@ class LaunchGeometry:
     block: Extents
     shared: int = 0
     dynamic: int = 0
+    cooperative: bool = False
 
     def __str__(self) -> str:
         shared = f", {self.shared} bytes of shared memory" if self.shared else ""
         threads = f"{product_text(self.block)} threads (x, y, z)"
-        return f"{self.function}: {product_text(self.grid)} blocks of {threads}{shared}"
+        at_once = ", all at once" if self.cooperative else ""
+        return f"{self.function}: {product_text(self.grid)} blocks of {threads}{shared}{at_once}"
 
     @property
     def threads(self) -> int:
@@ -45,7 +48,13 @@ class LaunchGeometry:
 
 @dataclass(frozen=True, slots=True)
 class LaunchText(KernelText):
-    """A kernel for GPUs: its functions are launched in the order of `launches`."""
+    """A kernel for GPUs: its functions are launched in the order of `launches`.
+
+    The function of a cooperative launch has a last argument, behind the record of failures if it
+    has one: a pointer to a word of 32 bits in the memory of the device, where its blocks count who
+    waits. It is 0 at first, and needs nothing between launches, of which one at a time may use it;
+    after one that was broken off it must be 0 again.
+    """
 
     launches: tuple[LaunchGeometry, ...] = field(default=(), kw_only=True)
 

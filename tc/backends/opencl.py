@@ -41,7 +41,7 @@ class OpenCLBackend:
         try:
             return opencl_device().limits()
         except BackendError:  # texts need no device
-            return Gpu()
+            return Gpu(cooperative=False)
 
     def emit(self, kernel: Kernel, options: object | None = None) -> LaunchText:  # noqa: ARG002
         source = print_kernel(kernel, OPENCL)

@@ -51,7 +51,8 @@ class OpenCLDevice:
         return bool(self.device.single_fp_config & config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
 
     def limits(self) -> Gpu:
-        """What is the same for all texts, but for the limits that are lower here."""
+        """What is the same for all texts, but for the limits that are lower here; blocks cannot
+        wait for each other in OpenCL."""
         usual, device = Gpu(), self.device
         x, y, z = map(min, usual.thread_limits, device.max_work_item_sizes[:3])
         return replace(
@@ -59,6 +60,7 @@ class OpenCLDevice:
             threads=min(usual.threads, device.max_work_group_size),
             thread_limits=(x, y, z),
             shared=min(usual.shared, device.local_mem_size),
+            cooperative=False,
         )
 
 

@@ -63,6 +63,31 @@ def test_speeds_of_a_gpu_decide_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("threads", "shared", "registers", "expected"),
+    [
+        (256, 0, 255, 1),  # 256 threads of 256 registers are all that there are
+        (257, 0, 255, 1),  # as launch bounds see to it that one block can run
+        (1024, 0, 255, 1),
+        (96, 0, 255, 2),  # two warps in each of the four parts
+        (1024, 0, 32, 2),  # 2048 threads
+        (1000, 0, 32, 2),
+        (32, 0, 32, 32),  # blocks
+        (32, 0, 168, 12),  # three warps of 168 registers in each part
+        (128, 0, 33, 12),  # 12 warps of 40 registers in each part
+        (32, 40 << 10, 32, 4),  # 41 KB of 164
+        (32, (40 << 10) + 1, 32, 3),
+        (32, 163 << 10, 32, 1),
+    ],
+)
+def test_blocks_that_run_at_a_time(
+    threads: int, shared: int, registers: int, expected: int
+) -> None:
+    gpu = dataclasses.replace(tc.Gpu.named("sm_80"), thread_registers=registers)
+    assert gpu.blocks_at_once(threads, shared) == 108 * expected
+    assert dataclasses.replace(gpu, processors=1).blocks_at_once(threads, shared) == expected
+
+
+@pytest.mark.parametrize(
     ("field", "value", "kind", "default"),
     [
         ("arch", 80, "a name", "'sm_80'"),
@@ -73,6 +98,7 @@ def test_speeds_of_a_gpu_decide_nothing() -> None:
          "(1024, 1024, 64)"),
         ("grid_limits", (1, 0, 1), "three integers of at least 1, along x, y and z",
          "(2147483647, 65535, 65535)"),
+        ("cooperative", 1, "True or False", "True"),
         ("gbytes", -1.0, "a number of at least 0", "0.0"),
         ("gflops", float("nan"), "a number of at least 0", "0.0"),
     ],

@@ -6,7 +6,7 @@ Values are small whole numbers, so that sums and products of floats are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tests.kernel.grids import B0, B1, BARRIER, T0, T1, equal, grid, launches, tmm
+from tc.kernel.rebuild import changed
+from tests.kernel.grids import B0, B1, BARRIER, GRID_BARRIER, T0, T1, equal, grid, launches, tmm
 from tests.kernel.marked import Array, add, dense, less, loop, times, var
 
 ZERO, ONE = integer(0), integer(1)
@@ -408,3 +409,50 @@ GRIDS = (
     GridCase("odd_names", odd_names(), odd_arrays, odd_formula),
     GridCase("divided", divided(), divisors, divided_formula),
 )
+
+
+def largest_of_all() -> Kernel:
+    """Elements plus the largest sum of a row: blocks read behind a barrier of the grid what others
+    have written, and write behind the next what others have read; each has kept its own."""
+    total, most, first = Var("total", FLOAT32), Var("most", FLOAT32), equal(T0, ZERO)
+    larger = Binary("max", most, load("w", var("j")), FLOAT32)
+    body = (
+        Store("s", (T0,), load("a", B0, T0)),
+        BARRIER,
+        Let("total", Const(0.0, FLOAT32)),
+        loop("i", 8, Set("total", plus(total, load("s", var("i"))))),
+        If(first, (Store("w", (B0,), total),)),
+        GRID_BARRIER,
+        Let("most", total),
+        loop("j", 6, Set("most", larger)),
+        GRID_BARRIER,
+        If(first, (Store("w", (add(integer(5), negation(B0)),), most),)),
+        GRID_BARRIER,
+        Store("o", (B0, T0), plus(load("s", T0), load("w", B0))),
+    )
+    buffers = (
+        dense("a", FLOAT32, (6, 8), "input"),
+        dense("o", FLOAT32, (6, 8), "output"),
+        dense("w", FLOAT32, (6,), "temporary"),
+        dense("s", FLOAT32, (8,), "shared"),
+    )
+    return launches(grid((6,), (8,), *body), buffers=buffers)
+
+
+def failing_at_once() -> Kernel:
+    """One launch in which checks fail and blocks wait for each other."""
+    made = failing()
+    (first,), second = made.regions
+    assert isinstance(first, Grid)
+    return changed(made, regions=((replace(first, body=(*first.body, GRID_BARRIER)),), second))
+
+
+AT_ONCE = (
+    GridCase(
+        "largest_of_all",
+        largest_of_all(),
+        whole(a=(6, 8)),
+        lambda x: {"o": x["a"] + x["a"].sum(1).max()},
+    ),
+)
+"""Kernels whose blocks wait for each other."""

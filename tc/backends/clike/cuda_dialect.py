@@ -120,8 +120,29 @@ def _head(grid: Grid | None) -> str:
     return f'extern "C" __global__ void __launch_bounds__({threads})'
 
 
-def _preamble(_kernel: Kernel, _text: str) -> Iterator[str]:
-    return iter(())
+_WAIT = "tc_wait_for_grid"
+_WAITING = f"""
+// All blocks together add the highest bit to the word, which changes when the last has come.
+static __device__ void {_WAIT}(unsigned int* word)
+{{
+    __syncthreads();
+    if ((threadIdx.x | threadIdx.y | threadIdx.z) == 0) {{
+        const unsigned int others = gridDim.x * gridDim.y * gridDim.z - 1u;
+        const bool is_first = (blockIdx.x | blockIdx.y | blockIdx.z) == 0;
+        __threadfence();
+        const unsigned int before = atomicAdd(word, is_first ? 0x80000000u - others : 1u);
+        while (((before ^ *(volatile unsigned int*)word) & 0x80000000u) == 0) {{
+        }}
+        __threadfence();
+    }}
+    __syncthreads();
+}}
+""".strip()
+
+
+def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
+    if _WAIT in text:
+        yield _WAITING
 
 
 CUDA = Dialect(
@@ -147,6 +168,7 @@ CUDA = Dialect(
         block=lambda axis: f"blockIdx.{axis}",
         thread=lambda axis: f"threadIdx.{axis}",
         barrier="__syncthreads();",
+        grid_barrier=f"{_WAIT}({{word}});",
         shared=f"__shared__ __align__({SHARED_ALIGNMENT})",
         most_static=STATIC_SHARED,
         arena=f"extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char",

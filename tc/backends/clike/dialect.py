@@ -63,7 +63,8 @@ class LaunchWords:
     """How the functions of a language say what a Grid says; axes are "x", "y" and "z".
 
     - `block` and `thread` give the number of a block, or of a thread in its block, along an axis.
-    - `barrier` is the statement where the threads of a block wait for each other.
+    - `barrier` is the statement where the threads of a block wait for each other, `grid_barrier`
+      that where all blocks do, given the name of a pointer to a `word`; None where they cannot.
     - `shared` begins the declaration of an array of a block.
     - `arena` begins the declaration of the memory of a block that a launch asks for, for arrays of
       more than `most_static` bytes, None if all may be declared.
@@ -72,6 +73,7 @@ class LaunchWords:
     block: Callable[[str], str]
     thread: Callable[[str], str]
     barrier: str
+    grid_barrier: str | None
     shared: str
     most_static: int | None = None
     arena: str = ""

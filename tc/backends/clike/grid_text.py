@@ -14,6 +14,9 @@ from tc.kernel.walk import loads_in, stored_in
 
 _ARENA = "tc_arena"
 
+ARRIVALS = "tc_arrivals"
+"""The argument by which blocks wait for each other."""
+
 
 def grid_of(region: tuple[ir.Stmt, ...], kernel: ir.Kernel, dialect: Dialect) -> ir.Grid | None:
     """The launch that a region is, None if it is empty; BackendError where it is none."""
@@ -41,7 +44,27 @@ def geometry_of(
 ) -> LaunchGeometry:
     _, size = shared_layout(_shared_buffers(grid, kernel))
     dynamic = size if _asks_for(size, words) else 0
-    return LaunchGeometry(function, extents(grid.blocks), extents(grid.threads), size, dynamic)
+    blocks, threads = extents(grid.blocks), extents(grid.threads)
+    return LaunchGeometry(function, blocks, threads, size, dynamic, waits_for_all(grid))
+
+
+def waits_for_all(grid: ir.Grid) -> bool:
+    """Whether all blocks wait for each other."""
+    return any(isinstance(stmt, ir.Barrier) and stmt.scope == ir.GRID for stmt in grid.body)
+
+
+def barrier_line(barrier: ir.Barrier, dialect: Dialect) -> str:
+    """The statement where threads wait; BackendError where the language has none for them."""
+    if dialect.launch is None:
+        raise no_launches(dialect.name)
+    if barrier.scope == ir.BLOCK:
+        return dialect.launch.barrier
+    if dialect.launch.grid_barrier is None:
+        raise BackendError(
+            f"{dialect.name} has no barrier where all blocks of a launch wait for each other",
+            repair='GpuOptions(single_kernel=False), or backend="cuda"',
+        )
+    return dialect.launch.grid_barrier.format(word=ARRIVALS)
 
 
 def exchanged(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:

@@ -125,6 +125,7 @@ OPENCL = Dialect(
         block=lambda axis: f"(long)get_group_id({AXES.index(axis)})",
         thread=lambda axis: f"(long)get_local_id({AXES.index(axis)})",
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+        grid_barrier=None,
         shared=f"__local __attribute__((aligned({SHARED_ALIGNMENT})))",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile

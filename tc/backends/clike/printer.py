@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 from tc.backends.clike.dialect import Context, Dialect
 from tc.backends.clike.grid_text import (
+    ARRIVALS,
     array,
+    barrier_line,
     exchanged,
     geometry_of,
     grid_of,
     number_lines,
     shared_lines,
     statements_of,
+    waits_for_all,
 )
 from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
@@ -33,7 +36,7 @@ from tc.backends.printing import (
 )
 from tc.backends.scratch import ALIGNMENT, ScratchLayout, scratch_layout
 from tc.backends.spellings import Speller, Spellings, words
-from tc.dtypes import BOOL, INT64, UINT8
+from tc.dtypes import BOOL, INT64, UINT8, UINT32
 from tc.errors import BackendError
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import remembered
@@ -49,7 +52,8 @@ _LOWEST = "tc_lowest_"
 class KernelFunction:
     """One function of a text: the regions that it runs, as the threads of a `grid` if there is one,
     and the buffers that it is given pointers to, in order; behind those one to `status` where it
-    `fails`, and one to `workspace` where it needs some. A pointer is to element (0, ..., 0), in a
+    `fails`, one to `workspace` where it needs some, and one to the word by which its blocks wait
+    for each other where it `waits` (see `LaunchText`). A pointer is to element (0, ..., 0), in a
     grid to the lowest element in memory; by those that are `exchanged` its threads pass values."""
 
     name: str
@@ -57,6 +61,7 @@ class KernelFunction:
     arguments: tuple[ir.Buffer, ...]
     fails: bool
     workspace: bool = False
+    waits: bool = False
     grid: ir.Grid | None = None
     exchanged: frozenset[str] = frozenset()
 
@@ -122,6 +127,7 @@ def _function_of(
         (statements_of(region, grid),),
         arguments,
         fails,
+        waits=waits_for_all(grid),
         grid=grid,
         exchanged=exchanged(grid.body),
     )
@@ -245,6 +251,8 @@ def _signature(function: KernelFunction, context: Context) -> list[str]:
         parameters.append(status)
     if function.workspace:
         parameters.append(f"unsigned char* {dialect.restrict} workspace")
+    if function.waits:
+        parameters.append(f"{dialect.space}{dialect.types[UINT32]}* {ARRIVALS}")
     start = f"{dialect.head(function.grid)} {function.name}("
     line = f"{start}{', '.join(parameters) or 'void'})"
     if len(line) <= 96:
@@ -332,9 +340,9 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             yield "}"
         case ir.Comment(text=text):
             yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
-        case ir.Barrier(scope=ir.BLOCK) if context.dialect.launch is not None:
-            yield context.dialect.launch.barrier
-        case ir.Grid() | ir.Barrier():
+        case ir.Barrier():
+            yield barrier_line(stmt, context.dialect)
+        case ir.Grid():
             raise no_launches(context.dialect.name)
         case _:
             raise ir.unknown_node(stmt)

@@ -32,7 +32,7 @@ from tests.backends.clike.test_printer import every_statement
 from tests.backends.numba import test_arithmetic as operations
 from tests.backends.numba import test_backend as shared
 from tests.kernel.grids import T0, grid, launches, tmm
-from tests.support.grid_cases import GRIDS, GridCase, failing
+from tests.support.grid_cases import AT_ONCE, GRIDS, GridCase, failing, failing_at_once
 from tests.support.kernels import I, dense, elementwise, integer, loop
 from tests.support.opencl import one_thread
 from tests.support.programs import CASES, Case
@@ -67,9 +67,15 @@ class CompiledElsewhere(CBackend):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("case", [*GRIDS, GridCase("failing", failing(), dict, dict)], ids=str)
+@pytest.mark.parametrize("case", [*GRIDS, *AT_ONCE], ids=str)
 def test_grids(case: GridCase) -> None:
     compile_text(BACKEND.emit(case.kernel))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("kernel", [failing(), failing_at_once()], ids=["", "all at once"])
+def test_failing_grids(kernel: Kernel) -> None:
+    compile_text(BACKEND.emit(kernel))
 
 
 @needs_nvrtc
@@ -170,7 +176,7 @@ def test_every_statement(golden: Callable[[Path, str], None]) -> None:
 
 
 def test_no_header_is_needed() -> None:
-    for case in GRIDS:
+    for case in (*GRIDS, *AT_ONCE):
         assert "#include" not in BACKEND.emit(case.kernel).source
 
 

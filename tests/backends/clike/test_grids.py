@@ -24,7 +24,7 @@ from tc.kernel.ir import Buffer, Comment, Failure, Grid, Kernel, Let, Load, Stor
 from tc.kernel.verify import verify
 from tests.kernel.grids import B0, T0, grid, launches, tmm
 from tests.kernel.marked import Array, dense, loop, times, var
-from tests.support.grid_cases import GRIDS, GridCase, failing
+from tests.support.grid_cases import AT_ONCE, GRIDS, GridCase, failing
 from tests.support.kernels import load, run
 from tests.support.opencl import on_pocl
 
@@ -55,7 +55,7 @@ def test_results(number: int) -> None:
         np.testing.assert_array_equal(found[name], expected)
 
 
-@pytest.mark.parametrize("case", GRIDS, ids=str)
+@pytest.mark.parametrize("case", [*GRIDS, *AT_ONCE], ids=str)
 def test_kernels_keep_their_promises(case: GridCase) -> None:
     """The machine finds nothing, so that what these tests run is well defined."""
     verify(case.kernel)
