@@ -22,7 +22,17 @@ from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
 from tc.polyhedral.promotion import Footprint, promotion_fault
-from tc.polyhedral.schedule import Band, Member, Node, in_order, leaves, tiles
+from tc.polyhedral.schedule import (
+    ArrayTile,
+    Band,
+    Member,
+    Node,
+    Promotion,
+    children,
+    in_order,
+    leaves,
+    tiles,
+)
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 REDUCTION_TILES = (32, 16, 8, 4)
@@ -80,8 +90,9 @@ class Promoter:
         how: dict[str, Any] = {"padded": padded, "pitch": pitch, "unroll": unroll}
         if not draft.promote(tensor, scope, inside, names, **how):
             return False
-        has_room = shared_bytes(draft.tree, draft.facts.scop) <= (draft.target.room(SHARED) or 0)
-        if has_room and promotion_fault(draft.tree, draft.facts.scop) is None:
+        scop = draft.facts.scop
+        held = {REGISTER: register_bytes, SHARED: shared_bytes}[scope](draft.tree, scop)
+        if held <= (draft.target.room(scope) or 0) and promotion_fault(draft.tree, scop) is None:
             return True
         draft.tree, draft.actions = before
         return False
@@ -189,8 +200,16 @@ class Promoter:
 
 def shared_bytes(node: Node, scop: Scop) -> int:
     """The bytes of shared memory that the tiles of a tree take."""
-    held = (tile for tile in tiles(node) if tile.scope == SHARED)
-    return sum(
-        bytes_in_shared(prod(tile.shape) * compute_dtype(scop.dtype(tile.tensor)).bytes)
-        for tile in held
-    )
+    return sum(bytes_in_shared(_bytes(tile, scop)) for tile in tiles(node) if tile.scope == SHARED)
+
+
+def register_bytes(node: Node, scop: Scop) -> int:
+    """The bytes of registers that a thread holds at once, at most: those of tiles that lie inside
+    of each other."""
+    own = node.tiles if isinstance(node, Promotion) else ()
+    held = sum(_bytes(tile, scop) for tile in own if tile.scope == REGISTER)
+    return held + max((register_bytes(child, scop) for child in children(node)), default=0)
+
+
+def _bytes(tile: ArrayTile, scop: Scop) -> int:
+    return prod(tile.shape) * compute_dtype(scop.dtype(tile.tensor)).bytes
