@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tc.backends import registry
-from tc.backends.base import AnyBackend, Backend
+from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.dtypes import Array
 from tc.errors import BackendError, TCWarning
 from tc.explanation import Explanation
@@ -22,6 +22,8 @@ from tc.process import forks
 from tc.process.threads import get_threads, on_change
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
+from tc.runtime.arrays.device_array import Place
+from tc.runtime.device_calls import common_place, run_on_device
 from tc.runtime.inline_cache import CacheEntry, new_entry
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import (
@@ -120,6 +122,10 @@ class Compiled:
         self.__doc__ = program.source.text if program.span is None else program.span.text
         self.options = options or Options()
         self._backend: AnyBackend = registry.get(backend)
+        self._kinds: frozenset[str] = frozenset()
+        if isinstance(self._backend, GpuBackend):
+            self._backend.check()
+            self._kinds = self._backend.kinds
         self._requested_check = check
         self.check = self._backend.checks_by_default if check is None else check
         self.signature = signature_of(program)
@@ -161,16 +167,24 @@ class Compiled:
     def call(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """Calls the function with one value per input; warnings point two frames up."""
         signature = self.signature
-        views, family, like, sizes_key = read_inputs(signature, inputs)
+        kinds, place = self._kinds, None
+        devices = bool(kinds)
+        views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
         given = targets = _NO_TARGETS
         if outputs is not None:
             given = bind_outputs(signature, outputs)
-            targets, family, like = view_outputs(signature, given, inputs, family, like)
-        key = (sizes_key, *targets)
+            targets, family, like = view_outputs(
+                signature, given, inputs, family, like, devices=devices
+            )
+        key: Any = (sizes_key, *targets)
+        if kinds:
+            place = common_place(signature, views, targets, kinds, self.backend, family)
+            key = (place, *key)
         special = self._specialiser.find(key)
         if special is None:
             arrays = dict(zip(self.program.inputs, views, strict=True))
-            special = self._make(key, sizes_of_arrays(self.program, arrays), frozenset(targets))
+            sizes = sizes_of_arrays(self.program, arrays)
+            special = self._make(key, sizes, frozenset(targets), place)
         if targets:
             check_outputs(signature, targets, special.shaped.shapes, views, family)
             if family.touch is not None:
@@ -179,14 +193,19 @@ class Compiled:
         if special.warnings or special.fault:
             self._warn(special.warnings, 3)
             self._report(special, 3)
-        results: list[Any] = run_specialised(
-            special, views, targets, alignment=family.alignment, threads=self._threads()
-        )
-        if family is NUMPY:
-            self._expect(special, inputs, views, targets)
+        results: list[Any]
+        if place is not None:
+            results = run_on_device(special, signature, views, targets, family, like)
+        else:
+            results = run_specialised(
+                special, views, targets, alignment=family.alignment, threads=self._threads()
+            )
+            if family is NUMPY:
+                self._expect(special, inputs, views, targets)
         if given or family is not NUMPY:
+            wrap = family.wrap if place is None else _as_is
             results = [
-                given[name] if name in given else family.wrap(result, like)
+                given[name] if name in given else wrap(result, like)
                 for name, result in zip(self.program.outputs, results, strict=True)
             ]
         return results[0] if self._result is None else self._result(*results)
@@ -251,14 +270,18 @@ class Compiled:
         return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
 
     def _prepare(self, sizes: CallSizes, outputs: tuple[str, ...]) -> Specialisation:
-        key = (specialisation_key(self.program, sizes), *outputs)
+        key: Any = (specialisation_key(self.program, sizes), *outputs)
+        if self._kinds:
+            key = (None, *key)
         special = self._specialiser.find(key) or self._make(key, sizes, frozenset(outputs))
         self._report(special, 3)
         return special
 
-    def _make(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+    def _make(
+        self, key: Hashable, sizes: CallSizes, given: frozenset[str], place: Place | None = None
+    ) -> Specialisation:
         check_initial(self.program, given)
-        return self._specialiser.make(key, sizes, given)
+        return self._specialiser.make(key, sizes, given, place)
 
     def _expect(
         self,
@@ -296,6 +319,10 @@ class Compiled:
         if special.fault is not None and not self._reported:
             self._reported = True
             issue_warnings((special.fault,), level + 1)
+
+
+def _as_is(array: Any, _like: Any) -> Any:
+    return array
 
 
 def runs_text(backend: str) -> BackendError:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tc.backends.base import AnyBackend, Backend, KernelText
+from tc.backends.base import AnyBackend, Backend, GpuBackend, KernelText
 from tc.backends.interpret import InterpretBackend
 from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
 from tc.backends.library import library_kernel, match_contraction
@@ -20,6 +20,8 @@ from tc.options import Options
 from tc.pipeline import element_strides, shape_program, target_of
 from tc.polyhedral.lowering import trace_lowering
 from tc.process.uninterrupted import uninterrupted
+from tc.runtime.arrays.device_array import Place
+from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, compile_or_fall_back
 from tc.runtime.loaded import CompiledKernel
 from tc.runtime.sizes import CallSizes
@@ -53,16 +55,19 @@ class Specialiser:
                 self.made.move_to_end(key)
         return special
 
-    def make(self, key: Hashable, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
-        """The specialisation for these sizes, of inputs that were checked, and the outputs that a
-        caller has given. RangeError for sizes that do not fit, BackendError."""
+    def make(
+        self, key: Hashable, sizes: CallSizes, given: frozenset[str], place: Place | None = None
+    ) -> Specialisation:
+        """The specialisation for these sizes, of inputs that were checked, the outputs that a
+        caller has given, and the place of arrays, None for the processor's memory. RangeError for
+        sizes that do not fit, BackendError."""
 
         def make() -> Specialisation:
             # one thread compiles; the others find what it made
             with self.building:
                 special = self.made.get(key)
                 if special is None:
-                    self.made[key] = special = self._specialise(sizes, given)
+                    self.made[key] = special = self._specialise(sizes, given, place)
                     while len(self.made) > REMEMBERED:
                         self.made.popitem(last=False)
                 return special
@@ -76,8 +81,12 @@ class Specialiser:
         """A lock that another thread of the parent held is never released there."""
         self.building = threading.RLock()
 
-    def _specialise(self, sizes: CallSizes, given: frozenset[str]) -> Specialisation:
+    def _specialise(
+        self, sizes: CallSizes, given: frozenset[str], place: Place | None
+    ) -> Specialisation:
         request, backend = self.request(sizes, given), self.backend
+        if place is not None and isinstance(backend, GpuBackend):
+            backend = backend.at(place)
         shaped = shape_program(self.program, sizes, request)
         runner, fault = None, None
         if isinstance(backend, Backend):
@@ -94,6 +103,7 @@ class Specialiser:
             spaces(shaped, self.program.outputs),
             (*shaped.warnings, *start_warnings(shaped, given)),
             Temporaries.of(() if runner is None else runner.kernel.arguments),
+            DeviceFrames(),
             fault,
         )
 
@@ -107,7 +117,7 @@ class Specialiser:
                 found = library_kernel(contraction, shaped, strides, request.given)
         if found is None:
             text = _text(backend, request, shaped, strides)
-            found = self._find(text.kernel) or backend.load(text)
+            found = self._find(text.kernel, place_of(backend)) or backend.load(text)
         shapes = request.sizes.shapes.items()
         _LOG.info(
             "%s is ready for %s after %.0f ms (backend %s)",
@@ -118,12 +128,13 @@ class Specialiser:
         )
         return found
 
-    def _find(self, kernel: Kernel) -> CompiledKernel | None:
-        """A kernel that was compiled before and does the same: that a caller passes an output
-        often changes nothing."""
+    def _find(self, kernel: Kernel, place: Place | None) -> CompiledKernel | None:
+        """A kernel that was compiled before at this place and does the same: that a caller passes
+        an output often changes nothing."""
         wanted = replace(kernel, initial=frozenset())
         runners = [s.runner for s in tuple(self.made.values()) if s.runner is not None]
-        return next((r for r in runners if replace(r.kernel, initial=frozenset()) == wanted), None)
+        here = (r for r in runners if getattr(r, "place", None) == place)
+        return next((r for r in here if replace(r.kernel, initial=frozenset()) == wanted), None)
 
 
 def _text(
@@ -146,6 +157,11 @@ def _text(
         return backend.emit(lowering.kernel, request.options)
 
     return stored_text(request, shaped, strides, backend, device, make)
+
+
+def place_of(backend: Backend) -> Place | None:
+    """Where what it loads expects its arrays."""
+    return backend.place if isinstance(backend, GpuBackend) else None
 
 
 def odd_strides(shaped: ShapedProgram, sizes: CallSizes) -> tuple[int, ...]:

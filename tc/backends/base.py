@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from tc.device import Device
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
+from tc.runtime.arrays.device_array import Place
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 
 
@@ -72,10 +73,25 @@ class Backend(_Named, Protocol):
 
 @runtime_checkable
 class GpuBackend(Backend, Protocol):
-    """A backend whose device is a GPU: it takes kernels whose regions are launches."""
+    """A backend whose device is a GPU: it takes kernels whose regions are launches.
+
+    `kinds` are those of the places where it takes the arrays of a call, beside the processor's
+    memory. `place` is for which it loads kernels, None for the place that it chooses itself, to
+    run them on arrays of the processor."""
+
+    def check(self) -> None:
+        """BackendError, with what works instead, where it does not work on this machine."""
+        ...
 
     @property
-    def for_gpus(self) -> bool: ...
+    def kinds(self) -> frozenset[str]: ...
+
+    @property
+    def place(self) -> Place | None: ...
+
+    def at(self, place: Place) -> GpuBackend:
+        """The same for a place of the caller's; BackendError for one that cannot be used."""
+        ...
 
     def device(self) -> Gpu: ...
 

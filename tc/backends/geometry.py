@@ -98,3 +98,19 @@ def origin(buffer: Buffer) -> int:
     """
     steps = zip(buffer.shape, buffer.strides, strict=True)
     return sum((1 - extent) * stride for extent, stride in steps if extent and stride < 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySpan:
+    """The memory of a buffer, from its lowest to its highest element: `start` bytes before element
+    (0, ..., 0), `size` bytes, none if it has no elements."""
+
+    start: int
+    size: int
+
+    @staticmethod
+    def of(buffer: Buffer) -> MemorySpan:
+        steps = zip(buffer.shape, buffer.strides, strict=True)
+        last = sum((extent - 1) * abs(stride) for extent, stride in steps)
+        size = 0 if 0 in buffer.shape else (last + 1) * buffer.dtype.bytes
+        return MemorySpan(origin(buffer) * buffer.dtype.bytes, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
 
@@ -40,15 +40,40 @@ def is_installed() -> bool:
     return _LOADED() is not None
 
 
-@lru_cache(maxsize=256)
+@dataclass(frozen=True, slots=True)
+class CompiledText:
+    """A text that was compiled: the `cubin` to load, and what the compilers said."""
+
+    cubin: bytes = field(repr=False)
+    log: str
+
+
 def compiler_log(source: str, arch: str) -> str:
     """What NVRTC and ptxas say of a text that they compile for an architecture, such as "sm_90";
     BackendError where they fail, and without NVRTC."""
+    return compiled(source, arch).log
+
+
+@lru_cache(maxsize=256)
+def compiled(source: str, arch: str) -> CompiledText:
+    """A text compiled for an architecture; BackendError as above."""
+    library = _library()
+    with step():
+        return _compiled(library, source, arch)
+
+
+def version() -> str:
+    """That of NVRTC; BackendError without it."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
+def _library() -> ctypes.CDLL:
     library = _LOADED()
     if library is None:
         raise BackendError("there is no NVRTC", repair=f"pip install {_PACKAGES[0]}")
-    with step():
-        return _compiled(library, source, arch)
+    return library
 
 
 def usage_in(log: str) -> Mapping[str, Usage]:
@@ -68,7 +93,7 @@ def usage_in(log: str) -> Mapping[str, Usage]:
     }
 
 
-def _compiled(library: ctypes.CDLL, source: str, arch: str) -> str:
+def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
     program, options = ctypes.c_void_p(), (f"--gpu-architecture={arch}", *FLAGS)
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
@@ -78,6 +103,9 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> str:
         library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value + 1)
         library.nvrtcGetProgramLog(program, log)
+        library.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        cubin = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetCUBIN(program, cubin)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     text = log.value.decode(errors="replace")
@@ -87,7 +115,7 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> str:
             f"NVRTC failed with status {status} ({' '.join(options)}):\n{tail}",
             repair="choose an architecture that it knows, such as sm_90",
         )
-    return text
+    return CompiledText(cubin.raw, text)
 
 
 def _load() -> ctypes.CDLL | None:

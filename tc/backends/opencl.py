@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.backends.base import KernelText
 from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
-from tc.backends.geometry import LaunchGeometry, LaunchText
+from tc.backends.geometry import LaunchGeometry, LaunchText, MemorySpan
 from tc.backends.opencl_device import OpenCLDevice, check_drivers, opencl_device
-from tc.backends.opencl_kernel import MemorySpan, OpenCLKernel
+from tc.backends.opencl_kernel import OpenCLKernel
 from tc.backends.printing import product_text, values_of_fails
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.process.forks import step
+from tc.runtime.arrays.device_array import Place
 
 _TAIL = 12  # lines of a compiler's message worth showing
 _ELSEWHERE = 'use backend="numba"'
@@ -28,11 +29,18 @@ class OpenCLBackend:
 
     name: str = "opencl"
     checks_by_default: bool = False
-    for_gpus: bool = True
+    kinds: frozenset[str] = frozenset()
+    place: Place | None = None
+
+    def check(self) -> None:
+        check_drivers()
+
+    def at(self, place: Place) -> OpenCLBackend:
+        return replace(self, place=place)
 
     def usable(self) -> str | None:
         try:
-            check_drivers()
+            self.check()
         except BackendError as error:
             return error.cause
         return None

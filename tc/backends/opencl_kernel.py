@@ -13,7 +13,7 @@ import numpy as np
 
 from tc.backends.call_memory import record_words
 from tc.backends.clike.printer import KernelFunction
-from tc.backends.geometry import Extents, LaunchGeometry, origin
+from tc.backends.geometry import Extents, LaunchGeometry, MemorySpan
 from tc.backends.opencl_device import OpenCLDevice
 from tc.errors import BackendError
 from tc.kernel.ir import Buffer, Failure, Kernel
@@ -51,22 +51,6 @@ class OpenCLKernel:
             failure = call.run(addresses)
         self.idle.append(call)
         return failure
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySpan:
-    """The memory of a buffer, from its lowest to its highest element: `start` bytes before element
-    (0, ..., 0), `size` bytes, none if it has no elements."""
-
-    start: int
-    size: int
-
-    @staticmethod
-    def of(buffer: Buffer) -> MemorySpan:
-        steps = zip(buffer.shape, buffer.strides, strict=True)
-        last = sum((extent - 1) * abs(stride) for extent, stride in steps)
-        size = 0 if 0 in buffer.shape else (last + 1) * buffer.dtype.bytes
-        return MemorySpan(origin(buffer) * buffer.dtype.bytes, size)
 
 
 class _Call:

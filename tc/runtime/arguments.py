@@ -16,6 +16,7 @@ import numpy as np
 from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, fits
 from tc.errors import InputError
 from tc.runtime.arrays import NUMPY, family_of
+from tc.runtime.arrays.device_array import CUDA, DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import closest, counted
@@ -59,9 +60,10 @@ class Signature:
         return f"{self.name}({', '.join(p.name for p in self.inputs)})"
 
 
-Given: TypeAlias = tuple[list[Array], Family, Any, tuple[Any, ...]]
-"""Inputs as numpy arrays in order, their family, one of them, and what code is specialised on:
-shape and strides in bytes of each input of rank above 0, the value of each static scalar."""
+Given: TypeAlias = tuple[list[Any], Family, Any, tuple[Any, ...]]
+"""Inputs as arrays of numpy, or as `DeviceArray`, in order, their family, one of them, and what
+code is specialised on: shape and strides in bytes of each input of rank above 0, the value of each
+static scalar."""
 
 
 def signature_of(program: Program) -> Signature:
@@ -173,13 +175,15 @@ def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
-def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
-    """The inputs as checked numpy arrays, without copies but of what is not aligned."""
-    views: list[Array] = []
+def read_inputs(signature: Signature, inputs: Sequence[Any], *, devices: bool = False) -> Given:
+    """The inputs as checked numpy arrays, without copies but of what is not aligned; with `devices`
+    those that lie on one as `DeviceArray`, which are refused otherwise."""
+    views: list[Any] = []
     key: list[Any] = []
     family: Family | None = None
     like: Any = None
     first: Parameter | None = None
+    view: Any
     # one pass and no calls for the common case: this runs before every kernel
     for parameter, value in zip(signature.inputs, inputs, strict=True):
         if type(value) is np.ndarray:
@@ -198,7 +202,9 @@ def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
             family, like, first = found, value, parameter
         elif found is not family and first is not None and not same_family(found, family):
             raise mixed_kinds(parameter, found, first.name, family)
-        if not view.flags.aligned:
+        if type(view) is DeviceArray:
+            check_on_device(parameter, view, found, devices=devices)
+        elif not view.flags.aligned:
             view = view.copy()
         if parameter.rank:
             key.append(view.shape)
@@ -209,8 +215,25 @@ def read_inputs(signature: Signature, inputs: Sequence[Any]) -> Given:
     return views, family or NUMPY, like, tuple(key)
 
 
-def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tuple[Family, Array]:
-    """The family of an array of any library, and a numpy array on the same memory; `measured`
+def check_on_device(
+    parameter: Parameter, view: DeviceArray, family: Family, *, devices: bool
+) -> None:
+    """InputError for an array on a device: where none may be, and where its value is asked for
+    before anything runs."""
+    if not devices:
+        cause = f"lies on {view.place}, and this runs on the processor"
+        repair = family.to_host
+        if view.place.kind == CUDA:
+            repair += ' for a copy there, or tc.compile(..., backend="cuda")'
+        raise fault(parameter, cause, repair)
+    if parameter.static:
+        cause = f"lies on {view.place}, but code is made for the value of {parameter.text}"
+        raise fault(parameter, cause, "int({name})")
+
+
+def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tuple[Family, Any]:
+    """The family of an array of any library, and a numpy array on the same memory, or what stands
+    for an array on a device; `measured`
     where nothing but its shape, strides and dtype are read."""
     if isinstance(value, NUMBERS):
         raise fault(
@@ -229,9 +252,10 @@ def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tupl
         raise fault(parameter, refusal.cause, refusal.repair) from None
 
 
-def read_other(parameter: Parameter, view: Array, family: Family) -> Array:
+def read_other(parameter: Parameter, view: Any, family: Family) -> Array:
     """An array of rank 0 of another type than declared, as the number that it holds."""
-    if parameter.rank == view.ndim == 0 and view.dtype.kind in _NUMERIC:
+    on_host = type(view) is not DeviceArray
+    if on_host and parameter.rank == view.ndim == 0 and view.dtype.kind in _NUMERIC:
         return read_number(parameter, view[()])
     raise wrong_type(parameter, view, family)
 
@@ -296,7 +320,7 @@ def mixed_kinds(parameter: Parameter, found: Family, first: str, family: Family)
     return fault(parameter, cause, family.convert)
 
 
-def wrong_type(parameter: Parameter, view: Array, family: Family) -> InputError:
+def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:
     """The error about an array whose dtype or rank is not the declared one."""
     if view.dtype == parameter.numpy:
         return fault(

@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tc.dtypes import Array
 from tc.errors import InputError
-from tc.runtime.arguments import Parameter, Signature, fault, is_sequence, mixed_kinds
+from tc.runtime.arguments import (
+    Parameter,
+    Signature,
+    check_on_device,
+    fault,
+    is_sequence,
+    mixed_kinds,
+)
 from tc.runtime.arrays import NUMPY, family_of, overlaps
+from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Program, Read, walk
 from tc.semantics.suggest import counted, nearest
@@ -52,12 +59,20 @@ def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:
 
 
 def view_outputs(
-    signature: Signature, given: Mapping[str, Any], inputs: Sequence[Any], family: Family, like: Any
-) -> tuple[dict[str, Array], Family, Any]:
+    signature: Signature,
+    given: Mapping[str, Any],
+    inputs: Sequence[Any],
+    family: Family,
+    like: Any,
+    *,
+    devices: bool = False,
+) -> tuple[dict[str, Any], Family, Any]:
     """The given outputs as numpy arrays, with the family and an array of it; these are the
     outputs' own where no input is an array (`like` is None). `inputs` are as the caller gave
-    them."""
-    views: dict[str, Array] = {}
+    them; with `devices` outputs that lie on one come as `DeviceArray`, and are refused
+    otherwise."""
+    views: dict[str, Any] = {}
+    view: Any
     for parameter in signature.outputs:
         name = parameter.name
         if name not in given:
@@ -77,15 +92,17 @@ def view_outputs(
             family, like = found, value
         elif found is not family and not same_family(found, family):
             raise mixed_kinds(parameter, found, _name_of(like, signature, inputs, given), family)
+        if type(view) is DeviceArray and not devices:
+            check_on_device(parameter, view, found, devices=False)
         views[name] = view
     return views, family, like
 
 
 def check_outputs(
     signature: Signature,
-    targets: Mapping[str, Array],
+    targets: Mapping[str, Any],
     shapes: Mapping[str, tuple[int, ...]],
-    inputs: Sequence[Array],
+    inputs: Sequence[Any],
     family: Family,
 ) -> None:
     """The arrays can be written to: type, shape, layout, and memory shared with no other."""
@@ -94,8 +111,7 @@ def check_outputs(
         if target is None:
             continue
         shape = shapes[parameter.name]
-        # carray: row-major, aligned and writable
-        if target.dtype != parameter.numpy or target.shape != shape or not target.flags.carray:
+        if target.dtype != parameter.numpy or target.shape != shape or not _is_plain(target):
             raise _unfit(parameter, target, shape, family)
         for other, array in zip(signature.inputs, inputs, strict=True):
             if overlaps(target, array):
@@ -110,16 +126,22 @@ def check_outputs(
                     raise _shared(parameter, other_text, shapes[name], family)
 
 
-def _unfit(
-    parameter: Parameter, target: Array, shape: tuple[int, ...], family: Family
-) -> InputError:
+def _is_plain(target: Any) -> bool:
+    """Whether it is row-major, aligned and writable."""
+    if type(target) is DeviceArray:
+        return target.row_major and target.writable
+    return bool(target.flags.carray)
+
+
+def _unfit(parameter: Parameter, target: Any, shape: tuple[int, ...], family: Family) -> InputError:
+    on_device = type(target) is DeviceArray
     if target.dtype != parameter.numpy:
         cause = f"has dtype {target.dtype}, but the output has dtype {parameter.dtype}"
     elif target.shape != shape:
         cause = f"has shape {target.shape}, but the output has shape {shape}"
-    elif not target.flags.writeable:
+    elif not (target.writable if on_device else target.flags.writeable):
         cause = "is read-only"
-    elif not target.flags.c_contiguous:
+    elif not (target.row_major if on_device else target.flags.c_contiguous):
         cause = f"has strides {target.strides} in bytes, but outputs are row-major (N2)"
     else:
         cause = "is not aligned to its element type"

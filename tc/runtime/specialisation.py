@@ -14,6 +14,7 @@ from tc.dtypes import Array
 from tc.errors import AccessError, BackendError, InternalError
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays import address, empty
+from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, faults_of_run_reported, is_fault, is_strict
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 from tc.semantics.faults import division_error, read_error
@@ -76,6 +77,7 @@ class Specialisation:
     outputs: tuple[OutputSpace, ...]
     warnings: tuple[ProgramWarning, ...]
     temporaries: Temporaries
+    frames: DeviceFrames
     fault: ProgramWarning | None = None
 
 

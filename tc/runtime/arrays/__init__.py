@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 
 from tc.runtime.arrays import numpy_records
+from tc.runtime.arrays.any_address import array_at
+from tc.runtime.arrays.cuda_arrays import cuda_family, has_interface
+from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, first_line, type_name
 from tc.runtime.arrays.torch_tensors import torch_family, traced_by_torch
 
@@ -26,6 +29,7 @@ DLPACK_DEVICES = {
     2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 11: "ROCm host",
     13: "CUDA managed", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA", 18: "Trainium",
 }  # fmt: skip
+_ANYWHERE = 4096
 JAX_ALIGNMENT = 64
 """Below this alignment jax copies what it is given."""
 
@@ -63,6 +67,8 @@ def _family_of_type(kind: type) -> Family:
             )
         if issubclass(kind, jax.Array):
             return _jax_family(jax)
+    if has_interface(kind):
+        return cuda_family(kind)
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         return _dlpack_family(kind)
     if kind is type(None):
@@ -81,14 +87,32 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> n
     return raw[start : start + length].view(dtype).reshape(shape)
 
 
-def overlaps(left: np.ndarray, right: np.ndarray) -> bool:
+def overlaps(left: Any, right: Any) -> bool:
     """Whether two arrays have an element in common; where that is hard to decide, yes."""
+    if isinstance(left, DeviceArray) or isinstance(right, DeviceArray):
+        same = isinstance(left, DeviceArray) and isinstance(right, DeviceArray)
+        return same and _overlap_on_device(left, right)
     if not np.may_share_memory(left, right):
         return False
     try:
         return np.shares_memory(left, right, max_work=10_000)  # type: ignore[arg-type]  # any integer
     except np.exceptions.TooHardError:
         return True
+
+
+def _overlap_on_device(left: DeviceArray, right: DeviceArray) -> bool:
+    """The same, by arrays of numpy at such addresses, which nobody reads."""
+    if left.place != right.place or left.memory is not right.memory:
+        return False
+    (low, end), (other_low, other_end) = left.span, right.span
+    if end <= other_low or other_end <= low:
+        return False
+
+    def placed(array: DeviceArray) -> np.ndarray:
+        place = array.address - min(low, other_low) + _ANYWHERE
+        return array_at(place, array.dtype, array.shape, array.strides)
+
+    return overlaps(placed(left), placed(right))
 
 
 def _address_from_interface(array: np.ndarray) -> int:

@@ -22,27 +22,43 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class OnDevices:
+    """What a library does on devices: `new` makes an array with no particular contents, of a shape
+    and a dtype of numpy at a `Place`, like another array, in the order of the work on the current
+    stream; `stream` is that, None where the library has none, and arrays say theirs; `capturing` is
+    whether what is launched there is only recorded, for a graph."""
+
+    new: Callable[[tuple[int, ...], np.dtype[Any], Any, Any], Any]
+    stream: Callable[[Any], Any] = lambda _place: None
+    capturing: Callable[[Any], bool] = lambda _place: False
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """The arrays of one library.
 
     `view` gives a numpy array on the same memory, valid for as long as the array that was given
-    is kept, `target` one that may be written to, and both raise `Refusal`; `wrap` makes a fresh
-    row-major numpy array, aligned to `alignment` bytes, an array like its second argument;
-    `measure` is a view of which only shape, strides and dtype are read; `cast` is how its users
-    write a change of dtype, `convert` how they take over an array, and `fresh` how they make one;
-    `touch` tells the library that an array is being written to, where it wants to know.
+    is kept, or a `DeviceArray`, `target` one that may be written to, and both raise `Refusal`;
+    `wrap` makes a fresh row-major numpy array, aligned to `alignment` bytes, an array like its
+    second argument; `measure` is a view of which only shape, strides and dtype are read; `cast` is
+    how its users write a change of dtype, `convert` how they take over an array, and `fresh` how
+    they make one; `touch` tells the library that an array is being written to, where it wants to
+    know. `to_host` is how users copy an array to the processor's memory, and `devices` what the
+    library does elsewhere, None where it does nothing there.
     """
 
     name: str
-    view: Callable[[Any], np.ndarray]
-    target: Callable[[Any], np.ndarray]
+    view: Callable[[Any], Any]
+    target: Callable[[Any], Any]
     wrap: Callable[[np.ndarray, Any], Any]
-    measure: Callable[[Any], np.ndarray]
+    measure: Callable[[Any], Any]
     cast: str = "{name}.astype(np.{dtype})"
     convert: str | None = "np.asarray({name})"
     alignment: int = 1
     fresh: str = "np.empty({shape}, np.{dtype})"
     touch: Callable[[Any], None] | None = None
+    to_host: str = "copy it to the CPU"
+    devices: OnDevices | None = None
 
 
 def same_family(left: Family, right: Family) -> bool:

@@ -6,26 +6,23 @@ resize the storage, as sharded training does after each layer.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.runtime.arrays.family import Family, Refusal, first_line, type_name
+from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
+from tc.runtime.arrays.device_array import CUDA, Place, on_device
+from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
 
-Reader: TypeAlias = Callable[[Any], np.ndarray]
+Reader: TypeAlias = Callable[[Any], Any]
+"""What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
 
 NAMES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
          "float16", "float32", "float64")  # fmt: skip
 """The dtypes that torch and numpy have in common, by the name that both give them."""
 
-_BEFORE = 1
-_MEMORY: Any = (ctypes.c_char * (2**63 - 2)).from_address(_BEFORE)
-"""All of the memory but its first byte, as a buffer: the fastest way to an array at an address.
-Of a buffer at address 0, numpy would not take the memory, but memory of its own."""
-
-_ANYWHERE = 4096 - _BEFORE
+_ANYWHERE = 4096
 
 
 def torch_family(torch: Any, kind: type) -> Family:
@@ -36,12 +33,12 @@ def torch_family(torch: Any, kind: type) -> Family:
     def wrap(array: np.ndarray, _like: Any) -> Any:
         return torch.from_numpy(array)
 
-    def resolved(tensor: Any) -> np.ndarray:
+    def resolved(tensor: Any) -> Any:
         held = tensor.detach().resolve_neg()
-        array: np.ndarray = read(held).copy()
-        return array
+        array = read(held)
+        return array.copy() if isinstance(array, np.ndarray) else array
 
-    def unresolved(_: Any) -> np.ndarray:
+    def unresolved(_: Any) -> Any:
         raise Refusal("is a lazy negation of another tensor", "{name}.resolve_neg()")
 
     read = _reader(torch, resolved, None)
@@ -65,7 +62,28 @@ def torch_family(torch: Any, kind: type) -> Family:
         "torch.as_tensor({name})",
         touch=torch.autograd.graph.increment_version,
         fresh="torch.empty({shape}, dtype=torch.{dtype})",
+        to_host="{name}.cpu()",
+        devices=_on_devices(torch),
     )
+
+
+def _on_devices(torch: Any) -> OnDevices:
+    """Torch's own allocator, and the stream that its user has chosen."""
+    names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for processors
+
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, _like: Any) -> Any:
+        return torch.empty(shape, dtype=names[dtype], device=f"cuda:{place.number}")
+
+    def stream(place: Place) -> int:
+        if raw is not None:
+            return int(raw(place.number))
+        return int(torch.cuda.current_stream(place.number).cuda_stream)
+
+    def capturing(_place: Place) -> bool:
+        return bool(torch.cuda.is_current_stream_capturing())
+
+    return OnDevices(new, stream, capturing)
 
 
 def _dtypes(torch: Any) -> dict[Any, np.dtype[Any]]:
@@ -76,12 +94,11 @@ def _measure(torch: Any) -> Reader:
     """Arrays like tensors, on no memory: of them a shape is known before there are values."""
     dtypes = _dtypes(torch)
 
-    def measure(tensor: Any) -> np.ndarray:
+    def measure(tensor: Any) -> Any:
         try:
             dtype = dtypes[tensor.dtype]
             steps = [step * dtype.itemsize for step in tensor.stride()]
-            array: np.ndarray = np.ndarray(tuple(tensor.shape), dtype, _MEMORY, _ANYWHERE, steps)
-            return array
+            return array_at(_ANYWHERE, dtype, tuple(tensor.shape), steps)
         except Exception as error:
             raise _refusal(torch, tensor, error) from error
 
@@ -101,7 +118,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
     new: Any = np.ndarray
 
     # this runs before every kernel; why a tensor is refused is found afterwards
-    def read(tensor: Any) -> np.ndarray:
+    def read(tensor: Any) -> Any:
         try:
             if gradient is not None:
                 if tensor.requires_grad and grad_mode():
@@ -112,26 +129,31 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
             if is_tracing() or is_functional(tensor):
                 raise traced_by_torch()
             dtype, shape, start = dtypes[tensor.dtype], tensor.shape, tensor.data_ptr()
-            if not tensor.is_cpu or tensor.is_neg():
-                if tensor.is_cpu:
-                    return negated(tensor)
+            on_host = tensor.is_cpu
+            if not on_host and not tensor.is_cuda:
                 raise _refusal(torch, tensor)
+            if tensor.is_neg():
+                return negated(tensor)
             count, item = tensor.numel(), dtype.itemsize
-            if not count:
+            if not count and on_host:
                 return np.empty(shape, dtype)
             rows = tensor.is_contiguous()
             steps = () if rows else tensor.stride()
             last = count - 1 if rows else sum(map(_reach, shape, steps))
             needed = (tensor.storage_offset() + last + 1) * item
             held = tensor.untyped_storage().nbytes()
-            if needed > held or not start:
+            if count and (needed > held or not start):
                 raise _freed(tensor, needed, held)
+            if not on_host:
+                place = Place(CUDA, tensor.get_device())
+                in_bytes = None if rows else [step * item for step in steps]
+                return on_device(tensor, dtype, shape, in_bytes, start, place)
             array: np.ndarray
             if rows:
-                array = new(shape, dtype, _MEMORY, start - _BEFORE)
+                array = new(shape, dtype, MEMORY, start - BEFORE)
             else:
                 in_bytes = [step * item for step in steps]
-                array = new(shape, dtype, _MEMORY, start - _BEFORE, in_bytes)
+                array = new(shape, dtype, MEMORY, start - BEFORE, in_bytes)
             return array
         except Refusal:
             raise

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.backends import nvrtc
+from tc.backends import cuda_driver, nvrtc
 from tc.backends.base import KernelText
 from tc.backends.clike.backend import CBackend
 from tc.backends.clike.cuda_dialect import CUDA
@@ -218,7 +218,7 @@ def test_without_nvrtc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(nvrtc, "_LOADED", lambda: None)
     assert BACKEND.emit(tmm()).usage() is None
     with pytest.raises(BackendError) as caught:
-        nvrtc.compiler_log.__wrapped__("", "sm_80")
+        nvrtc.compiled.__wrapped__("", "sm_80")
     assert str(caught.value) == (
         "BackendError: there is no NVRTC\nrepair: pip install nvidia-cuda-nvrtc"
     )
@@ -236,13 +236,16 @@ def test_what_nvrtc_refuses() -> None:
         nvrtc.compiler_log("", "sm_1")
 
 
-def test_texts_are_not_run_yet() -> None:
-    assert BACKEND.usable() == "this version of tc emits CUDA C++, and does not run it"
+def test_without_a_driver_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_driver, "_DRIVERS", (("no_such_library", "Driver"),))
+    monkeypatch.setattr(cuda_driver.OPENED, "made", [])
+    cause = "neither PyCUDA nor cuda.core can be imported: No module named 'no_such_library'"
+    assert BACKEND.usable() == cause
     with pytest.raises(BackendError) as caught:
-        BACKEND.load(BACKEND.emit(tmm()))
+        tc.compile("def f(float(N) x) -> (y) { y(i) = x(i) }", backend="cuda")
     assert str(caught.value) == (
-        "BackendError: backend 'cuda': this version of tc emits CUDA C++, and does not run it\n"
-        'repair: backend="opencl", or backend="numba"'
+        f"BackendError: {cause}\n"
+        'repair: pip install "tensor-comprehensions[cuda]", or use backend="opencl" or "numba"'
     )
 
 

@@ -1,0 +1,165 @@
+"""Kernels in CUDA C++, compiled and loaded on a device, and their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tc.backends.call_memory import record_words
+from tc.backends.clike.printer import KernelFunction
+from tc.backends.cuda_driver import CudaDriver, DriverError, Launcher, OpenedDriver
+from tc.backends.geometry import LaunchGeometry, MemorySpan
+from tc.errors import BackendError
+from tc.kernel.ir import Buffer, Failure, Kernel
+from tc.runtime.arrays.device_array import Place
+
+_WORD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStep:
+    """One launch of a kernel: `taken` are the places of its arguments among those of the kernel,
+    each with the bytes from element (0, ..., 0) back to the lowest one in memory."""
+
+    geometry: LaunchGeometry
+    taken: tuple[tuple[int, int], ...]
+    fails: bool
+    launch: Launcher
+
+
+@dataclass(frozen=True, eq=False)
+class CudaKernel:
+    """Implements `DeviceKernel`, and `CompiledKernel` for arrays of the processor, which are copied
+    to the device and back. `values` is how many values a Fail of each site records."""
+
+    kernel: Kernel
+    source: str
+    opened: OpenedDriver
+    place: Place
+    steps: tuple[LaunchStep, ...]
+    values: Mapping[int, int]
+
+    @property
+    def words(self) -> int:
+        return record_words(self.values)
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.values)
+
+    def fill(self, pointer: int, content: bytes, stream: int) -> None:
+        with self._here():
+            self._driver.fill(pointer, content, stream)
+
+    def after(self, stream: int, other: int) -> None:
+        with self._here():
+            self._driver.order(stream, other)
+
+    def enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
+        if not self.steps:
+            return None
+        with self._here():
+            for step in self.steps:
+                with driver_errors(self.kernel, step.geometry):
+                    arguments = [pointers[place] - before for place, before in step.taken]
+                    if step.fails:
+                        arguments.append(words or 0)
+                    step.launch(arguments, stream)
+            return self._failure(words, stream) if words is not None and self.values else None
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        *,
+        threads: int | None = None,  # noqa: ARG002
+    ) -> Failure | None:
+        if not self.steps:
+            return None
+        with self._here():
+            return self._run_copied(addresses)
+
+    def _run_copied(self, addresses: Sequence[int]) -> Failure | None:
+        driver, pointers, taken = self._driver, [], []
+        for buffer, address in zip(self.kernel.arguments, addresses, strict=True):
+            span = MemorySpan.of(buffer)
+            memory = driver.allocate(max(span.size, 1))
+            taken.append((buffer, address - span.start, memory, span.size))
+            pointers.append(memory.address + span.start)
+            given = buffer.role == "input" or buffer.name in self.kernel.initial
+            if given and span.size:
+                driver.copy_in(memory.address, address - span.start, span.size, 0)
+        words = None
+        if self.words:
+            words = driver.allocate(self.words * _WORD)
+            driver.fill(words.address, bytes(self.words * _WORD), 0)
+        failure = self.enqueue(pointers, words and words.address, 0)
+        for buffer, address, memory, size in taken:
+            if buffer.role == "output" and size:
+                with driver_errors(self.kernel, None):
+                    driver.copy_out(address, memory.address, size, 0)
+        return failure
+
+    def _failure(self, words: int, stream: int) -> Failure | None:
+        """The failure on record; the record is empty afterwards."""
+        found = np.empty(record_words(self.values), np.int64)
+        with driver_errors(self.kernel, None):
+            self._driver.copy_out(found.ctypes.data, words, found.nbytes, stream)
+        if not found[0]:
+            return None
+        self._driver.fill(words, bytes(found.nbytes), stream)
+        site = int(found[0]) - 1
+        return Failure(site, tuple(found[1 : 1 + self.values[site]].tolist()))
+
+    @property
+    def _driver(self) -> CudaDriver:
+        return self.opened.driver
+
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        """On the device of this kernel."""
+        self.opened.check_process()
+        if self._driver.current() == self.place.number:
+            yield
+        else:
+            with self._driver.on(self.place.number):
+                yield
+
+
+def steps_of(
+    kernel: Kernel,
+    functions: Sequence[KernelFunction],
+    launches: Sequence[LaunchGeometry],
+    driver: CudaDriver,
+    module: Any,
+) -> tuple[LaunchStep, ...]:
+    """The launches of a kernel whose module is loaded on the current device."""
+    places = {buffer.name: place for place, buffer in enumerate(kernel.arguments)}
+
+    def taken(buffer: Buffer) -> tuple[int, int]:
+        return places[buffer.name], MemorySpan.of(buffer).start
+
+    return tuple(
+        LaunchStep(
+            geometry,
+            tuple(map(taken, function.arguments)),
+            function.fails,
+            driver.launcher(module, geometry),
+        )
+        for function, geometry in zip(functions, launches, strict=True)
+    )
+
+
+@contextmanager
+def driver_errors(kernel: Kernel, geometry: LaunchGeometry | None) -> Iterator[None]:
+    """Makes what the driver reports a BackendError, with the kernel and the launch."""
+    try:
+        yield
+    except DriverError as error:
+        what = f"'{kernel.name}'" + (f" ({geometry})" if geometry else "")
+        raise BackendError(
+            f"{what} cannot be run by CUDA: {error}", repair='use backend="numba"'
+        ) from error

@@ -1,0 +1,121 @@
+"""Arrays in the memory of a device, as far as tc looks at them: nothing here reads an element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tc.runtime.arrays.family import Refusal
+
+CUDA, OPENCL = "cuda", "opencl"
+"""The kinds of places beside the memory of the processor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where memory of a device lies: of kind "cuda", the device `number`; of kind "opencl", the
+    `context` of pyopencl.
+
+    >>> print(Place("cuda", 1))
+    CUDA device 1
+    """
+
+    kind: str
+    number: int = 0
+    context: Any = None
+
+    def __str__(self) -> str:
+        return f"CUDA device {self.number}" if self.kind == CUDA else "an OpenCL context"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceArray:
+    """What tc needs to know of an array on a device: `strides` in bytes; the `address` of element
+    (0, ..., 0) in bytes, in OpenCL from the start of the buffer `memory`. `owner` keeps the memory
+    alive. `stream` is the one that last wrote to it, None where that is not known or not asked.
+
+    >>> array = DeviceArray(np.dtype(np.float32), (2, 3), (12, 4), 256, Place("cuda"), True, None)
+    >>> array.ndim, array.row_major, array.span
+    (2, True, (256, 280))
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int
+    place: Place
+    writable: bool
+    owner: Any = field(repr=False)
+    stream: int | None = None
+    memory: Any = field(default=None, repr=False)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def pointer(self) -> Any:
+        """Where element (0, ..., 0) is: an address, or a buffer and an offset."""
+        return self.address if self.memory is None else (self.memory, self.address)
+
+    @property
+    def row_major(self) -> bool:
+        normal = packed(self.shape, self.dtype.itemsize)
+        if self.strides == normal or 0 in self.shape:
+            return True
+        axes = zip(self.shape, self.strides, normal, strict=True)
+        return all(step == wanted for size, step, wanted in axes if size > 1)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The addresses of its first byte and behind its last."""
+        if 0 in self.shape:
+            return self.address, self.address
+        steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        below, above = sum(min(s, 0) for s in steps), sum(max(s, 0) for s in steps)
+        return self.address + below, self.address + above + self.dtype.itemsize
+
+
+def packed(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    """The strides in bytes of a row-major array with elements of so many bytes.
+
+    >>> packed((2, 3), 4)
+    (12, 4)
+    """
+    strides = []
+    for extent in reversed(shape):
+        strides.append(size)
+        size *= extent
+    return tuple(reversed(strides))
+
+
+def on_device(
+    owner: Any,
+    dtype: np.dtype[Any],
+    shape: Sequence[int],
+    strides: Sequence[int] | None,
+    address: int,
+    place: Place,
+    *,
+    writable: bool = True,
+    stream: int | None = None,
+    memory: Any = None,
+) -> DeviceArray:
+    """An array with these fields, row-major without `strides`; `Refusal` where its elements are
+    not aligned, as threads of a GPU cannot read them so."""
+    sizes = tuple(shape)
+    steps = packed(sizes, dtype.itemsize) if strides is None else tuple(strides)
+    if 0 not in sizes:
+        if not address and memory is None:
+            raise Refusal("has no memory: its address is 0")
+        taken = (step for size, step in zip(sizes, steps, strict=True) if size > 1)
+        if any(step % dtype.itemsize for step in (address, *taken)):
+            raise Refusal(
+                f"lies at address {address:#x} with strides {steps} in bytes, which are not "
+                f"multiples of its {dtype.itemsize}-byte elements: {place} cannot read them so",
+                "a copy of {name}",
+            )
+    return DeviceArray(dtype, sizes, steps, address, place, writable, owner, stream, memory)

@@ -1,0 +1,224 @@
+"""Calls whose arrays lie on a device: what runs there is put in line, and nobody waits for it.
+
+Outputs and temporaries come from the library of the caller's arrays. A call allocates nothing
+else, and waits for nothing unless it is checked, so that a graph can record it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from tc.errors import BackendError
+from tc.kernel.ir import Failure, Kernel
+from tc.runtime.arguments import Signature, fault
+from tc.runtime.arrays.device_array import DeviceArray, Place
+from tc.runtime.arrays.family import Family, OnDevices
+from tc.runtime.device_frames import DeviceFrame
+from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
+
+_WORD = np.dtype(np.int64)
+
+
+class DeviceKernel(Protocol):
+    """A kernel that is loaded at `place`; any number of threads may call it at the same time.
+
+    What is named `pointer` is where an array has its element (0, ..., 0): a number for CUDA, for
+    OpenCL a pair of a buffer and an offset in bytes. `stream` is CUDA's handle, or OpenCL's queue.
+    """
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def words(self) -> int:
+        """The 8-byte words that a call needs for itself, 0 at first."""
+        ...
+
+    @property
+    def waits(self) -> bool:
+        """Whether `enqueue` waits for the end, as checks are read then."""
+        ...
+
+    def fill(self, pointer: Any, content: bytes, stream: Any) -> None:
+        """Has the device write these bytes, of a power of two up to 8, or of zeros; in order with
+        what else is in the stream, without reading memory of the processor later."""
+        ...
+
+    def after(self, stream: Any, other: Any) -> None:
+        """Makes what follows in a stream wait for what is in another one now."""
+        ...
+
+    def enqueue(self, pointers: Sequence[Any], words: Any, stream: Any) -> Failure | None:
+        """Puts the kernel in line, for arrays of all its arguments in order; `words` is a pointer,
+        None where none are needed. The first failure on record, where checks are on."""
+        ...
+
+
+def run_on_device(
+    special: Specialisation,
+    signature: Signature,
+    inputs: Sequence[Any],
+    targets: Mapping[str, DeviceArray],
+    family: Family,
+    like: Any,
+) -> list[Any]:
+    """The outputs in return order: None for those of `targets`, else fresh arrays of the family.
+
+    Inputs and targets have been checked, and lie where the kernel is loaded, but for numbers.
+    Raises AccessError where a check fails (G7), BackendError where the device cannot run it.
+    """
+    kernel, devices = cast(DeviceKernel, special.runner), family.devices
+    if devices is None:
+        devices = _without(special, signature, targets, family)
+    place = kernel.place
+    stream, others = _streams(devices.stream(place), inputs, targets)
+    for other in others:
+        kernel.after(stream, other)
+    capturing = devices.capturing(place)
+    if capturing and kernel.waits:
+        raise BackendError(
+            f"{signature.name} is checked, so that a call waits for the device, and this stream is "
+            "being captured to a graph",
+            repair="tc.compile(..., check=False)",
+        )
+    frame = None if capturing else special.frames.take(stream)
+    try:
+        if frame is None:
+            frame = _new_frame(special, kernel, family, devices, inputs, like, stream)
+        outputs = [
+            None if name in targets else devices.new(shape, dtype, place, like)
+            for name, shape, dtype in special.outputs
+        ]
+    except MemoryError as error:
+        raise out_of_memory(special.shaped) from error
+    pointers = [
+        *_inputs(kernel, inputs, frame, stream, set_all=capturing),
+        *(
+            targets[name].pointer if name in targets else family.target(output).pointer
+            for (name, _, _), output in zip(special.outputs, outputs, strict=True)
+        ),
+        *frame.temporaries,
+    ]
+    failure = kernel.enqueue(pointers, frame.words, stream)
+    if not capturing:
+        special.frames.give_back(stream, frame)
+    if failure is not None:
+        raise access_error(special.shaped, kernel.kernel, failure)
+    return outputs
+
+
+def _streams(
+    current: Any, inputs: Sequence[Any], targets: Mapping[str, DeviceArray]
+) -> tuple[Any, list[Any]]:
+    """The stream of a call, and those that it has to wait for: where the library has none of its
+    own, the first that an array names, else the default one."""
+    views = (*inputs, *targets.values())
+    named = [v.stream for v in views if type(v) is DeviceArray and v.stream is not None]
+    stream = current if current is not None else named[0] if named else 0
+    return stream, [other for other in dict.fromkeys(named) if other != stream]
+
+
+def _new_frame(
+    special: Specialisation,
+    kernel: DeviceKernel,
+    family: Family,
+    devices: OnDevices,
+    inputs: Sequence[Any],
+    like: Any,
+    stream: Any,
+) -> DeviceFrame:
+    arrays = []
+
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        arrays.append(devices.new(shape, dtype, kernel.place, like))
+        return family.target(arrays[-1]).pointer
+
+    temporaries = [new(b.shape, b.dtype.numpy) for b in special.temporaries.buffers]
+    words = None
+    if kernel.words:
+        words = new((kernel.words,), _WORD)
+        kernel.fill(words, bytes(8 * kernel.words), stream)
+    numbers = [new((), view.dtype) for view in inputs if type(view) is not DeviceArray]
+    return DeviceFrame(arrays, temporaries, words, numbers, [b""] * len(numbers))
+
+
+def _inputs(
+    kernel: DeviceKernel, inputs: Sequence[Any], frame: DeviceFrame, stream: Any, *, set_all: bool
+) -> list[Any]:
+    """The pointers of the inputs; those that are numbers stand in the frame."""
+    pointers, place = [], 0
+    for view in inputs:
+        if type(view) is DeviceArray:
+            pointers.append(view.pointer)
+            continue
+        content, pointer = view.tobytes(), frame.numbers[place]
+        if set_all or content != frame.contents[place]:
+            kernel.fill(pointer, content, stream)
+            frame.contents[place] = content
+        pointers.append(pointer)
+        place += 1
+    return pointers
+
+
+def common_place(
+    signature: Signature,
+    inputs: Sequence[Any],
+    targets: Mapping[str, Any],
+    kinds: frozenset[str],
+    backend: str,
+    family: Family,
+) -> Place | None:
+    """Where all arrays of a call lie, None for the memory of the processor; InputError where they
+    lie apart, or where the backend cannot take them. Numbers lie anywhere."""
+    parameters = [*zip(signature.inputs, inputs, strict=True)]
+    parameters += [(p, targets[p.name]) for p in signature.outputs if p.name in targets]
+    found: list[tuple[Any, Place | None]] = []
+    for parameter, view in parameters:
+        if type(view) is DeviceArray:
+            if view.place.kind not in kinds:
+                cause = f"lies on {view.place}, which backend {backend!r} does not take"
+                raise fault(parameter, cause, f'tc.compile(..., backend="{view.place.kind}")')
+            found.append((parameter, view.place))
+        elif view.ndim or parameter.name in targets:
+            found.append((parameter, None))
+    for parameter, place in found[1:]:
+        first, where = found[0]
+        if place != where:
+            cause = (
+                f"lies on {place or 'the processor'}, but {first.name} on "
+                f"{where or 'the processor'}: the arrays of a call lie in one place"
+            )
+            raise fault(parameter, cause, family.to_host if where is None else None)
+    return found[0][1] if found else None
+
+
+def _without(
+    special: Specialisation, signature: Signature, targets: Mapping[str, Any], family: Family
+) -> OnDevices:
+    """For a library of which tc does not know how it makes arrays, where none are needed."""
+    for name, shape, dtype in special.outputs:
+        if name not in targets:
+            parameter = next(p for p in signature.outputs if p.name == name)
+            cause = (
+                f"has shape {shape} and dtype {dtype}, and tc does not know how {family.name} "
+                "makes such an array on a device"
+            )
+            raise fault(parameter, cause, f'outputs={{{{"{name}": {name}}}}}')
+
+    def new(*_: Any) -> Any:
+        raise BackendError(
+            f"{signature.name} needs memory beside its arrays, and tc does not know how "
+            f"{family.name} makes some on a device",
+            repair="call it with arrays of torch or CuPy",
+        )
+
+    return OnDevices(new)
