@@ -8,6 +8,7 @@ from math import prod
 from textwrap import fill
 
 from tc.device import Device
+from tc.dtypes import compute_dtype
 from tc.gpu import Gpu
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Kernel
@@ -275,7 +276,7 @@ def _buffers(story: Story) -> Iterator[str]:
     """The promoted buffers, one a line."""
     scop = story.lowering.scop
     for t in schedule.tiles(story.lowering.mapped.tree):
-        size = prod(t.shape) * scop.dtype(t.tensor).bytes
+        size = prod(t.shape) * compute_dtype(scop.dtype(t.tensor)).bytes
         yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.scope]}"
 
 

@@ -155,6 +155,15 @@ def test_options_are_told() -> None:
     assert "6 accumulators" in stages["mapping"]
 
 
+def test_buffers_hold_halves_as_floats() -> None:
+    tmm = "def tmm(half(M,K) A, half(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    text = tc.explain(tmm, {"M": 32, "N": 32, "K": 32}, backend="cuda").stages["mapping"]
+    held = (
+        f"32 x 33 of A, {32 * 33 * 4 / 1024:.3g} KiB, in memory that the threads of a block share"
+    )
+    assert f"- A_shared: {held}" in text
+
+
 def test_nothing_to_run() -> None:
     stages = tc.explain("def f(float(N) a) -> (o) { o(i) = a(i) }", {"N": 0}).stages
     assert stages["schedule"] == "There is nothing to run."
