@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
-from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved
+from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
 from tc.gpu import SHARED_ALIGNMENT
@@ -93,27 +93,6 @@ _RESPELT: Mapping[str, str] = {
 """Words of C99 in helper functions."""
 
 
-def _respelt(helper: str) -> str:
-    """A helper function in CUDA C++.
-
-    >>> _respelt("return x ? INT64_MAX : (uint16_t)(x & UINT64_C(0x7F));")
-    'return x ? 9223372036854775807LL : (unsigned short)(x & 0x7FULL);'
-    """
-    words = re.sub(r"//.*|\w+", lambda found: _RESPELT.get(found[0], found[0]), helper)
-    return re.sub(r"\bUINT64_C\((\w+)\)", r"\1ULL", words)
-
-
-def _integer(value: int, dtype: DType) -> str:
-    """A constant of exactly its type.
-
-    >>> [_integer(v, DTYPES[t]) for v, t in ((-3, "int64"), (5, "uint32"), (-(2**31), "int32"))]
-    ['-3LL', '5u', '(-2147483647 - 1)']
-    """
-    if dtype.kind == "int" and dtype.bits >= 32 and value == -(2 ** (dtype.bits - 1)):
-        return _MIN[dtype.bits]
-    return f"{value}{_SUFFIXES.get(dtype.name, '')}"
-
-
 def _head(grid: Grid | None) -> str:
     """The head of a function that a grid is run by."""
     threads = math.prod(extents(grid.threads if grid else ()))
@@ -148,12 +127,12 @@ def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
 CUDA = Dialect(
     name="CUDA C++",
     types=_TYPES,
-    integer=_integer,
+    integer=suffixed(_SUFFIXES, _MIN),
     infinity=lambda dtype: _INFINITE_DOUBLE if dtype == FLOAT64 else _INFINITY,
     nan=lambda dtype: _NAN_DOUBLE if dtype == FLOAT64 else _NAN,
     suffix="f",
     native={name: name for name in _NATIVE},
-    respelt=_respelt,
+    respelt=respelling(_RESPELT, _SUFFIXES["uint64"]),
     reserved=RESERVED,
     preamble=_preamble,
     head=_head,

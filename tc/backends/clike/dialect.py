@@ -119,6 +119,39 @@ class Dialect:
     vectors: VectorPrinter | None
 
 
+def respelling(words: Mapping[str, str], suffix: str) -> Callable[[str], str]:
+    """Puts helper functions into a language with other words than C99, whose constants of uint64
+    end in `suffix`.
+
+    >>> respelling({"int64_t": "long"}, "UL")("return (int64_t)(x & UINT64_C(0x7F)); // int64_t")
+    'return (long)(x & 0x7FUL); // int64_t'
+    """
+
+    def respelt(helper: str) -> str:
+        found = re.sub(r"//.*|\w+", lambda word: words.get(word[0], word[0]), helper)
+        return re.sub(r"\bUINT64_C\((\w+)\)", rf"\1{suffix}", found)
+
+    return respelt
+
+
+def suffixed(suffixes: Mapping[str, str], least: Mapping[int, str]) -> Callable[[int, DType], str]:
+    """Prints integers, with suffixes that tell their type; the least ones of so many bits have a
+    text of their own, as a constant without their sign would be too large for it.
+
+    >>> from tc.dtypes import INT32, UINT32
+    >>> text = suffixed({"uint32": "u"}, {32: "INT_MIN"})
+    >>> text(-3, INT32), text(5, UINT32), text(-(2**31), INT32)
+    ('-3', '5u', 'INT_MIN')
+    """
+
+    def integer(value: int, dtype: DType) -> str:
+        if dtype.kind == "int" and dtype.bits >= 32 and value == -(2 ** (dtype.bits - 1)):
+            return least[dtype.bits]
+        return f"{value}{suffixes.get(dtype.name, '')}"
+
+    return integer
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context(printing.TextContext):
     """`masks` are the bits per lane of locals that are vectors of bool."""

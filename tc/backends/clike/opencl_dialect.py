@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
-from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved
+from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, DType
 from tc.gpu import SHARED_ALIGNMENT
@@ -26,6 +26,7 @@ _NAMES = {
 _TYPES: Mapping[DType, str] = {dtype: _NAMES[name] for name, dtype in DTYPES.items()}
 _SUFFIXES = {"int64": "L", "uint64": "UL", "uint32": "u"}
 _LIMITS = {8: "CHAR", 16: "SHRT", 32: "INT", 64: "LONG"}
+_LEAST = {bits: f"{word}_MIN" for bits, word in _LIMITS.items()}
 
 # --- names ------------------------------------------------------------------------------------
 
@@ -67,27 +68,6 @@ _RESPELT: Mapping[str, str] = {
 """Words of C99 in helper functions."""
 
 
-def _respelt(helper: str) -> str:
-    """A helper function in OpenCL C.
-
-    >>> _respelt("return x ? INT64_MIN : (uint16_t)(x & UINT64_C(0x7F));")
-    'return x ? LONG_MIN : (ushort)(x & 0x7FUL);'
-    """
-    words = re.sub(r"//.*|\w+", lambda found: _RESPELT.get(found[0], found[0]), helper)
-    return re.sub(r"\bUINT64_C\((\w+)\)", r"\1UL", words)
-
-
-def _integer(value: int, dtype: DType) -> str:
-    """A constant of exactly its type.
-
-    >>> [_integer(v, DTYPES[t]) for v, t in ((-3, "int64"), (5, "uint32"), (-(2**31), "int32"))]
-    ['-3L', '5u', 'INT_MIN']
-    """
-    if dtype.kind == "int" and dtype.bits >= 32 and value == -(2 ** (dtype.bits - 1)):
-        return f"{_LIMITS[dtype.bits]}_MIN"
-    return f"{value}{_SUFFIXES.get(dtype.name, '')}"
-
-
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     pragmas = ["#pragma OPENCL FP_CONTRACT OFF"]
     if re.search(r"\bdouble\b", text):
@@ -104,12 +84,12 @@ def _head(grid: Grid | None) -> str:
 OPENCL = Dialect(
     name="OpenCL C",
     types=_TYPES,
-    integer=_integer,
+    integer=suffixed(_SUFFIXES, _LEAST),
     infinity=lambda _dtype: "INFINITY",
     nan=lambda _dtype: "NAN",
     suffix="",
     native={"exp10": "exp10", "rsqrt": "rsqrt", "sinpi": "sinpi", "cospi": "cospi"},
-    respelt=_respelt,
+    respelt=respelling(_RESPELT, _SUFFIXES["uint64"]),
     reserved=RESERVED,
     preamble=_preamble,
     head=_head,
