@@ -24,6 +24,7 @@ from tc.kernel.operations import (
     broken_promise,
     operands_fault,
     operation,
+    store_fault,
 )
 from tc.kernel.printer import PrintedNode
 from tc.kernel.walk import accumulates
@@ -144,11 +145,9 @@ class _Machine:
         lanes = stmt.value.dtype.lanes
         active, place = self.place(stmt, lanes, scope)
         value = self.value(stmt.value, scope)
-        if value.dtype != self.memory.arrays[stmt.buffer].dtype:
-            text = f"stores {value.dtype} in {self.memory.arrays[stmt.buffer].dtype}"
-            raise self.broken(stmt, text)
-        if self.buffers[stmt.buffer].role == "input":
-            raise self.broken(stmt, "stores in an input")
+        fault = store_fault(value, self.buffers[stmt.buffer])
+        if fault is not None:
+            raise self.broken(stmt, fault)
         if lanes > 1:
             value = value[active]
             if len(set(zip(*(axis.tolist() for axis in place), strict=True))) < len(value):

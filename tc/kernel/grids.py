@@ -27,6 +27,7 @@ from tc.kernel.operations import (
     broken_promise,
     operands_fault,
     operation,
+    store_fault,
 )
 from tc.kernel.printer import PrintedNode
 from tc.kernel.walk import launched, stored_in
@@ -173,11 +174,9 @@ class _Machine:
     def store(self, stmt: ir.Store, scope: Environment, active: Active) -> None:
         place = self.place(stmt, scope, active)
         value = self.value(stmt.value, scope, active)
-        if value.dtype != self.memory.arrays[stmt.buffer].dtype:
-            text = f"stores {value.dtype} in {self.memory.arrays[stmt.buffer].dtype}"
-            raise self.broken(stmt, text)
-        if self.memory.buffers[stmt.buffer].role == "input":
-            raise self.broken(stmt, "stores in an input")
+        fault = store_fault(value, self.memory.buffers[stmt.buffer])
+        if fault is not None:
+            raise self.broken(stmt, fault)
         self.check(stmt, self.memory.write(stmt.buffer, place, active.taken(value), active))
 
     # --- expressions ------------------------------------------------------------------------

@@ -44,6 +44,13 @@ def operands_fault(expr: ir.Binary, left: Evaluated, right: Evaluated) -> str | 
     return None
 
 
+def store_fault(value: Evaluated, buffer: ir.Buffer) -> str | None:
+    """Why a value may not be stored in a buffer, if so."""
+    if value.dtype != buffer.dtype.numpy:
+        return f"stores {value.dtype} in {buffer.dtype.numpy}"
+    return "stores in an input" if buffer.role == "input" else None
+
+
 def operation(expr: ir.Expr, operands: Sequence[Evaluated]) -> Evaluated:
     """What a node that reads no variable and no memory makes of its operands, where it evaluates
     all of them.
