@@ -23,7 +23,9 @@ from tc.process.threads import get_threads, on_change
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
 from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import common_place, run_on_device
+from tc.runtime.device_entry import DeviceEntry, is_entry_of, new_device_entry
 from tc.runtime.inline_cache import CacheEntry, new_entry
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import (
@@ -137,7 +139,7 @@ class Compiled:
         self._warned: set[ProgramWarning] = set()
         self._reported = False
         self._last: Specialisation | None = None
-        self._entry: CacheEntry | None = None
+        self._entry: CacheEntry | DeviceEntry | None = None
 
     @property
     def backend(self) -> str:
@@ -196,6 +198,7 @@ class Compiled:
         results: list[Any]
         if place is not None:
             results = run_on_device(special, signature, views, targets, family, like)
+            self._expect_on_device(special, inputs, views, given, targets, family)
         else:
             results = run_specialised(
                 special, views, targets, alignment=family.alignment, threads=self._threads()
@@ -301,12 +304,34 @@ class Compiled:
         if again and same and (given or not targets) and not program.static_scalars:
             outputs = [targets[name] for name in program.outputs] if given else []
             entry, threads = self._entry, self._threads()
-            if entry is None or not entry.expects(special, views, outputs):
+            if type(entry) is not CacheEntry or not entry.expects(special, views, outputs):
                 self._entry = new_entry(
                     special, self.signature, views, outputs, self._result, threads
                 )
                 if self._threads() != threads:  # set by another thread meanwhile
                     self._entry = None
+
+    def _expect_on_device(
+        self,
+        special: Specialisation,
+        inputs: tuple[Any, ...],
+        views: list[Any],
+        given: Mapping[str, Any],
+        targets: Mapping[str, Any],
+        family: Family,
+    ) -> None:
+        """The same for arrays on a device."""
+        again, self._last = self._last is special, special
+        names = self.program.outputs
+        is_given = len(targets) == len(names)
+        if not again or (targets and not is_given) or self.program.static_scalars:
+            return
+        if not is_entry_of(special, self._entry, given=is_given):
+            outputs = [given[n] for n in names] if given else []
+            wanted = [targets[n] for n in names] if given else []
+            self._entry = new_device_entry(
+                special, self.signature, inputs, views, outputs, wanted, family, self._result
+            )
 
     def _warn(self, warnings: Iterable[ProgramWarning], level: int) -> None:
         for warning in warnings:

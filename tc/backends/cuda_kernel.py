@@ -60,16 +60,23 @@ class CudaKernel:
             self._driver.order(stream, other)
 
     def enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
-        if not self.steps:
-            return None
-        with self._here():
-            for step in self.steps:
-                with driver_errors(self.kernel, step.geometry):
-                    arguments = [pointers[place] - before for place, before in step.taken]
-                    if step.fails:
-                        arguments.append(words or 0)
-                    step.launch(arguments, stream)
-            return self._failure(words, stream) if words is not None and self.values else None
+        opened = self.opened
+        opened.check_process()
+        if opened.driver.current() == self.place.number:
+            return self._enqueue(pointers, words, stream)
+        with opened.driver.on(self.place.number):
+            return self._enqueue(pointers, words, stream)
+
+    def _enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
+        for step in self.steps:
+            arguments = [pointers[place] - before for place, before in step.taken]
+            if step.fails:
+                arguments.append(words or 0)
+            try:
+                step.launch(arguments, stream)
+            except DriverError as error:
+                raise launch_error(self.kernel, step.geometry, error) from error
+        return self._failure(words, stream) if words is not None and self.values else None
 
     def run(
         self,
@@ -159,7 +166,11 @@ def driver_errors(kernel: Kernel, geometry: LaunchGeometry | None) -> Iterator[N
     try:
         yield
     except DriverError as error:
-        what = f"'{kernel.name}'" + (f" ({geometry})" if geometry else "")
-        raise BackendError(
-            f"{what} cannot be run by CUDA: {error}", repair='use backend="numba"'
-        ) from error
+        raise launch_error(kernel, geometry, error) from error
+
+
+def launch_error(
+    kernel: Kernel, geometry: LaunchGeometry | None, error: DriverError
+) -> BackendError:
+    what = f"'{kernel.name}'" + (f" ({geometry})" if geometry else "")
+    return BackendError(f"{what} cannot be run by CUDA: {error}", repair='use backend="numba"')

@@ -6,7 +6,7 @@ else, and waits for nothing unless it is checked, so that a graph can record it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -80,7 +80,7 @@ def run_on_device(
     if devices is None:
         devices = _without(special, signature, targets, family)
     place = kernel.place
-    stream, others = _streams(devices.stream(place), inputs, targets)
+    stream, others = streams_of(devices.stream(place), inputs, targets.values())
     for other in others:
         kernel.after(stream, other)
     capturing = devices.capturing(place)
@@ -93,7 +93,7 @@ def run_on_device(
     frame = None if capturing else special.frames.take(stream)
     try:
         if frame is None:
-            frame = _new_frame(special, kernel, family, devices, inputs, like, stream)
+            frame = new_frame(special, kernel, family, devices, like, stream)
         outputs = [
             None if name in targets else devices.new(shape, dtype, place, like)
             for name, shape, dtype in special.outputs
@@ -101,9 +101,9 @@ def run_on_device(
     except MemoryError as error:
         raise out_of_memory(special.shaped) from error
     pointers = [
-        *_inputs(kernel, inputs, frame, stream, set_all=capturing),
+        *_inputs(kernel, inputs, frame, stream),
         *(
-            targets[name].pointer if name in targets else family.target(output).pointer
+            targets[name].pointer if name in targets else _pointer(output, family, place)
             for (name, _, _), output in zip(special.outputs, outputs, strict=True)
         ),
         *frame.temporaries,
@@ -116,56 +116,66 @@ def run_on_device(
     return outputs
 
 
-def _streams(
-    current: Any, inputs: Sequence[Any], targets: Mapping[str, DeviceArray]
+def _pointer(array: Any, family: Family, place: Place) -> Any:
+    """That of an array that the library has made; BackendError where it lies elsewhere."""
+    view = family.target(array)
+    if view.place != place:
+        raise BackendError(
+            f"{family.name} has made an array on {view.place}, and the arrays of the call lie on "
+            f"{place}",
+            repair="make that device its current one, or pass outputs=",
+        )
+    return view.pointer
+
+
+def streams_of(
+    current: Any, inputs: Sequence[Any], targets: Iterable[DeviceArray]
 ) -> tuple[Any, list[Any]]:
     """The stream of a call, and those that it has to wait for: where the library has none of its
     own, the first that an array names, else the default one."""
-    views = (*inputs, *targets.values())
+    views = (*inputs, *targets)
     named = [v.stream for v in views if type(v) is DeviceArray and v.stream is not None]
     stream = current if current is not None else named[0] if named else 0
     return stream, [other for other in dict.fromkeys(named) if other != stream]
 
 
-def _new_frame(
+def new_frame(
     special: Specialisation,
     kernel: DeviceKernel,
     family: Family,
     devices: OnDevices,
-    inputs: Sequence[Any],
     like: Any,
     stream: Any,
 ) -> DeviceFrame:
+    """Memory for one more call at the same time, like the caller's arrays."""
     arrays = []
 
     def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         arrays.append(devices.new(shape, dtype, kernel.place, like))
-        return family.target(arrays[-1]).pointer
+        return _pointer(arrays[-1], family, kernel.place)
 
     temporaries = [new(b.shape, b.dtype.numpy) for b in special.temporaries.buffers]
     words = None
     if kernel.words:
         words = new((kernel.words,), _WORD)
         kernel.fill(words, bytes(8 * kernel.words), stream)
-    numbers = [new((), view.dtype) for view in inputs if type(view) is not DeviceArray]
+    scalars = (b for b in kernel.kernel.arguments if b.role == "input" and not b.shape)
+    numbers = [new((), b.dtype.numpy) for b in scalars]
     return DeviceFrame(arrays, temporaries, words, numbers, [b""] * len(numbers))
 
 
 def _inputs(
-    kernel: DeviceKernel, inputs: Sequence[Any], frame: DeviceFrame, stream: Any, *, set_all: bool
+    kernel: DeviceKernel, inputs: Sequence[Any], frame: DeviceFrame, stream: Any
 ) -> list[Any]:
-    """The pointers of the inputs; those that are numbers stand in the frame."""
+    """The pointers of the inputs; those that are numbers stand in the frame, which has a place for
+    each of rank 0."""
     pointers, place = [], 0
     for view in inputs:
         if type(view) is DeviceArray:
             pointers.append(view.pointer)
-            continue
-        content, pointer = view.tobytes(), frame.numbers[place]
-        if set_all or content != frame.contents[place]:
-            kernel.fill(pointer, content, stream)
-            frame.contents[place] = content
-        pointers.append(pointer)
-        place += 1
+        else:
+            pointers.append(frame.number(place, view.tobytes(), kernel, stream))
+        place += not view.ndim
     return pointers
 
 

@@ -20,6 +20,15 @@ class DeviceFrame:
     numbers: list[Any]
     contents: list[bytes]
 
+    def number(self, place: int, content: bytes, kernel: Any, stream: Any) -> Any:
+        """The pointer to memory with the bytes of a number, which are written if they are others
+        than before."""
+        pointer = self.numbers[place]
+        if content != self.contents[place]:
+            kernel.fill(pointer, content, stream)
+            self.contents[place] = content
+        return pointer
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFrames:

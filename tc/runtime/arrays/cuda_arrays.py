@@ -7,7 +7,7 @@ which stream it was written last.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,41 @@ def view_of_interface(array: Any) -> DeviceArray:
         raise Refusal(f"cannot be read by {INTERFACE}: {first_line(error)}") from error
 
 
+def look_of_interface(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
+    """As `OnDevices.look`."""
+    kind, number, item = type(array), view.place.number, view.dtype.itemsize
+    wanted = _fields(getattr(array, INTERFACE))
+
+    def pointer(other: Any) -> int | None:
+        if type(other) is not kind:
+            return None
+        try:
+            found = getattr(other, INTERFACE)
+            address, read_only = found["data"]
+            if _fields(found) != wanted or _device_of(other) != number:
+                return None
+        except Exception:  # of any library: the usual way tells of it
+            return None
+        if address % item or (written and read_only) or (view.shape and not address):
+            return None
+        return int(address)
+
+    return pointer
+
+
+def _fields(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    get = found.get
+    return found["shape"], found["typestr"], get("strides"), get("stream"), get("mask")
+
+
+def _pointer(array: Any) -> int:
+    return int(getattr(array, INTERFACE)["data"][0])
+
+
+def _cupy_pointer(array: Any) -> int:
+    return int(array.data.ptr)
+
+
 def _device_of(array: Any) -> int:
     """The number of the device: the interface does not tell, DLPack does."""
     ask = getattr(array, "__dlpack_device__", None)
@@ -92,7 +127,7 @@ def _on_devices(kind: type, library: str) -> OnDevices | None:
     def new(shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, _like: Any) -> Any:
         return empty(shape, dtype)
 
-    return OnDevices(new)
+    return OnDevices(new, look=look_of_interface, pointer=_pointer)
 
 
 def _cupy(cupy: Any) -> OnDevices:
@@ -106,4 +141,4 @@ def _cupy(cupy: Any) -> OnDevices:
     def capturing(_place: Place) -> bool:
         return bool(cupy.cuda.get_current_stream().is_capturing())
 
-    return OnDevices(new, stream, capturing)
+    return OnDevices(new, stream, capturing, look_of_interface, _cupy_pointer)

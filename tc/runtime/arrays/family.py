@@ -26,11 +26,19 @@ class OnDevices:
     """What a library does on devices: `new` makes an array with no particular contents, of a shape
     and a dtype of numpy at a `Place`, like another array, in the order of the work on the current
     stream; `stream` is that, None where the library has none, and arrays say theirs; `capturing` is
-    whether what is launched there is only recorded, for a graph."""
+    whether what is launched there is only recorded, for a graph.
+
+    For calls that are like an earlier one: `look` takes an array, its view, and whether it is
+    written to, and gives a function: the pointer to an array that has the same look and could be
+    passed in its place, None for any other. `pointer` is that of an array made by `new`, and
+    `is_usual` whether the library does nothing but compute now: no tracing, no transforms."""
 
     new: Callable[[tuple[int, ...], np.dtype[Any], Any, Any], Any]
     stream: Callable[[Any], Any] = lambda _place: None
     capturing: Callable[[Any], bool] = lambda _place: False
+    look: Callable[[Any, Any, bool], Callable[[Any], Any]] | None = None
+    pointer: Callable[[Any], Any] = lambda _array: None
+    is_usual: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)

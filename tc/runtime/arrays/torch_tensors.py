@@ -7,12 +7,13 @@ resize the storage, as sharded training does after each layer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
-from tc.runtime.arrays.device_array import CUDA, Place, on_device
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -83,7 +84,45 @@ def _on_devices(torch: Any) -> OnDevices:
     def capturing(_place: Place) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
 
-    return OnDevices(new, stream, capturing)
+    is_tracing, forward = _tracing(torch), torch.autograd.forward_ad
+
+    def is_usual() -> bool:
+        return forward._current_level < 0 and not is_tracing()
+
+    look = partial(_look, torch)
+    return OnDevices(new, stream, capturing, look, torch.Tensor.data_ptr, is_usual)
+
+
+def _look(
+    torch: Any,
+    tensor: Any,
+    view: DeviceArray,
+    written: bool,  # noqa: ARG001  # no tensor is read-only
+) -> Callable[[Any], int | None]:
+    """As `OnDevices.look`; tensors are refused as `_reader` does."""
+    kind, dtype, shape, steps = type(tensor), tensor.dtype, tensor.shape, tensor.stride()
+    number, item, count = tensor.get_device(), view.dtype.itemsize, tensor.numel()
+    needed = (sum(map(_reach, shape, steps)) + 1) * item if count else 0
+    grad_mode = torch.is_grad_enabled
+    is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
+
+    def pointer(other: Any) -> int | None:
+        if type(other) is not kind or other.dtype is not dtype or other.shape != shape:
+            return None
+        try:
+            if other.stride() != steps or other.get_device() != number or other.is_neg():
+                return None
+            if (other.requires_grad and grad_mode()) or is_functional(other):
+                return None
+            address = int(other.data_ptr())
+            held = other.untyped_storage().nbytes() - other.storage_offset() * item
+        except Exception:  # of what torch has wrapped: the usual way tells of it
+            return None
+        if address % item or held < needed or (count and not address):
+            return None
+        return address
+
+    return pointer
 
 
 def _dtypes(torch: Any) -> dict[Any, np.dtype[Any]]:
