@@ -73,6 +73,16 @@ def test_no_elements() -> None:
 
 
 @on_pocl
+def test_offsets_past_2_to_31() -> None:
+    """Of two gigabytes, of which but three pages are ever touched."""
+    a = np.zeros(2**31 + 1, np.int8)
+    a[:: 2**30] = 3, 5, 7
+    more = tc.compile("def more(int8(N) a) -> (o) { o(i) = a(i) + 1 }", backend="opencl")
+    assert more(a[:: 2**30]).tolist() == [4, 6, 8]
+    assert more(a[:: -(2**30)]).tolist() == [8, 6, 4]
+
+
+@on_pocl
 def test_same_call_same_bits() -> None:
     random = np.random.default_rng(0)
     a, b = (random.standard_normal((64, 64)).astype(np.float32) for _ in "ab")
