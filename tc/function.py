@@ -22,7 +22,6 @@ from tc.process import forks
 from tc.process.threads import get_threads, on_change
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
-from tc.runtime.arrays.device_array import Place
 from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import common_place, run_on_device
 from tc.runtime.device_entry import DeviceEntry, is_entry_of, new_device_entry
@@ -38,7 +37,7 @@ from tc.runtime.sizes import (
 from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import Source
-from tc.specialiser import Specialiser
+from tc.specialiser import OnDevice, Specialiser
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
 
@@ -169,7 +168,7 @@ class Compiled:
     def call(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """Calls the function with one value per input; warnings point two frames up."""
         signature = self.signature
-        kinds, place = self._kinds, None
+        kinds, on = self._kinds, None
         devices = bool(kinds)
         views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
         given = targets = _NO_TARGETS
@@ -181,12 +180,14 @@ class Compiled:
         key: Any = (sizes_key, *targets)
         if kinds:
             place = common_place(signature, views, targets, kinds, self.backend, family)
-            key = (place, *key)
+            if place is not None:
+                on = OnDevice(place, family.name if self.options.match_library else None)
+            key = (on, *key)
         special = self._specialiser.find(key)
         if special is None:
             arrays = dict(zip(self.program.inputs, views, strict=True))
             sizes = sizes_of_arrays(self.program, arrays)
-            special = self._make(key, sizes, frozenset(targets), place)
+            special = self._make(key, sizes, frozenset(targets), on)
         if targets:
             check_outputs(signature, targets, special.shaped.shapes, views, family)
             if family.touch is not None:
@@ -196,7 +197,7 @@ class Compiled:
             self._warn(special.warnings, 3)
             self._report(special, 3)
         results: list[Any]
-        if place is not None:
+        if on is not None:
             results = run_on_device(special, signature, views, targets, family, like)
             self._expect_on_device(special, inputs, views, given, targets, family)
         else:
@@ -206,7 +207,7 @@ class Compiled:
             if family is NUMPY:
                 self._expect(special, inputs, views, targets)
         if given or family is not NUMPY:
-            wrap = family.wrap if place is None else _as_is
+            wrap = family.wrap if on is None else _as_is
             results = [
                 given[name] if name in given else wrap(result, like)
                 for name, result in zip(self.program.outputs, results, strict=True)
@@ -281,10 +282,10 @@ class Compiled:
         return special
 
     def _make(
-        self, key: Hashable, sizes: CallSizes, given: frozenset[str], place: Place | None = None
+        self, key: Hashable, sizes: CallSizes, given: frozenset[str], on: OnDevice | None = None
     ) -> Specialisation:
         check_initial(self.program, given)
-        return self._specialiser.make(key, sizes, given, place)
+        return self._specialiser.make(key, sizes, given, on)
 
     def _expect(
         self,

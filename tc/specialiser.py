@@ -14,7 +14,14 @@ from typing import Any
 from tc.backends.base import AnyBackend, Backend, GpuBackend, KernelText
 from tc.backends.interpret import InterpretBackend
 from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
-from tc.backends.library import library_kernel, match_contraction
+from tc.backends.library import (
+    WORDINGS,
+    DeviceLibraryKernel,
+    LibraryKernel,
+    device_library_kernel,
+    library_kernel,
+    match_contraction,
+)
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.pipeline import element_strides, shape_program, target_of
@@ -31,6 +38,15 @@ from tc.stored_texts import stored_text
 
 REMEMBERED = 256
 """The number of specialisations of a function that are kept, those used last."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """Where the arrays of a call lie, and the library that they are of, where that may compute."""
+
+    place: Place
+    library: str | None
+
 
 _LOG = logging.getLogger("tc")
 
@@ -56,10 +72,10 @@ class Specialiser:
         return special
 
     def make(
-        self, key: Hashable, sizes: CallSizes, given: frozenset[str], place: Place | None = None
+        self, key: Hashable, sizes: CallSizes, given: frozenset[str], on: OnDevice | None = None
     ) -> Specialisation:
         """The specialisation for these sizes, of inputs that were checked, the outputs that a
-        caller has given, and the place of arrays, None for the processor's memory. RangeError for
+        caller has given, and the device that has the arrays, None for the processor. RangeError for
         sizes that do not fit, BackendError."""
 
         def make() -> Specialisation:
@@ -67,7 +83,7 @@ class Specialiser:
             with self.building:
                 special = self.made.get(key)
                 if special is None:
-                    self.made[key] = special = self._specialise(sizes, given, place)
+                    self.made[key] = special = self._specialise(sizes, given, on)
                     while len(self.made) > REMEMBERED:
                         self.made.popitem(last=False)
                 return special
@@ -82,17 +98,18 @@ class Specialiser:
         self.building = threading.RLock()
 
     def _specialise(
-        self, sizes: CallSizes, given: frozenset[str], place: Place | None
+        self, sizes: CallSizes, given: frozenset[str], on: OnDevice | None
     ) -> Specialisation:
         request, backend = self.request(sizes, given), self.backend
-        if place is not None and isinstance(backend, GpuBackend):
-            backend = backend.at(place)
+        if on is not None and isinstance(backend, GpuBackend):
+            backend = backend.at(on.place)
         shaped = shape_program(self.program, sizes, request)
         runner, fault = None, None
         if isinstance(backend, Backend):
             runner, fault = compile_or_fall_back(
-                lambda options: self._compile(backend, replace(request, options=options), shaped),
+                lambda how: self._compile(backend, replace(request, options=how), shaped, on),
                 request,
+                can_interpret=on is None,
             )
         return Specialisation(
             request,
@@ -107,14 +124,16 @@ class Specialiser:
             fault,
         )
 
-    def _compile(self, backend: Backend, request: Request, shaped: ShapedProgram) -> CompiledKernel:
+    def _compile(
+        self, backend: Backend, request: Request, shaped: ShapedProgram, on: OnDevice | None
+    ) -> Any:
+        """A kernel that is loaded: a `CompiledKernel`, on a device a `DeviceKernel` or a
+        `DeviceComputation`."""
         start = time.perf_counter()
         strides = element_strides(shaped, request.sizes)
-        found: CompiledKernel | None = None
-        if request.options.match_library and backend.name in LIBRARY_BACKENDS:
-            contraction = match_contraction(shaped, request.given)
-            if contraction is not None:
-                found = library_kernel(contraction, shaped, strides, request.given)
+        found: Any = None
+        if request.options.match_library:
+            found = _by_library(backend, request, shaped, strides, on)
         if found is None:
             text = _text(backend, request, shaped, strides)
             found = self._find(text.kernel, place_of(backend)) or backend.load(text)
@@ -135,6 +154,25 @@ class Specialiser:
         runners = [s.runner for s in tuple(self.made.values()) if s.runner is not None]
         here = (r for r in runners if getattr(r, "place", None) == place)
         return next((r for r in here if replace(r.kernel, initial=frozenset()) == wanted), None)
+
+
+def _by_library(
+    backend: Backend,
+    request: Request,
+    shaped: ShapedProgram,
+    strides: Mapping[str, tuple[int, ...]],
+    on: OnDevice | None,
+) -> LibraryKernel | DeviceLibraryKernel | None:
+    """A plain contraction as a call of a library, where there is one that computes here."""
+    contraction = match_contraction(shaped, request.given)
+    if contraction is None:
+        return None
+    if on is not None and on.library in WORDINGS:
+        where = (on.library, on.place)
+        return device_library_kernel(contraction, shaped, strides, request.given, *where)
+    if on is None and backend.name in LIBRARY_BACKENDS:
+        return library_kernel(contraction, shaped, strides, request.given)
+    return None
 
 
 def _text(

@@ -1,4 +1,5 @@
-"""Plain contractions computed by a library: numpy's matmul, which is its BLAS.
+"""Plain contractions computed by a library: numpy's matmul, which is its BLAS, or on a device that
+of the library of a call's arrays.
 
     ShapedProgram --match_contraction--> Contraction --library_kernel--> LibraryKernel
 
@@ -8,16 +9,20 @@ Only with `Options(match_library=True)`. What does not match is compiled as ever
 from __future__ import annotations
 
 import keyword
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from types import CodeType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from tc.dtypes import FLOAT32, FLOAT64
 from tc.kernel.ir import Buffer, Comment, Failure, Kernel, row_major
+from tc.runtime.arrays.device_array import Place
 from tc.semantics import program as p
 
 BACKENDS = ("c", "numba")
@@ -133,6 +138,24 @@ def _classified(
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """How a library writes what a call consists of; `name` is that of its module in a text."""
+
+    name: str
+    transpose: str
+    contiguous: str
+    copy: str
+
+
+NUMPY = Wording("np", "transpose", "np.ascontiguousarray({})", "np.copyto({}, {})")
+WORDINGS = {
+    "torch": Wording("torch", "permute", "{}.contiguous()", "{}.copy_({})"),
+    "cupy": Wording("cupy", "transpose", "cupy.ascontiguousarray({})", "cupy.copyto({}, {})"),
+}
+"""Those of the libraries that multiply on a device."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Form:
     """A tensor as a stack of matrices: its dimensions in the order `axes`, then of `shape`.
     `is_joined`: which is another shape. `is_view`: without a copy, in strides that BLAS takes."""
@@ -142,12 +165,12 @@ class _Form:
     is_joined: bool
     is_view: bool
 
-    def transposed(self, name: str) -> str:
+    def transposed(self, name: str, words: Wording) -> str:
         plain = self.axes == tuple(range(len(self.axes)))
-        return name if plain else f"{name}.transpose{_tuple(self.axes)}"
+        return name if plain else f"{name}.{words.transpose}{_tuple(self.axes)}"
 
-    def text(self, name: str) -> str:
-        found = self.transposed(name)
+    def text(self, name: str, words: Wording) -> str:
+        found = self.transposed(name, words)
         return f"{found}.reshape{_tuple(self.shape)}" if self.is_joined else found
 
 
@@ -203,6 +226,30 @@ def library_kernel(
     initial: frozenset[str],
 ) -> LibraryKernel:
     """The call for inputs with these strides in elements, row-major where none are given."""
+    return LibraryKernel(*_line(call, shaped, strides, initial, NUMPY))
+
+
+def device_library_kernel(
+    call: Contraction,
+    shaped: p.ShapedProgram,
+    strides: Mapping[str, tuple[int, ...]],
+    initial: frozenset[str],
+    library: str,
+    place: Place,
+) -> DeviceLibraryKernel:
+    """The same for arrays on a device, by a library of `WORDINGS`, which has been imported."""
+    line = _line(call, shaped, strides, initial, WORDINGS[library])
+    return DeviceLibraryKernel(*line, library, sys.modules[library], place)
+
+
+def _line(
+    call: Contraction,
+    shaped: p.ShapedProgram,
+    strides: Mapping[str, tuple[int, ...]],
+    initial: frozenset[str],
+    words: Wording,
+) -> tuple[Kernel, str, CodeType, tuple[tuple[str, int], ...]]:
+    """What stands for a kernel, the line with its code, and the places of the names in it."""
     program = shaped.program
     buffers = []
     for name in (*program.inputs, *program.outputs):
@@ -210,34 +257,37 @@ def library_kernel(
         steps = strides.get(name) or row_major(shape)
         buffers.append(Buffer(name, tensor.dtype, shape, steps, tensor.role))
     tensors = (call.left.tensor, call.right.tensor, call.target.tensor)
-    names = tensors if all(map(_is_python_name, tensors)) else ("left", "right", "target")
+    plain = all(_is_python_name(tensor, words) for tensor in tensors)
+    names = tensors if plain else ("left", "right", "target")
     places = {b.name: at for at, b in enumerate(buffers)}
     own = {name: places[tensor] for name, tensor in zip(names, tensors, strict=True)}
-    source = _source(call, [buffers[places[tensor]] for tensor in tensors], names)
+    source = _source(call, [buffers[places[tensor]] for tensor in tensors], names, words)
     # the comment sets the kernel apart from one that does nothing
     kernel = Kernel(program.name, tuple(buffers), ((Comment(source),),), initial=initial)
-    return LibraryKernel(kernel, source, compile(source, "<library>", "eval"), tuple(own.items()))
+    return kernel, source, compile(source, "<library>", "eval"), tuple(own.items())
 
 
-def _is_python_name(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name) and name != "np"
+def _is_python_name(name: str, words: Wording) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and name != words.name
 
 
-def _source(call: Contraction, buffers: Sequence[Buffer], names: Sequence[str]) -> str:
+def _source(
+    call: Contraction, buffers: Sequence[Buffer], names: Sequence[str], words: Wording
+) -> str:
     extents = call.extents
     left, right = _operand_forms(call, buffers)
     target = _form(call.target, buffers[2], extents, (call.batch, call.rows, call.columns))
     operands = ", ".join(
-        form.text(name) if form.is_view else f"np.ascontiguousarray({form.text(name)})"
+        form.text(name, words) if form.is_view else words.contiguous.format(form.text(name, words))
         for form, name in zip((left, right), names, strict=False)
     )
     if target.is_view:
-        return f"np.matmul({operands}, out={target.text(names[2])})"
+        return f"{words.name}.matmul({operands}, out={target.text(names[2], words)})"
     apart = tuple(extents[v] for v in (*call.batch, *call.rows, *call.columns))
-    found = f"np.matmul({operands})"
+    found = f"{words.name}.matmul({operands})"
     if apart != target.shape:
         found += f".reshape{_tuple(apart)}"
-    return f"np.copyto({target.transposed(names[2])}, {found})"
+    return words.copy.format(target.transposed(names[2], words), found)
 
 
 def _operand_forms(call: Contraction, buffers: Sequence[Buffer]) -> tuple[_Form, _Form]:
@@ -279,6 +329,30 @@ class LibraryKernel:
         with np.errstate(all="ignore"):
             eval(self.code, {"np": np, **arrays})
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLibraryKernel:
+    """Implements `DeviceComputation` by one line of a library, which `module` is, at `place`."""
+
+    kernel: Kernel
+    source: str
+    code: CodeType
+    names: tuple[tuple[str, int], ...]
+    library: str
+    module: Any
+    place: Place
+
+    def compute(self, arrays: Sequence[Any]) -> None:
+        named = {name: arrays[at] for name, at in self.names}
+        with self._quietly():
+            eval(self.code, {self.library: self.module, **named})
+
+    def _quietly(self) -> AbstractContextManager[Any]:
+        """Torch must not record it; CuPy computes on its current device."""
+        if self.library == "torch":
+            return self.module.no_grad()  # type: ignore[no-any-return]  # torch is not imported
+        return self.module.cuda.Device(self.place.number)  # type: ignore[no-any-return]
 
 
 def _array(buffer: Buffer, address: int) -> np.ndarray:

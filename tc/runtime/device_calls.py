@@ -63,6 +63,25 @@ class DeviceKernel(Protocol):
         ...
 
 
+class DeviceComputation(Protocol):
+    """A kernel that a library runs on its own arrays at `place`, on its current stream."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    def compute(self, arrays: Sequence[Any]) -> None:
+        """Takes the inputs, then the outputs, in order."""
+        ...
+
+
+def is_computation(kernel: object) -> bool:
+    """Whether it is a `DeviceComputation`, and no `DeviceKernel`."""
+    return hasattr(kernel, "compute")
+
+
 def run_on_device(
     special: Specialisation,
     signature: Signature,
@@ -80,6 +99,8 @@ def run_on_device(
     if devices is None:
         devices = _without(special, signature, targets, family)
     place = kernel.place
+    if is_computation(kernel):
+        return _run_library(special, inputs, targets, devices, like)
     stream, others = streams_of(devices.stream(place), inputs, targets.values())
     for other in others:
         kernel.after(stream, other)
@@ -162,6 +183,22 @@ def new_frame(
     scalars = (b for b in kernel.kernel.arguments if b.role == "input" and not b.shape)
     numbers = [new((), b.dtype.numpy) for b in scalars]
     return DeviceFrame(arrays, temporaries, words, numbers, [b""] * len(numbers))
+
+
+def _run_library(
+    special: Specialisation,
+    inputs: Sequence[DeviceArray],
+    targets: Mapping[str, DeviceArray],
+    devices: OnDevices,
+    like: Any,
+) -> list[Any]:
+    kernel = cast(DeviceComputation, special.runner)
+    outputs = [
+        targets[name].owner if name in targets else devices.new(shape, dtype, kernel.place, like)
+        for name, shape, dtype in special.outputs
+    ]
+    kernel.compute([*(view.owner for view in inputs), *outputs])
+    return outputs
 
 
 def _inputs(

@@ -14,7 +14,7 @@ from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, OnDevices
-from tc.runtime.device_calls import DeviceKernel, new_frame, streams_of
+from tc.runtime.device_calls import DeviceKernel, is_computation, new_frame, streams_of
 from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
 
 Look: TypeAlias = Callable[[Any], Any]
@@ -130,7 +130,7 @@ def new_device_entry(
     devices: OnDevices | None = family.devices
     kernel: Any = special.runner
     arrays = [*zip(inputs, views, strict=True), *zip(outputs, targets, strict=True)]
-    if devices is None or devices.look is None:
+    if devices is None or devices.look is None or is_computation(kernel):
         return None
     if any(type(view) is DeviceArray and view.memory is not None for _, view in arrays):
         return None

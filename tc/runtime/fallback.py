@@ -81,10 +81,11 @@ def is_fault(error: Exception) -> bool:
 
 
 def compile_or_fall_back(
-    compile_with: Callable[[Options], T], request: Request
+    compile_with: Callable[[Options], T], request: Request, *, can_interpret: bool = True
 ) -> tuple[T | None, ProgramWarning | None]:
     """What `compile_with` makes for the options of a request; if it is at fault, for plain
-    options; and None, which leaves the program to the interpreter, if it is then again.
+    options; and None, which leaves the program to the interpreter, if it is then again. Where the
+    interpreter cannot read the arrays, InternalError instead.
 
     The warning tells of it, with a text to report it by.
     """
@@ -103,6 +104,9 @@ def compile_or_fall_back(
         except Exception as error:
             if not (is_fault(error) or isinstance(error, TCError)):
                 raise
+    if not can_interpret:
+        with faults_reported(request):
+            raise fault
     return None, _warning(request, fault, "the interpreter", f'backend="{INTERPRETER}"')
 
 

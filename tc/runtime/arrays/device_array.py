@@ -33,7 +33,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceArray:
-    """What tc needs to know of an array on a device: `strides` in bytes; the `address` of element
+    """What tc needs to know of an array on a device, as `on_device` makes it: `strides` in bytes,
+    the row-major one along a dimension of at most one element; the `address` of element
     (0, ..., 0) in bytes, in OpenCL from the start of the buffer `memory`. `owner` keeps the memory
     alive. `stream` is the one that last wrote to it, None where that is not known or not asked.
 
@@ -63,11 +64,7 @@ class DeviceArray:
 
     @property
     def row_major(self) -> bool:
-        normal = packed(self.shape, self.dtype.itemsize)
-        if self.strides == normal or 0 in self.shape:
-            return True
-        axes = zip(self.shape, self.strides, normal, strict=True)
-        return all(step == wanted for size, step, wanted in axes if size > 1)
+        return self.strides == packed(self.shape, self.dtype.itemsize) or 0 in self.shape
 
     @property
     def span(self) -> tuple[int, int]:
@@ -107,12 +104,14 @@ def on_device(
     """An array with these fields, row-major without `strides`; `Refusal` where its elements are
     not aligned, as threads of a GPU cannot read them so."""
     sizes = tuple(shape)
-    steps = packed(sizes, dtype.itemsize) if strides is None else tuple(strides)
+    steps = packed(sizes, dtype.itemsize)
+    if strides is not None:  # along one element, any will do
+        axes = zip(sizes, strides, steps, strict=True)
+        steps = tuple(step if size > 1 else normal for size, step, normal in axes)
     if 0 not in sizes:
         if not address and memory is None:
             raise Refusal("has no memory: its address is 0")
-        taken = (step for size, step in zip(sizes, steps, strict=True) if size > 1)
-        if any(step % dtype.itemsize for step in (address, *taken)):
+        if any(step % dtype.itemsize for step in (address, *steps)):
             raise Refusal(
                 f"lies at address {address:#x} with strides {steps} in bytes, which are not "
                 f"multiples of its {dtype.itemsize}-byte elements: {place} cannot read them so",
