@@ -54,6 +54,13 @@ DIGITS = """\
   i div 16         counts tiles of 16 iterations of i
   i mod 16         counts the iterations inside of a tile
   i mod 16 div 8   counts tiles of 8 inside of it"""
+REASONS = {
+    "register tile": "A vector that is read serves all rows of a register tile, and an element all"
+    " of its vectors: fewer reads for as many operations.",
+    "in shared memory": "In shared memory are tiles of what a block uses again, or gathers, and the"
+    " threads along x would not read side by side from memory.",
+}
+"""Why it is so, where notes have these words."""
 LINE = 96
 
 
@@ -78,7 +85,8 @@ GPU = _Words(
     tiled="Tiled. The loops over tiles come first; what one thread does of a tile comes last, below"
     " reductions too, so that what it updates fits into registers:",
     bound="Mapped. Blocks and threads each run iterations of their own, in place of a loop; unroll"
-    " loops become straight-line code. At a barrier all threads of a block wait for each other."
+    " loops become straight-line code. At a barrier all threads of a block wait for each other,"
+    " as one may need what another wrote, or write what another still reads."
     " Checked against the dependences again:",
     made="Unrolled loops became straight-line code, registers variables; this is printed by the"
     " backend. Each launch is a kernel, whose blocks and threads run all at once.",
@@ -212,11 +220,8 @@ def _mapped(story: Story) -> str:
         f"What is chosen for {describe(story.device)}{_asked(story)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
     ]
-    if any("register tile" in note for note in mapped.notes):
-        parts.append(
-            "A vector that is read serves all rows of a register tile, and an element all of its"
-            " vectors: fewer reads for as many operations."
-        )
+    said = " ".join(mapped.notes)
+    parts += [reason for words, reason in REASONS.items() if words in said]
     if tiled == before:
         parts.append("Nothing is tiled.")
     else:

@@ -285,3 +285,12 @@ def test_a_processor_is_no_gpu(backend: CudaBackend | OpenCLBackend) -> None:
     chosen = eval(repair.removeprefix("device="))
     assert device_for(backend, chosen) is chosen
     assert isinstance(device_for(backend, None), tc.Gpu)
+
+
+def test_why_there_are_tiles_and_barriers() -> None:
+    explained = tc.explain(MM.replace("B(k,j)", "B(j,k)"), SIZES, backend="cuda")
+    text = " ".join(explained.stages["mapping"].split())
+    assert "In shared memory are tiles of what a block uses again, or gathers, and the" in text
+    assert "wait for each other, as one may need what another wrote, or write what" in text
+    plain = tc.explain("def f(float(N) a) -> (o) { o(i) = a(i) }", {"N": 8}, backend="cuda")
+    assert "In shared memory" not in plain.stages["mapping"]
