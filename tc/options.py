@@ -187,11 +187,11 @@ class Options:
     `threads` is the largest number of threads that a call may use; None leaves it to the backend.
     `match_library`: calls of a program that is one plain contraction of float or double tensors,
     `C(...) +=! A(...) * B(...)` over whole dimensions, are left to numpy's matmul, with the threads
-    that its BLAS chooses, on a GPU to that of torch or CuPy; all else is compiled as ever. `plan` has the actions on some or all parts
-    of a program, in place of what tc would choose for these (see `tc.plan`); the other options hold
-    as ever, and whether the plan can be done is seen at the sizes of a call. The reference
-    interpreter runs the text and takes no notice of options. Raises BackendError for values that
-    make no sense.
+    that its BLAS chooses, on a GPU to that of torch or CuPy; all else is compiled as ever. `plan`
+    has the actions on some or all parts of a program, in place of what tc would choose for these
+    (see `tc.plan`); the other options hold as ever, and whether the plan can be done is seen at the
+    sizes of a call. The reference interpreter runs the text and takes no notice of options. Raises
+    BackendError for values that make no sense.
 
     >>> import tc
     >>> tc.Options(threads=2).threads
