@@ -49,6 +49,23 @@ def test_layouts(layout: str) -> None:
 
 
 @on_pocl
+def test_turns_of_blocks() -> None:
+    """Block 1 has nothing to do in its last turn, in which all wait at barriers (PoCL 3 loses
+    threads at barriers in a branch of a loop)."""
+    text = """def mlp(float(B,K) x, float(N,K) w, float(N) b, float(P,N) v) -> (h, o) {
+      h(i,j) = b(j)
+      h(i,j) += x(i,k) * w(j,k)
+      h(i,j) = max(h(i,j), 0)
+      o(i,p) +=! h(i,j) * v(p,j)
+    }"""
+    options = tc.Options(gpu=tc.GpuOptions(blocks=(2, 2)))
+    x, w, b, v = whole(0, 19, 23), whole(1, 41, 23), whole(2, 41), whole(3, 5, 41)
+    h, o = tc.compile(text, backend="opencl", options=options)(x, w, b, v)
+    np.testing.assert_array_equal(h, np.maximum(x @ w.T + b, 0))
+    np.testing.assert_array_equal(o, h @ v.T)
+
+
+@on_pocl
 def test_one_array_for_two_inputs() -> None:
     a = whole(0, 24, 24)
     mm = tc.compile(MM, backend="opencl")

@@ -99,8 +99,8 @@ class State:
 
     In a launch, `block` is where statements stand but for what the number of a thread fixes:
     `unbound` are the axes (of blocks and of threads) to which no loop around is bound, `pending`
-    tests of the numbers of threads that are still to be made, and `varying` the variables that
-    differ between the threads of a block."""
+    tests of the numbers of blocks and threads, by role, that are still to be made, and `varying`
+    the variables that differ between the threads of a block."""
 
     world: KernelContext
     positions: Mapping[str, Position]
@@ -111,11 +111,15 @@ class State:
     pins: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     block: Mapping[str, Position] = field(default_factory=dict)
     unbound: frozenset[LaunchAxis] = frozenset()
-    pending: tuple[Expr, ...] = ()
+    pending: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
 
     def bound(self, name: str, low: int, high: int) -> State:
         return replace(self, bounds={**self.bounds, name: (low, high)})
+
+    def tests(self, *roles: str) -> tuple[Expr, ...]:
+        """The tests of blocks, or of threads, that are still to be made."""
+        return tuple(test for role in roles for test in self.pending.get(role, ()))
 
     def inside(self, placed: Placed) -> State:
         tensor = placed.tile.tensor

@@ -178,9 +178,9 @@ def _node(node: Node, state: State, *, outermost: bool) -> tuple[Stmt, ...]:
 def _by_threads(
     placed: Placed, copy: Callable[[Placed, State], tuple[Stmt, ...]], state: State
 ) -> tuple[Stmt, ...]:
-    """A copy; of what is a thread's own only where the thread has work."""
-    own = copy(placed, state)
-    return own if placed.tile.scope == SHARED else guarded(state.pending, own)
+    """A copy, where the block has work; of what is a thread's own only where the thread has."""
+    roles = (BLOCK,) if placed.tile.scope == SHARED else (BLOCK, THREAD)
+    return guarded(state.tests(*roles), copy(placed, state))
 
 
 # --- bands ------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
     return (
         *_unrolled(names, extents, (filled,), last=_lanes_mark(state)),
         *_lower(node.child, inner),
-        *guarded(state.pending, _combined(expanded, sizes, statement, state)),
+        *guarded(state.tests(BLOCK, THREAD), _combined(expanded, sizes, statement, state)),
     )
 
 

@@ -2,8 +2,8 @@
 
 A member of role "block" or "thread" makes no loop: the number of a block, or of a thread, is its
 digit; where there are fewer of them than iterations, they take turns. Where no loop is bound to an
-axis, number 0 of it runs. Tests of blocks stand where they are needed first; those of threads
-around what holds no barrier, as all threads of a block must meet these.
+axis, number 0 of it runs. Tests of both stand around what holds no barrier: all threads of a block
+must meet these, and PoCL 3 loses threads at barriers in branches of a loop, though all take one.
 (Vasilache et al. 2018, arXiv:1802.04730, section 5.4.)
 """
 
@@ -17,7 +17,7 @@ from tc.kernel.folding import compare, integer
 from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
 from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.codegen.context import LaunchAxis, LaunchIndices, State, guarded
+from tc.polyhedral.codegen.context import LaunchAxis, LaunchIndices, State
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.linear_forms import constant_form, expression
@@ -83,18 +83,19 @@ def has_barrier(node: Node) -> bool:
 
 def pinned(node: Node, launch: LaunchIndices, state: State) -> tuple[list[Expr], State]:
     """The tests that a node needs, as no loop in it is bound to some axes, and the state in it."""
-    if isinstance(node, Sync) or not (state.unbound or state.pending):
+    if isinstance(node, Sync) or not (state.unbound or state.tests(BLOCK, THREAD)):
         return [], state  # all threads of all blocks wait
     bound = {(m.role, m.axis) for m in schedule.members(node)}
     free = sorted(key for key in state.unbound if key not in bound)
-    tests: dict[str, list[Expr]] = {BLOCK: [], THREAD: list(state.pending)}
+    tests = {role: list(state.tests(role)) for role in (BLOCK, THREAD)}
     for key in free:
         number = Var(launch.indices[key].var, INT64)
         tests[key[0]].append(compare("==", number, integer(0), {}))
-    here, later = tests[BLOCK], tests[THREAD]
+    here: list[Expr] = []
     if not has_barrier(node):
-        here, later = [*here, *later], []
-    return here, replace(state, unbound=state.unbound.difference(free), pending=tuple(later))
+        here, tests = [*tests[BLOCK], *tests[THREAD]], {}
+    pending = {role: tuple(found) for role, found in tests.items()}
+    return here, replace(state, unbound=state.unbound.difference(free), pending=pending)
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,9 @@ class Turns:
     loop: str | None
     turns: int
     lets: tuple[Let, ...]
-    tests: tuple[Expr, ...]
 
     def around(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        body = (*self.lets, *guarded(self.tests, body))
+        body = (*self.lets, *body)
         if self.loop is None:
             return body
         return (For(self.loop, integer(0), integer(self.turns), body),)
@@ -144,6 +144,5 @@ def bound_member(member: Member, trips: int, launch: LaunchIndices, state: State
                 tests.append(compare("<", Var(own, INT64), integer(trips), {}))
             if member.role == THREAD:
                 state = replace(state, varying=state.varying | {own})
-    if member.role == THREAD:
-        state, tests = replace(state, pending=(*state.pending, *tests)), []
-    return Turns(digit, state, loop, turns, tuple(lets), tuple(tests))
+    pending = {**state.pending, member.role: (*state.tests(member.role), *tests)}
+    return Turns(digit, replace(state, pending=pending), loop, turns, tuple(lets))

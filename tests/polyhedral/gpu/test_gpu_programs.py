@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 import tc
+from tc.kernel.ir import Barrier, If, Stmt, statements
+from tc.kernel.walk import every_statement
 from tests.fuzz.execute import Refusal
 from tests.fuzz.gpu import random_gpu, random_gpu_options
 from tests.fuzz.model import Case
@@ -46,6 +48,11 @@ def is_one_launch(made: Prepared, options: tc.Options, **how: bool) -> bool:
     return True
 
 
+def has_barrier(stmt: Stmt) -> bool:
+    """Whether some threads of a grid may not meet a barrier."""
+    return isinstance(stmt, If) and any(isinstance(s, Barrier) for s in statements((stmt,)))
+
+
 def check(case: Case, seed: int) -> None:
     """Whether every program has a kernel on every GPU, for whatever options; with tests of reads
     and without, both as it is lowered and after all passes."""
@@ -67,5 +74,6 @@ def check(case: Case, seed: int) -> None:
         event("large")
         return
     event("a failure" if fails else "results")
+    assert not any(has_barrier(stmt) for stmt in every_statement(lowering.kernel))
     assert made.evaluated(lowering.marked) == ""
     assert made.evaluated(lowering.kernel) == ""
