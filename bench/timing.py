@@ -34,8 +34,21 @@ def once(run: Callable[[], object]) -> float:
 def medians(
     runs: Mapping[str, Callable[[], object]], *, budget: float = 0.5, rounds: int = 7
 ) -> dict[str, float]:
-    """Median seconds of each run. Rounds alternate between the runs, so that a slow moment of the
-    machine falls on all; each round repeats a run for about budget / rounds seconds."""
+    """Median seconds of each run, of those of `seconds_of_rounds`."""
+    samples = seconds_of_rounds(runs, budget=budget, rounds=rounds)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def seconds_of_rounds(
+    runs: Mapping[str, Callable[[], object]],
+    *,
+    budget: float = 0.5,
+    rounds: int = 7,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of each run by a clock, one number a round. Rounds alternate between the runs, so
+    that a slow moment of the machine falls on all; each round repeats a run for about
+    budget / rounds seconds."""
     repeats = {}
     for name, run in runs.items():
         first = min(once(run), once(run))
@@ -44,11 +57,11 @@ def medians(
     for _ in range(rounds):
         for name, run in runs.items():
             count = repeats[name]
-            begin = time.perf_counter()
+            begin = clock()
             for _ in range(count):
                 run()
-            samples[name].append((time.perf_counter() - begin) / count)
-    return {name: statistics.median(values) for name, values in samples.items()}
+            samples[name].append((clock() - begin) / count)
+    return samples
 
 
 def milliseconds(seconds: float) -> str:
