@@ -13,11 +13,11 @@ import numpy as np
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
-from tc.errors import BackendError, InputError
+from tc.errors import InputError
 from tc.explanation import Explanation, check_stage
 from tc.function import Compiled, issue_warnings, runs_text
 from tc.gpu import Gpu
-from tc.options import Options
+from tc.options import Options, options_from
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.process.call_sites import source_of
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
@@ -314,7 +314,7 @@ def _trace(
         entry,
         lambda program: _sizes(program, given),
         backend,
-        _options(options),
+        options_from(options),
         check=check,
         device=device,
     )
@@ -366,15 +366,4 @@ def _function(
 ) -> Compiled:
     if check is not None and not isinstance(check, bool | np.bool_):
         raise InputError(f"check={check!r}: it is True, False or None", repair="check=True")
-    return Compiled(program, backend, _options(options), check)
-
-
-def _options(options: object) -> Options:
-    if options is None:
-        return Options()
-    if isinstance(options, Options):
-        return options
-    raise BackendError(
-        f"options= is a tc.Options, and not of type {type(options).__name__}",
-        repair="tc.Options(threads=1)",
-    )
+    return Compiled(program, backend, options_from(options), check)

@@ -255,8 +255,9 @@ class Options:
         default."""
         try:
             values = json.loads(text)
-        except (TypeError, ValueError) as error:
-            raise BackendError(f"the options are no JSON: {error}", repair="{}") from error
+        except (TypeError, ValueError, RecursionError) as error:
+            reason = "they are nested too deeply" if isinstance(error, RecursionError) else error
+            raise BackendError(f"the options are no JSON: {reason}", repair="{}") from error
         read = dict(_known(cls, values, text))
         for name, kind in _PARTS.items():
             if name in read:
@@ -271,6 +272,24 @@ _PARTS: Mapping[str, Any] = {
     "mapping": MappingOptions,
     "gpu": GpuOptions,
 }
+
+
+def options_from(given: object) -> Options:
+    """The options that a caller gave: none are the default ones. BackendError for anything else.
+
+    >>> options_from(None) == Options()
+    True
+    """
+    if given is None:
+        return Options()
+    if isinstance(given, Options):
+        return given
+    parts = {**_PARTS, "plan": Plan}
+    part = next((name for name, kind in parts.items() if isinstance(given, kind)), None)
+    raise BackendError(
+        f"options= is a tc.Options, and not of type {type(given).__name__}",
+        repair="tc.Options(threads=1)" if part is None else f"tc.Options({part}=options)",
+    )
 
 
 def _check_plan(plan: object, match_library: bool) -> None:
@@ -338,7 +357,7 @@ def _check_launch(options: GpuOptions, gpu: Gpu) -> None:
     ):
         if sizes is None:
             continue
-        repair = f"GpuOptions({name}={_fitting(sizes, limits, most)!r})"
+        repair = f"GpuOptions({name}={fitting(sizes, limits, most)!r})"
         for axis, size, limit in zip(AXES, reversed(sizes), limits, strict=False):
             if size > limit:
                 _refuse(
@@ -353,11 +372,11 @@ def _check_launch(options: GpuOptions, gpu: Gpu) -> None:
             )
 
 
-def _fitting(sizes: Sequence[int], limits: Sequence[int], most: int) -> tuple[int, ...]:
+def fitting(sizes: Sequence[int], limits: Sequence[int], most: int) -> tuple[int, ...]:
     """The sizes within the limits along x, y and z and, in all, within the most; those along x
     lose least.
 
-    >>> _fitting((2, 64, 32), (1024, 1024, 64), 1024), _fitting((8, 2048), (1024, 1024, 64), 1024)
+    >>> fitting((2, 64, 32), (1024, 1024, 64), 1024), fitting((8, 2048), (1024, 1024, 64), 1024)
     ((1, 32, 32), (1, 1024))
     """
     found: list[int] = []

@@ -31,6 +31,9 @@ from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 
+_A_PROCESSOR = "device=tc.Device(vector_bits=256)"
+_A_GPU = 'device=tc.Gpu.named("sm_80")'
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -90,12 +93,12 @@ def target_of(device: Device | Gpu) -> Target:
 def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:
     """The device that is asked for, by default the backend's own; BackendError for what is none,
     and for one of another kind."""
+    for_gpus = isinstance(backend, GpuBackend)
     if device is not None and not isinstance(device, Device | Gpu):
         raise BackendError(
             f"device= is a tc.Device or a tc.Gpu, and not of type {type(device).__name__}",
-            repair="device=tc.Device(vector_bits=256)",
+            repair=_A_GPU if for_gpus else _A_PROCESSOR,
         )
-    for_gpus = isinstance(backend, GpuBackend)
     if isinstance(device, Gpu) and not for_gpus:
         raise BackendError(
             f"device= is a GPU, and backend {backend.name!r} is for processors",
@@ -104,7 +107,7 @@ def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:
     if isinstance(device, Device) and for_gpus:
         raise BackendError(
             f"device= is a processor, and backend {backend.name!r} is for GPUs",
-            repair='device=tc.Gpu.named("sm_80")',
+            repair=_A_GPU,
         )
     return device or backend.device()
 

@@ -16,6 +16,7 @@ from tc.backends.printing import product_text, values_of_fails
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
+from tc.options import fitting
 from tc.process.forks import step
 from tc.runtime.arrays.device_array import Place
 
@@ -81,18 +82,19 @@ def _check(device: OpenCLDevice, text: KernelText, launches: tuple[LaunchGeometr
         )
     for launch in launches:
         sizes, most = launch.block, limits.max_work_item_sizes[:3]
+        fewer = fitting(sizes[::-1], most, limits.max_work_group_size)
         if launch.threads > limits.max_work_group_size or any(map(int.__gt__, sizes, most)):
             raise BackendError(
                 f"'{name}' has blocks of {product_text(sizes)} threads (x, y, z), and the OpenCL "
                 f"device {device} has at most {limits.max_work_group_size}, and "
                 f"{product_text(most)} along x, y and z",
-                repair="choose fewer threads",
+                repair=f"tc.GpuOptions(threads={fewer!r})",
             )
         if launch.shared > limits.local_mem_size:
             raise BackendError(
                 f"'{name}' has {launch.shared} bytes of shared memory, and the OpenCL device "
                 f"{device} has at most {limits.local_mem_size}",
-                repair="choose smaller tiles, or promote less",
+                repair="tc.GpuOptions(shared=False)",
             )
 
 

@@ -206,12 +206,31 @@ def test_a_gpu_is_what_its_text_says(gpu: tc.Gpu) -> None:
          '"unroll": null, "unroll_copies": null, "single_kernel": false}'),
         ('{"gpu": {"threads": [0]}}', "threads=(0,): its sizes are integers from 1 to 2147483647",
          "GpuOptions(threads=(1,))"),
+        ("[" * 100_000, "the options are no JSON: they are nested too deeply", "{}"),
     ],
 )  # fmt: skip
 def test_json_that_is_refused(text: str, said: str, repair: str) -> None:
     with pytest.raises(tc.BackendError) as caught:
         tc.Options.from_json(text)
     assert str(caught.value) == f"BackendError: {said}\nrepair: {repair}"
+
+
+@pytest.mark.parametrize(
+    ("part", "options"),
+    [
+        ("gpu", GpuOptions(tile=(4, 32))),
+        ("mapping", tc.MappingOptions(rows=2)),
+        ("schedule", tc.ScheduleOptions(fusion="min")),
+        ("plan", tc.Plan()),
+    ],
+)
+def test_a_part_of_options(part: str, options: Any) -> None:
+    with pytest.raises(tc.BackendError) as caught:
+        tc.emit(MM, SIZES, backend="c", options=options)
+    kind = type(options).__name__
+    assert caught.value.cause == f"options= is a tc.Options, and not of type {kind}"
+    assert caught.value.repair == f"tc.Options({part}=options)"
+    assert getattr(eval(caught.value.repair), part) == options
 
 
 def test_what_is_no_gpu_options() -> None:
@@ -251,13 +270,17 @@ def test_options_of_processors_are_ignored_for_gpus() -> None:
     assert given == f"{plain}\n\nIgnored, as for processors: {ignored}."
 
 
-def test_what_is_no_device() -> None:
+@pytest.mark.parametrize("backend", ["c", "cuda"])
+def test_what_is_no_device(backend: str) -> None:
+    given: Any = "sm_90"
     with pytest.raises(tc.BackendError) as caught:
-        tc.emit(MM, SIZES, device="sm_90")  # type: ignore[arg-type]
+        tc.emit(MM, SIZES, backend=backend, device=given)
+    fits = "tc.Device(vector_bits=256)" if backend == "c" else 'tc.Gpu.named("sm_80")'
     assert str(caught.value) == (
         "BackendError: device= is a tc.Device or a tc.Gpu, and not of type str\n"
-        "repair: device=tc.Device(vector_bits=256)"
+        f"repair: device={fits}"
     )
+    assert tc.emit(MM, SIZES, backend=backend, device=eval(fits)).backend == backend
 
 
 def test_options_of_gpus_are_ignored_for_processors() -> None:

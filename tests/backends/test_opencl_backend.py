@@ -319,18 +319,18 @@ def large() -> Kernel:
             wide(257),
             "'k' has blocks of 257 x 1 x 1 threads (x, y, z), and the OpenCL device small has at "
             "most 256, and 256 x 256 x 32 along x, y and z",
-            "choose fewer threads",
+            "tc.GpuOptions(threads=(1, 1, 256))",
         ),
         (
             wide(300, 1),
             "'k' has blocks of 1 x 300 x 1 threads (x, y, z), and the OpenCL device small has at "
             "most 256, and 256 x 256 x 32 along x, y and z",
-            "choose fewer threads",
+            "tc.GpuOptions(threads=(1, 256, 1))",
         ),
         (
             much_shared(),
             "'k' has 64112 bytes of shared memory, and the OpenCL device small has at most 32768",
-            "choose smaller tiles, or promote less",
+            "tc.GpuOptions(shared=False)",
         ),
         (
             large(),

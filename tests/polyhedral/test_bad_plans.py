@@ -122,6 +122,12 @@ BAD = {
         actions({"promote": "B", "scope": "scratch", "inside": "i", "axes": [[1, 4], [0, 1]]})
     ),
     "not_padded": Bad(actions({"promote": "B", "scope": "scratch", "inside": "i", "padded": True})),
+    "pitch_of_registers": Bad(
+        actions({"promote": "C", "scope": "register", "inside": "j", "pitch": 3, "unroll": True})
+    ),
+    "unrolled_copies": Bad(
+        actions({"promote": "B", "scope": "scratch", "inside": "i", "pitch": 17, "unroll": True})
+    ),
     "deep": Bad(actions({"tile": "i", "sizes": [1] * 100})),
     # roles and order
     "role": Bad(actions({"bind": "i", "role": "block"})),
@@ -163,6 +169,10 @@ BAD = {
     ),
     "gpu_pitch": on_gpu(
         bind("i", "block", "x"), {"promote": "A", "scope": "shared", "inside": "i", "pitch": 3}
+    ),
+    "gpu_unrolled_registers": on_gpu(
+        bind("i", "block", "x"),
+        {"promote": "C", "scope": "register", "inside": "j", "unroll": True},
     ),
 }
 

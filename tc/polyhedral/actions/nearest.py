@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from tc.errors import BackendError, InternalError
-from tc.plan import PACKED, SCRATCH, Action, Bind, Promote, Split, Tile
+from tc.plan import PACKED, SCRATCH, SHARED, Action, Bind, Promote, Split, Tile
 from tc.plan_fields import MOST
 from tc.polyhedral.actions.loops import loop_name, name_of
 from tc.polyhedral.facts import Facts
@@ -216,7 +216,10 @@ def _promotions(
         action = replace(action, inside=None)
     yield action
     yield replace(action, statements=())
-    plain = replace(action, axes=(), lanes=1, align=1, padded=False, lines=False)
+    action = replace(action, unroll=action.unroll and action.scope == SHARED)
+    yield action
+    yield replace(action, pitch=None)
+    plain = replace(action, axes=(), lanes=1, align=1, padded=False, lines=False, pitch=None)
     yield replace(action, padded=False, lines=False)
     yield plain
     for name in dict.fromkeys(map(name_of, there)) if action.scope != PACKED else ():

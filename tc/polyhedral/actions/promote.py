@@ -65,6 +65,11 @@ def _check_scope(action: Promote, target: Target) -> None:
         )
     if target.launches and (action.lanes > 1 or action.lines):
         raise BackendError("threads of a GPU copy element by element: no lanes, no lines")
+    if action.pitch is not None and action.scope == REGISTER:
+        raise BackendError("registers lie in no banks of memory: no pitch")
+    if action.unroll and action.scope != SHARED:
+        there = ", and those to registers always are" if action.scope == REGISTER else ""
+        raise BackendError(f"unroll is for copies to shared memory{there}")
 
 
 def _check_gather(tree: Node, action: Promote, facts: Facts) -> None:
