@@ -253,18 +253,26 @@ class Options:
     def from_json(cls, text: str) -> Options:
         """Options written by `to_json`; BackendError for anything else. What is left out has its
         default."""
-        try:
-            values = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            reason = "they are nested too deeply" if isinstance(error, RecursionError) else error
-            raise BackendError(f"the options are no JSON: {reason}", repair="{}") from error
-        read = dict(_known(cls, values, text))
+        read = dict(_known(cls, options_json(text, repair="{}"), text))
         for name, kind in _PARTS.items():
             if name in read:
                 read[name] = kind(**_known(kind, read[name], json.dumps(read[name])))
         if read.get("plan") is not None:
             read["plan"] = Plan.from_json(json.dumps(read["plan"]))
         return cls(**read)
+
+
+def options_json(text: str, *, repair: str) -> Any:
+    """What a text says as JSON; BackendError if it is none.
+
+    >>> options_json('{"threads": 2}', repair="{}")
+    {'threads': 2}
+    """
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = "they are nested too deeply" if isinstance(error, RecursionError) else error
+        raise BackendError(f"the options are no JSON: {reason}", repair=repair) from error
 
 
 _PARTS: Mapping[str, Any] = {

@@ -16,7 +16,7 @@ import numpy as np
 from tc.cli.usage import UsageError
 from tc.cli.values import pairs_of, values_of
 from tc.errors import BackendError, InputError
-from tc.options import PRESETS, Options
+from tc.options import PRESETS, Options, options_json
 from tc.pipeline import check_module, parse_source
 from tc.plan import Plan
 from tc.semantics.program import Program
@@ -139,12 +139,7 @@ def _changed(options: Options, text: str) -> Options:
     >>> _changed(PRESETS["naive"], '{"mapping": {"rows": 4}}').mapping
     MappingOptions(vector_bits=0, rows=4, vectors=1, reduction_tile=None, pack=False, ...)
     """
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise BackendError(
-            f"the options are no JSON: {error}", repair="--options '{\"threads\": 2}'"
-        ) from error
+    given = options_json(text, repair="--options '{\"threads\": 2}'")
     merged = options.to_value()
     _check_names(given, merged)
     for name, value in given.items():

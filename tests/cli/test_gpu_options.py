@@ -72,3 +72,14 @@ def test_misspelt_options(tmm: str, capsys: pytest.CaptureFixture[str]) -> None:
         "shared, private, unroll, unroll_copies, single_kernel\n"
         """repair: --options '{"gpu": {"tile": [4]}}'\n"""
     )
+
+
+def test_options_nested_too_deeply(
+    tmm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    assert main(["emit", tmm, *SIZES, "--options", str(tmp_path / "deep.json")]) == 1
+    assert capsys.readouterr().err == (
+        "BackendError: the options are no JSON: they are nested too deeply\n"
+        """repair: --options '{"threads": 2}'\n"""
+    )
