@@ -11,6 +11,7 @@ from tc.gpu import Gpu
 from tc.kernel.pass_manager import Pass, PassContext
 from tc.options import Options
 from tc.plan import Part
+from tc.polyhedral.decisions import BY_DEFAULT, Decider
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
@@ -42,7 +43,7 @@ class Target(ABC):
     `roles` are those that loops can take, `scopes` the memories of tiles, and `lanes` the most that
     a loop of role "vector" may have. Programs are rewritten by the thresholds `rewriting`, and
     statements fused where what they read again has at most `fusion_bytes`. `passes` make of a
-    kernel what is printed, in which with `launches` each part is one.
+    kernel what is printed, in which with `launches` each part is one. Its chooser asks `decider`.
     """
 
     device: Device | Gpu
@@ -53,6 +54,7 @@ class Target(ABC):
     fusion_bytes: int
     passes: tuple[Pass, ...]
     launches: bool = False
+    decider: Decider = BY_DEFAULT
 
     def room(self, scope: str) -> int | None:
         """The bytes that a tile in a scope may have; None where there is no such scope."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from tc.errors import BackendError
 from tc.plan import Action, Part, Promote, Reorder, Tile
@@ -13,6 +14,8 @@ from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.promotion import Footprint
 from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes, tile
 from tc.polyhedral.target import Target
+
+T = TypeVar("T")
 
 
 class Draft:
@@ -28,6 +31,20 @@ class Draft:
 
     def part(self) -> Part:
         return Part(self.statements, tuple(self.actions))
+
+    def decide(
+        self,
+        what: str,
+        statements: tuple[str, ...],
+        default: T,
+        alternatives: Callable[[], Iterable[T]],
+        text: Callable[[T], str] = str,
+    ) -> T:
+        """A decision about the loops of some statements, left to the target's decider."""
+        decider = self.target.decider
+        if not decider.searches:
+            return default
+        return decider.pick(f"{', '.join(statements)}: {what}", default, alternatives, text)
 
     def do(self, action: Action) -> None:
         self.tree = apply(self.tree, action, self.facts, self.target)

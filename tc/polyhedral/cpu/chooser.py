@@ -7,8 +7,9 @@ temporaries become small buffers, and each nest is planned within.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 from tc.dtypes import compute_dtype
@@ -70,14 +71,30 @@ class _Chooser:
         written = frozenset(scop.statement(n).write.tensor for n in inside)
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
+        searches = self.draft.target.decider.searches
         chosen = choose_tile(
-            nest, device_of(self.draft), self.options, self.costs, written, elsewhere
+            nest,
+            device_of(self.draft),
+            self.options,
+            self.costs,
+            written,
+            elsewhere,
+            partial(self._decide, nest.names) if searches else None,
         )
         planner = NestPlanner(
             self.draft, self.options, self.costs, nest, chosen, written, self.around, outermost
         )
         planner.plan()
         self.notes.append(planner.note())
+
+    def _decide(
+        self,
+        names: tuple[str, ...],
+        what: str,
+        default: str,
+        alternatives: Callable[[], Iterable[str]],
+    ) -> str:
+        return self.draft.decide(what, names, default, alternatives)
 
     def _shared(self, members: tuple[Member, ...], child: Node) -> None:
         """Loops around several nests. The last is tiled, and its points given to the nests, where
@@ -88,8 +105,8 @@ class _Chooser:
         note = (
             f"{', '.join(statements)} share {loops}; what one gives to the next stays in the cache."
         )
-        if members and self._reuses(members[-1], child):
-            size = self._points(members, child)
+        size = self._shared_points(members, child, statements)
+        if members and size:
             outer, point = tile(members[-1], size)
             note += f" {size} iterations of {point.name} at a time, to use operands again."
             self.draft.do(Tile(self.draft.name(members[-1], statements), (size,)))
@@ -99,6 +116,17 @@ class _Chooser:
             for name in self.draft.names(members, statements):
                 self.draft.do(Bind(name, PARALLEL))
         self._parts(members, child, points)
+
+    def _shared_points(
+        self, members: tuple[Member, ...], child: Node, statements: tuple[str, ...]
+    ) -> int:
+        """Iterations of the last shared loop that are given to the nests; 0 for none."""
+        if not members:
+            return 0
+        default = self._points(members, child) if self._reuses(members[-1], child) else 0
+        extent = self.draft.trips(members[-1], statements)
+        sizes = (2**n for n in range(8) if 2**n < extent)
+        return self.draft.decide("shared points", statements, default, lambda: (0, *sizes))
 
     def _parts(self, members: tuple[Member, ...], child: Node, points: tuple[Member, ...]) -> None:
         """What is inside of the shared loops, with the temporaries that live there."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import permutations, takewhile
 from math import prod
 
 from tc.dtypes import compute_dtype
@@ -25,6 +26,12 @@ from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.transposes import strips
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.schedule import Member, count, tile
+
+MOST_ORDERED = 4
+"""Loops around a tile that are put in any order."""
+
+MOST_STEPS = 64
+"""Steps of a reduction beyond which nobody would unroll it."""
 
 
 @dataclass
@@ -52,7 +59,7 @@ class NestPlanner:
         """All of its actions."""
         self._tile()
         self.steps = self._reduction_tile()
-        loops = self._loops()
+        loops = self._decided(self._loops())
         self._innermost = loops.last(self.around, len(loops.all))
         self.draft.order((*loops.all, *self.points), self.nest.names)
         if self.points:
@@ -167,10 +174,22 @@ class NestPlanner:
         return best
 
     def _is_short(self, members: Several[Member], item: NestItem) -> bool:
-        """Whether a reduction is unrolled: it is short, and the tile is small."""
+        """Whether a reduction is unrolled: by default where it is short, and the tile is small."""
         if self.chosen is None:
             return False
         steps = [count(m, extent(whole_of(m), item.statement)) for m in members]
+        if prod(steps) > MOST_STEPS:
+            return False
+        return self.draft.decide(
+            "reduction unrolled",
+            (item.statement.name,),
+            self._is_small(steps),
+            lambda: (False, True),
+        )
+
+    def _is_small(self, steps: Several[int]) -> bool:
+        """Whether a tile, times the steps of a reduction, is few statements."""
+        assert self.chosen is not None
         accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
         if self.chosen.reduced:
             accumulators *= self.chosen.vectors
@@ -188,9 +207,15 @@ class NestPlanner:
         member = max(main.reduction, key=self.nest.extent)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
         room, panel = device_of(self.draft).l2 // 2, self.buffers.panel_bytes
-        if wanted is None and self.outermost and panel > room:
-            wanted = max(64, size * (room // 2) // panel)
-        return (member, wanted) if wanted is not None and wanted < size else None
+        if wanted is None:
+            whole = size
+            if self.outermost and panel > room:
+                whole = max(64, size * (room // 2) // panel)
+            sizes = (32 << n for n in range(8) if 32 << n < size)
+            wanted = self.draft.decide(
+                "reduction steps", self.nest.names, whole, lambda: (size, *sizes)
+            )
+        return (member, wanted) if wanted < size else None
 
     # --- the loops around -----------------------------------------------------------------------
 
@@ -234,6 +259,10 @@ class NestPlanner:
             local = buffers.packs_locally(used, v_outer)
         else:
             local = buffers.packs_inside(self.around, used)
+        if buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):
+            local = self.draft.decide(
+                "packed for each thread", self.nest.names, local, lambda: (False, True)
+            )
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         others = [m for m in others if m not in first]
         others, window = self._window(first, others, last, shared=not local)
@@ -244,6 +273,30 @@ class NestPlanner:
             return Loops(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
         return Loops(order, shared, whole=True, padded=padded, staged=staged)
+
+    def _decided(self, loops: Loops) -> Loops:
+        """The loops around the tile in another order, or in tiles, where that was decided."""
+        if not self.draft.target.decider.searches or self.steps is not None:
+            return loops
+        names, order, shared = self.nest.names, list(loops.all), list(loops.shared)
+        if order == shared and len(order) <= MOST_ORDERED:
+            named = {self._name(m): m for m in order}
+            orders = (", ".join(o) for o in permutations(named) if _nests([named[n] for n in o]))
+            found = self.draft.decide("order", names, ", ".join(named), lambda: orders)
+            order = shared = [named[name] for name in found.split(", ")] if order else order
+        points = []
+        for place, member in enumerate(order):
+            trips = self.draft.trips(member, names)
+            sizes = [2**n for n in range(1, 10) if 2**n < trips and member.span is None]
+            size = self.draft.decide(
+                f"tiles of {self._name(member)}", names, 0, partial(iter, sizes)
+            )
+            if size:
+                self.draft.do(Tile(self._name(member), (size,)))
+                order[place], point = tile(member, size)
+                shared = [order[place] if m is member else m for m in shared]
+                points.append(point)
+        return replace(loops, all=[*order, *points], shared=shared)
 
     def _window(
         self, first: list[Member], others: list[Member], inner: list[Member], *, shared: bool
@@ -318,6 +371,11 @@ class NestPlanner:
             if not m.coincident or iterations(parallel, self.nest) >= enough:
                 break
             parallel.append(m)
+        coincident = list(takewhile(lambda m: m.coincident and m.span is None, members))
+        number = self.draft.decide(
+            "loops for threads", self.nest.names, len(parallel), lambda: range(len(coincident) + 1)
+        )
+        for m in members[:number]:
             self.draft.do(Bind(self._name(m), PARALLEL))
 
     # --- in words -------------------------------------------------------------------------------
@@ -347,3 +405,13 @@ class NestPlanner:
             member, size = self.steps
             text += f" {size} steps of {member.name} at a time, so that panels stay in the cache."
         return text
+
+
+def _nests(members: Several[Member]) -> bool:
+    """Whether loops over tiles are outside of the loops in them."""
+    return all(
+        one.step > other.step
+        for place, one in enumerate(members)
+        for other in members[place + 1 :]
+        if one.name == other.name
+    )

@@ -10,10 +10,11 @@ use where they waste fewer lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
+from typing import TypeAlias
 
 from tc.device import Device
 from tc.kernel.passes.demanded_lanes import SHORTEST
@@ -23,6 +24,9 @@ from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.operands import TileOperand, TileShape, is_alone, operand, vectors_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
+
+Decide: TypeAlias = Callable[[str, str, Callable[[], Iterable[str]]], str]
+"""Takes a decision by its name, with the default and all values."""
 
 MANY = 4
 """Vectors of a row from which the last one alone is made shorter."""
@@ -57,19 +61,59 @@ def choose_tile(
     costs: TileCosts,
     written: frozenset[str],
     elsewhere: frozenset[str],
+    decide: Decide | None = None,
 ) -> RegisterTile | None:
     """The cheapest register tile; None where nothing can be a vector.
 
     Tensors `written` by the cluster are not packed, nor those that are read `elsewhere` in it too,
-    where they may be needed in another order.
+    where they may be needed in another order. With `decide`, it has the choice.
     """
     if options.vector_bits is not None:
         device = replace(device, vector_bits=options.vector_bits)
     search = _Search(nest, device, options, costs, written, elsewhere)
     candidates = list(search.candidates())
+    best = _best(candidates, costs)
+    if decide is None or best is None:
+        return best
+    if options.pack is None:
+        unpacked = replace(search, options=replace(options, pack=False))
+        candidates += [t for t in unpacked.candidates() if t not in candidates]
+    return _decided(candidates, best, decide)
+
+
+def _best(candidates: list[RegisterTile], costs: TileCosts) -> RegisterTile | None:
     best = min(candidates, key=lambda t: t.cost, default=None)
     alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.alike)]
     return max(alike, key=lambda t: (t.vectors, -t.cost), default=None)
+
+
+def _decided(
+    candidates: list[RegisterTile], best: RegisterTile, decide: Decide
+) -> RegisterTile | None:
+    """The tile that is left when one thing after the other has been decided; each time the default
+    is that of the best tile that is left."""
+    vectors = {f"{t.vector.name} in {t.lanes}": (t.vector, t.lanes) for t in candidates}
+    own = f"{best.vector.name} in {best.lanes}"
+    found = decide("vectors along", own, lambda: (*vectors, "none"))
+    if found == "none":
+        return None
+    left = [t for t in candidates if (t.vector, t.lanes) == vectors[found]]
+    questions: tuple[tuple[str, Callable[[RegisterTile], str]], ...] = (
+        ("rows along", _row_name),
+        ("packed", lambda t: ", ".join(sorted({a.tensor for a in t.packed})) or "none"),
+        ("vectors of a row", lambda t: str(t.vectors)),
+        ("rows", lambda t: str(t.rows)),
+    )
+    for question, answer in questions:
+        default = best if best in left else min(left, key=lambda t: t.cost)
+        values = tuple(dict.fromkeys(map(answer, left)))
+        found = decide(question, answer(default), partial(iter, values))
+        left = [t for t in left if answer(t) == found]
+    return best if best in left else min(left, key=lambda t: t.cost)
+
+
+def _row_name(tile: RegisterTile) -> str:
+    return tile.row.name if tile.row is not None and tile.rows > 1 else "none"
 
 
 def _is_alike(one: RegisterTile, best: RegisterTile, factor: float) -> bool:

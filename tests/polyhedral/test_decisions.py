@@ -1,0 +1,110 @@
+"""The decisions of the chooser, taken at random: every kernel is right, and every plan is one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.device import Device
+from tc.kernel.evaluate import evaluate
+from tc.pipeline import target_of
+from tc.polyhedral.decisions import Decisions
+from tc.polyhedral.lowering import Lowering, trace_lowering
+from tests.support.bounds import assert_within
+from tests.support.pipeline import as_arrays, as_buffers, checked, shaped
+from tests.support.programs import CASES, Case
+from tests.test_programs import copies, expected_and_bounds, fresh
+
+DEVICE = Device(vector_bits=256, vector_registers=16, threads=2)
+
+
+def decided(case: Case, wanted: dict[str, str], **how: Any) -> tuple[Decisions, Lowering]:
+    """The program lowered with these decisions."""
+    program = checked(case.text, case.def_name)
+    inputs, outputs = fresh(case)
+    shape = shaped(program, as_arrays(program, inputs))
+    decisions = Decisions(wanted)
+    target = replace(target_of(how.pop("device", DEVICE)), decider=decisions)
+    initial = frozenset(outputs or ())
+    return decisions, trace_lowering(shape, {}, target, initial=initial, check=True, **how)
+
+
+def drawn(case: Case, rng: random.Random) -> dict[str, str]:
+    """Decisions at random, each of those that follow from the others."""
+    wanted: dict[str, str] = {}
+    for _ in range(3):
+        decisions, _ = decided(case, wanted)
+        for name, asked in decisions.asked.items():
+            if rng.random() < 0.5:
+                wanted.setdefault(name, rng.choice(asked.values))
+    return wanted
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_any_decisions(case: Case) -> None:
+    expected, bounds = expected_and_bounds(case)
+    inputs, outputs = fresh(case)
+    _, lowering = decided(case, drawn(case, random.Random(case.name)))
+    program = checked(case.text, case.def_name)
+    arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
+    given, shapes = copies(outputs) or {}, shaped(program, arrays).shapes
+    for name in program.outputs:
+        dtype = program.tensors[name].dtype.numpy
+        arrays[name] = given.get(name, np.empty(shapes[name], dtype))
+    assert evaluate(lowering.kernel, as_buffers(lowering.kernel, arrays)) is None
+    for name, value, bound in zip(program.outputs, expected, bounds, strict=True):
+        assert_within(arrays[name], np.asarray(value).astype(arrays[name].dtype), bound)
+
+
+@pytest.mark.parametrize("case", CASES[::4], ids=lambda c: c.name)
+def test_by_default_nothing_changes(case: Case) -> None:
+    """Asking changes nothing, and the plan of any decisions gives the kernel again."""
+    decisions, asked = decided(case, {})
+    assert all(each.taken == each.values[0] for each in decisions.asked.values())
+    inputs, outputs = fresh(case)
+    program = checked(case.text, case.def_name)
+    shape, initial = shaped(program, as_arrays(program, inputs)), frozenset(outputs or ())
+    how: dict[str, Any] = {"initial": initial, "check": True}
+    usual = trace_lowering(shape, {}, target_of(DEVICE), **how)
+    assert usual.kernel == asked.kernel
+    _, other = decided(case, drawn(case, random.Random(case.name)))
+    plan = tc.Options(plan=other.mapped.plan)
+    again = trace_lowering(shape, {}, target_of(DEVICE), options=plan, **how)
+    assert again.kernel == other.kernel
+
+
+def test_what_is_asked_of_a_contraction() -> None:
+    case = next(case for case in CASES if case.name == "tmm")
+    decisions, _ = decided(case, {})
+    assert [name.split(": ")[1] for name in decisions.asked] == [
+        "vectors along",
+        "rows along",
+        "packed",
+        "vectors of a row",
+        "rows",
+        "reduction steps",
+        "packed for each thread",
+        "order",
+        "tiles of n div 8",
+        "tiles of m div 6",
+        "reduction unrolled",
+        "loops for threads",
+    ]
+
+
+def test_what_is_wanted_and_is_none_is_passed_over() -> None:
+    decisions = Decisions({"a": "7", "b": "2"})
+    assert decisions.pick("a", 1, lambda: (2, 3)) == 1
+    assert decisions.pick("b", 1, lambda: (2, 3)) == 2
+    assert decisions.pick("b", 1, lambda: (2, 3)) == 1
+    assert [(name, each.taken) for name, each in decisions.asked.items()] == [
+        ("a", "1"),
+        ("b", "2"),
+        ("b (2)", "1"),
+    ]
