@@ -19,7 +19,9 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LIMIT = 500
 ROOM = 20
 ISL_ROOMS = ("sets.py", "polyhedral/")
-OPTIONAL = {"torch", "jax", "pycuda", "pyopencl"}
+OPTIONAL = {"torch", "jax", "cuda", "pycuda", "pyopencl"}
+WRAPPERS = {"cuda": "backends/cuda_bindings_driver.py", "pycuda": "backends/pycuda_driver.py"}
+"""The modules that are about one library alone: nobody imports them before that is asked for."""
 
 
 def imported_modules(path: Path) -> list[tuple[str, bool]]:
@@ -145,8 +147,9 @@ def test_isl_and_frameworks_stay_in_their_rooms(path: Path) -> None:
         top = module.split(".")[0]
         if top == "islpy":
             assert relative.startswith(ISL_ROOMS), f"{relative} imports islpy"
-        if top in OPTIONAL:
+        if top in OPTIONAL and relative != WRAPPERS.get(top):
             assert inside, f"{relative} imports {top} at module level"
+        assert module.replace(".", "/") + ".py" not in {f"tc/{path}" for path in WRAPPERS.values()}
         if top == "tc":
             assert not inside, f"{relative} hides the import of {module} in a function"
 

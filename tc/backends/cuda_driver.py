@@ -1,7 +1,7 @@
 """What tc needs of CUDA's driver: a protocol, and which library stands behind it.
 
-PyCUDA is taken where it can be imported, cuda.core with cuda-bindings otherwise. Nothing of either
-is imported before a GPU is asked for.
+PyCUDA is taken where it can be imported, cuda-bindings otherwise. Nothing of either is imported
+before a GPU is asked for.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ class CudaDriver(Protocol):
         """The number of devices."""
         ...
 
+    def version(self) -> tuple[int, int]:
+        """The newest CUDA whose programs it runs."""
+        ...
+
     def gpu(self, number: int) -> Gpu:
         """What a device has."""
         ...
@@ -63,7 +67,8 @@ class CudaDriver(Protocol):
         ...
 
     def current(self) -> int | None:
-        """The current device, None where no context is current."""
+        """The current device, None where the current context is not the primary one of a device
+        that was made current before."""
         ...
 
     def on(self, number: int) -> AbstractContextManager[None]:
@@ -74,8 +79,18 @@ class CudaDriver(Protocol):
         """A module of compiled functions, on the current device."""
         ...
 
-    def launcher(self, module: Any, geometry: LaunchGeometry) -> Launcher:
-        """What launches a function of a module with this geometry, on the current device."""
+    def launcher(self, module: Any, geometry: LaunchGeometry, parameters: int) -> Launcher:
+        """What launches a function of a module, which has so many parameters, with this geometry,
+        on the current device. Any number of threads may call it at the same time."""
+        ...
+
+    def registers(self, module: Any, function: str) -> int:
+        """How many registers a thread of a function has on the current device."""
+        ...
+
+    def blocks_at_once(self, module: Any, geometry: LaunchGeometry) -> int:
+        """How many blocks of a launch the current device runs at a time; asked once there is a
+        launcher, where the driver `cooperates`."""
         ...
 
     def allocate(self, size: int) -> Any:
@@ -132,6 +147,40 @@ def cuda_driver() -> CudaDriver:
     return opened_driver().driver
 
 
+def gpu_of(attribute: Callable[[str], int]) -> Gpu:
+    """A GPU by its attributes, which have the names that CUDA's driver gives them, behind
+    "CU_DEVICE_ATTRIBUTE_"."""
+
+    def sizes(name: str) -> tuple[int, int, int]:
+        return attribute(f"{name}_X"), attribute(f"{name}_Y"), attribute(f"{name}_Z")
+
+    major, minor = (attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+    processors = attribute("MULTIPROCESSOR_COUNT")
+    cores = processors * (_CORES if (major, minor) > _FEW_CORES_UP_TO else _FEW_CORES)
+    bytes_each = 2 * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8  # at both edges of the clock
+    return Gpu(
+        arch=f"sm_{major}{minor}",
+        processors=processors,
+        threads=attribute("MAX_THREADS_PER_BLOCK"),
+        thread_limits=sizes("MAX_BLOCK_DIM"),
+        grid_limits=sizes("MAX_GRID_DIM"),
+        warp=attribute("WARP_SIZE"),
+        shared=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        registers=attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        processor_threads=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+        processor_blocks=attribute("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+        processor_shared=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        cooperative=bool(attribute("COOPERATIVE_LAUNCH")),
+        gflops=2 * cores * attribute("CLOCK_RATE") / 1e6,
+        gbytes=bytes_each * attribute("MEMORY_CLOCK_RATE") / 1e6,
+    )
+
+
+_FEW_CORES_UP_TO, _FEW_CORES, _CORES = (8, 0), 64, 128
+"""How many float32 FMAs a multiprocessor starts in a cycle, by compute capability ("Throughput of
+Native Arithmetic Instructions" in the CUDA C++ Programming Guide)."""
+
+
 def _open() -> OpenedDriver:
     driver = _find()
     try:
@@ -153,13 +202,13 @@ def _find() -> CudaDriver:
         else:
             return driver
     raise BackendError(
-        f"neither PyCUDA nor cuda.core can be imported: {'; '.join(missing)}", repair=INSTALL
+        f"neither PyCUDA nor cuda-bindings can be imported: {'; '.join(missing)}", repair=INSTALL
     )
 
 
 _DRIVERS = (
     ("tc.backends.pycuda_driver", "PyCudaDriver"),
-    ("tc.backends.cuda_core_driver", "CudaCoreDriver"),
+    ("tc.backends.cuda_bindings_driver", "CudaBindingsDriver"),
 )
 """In the order in which they are tried."""
 

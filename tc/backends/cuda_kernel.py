@@ -154,7 +154,7 @@ def steps_of(
             geometry,
             tuple(map(taken, function.arguments)),
             function.fails,
-            driver.launcher(module, geometry),
+            driver.launcher(module, geometry, len(function.arguments) + function.fails),
         )
         for function, geometry in zip(functions, launches, strict=True)
     )

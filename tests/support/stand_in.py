@@ -46,6 +46,8 @@ class StandInDriver:
     gpus: tuple[tc.Gpu, ...] = (tc.Gpu(), tc.Gpu(arch="sm_90"))
     name: str = "stand-in 1.0"
     cooperates: bool = True
+    thread_registers: int = 32
+    at_once: int = 1000
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     faults: dict[str, DriverError] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
@@ -93,8 +95,19 @@ class StandInDriver:
         self.told("load", self.current())
         return self.kernels[cubin]
 
-    def launcher(self, module: Kernel, geometry: LaunchGeometry) -> Launcher:
-        self.told("launcher", geometry.function)
+    def version(self) -> tuple[int, int]:
+        return 13, 0
+
+    def registers(self, module: Kernel, function: str) -> int:  # noqa: ARG002
+        self.told("registers", function)
+        return self.thread_registers
+
+    def blocks_at_once(self, module: Kernel, geometry: LaunchGeometry) -> int:  # noqa: ARG002
+        self.told("blocks_at_once", geometry.function)
+        return self.at_once
+
+    def launcher(self, module: Kernel, geometry: LaunchGeometry, parameters: int) -> Launcher:
+        self.told("launcher", geometry.function, parameters)
         device = self.current()
         function = next(f for f in functions_of(module, DIALECT) if f.name == geometry.function)
         region = next(r for r in module.regions if function.grid in r)
