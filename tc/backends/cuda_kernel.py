@@ -59,6 +59,14 @@ class CudaKernel:
         with self._here():
             self._driver.order(stream, other)
 
+    def wait(self, stream: int) -> None:
+        with self._here(), driver_errors(self.kernel, None):
+            self._driver.wait(stream)
+
+    def allocate(self, size: int) -> Any:
+        with self._here(), driver_errors(self.kernel, None):
+            return self._driver.allocate(size)
+
     def enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
         opened = self.opened
         opened.check_process()

@@ -16,7 +16,7 @@ import numpy as np
 from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, fits
 from tc.errors import InputError
 from tc.runtime.arrays import NUMPY, family_of
-from tc.runtime.arrays.device_array import CUDA, DeviceArray
+from tc.runtime.arrays.device_array import DeviceArray, Place
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import closest, counted
@@ -201,7 +201,7 @@ def read_inputs(signature: Signature, inputs: Sequence[Any], *, devices: bool = 
         if family is None:
             family, like, first = found, value, parameter
         elif found is not family and first is not None and not same_family(found, family):
-            raise mixed_kinds(parameter, found, first.name, family)
+            raise mixed_kinds(parameter, found, view, first.name, family, like)
         if type(view) is DeviceArray:
             check_on_device(parameter, view, found, devices=devices)
         elif not view.flags.aligned:
@@ -218,17 +218,23 @@ def read_inputs(signature: Signature, inputs: Sequence[Any], *, devices: bool = 
 def check_on_device(
     parameter: Parameter, view: DeviceArray, family: Family, *, devices: bool
 ) -> None:
-    """InputError for an array on a device: where none may be, and where its value is asked for
-    before anything runs."""
+    """InputError for an array on a device: where none may be, where its value is asked for before
+    anything runs, and where threads of a GPU cannot read its elements."""
     if not devices:
         cause = f"lies on {view.place}, and this runs on the processor"
-        repair = family.to_host
-        if view.place.kind == CUDA:
-            repair += ' for a copy there, or tc.compile(..., backend="cuda")'
+        copied = " for a copy there" if "{" in family.to_host else ""
+        repair = f'{family.to_host}{copied}, or tc.compile(..., backend="{view.place.kind}")'
         raise fault(parameter, cause, repair)
     if parameter.static:
         cause = f"lies on {view.place}, but code is made for the value of {parameter.text}"
         raise fault(parameter, cause, "int({name})")
+    if not view.aligned:
+        cause = (
+            f"lies at address {view.address:#x} with strides {view.strides} in bytes, which are "
+            f"not multiples of its {view.dtype.itemsize}-byte elements: {view.place} cannot read "
+            "them so"
+        )
+        raise fault(parameter, cause, family.devices.copy)
 
 
 def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tuple[Family, Any]:
@@ -311,13 +317,37 @@ def short(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:15]}...{text[-15:]}"
 
 
-def mixed_kinds(parameter: Parameter, found: Family, first: str, family: Family) -> InputError:
-    """The arrays of one call come from two libraries."""
+def mixed_kinds(
+    parameter: Parameter, found: Family, view: Any, first: str, family: Family, like: Any
+) -> InputError:
+    """The arrays of one call come from two libraries: `view` is one of `found`, `like` is called
+    `first` and of `family`."""
     cause = (
         f"is an array of {found.name}, but {first} is one of {family.name}: the arrays of a call "
         "are of one kind"
     )
-    return fault(parameter, cause, family.convert)
+    place = _place_of(family, like)
+    if place is not None:
+        repair = on_place(family.devices.convert, place, first)
+    elif type(view) is DeviceArray and family.convert is not None and "{" in found.to_host:
+        repair = family.convert.replace("{name}", found.to_host)
+    else:
+        repair = found.to_host if type(view) is DeviceArray else family.convert
+    return fault(parameter, cause, repair)
+
+
+def _place_of(family: Family, array: Any) -> Place | None:
+    """Where an array that was viewed before lies; None for the processor's memory."""
+    try:
+        view = family.view(array)
+    except Refusal:  # of what may only be written to
+        view = family.target(array)
+    return view.place if type(view) is DeviceArray else None
+
+
+def on_place(text: str | None, place: Place, first: str) -> str | None:
+    """A repair of `OnDevices` for the place where an array called `first` lies."""
+    return text and text.replace("{device}", str(place.number)).replace("{first}", first)
 
 
 def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:

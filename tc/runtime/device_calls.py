@@ -6,20 +6,25 @@ else, and waits for nothing unless it is checked, so that a graph can record it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from tc.errors import BackendError
+from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure, Kernel
-from tc.runtime.arguments import Signature, fault
-from tc.runtime.arrays.device_array import DeviceArray, Place
+from tc.runtime.arguments import Parameter, Signature, fault, on_place
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place
+from tc.runtime.arrays.dlpack_lent import LentArray
 from tc.runtime.arrays.family import Family, OnDevices
 from tc.runtime.device_frames import DeviceFrame
 from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
 
 _WORD = np.dtype(np.int64)
+
+DEFAULT_STREAM = 0
+"""CUDA's."""
 
 
 class DeviceKernel(Protocol):
@@ -55,6 +60,14 @@ class DeviceKernel(Protocol):
 
     def after(self, stream: Any, other: Any) -> None:
         """Makes what follows in a stream wait for what is in another one now."""
+        ...
+
+    def wait(self, stream: Any) -> None:
+        """Returns when all in a stream has been done."""
+        ...
+
+    def allocate(self, size: int) -> Any:
+        """Memory of so many bytes: an object with `address`, which frees it when it goes."""
         ...
 
     def enqueue(self, pointers: Sequence[Any], words: Any, stream: Any) -> Failure | None:
@@ -96,8 +109,8 @@ def run_on_device(
     Raises AccessError where a check fails (G7), BackendError where the device cannot run it.
     """
     kernel, devices = cast(DeviceKernel, special.runner), family.devices
-    if devices is None:
-        devices = _without(special, signature, targets, family)
+    if devices.new is None and devices.adopt is None:
+        _check_all_given(special, signature, targets, family)
     place = kernel.place
     if is_computation(kernel):
         return _run_library(special, inputs, targets, devices, like)
@@ -116,7 +129,7 @@ def run_on_device(
         if frame is None:
             frame = new_frame(special, kernel, family, devices, like, stream)
         outputs = [
-            None if name in targets else devices.new(shape, dtype, place, like)
+            None if name in targets else new_array(kernel, devices, shape, dtype, like)
             for name, shape, dtype in special.outputs
         ]
     except MemoryError as error:
@@ -134,11 +147,44 @@ def run_on_device(
         special.frames.give_back(stream, frame)
     if failure is not None:
         raise access_error(special.shaped, kernel.kernel, failure)
-    return outputs
+    if stream and devices.stream(place) is None and place.kind == CUDA:
+        others = [*others, DEFAULT_STREAM]  # where results are expected
+    for other in others:
+        kernel.after(other, stream)
+    return _adopted(kernel, devices, outputs, like, stream)
+
+
+def new_array(
+    kernel: DeviceKernel,
+    devices: OnDevices,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    like: Any,
+) -> Any:
+    """An array of a library, or memory of the driver that it can adopt later."""
+    if devices.new is not None:
+        return devices.new(shape, dtype, kernel.place, like)
+    size = max(math.prod(shape) * dtype.itemsize, 1)
+    return LentArray(kernel.allocate(size), shape, dtype, kernel.place.number)
+
+
+def _adopted(
+    kernel: DeviceKernel, devices: OnDevices, outputs: list[Any], like: Any, stream: Any
+) -> list[Any]:
+    """The outputs as arrays of the library."""
+    lent = [type(output) is LentArray for output in outputs]
+    if (devices.waits or any(lent)) and not kernel.waits:
+        kernel.wait(stream)
+    adopt = devices.adopt
+    if adopt is None:
+        return outputs
+    return [adopt(o, like) if own else o for o, own in zip(outputs, lent, strict=True)]
 
 
 def _pointer(array: Any, family: Family, place: Place) -> Any:
     """That of an array that the library has made; BackendError where it lies elsewhere."""
+    if type(array) is LentArray:
+        return array.address
     view = family.target(array)
     if view.place != place:
         raise BackendError(
@@ -153,10 +199,10 @@ def streams_of(
     current: Any, inputs: Sequence[Any], targets: Iterable[DeviceArray]
 ) -> tuple[Any, list[Any]]:
     """The stream of a call, and those that it has to wait for: where the library has none of its
-    own, the first that an array names, else the default one."""
+    own, the first that an array names, else CUDA's default one."""
     views = (*inputs, *targets)
     named = [v.stream for v in views if type(v) is DeviceArray and v.stream is not None]
-    stream = current if current is not None else named[0] if named else 0
+    stream = current if current is not None else named[0] if named else DEFAULT_STREAM
     return stream, [other for other in dict.fromkeys(named) if other != stream]
 
 
@@ -172,7 +218,7 @@ def new_frame(
     arrays = []
 
     def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        arrays.append(devices.new(shape, dtype, kernel.place, like))
+        arrays.append(new_array(kernel, devices, shape, dtype, like))
         return _pointer(arrays[-1], family, kernel.place)
 
     temporaries = [new(b.shape, b.dtype.numpy) for b in special.temporaries.buffers]
@@ -192,9 +238,9 @@ def _run_library(
     devices: OnDevices,
     like: Any,
 ) -> list[Any]:
-    kernel = cast(DeviceComputation, special.runner)
+    kernel: Any = special.runner
     outputs = [
-        targets[name].owner if name in targets else devices.new(shape, dtype, kernel.place, like)
+        targets[name].owner if name in targets else new_array(kernel, devices, shape, dtype, like)
         for name, shape, dtype in special.outputs
     ]
     kernel.compute([*(view.owner for view in inputs), *outputs])
@@ -238,20 +284,34 @@ def common_place(
         elif view.ndim or parameter.name in targets:
             found.append((parameter, None))
     for parameter, place in found[1:]:
-        first, where = found[0]
-        if place != where:
-            cause = (
-                f"lies on {place or 'the processor'}, but {first.name} on "
-                f"{where or 'the processor'}: the arrays of a call lie in one place"
-            )
-            raise fault(parameter, cause, family.to_host if where is None else None)
+        if place != found[0][1]:
+            raise _apart(found[0], (parameter, place), family)
     return found[0][1] if found else None
 
 
-def _without(
+_Lies: TypeAlias = tuple[Parameter, Place | None]
+
+
+def _apart(first: _Lies, second: _Lies, family: Family) -> InputError:
+    """The error about an array that lies elsewhere than another; of the two, about that on the
+    processor, which may be moved."""
+    if second[1] is None:
+        first, second = second, first
+    (parameter, place), (other, where) = (first, second) if first[1] is None else (second, first)
+    texts = [str(each or "the processor") for each in (place, where)]
+    if texts[0] == texts[1]:
+        texts[1] = f"another: {texts[1]}"
+    cause = (
+        f"lies on {texts[0]}, but {other.name} on {texts[1]}: the arrays of a call lie in one place"
+    )
+    move = on_place(family.devices.move, where, other.name) if where else None
+    return fault(parameter, cause, move)
+
+
+def _check_all_given(
     special: Specialisation, signature: Signature, targets: Mapping[str, Any], family: Family
-) -> OnDevices:
-    """For a library of which tc does not know how it makes arrays, where none are needed."""
+) -> None:
+    """For a library of which tc does not know how it makes arrays."""
     for name, shape, dtype in special.outputs:
         if name not in targets:
             parameter = next(p for p in signature.outputs if p.name == name)
@@ -260,12 +320,3 @@ def _without(
                 "makes such an array on a device"
             )
             raise fault(parameter, cause, f'outputs={{{{"{name}": {name}}}}}')
-
-    def new(*_: Any) -> Any:
-        raise BackendError(
-            f"{signature.name} needs memory beside its arrays, and tc does not know how "
-            f"{family.name} makes some on a device",
-            repair="call it with arrays of torch or CuPy",
-        )
-
-    return OnDevices(new)

@@ -14,7 +14,14 @@ from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, OnDevices
-from tc.runtime.device_calls import DeviceKernel, is_computation, new_frame, streams_of
+from tc.runtime.device_calls import (
+    DEFAULT_STREAM,
+    DeviceKernel,
+    is_computation,
+    new_array,
+    new_frame,
+    streams_of,
+)
 from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
 
 Look: TypeAlias = Callable[[Any], Any]
@@ -68,7 +75,7 @@ class DeviceEntry:
                 frame = new_frame(self.special, kernel, self.family, devices, inputs[0], stream)
             if not self.given:
                 for _, shape, dtype in self.special.outputs:
-                    results.append(devices.new(shape, dtype, place, inputs[0]))
+                    results.append(new_array(kernel, devices, shape, dtype, inputs[0]))
                     pointers.append(devices.pointer(results[-1]))
         except MemoryError as error:
             raise out_of_memory(self.special.shaped) from error
@@ -76,6 +83,8 @@ class DeviceEntry:
             pointers[at] = frame.number(self.places[at], content, kernel, stream)
         failure = kernel.enqueue((*pointers, *frame.temporaries), frame.words, stream)
         self.special.frames.give_back(stream, frame)
+        if self.stream:
+            kernel.after(DEFAULT_STREAM, stream)
         if failure is not None:
             raise access_error(self.special.shaped, kernel.kernel, failure)
         return results[0] if self.result is None else tuple.__new__(self.result, results)
@@ -127,10 +136,10 @@ def new_device_entry(
 ) -> DeviceEntry | None:
     """What serves calls with arrays like these, which have been checked; None where the library
     does not say how its arrays look. `outputs` are all that there are, or none."""
-    devices: OnDevices | None = family.devices
+    devices = family.devices
     kernel: Any = special.runner
     arrays = [*zip(inputs, views, strict=True), *zip(outputs, targets, strict=True)]
-    if devices is None or devices.look is None or is_computation(kernel):
+    if devices.look is None or is_computation(kernel):
         return None
     if any(type(view) is DeviceArray and view.memory is not None for _, view in arrays):
         return None

@@ -21,6 +21,7 @@ from tc.runtime.arguments import (
     fault,
     is_sequence,
     mixed_kinds,
+    on_place,
 )
 from tc.runtime.arrays import NUMPY, family_of, overlaps
 from tc.runtime.arrays.device_array import DeviceArray
@@ -91,7 +92,8 @@ def view_outputs(
         if like is None:
             family, like = found, value
         elif found is not family and not same_family(found, family):
-            raise mixed_kinds(parameter, found, _name_of(like, signature, inputs, given), family)
+            first = _name_of(like, signature, inputs, given)
+            raise mixed_kinds(parameter, found, view, first, family, like)
         if type(view) is DeviceArray and not devices:
             check_on_device(parameter, view, found, devices=False)
         views[name] = view
@@ -115,7 +117,7 @@ def check_outputs(
             raise _unfit(parameter, target, shape, family)
         for other, array in zip(signature.inputs, inputs, strict=True):
             if overlaps(target, array):
-                raise _shared(parameter, f"the input {other.name}", shape, family)
+                raise _shared(parameter, target, f"the input {other.name}", shape, family)
     if len(targets) > 1:
         names = list(targets)
         for position, name in enumerate(names):
@@ -123,13 +125,13 @@ def check_outputs(
                 if overlaps(targets[name], targets[other_name]):
                     parameter = next(p for p in signature.outputs if p.name == name)
                     other_text = f"the output {other_name}"
-                    raise _shared(parameter, other_text, shapes[name], family)
+                    raise _shared(parameter, targets[name], other_text, shapes[name], family)
 
 
 def _is_plain(target: Any) -> bool:
     """Whether it is row-major, aligned and writable."""
     if type(target) is DeviceArray:
-        return target.row_major and target.writable
+        return target.row_major and target.writable and target.aligned
     return bool(target.flags.carray)
 
 
@@ -145,16 +147,22 @@ def _unfit(parameter: Parameter, target: Any, shape: tuple[int, ...], family: Fa
         cause = f"has strides {target.strides} in bytes, but outputs are row-major (N2)"
     else:
         cause = "is not aligned to its element type"
-    return fault(parameter, f"in outputs= {cause}", _fresh(family, shape), "R4")
+    return fault(parameter, f"in outputs= {cause}", _fresh(family, target, shape), "R4")
 
 
-def _shared(parameter: Parameter, other: str, shape: tuple[int, ...], family: Family) -> InputError:
+def _shared(
+    parameter: Parameter, target: Any, other: str, shape: tuple[int, ...], family: Family
+) -> InputError:
     cause = f"in outputs= shares memory with {other}"
-    return fault(parameter, cause, _fresh(family, shape), "R4")
+    return fault(parameter, cause, _fresh(family, target, shape), "R4")
 
 
-def _fresh(family: Family, shape: tuple[int, ...]) -> str:
-    return family.fresh.replace("{shape}", str(shape))
+def _fresh(family: Family, target: Any, shape: tuple[int, ...]) -> str | None:
+    """How a user makes an array of that shape where the target lies."""
+    text: str | None = family.fresh
+    if type(target) is DeviceArray:
+        text = on_place(family.devices.fresh, target.place, "")
+    return text and text.replace("{shape}", str(shape))
 
 
 def _name_of(

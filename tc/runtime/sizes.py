@@ -12,6 +12,7 @@ from tc.errors import InputError
 from tc.kernel.ir import row_major
 from tc.runtime import arguments
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, fault, is_collection
+from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
@@ -40,7 +41,7 @@ class _Known:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     scalars: dict[str, int] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    family: tuple[Family, str] | None = None
+    family: tuple[str, Family, Any] | None = None
 
 
 def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
@@ -107,6 +108,7 @@ def _take_named(signature: Signature, name: object, value: Any, known: _Known) -
 
 def _take_input(parameter: Parameter, value: Any, known: _Known) -> None:
     name = parameter.name
+    view: Any
     if isinstance(value, tuple):
         known.shapes[name] = _shape(parameter, value)
         return
@@ -116,9 +118,11 @@ def _take_input(parameter: Parameter, value: Any, known: _Known) -> None:
         family, view = arguments.view_of(parameter, value, measured=parameter.rank > 0)
         if view.dtype != parameter.numpy or view.ndim != parameter.rank:
             view = arguments.read_other(parameter, view, family)
-        if known.family is not None and not same_family(known.family[0], family):
-            raise arguments.mixed_kinds(parameter, family, known.family[1], known.family[0])
-        known.family = family, name
+        if known.family is not None and not same_family(known.family[1], family):
+            raise arguments.mixed_kinds(parameter, family, view, *known.family)
+        known.family = name, family, value
+        if parameter.static and type(view) is DeviceArray:
+            arguments.check_on_device(parameter, view, family, devices=True)
         known.strides[name] = view.strides
     known.shapes[name] = view.shape
     if parameter.static:

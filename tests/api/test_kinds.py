@@ -290,8 +290,8 @@ class Foreign:
         return Namespace
 
 
-class OnGpu(Foreign):
-    device = (2, 1)
+class OnMetal(Foreign):
+    device = (8, 1)
 
 
 class OneWay:
@@ -319,8 +319,8 @@ def test_dlpack_outputs(backend: str) -> None:
 
 def test_dlpack_refusals(backend: str) -> None:
     function = tc.compile(COPY, backend=backend)
-    with pytest.raises(tc.InputError, match=r"lies on a device of .*CUDA 1"):
-        function(OnGpu(A[0]))
+    with pytest.raises(tc.InputError, match=r"lies on a device of .*Metal 1"):
+        function(OnMetal(A[0]))
     with pytest.raises(tc.InputError, match="no from_dlpack for the results"):
         function(OneWay())
 

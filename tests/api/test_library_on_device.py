@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +16,12 @@ import tc
 from tc.backends.library import DeviceLibraryKernel, device_library_kernel, match_contraction
 from tc.runtime.arrays.device_array import Place
 from tests.api.test_library import MATCHING, MM, arrays, check
+from tests.support.device_libraries import CupyArray
+from tests.support.on_devices import Library, use
 from tests.support.pipeline import checked, shaped
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
 
-__all__ = ["stand_in"]
+__all__ = ["stand_in", "use"]
 
 
 @pytest.fixture
@@ -87,29 +90,21 @@ def test_how_torch_writes_it() -> None:
     )
 
 
-def test_a_call_of_cupy(cupy: Any, stand_in: StandInDriver) -> None:
-    """The arrays are the caller's own, of a type that the module says is its."""
-
-    class Ndarray(DeviceVector):
-        __module__ = "cupy"
-
-    def empty(shape: tuple[int, ...], dtype: Any) -> Ndarray:
-        return Ndarray(np.empty(shape, dtype))
-
-    cupy.empty = empty
+def test_a_call_of_cupy(use: Callable[[str], Library], stand_in: StandInDriver) -> None:
+    cupy = use("cupy").module
     cupy.matmul = lambda a, b, out: np.matmul(a.values, b.values, out=out.values)
-    cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=5, is_capturing=lambda: False)
+    cupy.streams[0] = 5
     f = tc.compile(MM, backend="cuda", options=tc.Options(match_library=True))
     a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
     for _ in range(3):
-        found = f(Ndarray(a), Ndarray(b))
-        assert type(found) is Ndarray
+        found = f(CupyArray(a), CupyArray(b))
+        assert type(found) is CupyArray
         np.testing.assert_array_equal(found.values, a @ b)
-    given = Ndarray(np.empty((3, 5), np.float32))
-    assert f(Ndarray(a), Ndarray(b), outputs=given) is given
+    given = CupyArray(np.empty((3, 5), np.float32))
+    assert f(CupyArray(a), CupyArray(b), outputs=given) is given
     np.testing.assert_array_equal(given.values, a @ b)
     assert "launch" not in stand_in.names()
-    tc.compile(MM, backend="cuda")(Ndarray(a), Ndarray(b))
+    tc.compile(MM, backend="cuda")(CupyArray(a), CupyArray(b))
     assert stand_in.calls[-1][::2] == ("launch", 5)
 
 

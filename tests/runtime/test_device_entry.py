@@ -60,7 +60,8 @@ def test_temporaries_are_kept_for_a_stream(stand_in: StandInDriver) -> None:
     np.testing.assert_array_equal(found.y.values, total * x.values)
     assert found.z.values == total * total
     assert {call[2] for call in stand_in.calls if call[0] == "launch"} == {3}
-    assert set(stand_in.names()) == {"on", "launch"}
+    assert set(stand_in.names()) == {"on", "launch", "order"}
+    assert stand_in.calls[-1] == ("order", 0, 3)  # results are expected on the default stream
     assert [((6,), np.float32), ((), np.float32)] == ALLOCATED
 
 

@@ -177,6 +177,7 @@ class DeviceVector:
         return {
             "shape": found["shape"],
             "typestr": found["typestr"],
+            "descr": found["descr"],
             "data": (found["data"][0], self.read_only),
             "strides": found["strides"],
             "stream": self.stream,

@@ -7,7 +7,6 @@ never imported here: an array of theirs exists only where they are loaded alread
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
 import sys
@@ -19,19 +18,15 @@ import numpy as np
 
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.any_address import array_at
-from tc.runtime.arrays.cuda_arrays import cuda_family, has_interface
+from tc.runtime.arrays.cuda_arrays import has_interface, numba_family
+from tc.runtime.arrays.cupy_arrays import cupy_family
 from tc.runtime.arrays.device_array import DeviceArray
-from tc.runtime.arrays.family import Family, Refusal, first_line, type_name
+from tc.runtime.arrays.family import Family, Refusal, type_name
+from tc.runtime.arrays.foreign_arrays import foreign_family, has_dlpack
+from tc.runtime.arrays.jax_arrays import jax_family
 from tc.runtime.arrays.torch_tensors import torch_family, traced_by_torch
 
-DLPACK_CPU = 1
-DLPACK_DEVICES = {
-    2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 11: "ROCm host",
-    13: "CUDA managed", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA", 18: "Trainium",
-}  # fmt: skip
 _ANYWHERE = 4096
-JAX_ALIGNMENT = 64
-"""Below this alignment jax copies what it is given."""
 
 
 def family_of(array: object) -> Family:
@@ -66,11 +61,15 @@ def _family_of_type(kind: type) -> Family:
                 "call the function outside of jax.jit, jax.grad and jax.vmap",
             )
         if issubclass(kind, jax.Array):
-            return _jax_family(jax)
+            return jax_family(jax)
     if has_interface(kind):
-        return cuda_family(kind)
-    if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
-        return _dlpack_family(kind)
+        cupy, cuda = sys.modules.get("cupy"), sys.modules.get("numba.cuda")
+        if cupy is not None and issubclass(kind, getattr(cupy, "ndarray", ())):
+            return cupy_family(cupy, kind)
+        if cuda is not None and kind.__module__.startswith("numba.cuda."):
+            return numba_family(cuda)
+    if has_interface(kind) or has_dlpack(kind):
+        return foreign_family(kind)
     if kind is type(None):
         raise Refusal("is None, which is no array")
     convert = "np.asarray({name}, np.{dtype})" if issubclass(kind, list | tuple | range) else None
@@ -140,79 +139,3 @@ def _wrap_numpy(array: np.ndarray, _like: Any) -> np.ndarray:
 
 
 NUMPY = Family("numpy", _same, _same, _wrap_numpy, _same)
-
-
-# --- jax --------------------------------------------------------------------------------------
-
-
-def _jax_family(jax: Any) -> Family:
-    # without it, jax makes float32 of float64, whatever was computed
-    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-
-    def view(array: Any) -> np.ndarray:
-        try:
-            # asked first: other questions to a deleted array may kill the process
-            deleted = array.is_deleted()
-            others = () if deleted else [d for d in array.devices() if d.platform != "cpu"]
-            if not deleted and not others:
-                return np.asarray(array)
-        except Exception as error:
-            raise Refusal(f"cannot be read: {first_line(error)}") from error
-        if deleted:
-            raise Refusal("has been deleted, or donated to a function of jax")
-        raise Refusal(
-            f"lies on {', '.join(sorted(map(str, others)))}",
-            'jax.device_put({name}, jax.devices("cpu")[0])',
-        )
-
-    def target(_array: Any) -> np.ndarray:
-        raise Refusal(
-            "is an array of jax, which nothing may write to", "leave outputs= out, or use numpy"
-        )
-
-    def wrap(array: np.ndarray, _like: Any) -> Any:
-        with wide(True) if array.dtype.itemsize == 8 else contextlib.nullcontext():
-            return jax.numpy.from_dlpack(array)
-
-    cast = '{name}.astype("{dtype}")'
-    convert = "jax.numpy.asarray({name})"
-    return Family("jax", view, target, wrap, view, cast, convert, JAX_ALIGNMENT)
-
-
-# --- everything else with __dlpack__ ----------------------------------------------------------
-
-
-def _dlpack_family(kind: type) -> Family:
-    library = kind.__module__.partition(".")[0]
-    module = sys.modules.get(library)
-
-    def importer(array: Any) -> Any:
-        namespace = array.__array_namespace__() if hasattr(kind, "__array_namespace__") else module
-        return getattr(namespace, "from_dlpack", None)
-
-    def view(array: Any) -> np.ndarray:
-        try:
-            device, number = array.__dlpack_device__()
-            on_cpu, can_return = int(device) == DLPACK_CPU, importer(array) is not None
-            if on_cpu and can_return:
-                seen = np.from_dlpack(array)
-                if seen.size == 0 or not seen.flags.owndata:
-                    return seen
-                # of address 0, numpy makes an array with memory of its own, with anything in it
-                raise Refusal("has no memory: its address is 0")
-        except Refusal:
-            raise
-        except Exception as error:
-            raise Refusal(f"cannot be read through DLPack: {first_line(error)}") from error
-        if on_cpu:
-            raise Refusal(
-                f"is of {type_name(kind)}, and {library} has no from_dlpack for the results",
-                "np.from_dlpack({name})",
-            )
-        name = DLPACK_DEVICES.get(int(device), f"type {int(device)}")
-        raise Refusal(f"lies on a device of {library}: {name} {number}", "copy it to the CPU")
-
-    def wrap(array: np.ndarray, like: Any) -> Any:
-        return importer(like)(array)
-
-    return Family(library, view, view, wrap, view, "{name}.astype({dtype})", None)

@@ -1,12 +1,11 @@
-"""Arrays with `__cuda_array_interface__`: CuPy's, those of numba.cuda, and any other's.
+"""Arrays with `__cuda_array_interface__`: those of numba.cuda, and any other's.
 
-The interface is that of numba's documentation, versions 2 and 3. Of version 3 an array may say on
+The interface is that of numba's documentation, versions 0 to 3. Of version 3 an array may say on
 which stream it was written last.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,32 +22,11 @@ def has_interface(kind: type) -> bool:
     return hasattr(kind, INTERFACE)
 
 
-def cuda_family(kind: type) -> Family:
-    """The family of a type of arrays with the interface."""
-    library = kind.__module__.partition(".")[0]
-
-    def wrap(_array: np.ndarray, _like: Any) -> Any:
-        raise InternalError(f"{library} has no arrays on the processor")
-
-    return Family(
-        library,
-        view_of_interface,
-        view_of_interface,
-        wrap,
-        view_of_interface,
-        "{name}.astype(np.{dtype})",
-        None,
-        fresh=f"{library}.empty({{shape}}, np.{{dtype}})",
-        to_host="{name}.get()" if library == "cupy" else "{name}.copy_to_host()",
-        devices=_on_devices(kind, library),
-    )
-
-
-def view_of_interface(array: Any) -> DeviceArray:
-    """An array as its `__cuda_array_interface__` describes it."""
+def view_of_interface(array: Any, number: int) -> DeviceArray:
+    """An array on the device of that number, as its `__cuda_array_interface__` describes it."""
     try:
         found: Mapping[str, Any] = getattr(array, INTERFACE)
-        dtype, shape = np.dtype(found["typestr"]), tuple(map(int, found["shape"]))
+        dtype, shape = _dtype(array, found), tuple(map(int, found["shape"]))
         address, read_only = found["data"]
         strides = found.get("strides")
         if found.get("mask") is not None:
@@ -59,9 +37,9 @@ def view_of_interface(array: Any) -> DeviceArray:
             shape,
             None if strides is None else tuple(map(int, strides)),
             int(address or 0),
-            Place(CUDA, _device_of(array)),
+            Place(CUDA, number),
             writable=not read_only,
-            stream=found.get("stream"),
+            stream=_stream(found.get("stream")),
         )
     except Refusal:
         raise
@@ -69,7 +47,43 @@ def view_of_interface(array: Any) -> DeviceArray:
         raise Refusal(f"cannot be read by {INTERFACE}: {first_line(error)}") from error
 
 
-def look_of_interface(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
+def _dtype(array: Any, found: Mapping[str, Any]) -> np.dtype[Any]:
+    """The dtype; of structures the interface may leave out the fields, and the array tells."""
+    dtype: np.dtype[Any] = np.dtype(found["typestr"])
+    if dtype.kind != "V":
+        return dtype
+    told = getattr(array, "dtype", None)
+    if isinstance(told, np.dtype) and told.itemsize == dtype.itemsize:
+        return told
+    described: np.dtype[Any] = np.dtype(found.get("descr") or dtype)
+    return described
+
+
+def _stream(told: Any) -> int | None:
+    """The handle of a stream; the default one, which CUDA also calls 1, is 0."""
+    if told is None:
+        return None
+    if told == 0:
+        raise Refusal(
+            f"names stream 0 in its {INTERFACE}, which may be the default stream or one of each "
+            "thread's own",
+            "give 1 for the default stream, 2 for that of a thread",
+        )
+    return 0 if told == 1 else int(told)
+
+
+def device_of(array: Any) -> int:
+    """The number of the device: the interface does not tell, DLPack does, and libraries may."""
+    ask = getattr(array, "__dlpack_device__", None)
+    if ask is not None:
+        return int(ask()[1])
+    device = getattr(array, "device", None)
+    return int(getattr(device, "id", device) or 0)
+
+
+def look_of_interface(
+    array: Any, view: DeviceArray, written: bool, device: Callable[[Any], int] = device_of
+) -> Callable[[Any], int | None]:
     """As `OnDevices.look`."""
     kind, number, item = type(array), view.place.number, view.dtype.itemsize
     wanted = _fields(getattr(array, INTERFACE))
@@ -80,7 +94,7 @@ def look_of_interface(array: Any, view: DeviceArray, written: bool) -> Callable[
         try:
             found = getattr(other, INTERFACE)
             address, read_only = found["data"]
-            if _fields(found) != wanted or _device_of(other) != number:
+            if _fields(found) != wanted or device(other) != number:
                 return None
         except Exception:  # of any library: the usual way tells of it
             return None
@@ -96,49 +110,60 @@ def _fields(found: Mapping[str, Any]) -> tuple[Any, ...]:
     return found["shape"], found["typestr"], get("strides"), get("stream"), get("mask")
 
 
-def _pointer(array: Any) -> int:
+def pointer_of(array: Any) -> int:
+    """Of an array that a library has made."""
     return int(getattr(array, INTERFACE)["data"][0])
 
 
-def _cupy_pointer(array: Any) -> int:
-    return int(array.data.ptr)
+def no_host_arrays(library: str) -> Callable[[np.ndarray, Any], Any]:
+    """As `Family.wrap`, which is never asked for."""
+
+    def wrap(_array: np.ndarray, _like: Any) -> Any:
+        raise InternalError(f"{library} has no arrays on the processor")
+
+    return wrap
 
 
-def _device_of(array: Any) -> int:
-    """The number of the device: the interface does not tell, DLPack does."""
-    ask = getattr(array, "__dlpack_device__", None)
-    if ask is not None:
-        return int(ask()[1])
-    device = getattr(array, "device", None)
-    return int(getattr(device, "id", device) or 0)
+# --- numba ------------------------------------------------------------------------------------
 
 
-def _on_devices(kind: type, library: str) -> OnDevices | None:
-    if library == "cupy":
-        return _cupy(sys.modules[library])
-    if library == "numba":
-        empty = sys.modules["numba.cuda"].device_array
-    else:
-        modules = [sys.modules.get(name) for name in (library, kind.__module__)]
-        empty = next(filter(None, (getattr(module, "empty", None) for module in modules)), None)
-    if empty is None:
-        return None
+def numba_family(cuda: Any) -> Family:
+    """The family of arrays of numba.cuda; it has no current stream, its arrays have theirs."""
 
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, _like: Any) -> Any:
-        return empty(shape, dtype)
+    def number_of(array: Any) -> int:
+        return int(array.gpu_data.context.device.id)
 
-    return OnDevices(new, look=look_of_interface, pointer=_pointer)
+    def view(array: Any) -> DeviceArray:
+        try:
+            number = number_of(array)
+        except Exception as error:
+            raise Refusal(f"does not tell its device: {first_line(error)}") from error
+        return view_of_interface(array, number)
 
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, like: Any) -> Any:
+        with cuda.gpus[place.number]:
+            return cuda.device_array(shape, dtype, stream=getattr(like, "stream", 0))
 
-def _cupy(cupy: Any) -> OnDevices:
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, _like: Any) -> Any:
-        with cupy.cuda.Device(place.number):
-            return cupy.empty(shape, dtype)
+    def look(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
+        return look_of_interface(array, view, written, number_of)
 
-    def stream(_place: Place) -> int:
-        return int(cupy.cuda.get_current_stream().ptr)
-
-    def capturing(_place: Place) -> bool:
-        return bool(cupy.cuda.get_current_stream().is_capturing())
-
-    return OnDevices(new, stream, capturing, look_of_interface, _cupy_pointer)
+    devices = OnDevices(
+        new,
+        look=look,
+        pointer=pointer_of,
+        fresh="numba.cuda.device_array({shape}, np.{dtype})",
+        convert="numba.cuda.to_device({name})",
+        move="with numba.cuda.gpus[{device}]: {name} = numba.cuda.to_device({name}.copy_to_host())",
+        copy="numba.cuda.to_device({name}.copy_to_host())",
+    )
+    return Family(
+        "numba",
+        view,
+        view,
+        no_host_arrays("numba"),
+        view,
+        "numba.cuda.to_device({name}.copy_to_host().astype(np.{dtype}))",
+        "numba.cuda.to_device({name})",
+        to_host="{name}.copy_to_host()",
+        devices=devices,
+    )

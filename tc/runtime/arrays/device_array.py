@@ -67,6 +67,12 @@ class DeviceArray:
         return self.strides == packed(self.shape, self.dtype.itemsize) or 0 in self.shape
 
     @property
+    def aligned(self) -> bool:
+        """Whether each element lies at a multiple of its size: GPUs read no others."""
+        item = self.dtype.itemsize
+        return 0 in self.shape or not any(step % item for step in (self.address, *self.strides))
+
+    @property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and behind its last."""
         if 0 in self.shape:
@@ -101,20 +107,13 @@ def on_device(
     stream: int | None = None,
     memory: Any = None,
 ) -> DeviceArray:
-    """An array with these fields, row-major without `strides`; `Refusal` where its elements are
-    not aligned, as threads of a GPU cannot read them so."""
+    """An array with these fields, row-major without `strides`; `Refusal` for elements without
+    memory."""
     sizes = tuple(shape)
     steps = packed(sizes, dtype.itemsize)
     if strides is not None:  # along one element, any will do
         axes = zip(sizes, strides, steps, strict=True)
         steps = tuple(step if size > 1 else normal for size, step, normal in axes)
-    if 0 not in sizes:
-        if not address and memory is None:
-            raise Refusal("has no memory: its address is 0")
-        if any(step % dtype.itemsize for step in (address, *steps)):
-            raise Refusal(
-                f"lies at address {address:#x} with strides {steps} in bytes, which are not "
-                f"multiples of its {dtype.itemsize}-byte elements: {place} cannot read them so",
-                "a copy of {name}",
-            )
+    if not address and memory is None and 0 not in sizes:
+        raise Refusal("has no memory: its address is 0")
     return DeviceArray(dtype, sizes, steps, address, place, writable, owner, stream, memory)

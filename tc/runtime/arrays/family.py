@@ -31,14 +31,33 @@ class OnDevices:
     For calls that are like an earlier one: `look` takes an array, its view, and whether it is
     written to, and gives a function: the pointer to an array that has the same look and could be
     passed in its place, None for any other. `pointer` is that of an array made by `new`, and
-    `is_usual` whether the library does nothing but compute now: no tracing, no transforms."""
+    `is_usual` whether the library does nothing but compute now: no tracing, no transforms.
 
-    new: Callable[[tuple[int, ...], np.dtype[Any], Any, Any], Any]
+    Where the library makes arrays by DLPack alone, `new` is None, and `adopt` makes one of what has
+    `__dlpack__`, like its second argument; with neither, its users have to pass outputs. `waits`
+    says that a call ends when the device has done it, as the library knows no streams of others.
+
+    `fresh` is how users make an array there, `convert` how they take over one of another library,
+    `move` how they bring an array of theirs there, and `copy` how they copy one; "{device}" is the
+    number of the device, "{first}" an array there.
+    """
+
+    new: Callable[[tuple[int, ...], np.dtype[Any], Any, Any], Any] | None
     stream: Callable[[Any], Any] = lambda _place: None
     capturing: Callable[[Any], bool] = lambda _place: False
     look: Callable[[Any, Any, bool], Callable[[Any], Any]] | None = None
     pointer: Callable[[Any], Any] = lambda _array: None
     is_usual: Callable[[], bool] = lambda: True
+    adopt: Callable[[Any, Any], Any] | None = None
+    waits: bool = False
+    fresh: str | None = None
+    convert: str | None = None
+    move: str | None = None
+    copy: str = "a copy of {name}"
+
+
+NOWHERE = OnDevices(None)
+"""Of a library without arrays on devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +71,7 @@ class Family:
     how its users write a change of dtype, `convert` how they take over an array, and `fresh` how
     they make one; `touch` tells the library that an array is being written to, where it wants to
     know. `to_host` is how users copy an array to the processor's memory, and `devices` what the
-    library does elsewhere, None where it does nothing there.
+    library does elsewhere.
     """
 
     name: str
@@ -66,7 +85,7 @@ class Family:
     fresh: str = "np.empty({shape}, np.{dtype})"
     touch: Callable[[Any], None] | None = None
     to_host: str = "copy it to the CPU"
-    devices: OnDevices | None = None
+    devices: OnDevices = NOWHERE
 
 
 def same_family(left: Family, right: Family) -> bool:

@@ -74,7 +74,10 @@ def _on_devices(torch: Any) -> OnDevices:
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for processors
 
     def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, _like: Any) -> Any:
-        return torch.empty(shape, dtype=names[dtype], device=f"cuda:{place.number}")
+        try:
+            return torch.empty(shape, dtype=names[dtype], device=f"cuda:{place.number}")
+        except torch.cuda.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
 
     def stream(place: Place) -> int:
         if raw is not None:
@@ -90,7 +93,18 @@ def _on_devices(torch: Any) -> OnDevices:
         return forward._current_level < 0 and not is_tracing()
 
     look = partial(_look, torch)
-    return OnDevices(new, stream, capturing, look, torch.Tensor.data_ptr, is_usual)
+    return OnDevices(
+        new,
+        stream,
+        capturing,
+        look,
+        torch.Tensor.data_ptr,
+        is_usual,
+        fresh='torch.empty({shape}, dtype=torch.{dtype}, device="cuda:{device}")',
+        convert="torch.as_tensor({name}, device={first}.device)",
+        move="{name}.to({first}.device)",
+        copy="{name}.clone()",
+    )
 
 
 def _look(
@@ -154,6 +168,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
     is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
     is_tracing = _tracing(torch)
     forward = torch.autograd.forward_ad
+    is_cuda = torch.version.hip is None  # torch for ROCm says "cuda", too
     new: Any = np.ndarray
 
     # this runs before every kernel; why a tensor is refused is found afterwards
@@ -169,7 +184,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
                 raise traced_by_torch()
             dtype, shape, start = dtypes[tensor.dtype], tensor.shape, tensor.data_ptr()
             on_host = tensor.is_cpu
-            if not on_host and not tensor.is_cuda:
+            if not on_host and not (is_cuda and tensor.is_cuda):
                 raise _refusal(torch, tensor)
             if tensor.is_neg():
                 return negated(tensor)
@@ -307,8 +322,9 @@ def _refusal(torch: Any, tensor: Any, error: Exception | None = None) -> Refusal
     if tensor.layout != torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
         return Refusal(f"has the layout {layout}, which is not dense", "{name}.to_dense()")
-    if tensor.device.type != "cpu":
-        return Refusal(f"lies on device {tensor.device}", "{name}.cpu()")
+    if not tensor.is_cpu and (not tensor.is_cuda or torch.version.hip is not None):
+        name = f"ROCm device {tensor.device.index}" if tensor.is_cuda else f"device {tensor.device}"
+        return Refusal(f"lies on {name}", "{name}.cpu()")
     if isinstance(error, KeyError):
         dtype = str(tensor.dtype).removeprefix("torch.")
         real = "{name}.real" if tensor.is_complex() else "{name}"

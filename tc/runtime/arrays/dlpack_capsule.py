@@ -1,0 +1,128 @@
+"""Capsules of DLPack taken over: what they say of an array, and their deleter, called once.
+
+Numpy reads none that lie on a device. A capsule is of the old form, "dltensor", or of the
+versioned one, which tells of memory that may only be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tc.runtime.arrays.family import Refusal
+
+VERSION = (1, 0)
+"""The newest version that is understood."""
+
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+"""DLPack's numbers for the kinds of types that numpy knows."""
+
+_KINDS = {code: kind for kind, code in CODES.items()}
+
+_NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
+_READ_ONLY = 1
+
+
+class TensorFields(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class ManagedTensor(ctypes.Structure):
+    _fields_ = (
+        ("tensor", TensorFields),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class VersionedTensor(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", TensorFields),
+    )
+
+
+# a deleter may belong to Python, so it is called with the lock held
+_DELETER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+NAMES = b"dltensor", b"dltensor_versioned"
+_USED = b"used_dltensor", b"used_dltensor_versioned"
+_FORMS = ManagedTensor, VersionedTensor
+"""The names of capsules, those of capsules taken over, and what is in them. A name has to stay in
+memory for as long as its capsule."""
+
+_API: Any = ctypes.pythonapi
+
+
+def api_function(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of Python's C API."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, _API))
+
+
+_is_named = api_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_pointer = api_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_rename = api_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+
+
+class TakenTensor:
+    """What a capsule held: `address` of element (0, ..., 0), `strides` in bytes, None where the
+    array is row-major, `device` as its type and number. When it goes, so does the memory."""
+
+    def __init__(self, at: int, form: type[ctypes.Structure]) -> None:
+        self._at = at
+        content: Any = form.from_address(at)
+        self._deleter = content.deleter
+        if form is VersionedTensor and content.version[0] > VERSION[0]:
+            raise Refusal(f"gives a capsule of DLPack {content.version[0]}, which is newer than 1")
+        tensor = content.tensor
+        rank = tensor.ndim
+        self.dtype = _dtype(tensor)
+        self.shape: Sequence[int] = tuple(tensor.shape[:rank]) if rank else ()
+        item = self.dtype.itemsize
+        has_strides = rank and bool(tensor.strides)
+        self.strides = tuple(s * item for s in tensor.strides[:rank]) if has_strides else None
+        self.address = (tensor.data or 0) + tensor.byte_offset
+        self.device = tensor.device[0], tensor.device[1]
+        self.read_only = form is VersionedTensor and bool(content.flags & _READ_ONLY)
+
+    def __del__(self, _deleter: Any = _DELETER) -> None:
+        if self._deleter:
+            _deleter(self._deleter)(self._at)
+
+
+def take_over(capsule: object) -> TakenTensor:
+    """The content of a capsule, which nobody else can take over afterwards; `Refusal` where it is
+    none, or has been taken over, or has elements that numpy does not know."""
+    for name, used, form in zip(NAMES, _USED, _FORMS, strict=True):
+        if _is_named(capsule, name):
+            at = _pointer(capsule, name)
+            _rename(capsule, used)
+            return TakenTensor(at, form)
+    raise Refusal("gives no capsule of DLPack that is still to be taken over")
+
+
+def _dtype(tensor: Any) -> np.dtype[Any]:
+    code, bits, lanes = tensor.code, tensor.bits, tensor.lanes
+    if code in _KINDS and lanes == 1 and bits % 8 == 0:
+        with contextlib.suppress(TypeError):  # of such a size there is none
+            return np.dtype(f"{_KINDS[code]}{bits // 8}")
+    name = f"{_NAMES[code]}{bits}" if code in _NAMES else f"number {code} with {bits} bits"
+    several = "" if lanes == 1 else f", {lanes} at a time"
+    raise Refusal(f"has dtype {name}{several}, which tc does not know", "{name}.astype({dtype})")

@@ -1,0 +1,137 @@
+"""Arrays of libraries that tc has never heard of: with DLPack, with CUDA's interface, or both."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tc.runtime.arrays.cuda_arrays import (
+    device_of,
+    has_interface,
+    look_of_interface,
+    pointer_of,
+    view_of_interface,
+)
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
+from tc.runtime.arrays.dlpack_capsule import VERSION, take_over
+from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
+
+DLPACK_DEVICES = {
+    1: "CPU", 2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
+    11: "ROCm host", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA",
+    18: "Trainium",
+}  # fmt: skip
+_ON_HOST = (1, 3)
+_ON_CUDA = (2, 13)
+_DEFAULT_STREAM = 1  # as DLPack and the array API name it
+
+
+def has_dlpack(kind: type) -> bool:
+    return hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")
+
+
+def foreign_family(kind: type) -> Family:
+    """The family of a type that has DLPack or CUDA's interface."""
+    library = kind.__module__.partition(".")[0]
+    by_dlpack, by_interface = has_dlpack(kind), has_interface(kind)
+
+    def view(array: Any) -> Any:
+        try:
+            where = array.__dlpack_device__() if by_dlpack else (_ON_CUDA[0], device_of(array))
+            device, number = map(int, where)
+            importer = _importer(array, kind)
+            if device in _ON_CUDA:
+                if by_interface:
+                    return view_of_interface(array, number)
+                return _view_of_capsule(array, number)
+            if device in _ON_HOST and importer is not None:
+                seen = np.from_dlpack(array)
+                if seen.size == 0 or not seen.flags.owndata:
+                    return seen
+                # of address 0, numpy makes an array with memory of its own, with anything in it
+                raise Refusal("has no memory: its address is 0")
+        except Refusal:
+            raise
+        except Exception as error:
+            raise Refusal(f"cannot be read through DLPack: {first_line(error)}") from error
+        if device in _ON_HOST:
+            raise Refusal(
+                f"is of {type_name(kind)}, and {library} has no from_dlpack for the results",
+                "np.from_dlpack({name})",
+            )
+        name = DLPACK_DEVICES.get(device, f"type {device}")
+        raise Refusal(f"lies on a device of {library}: {name} {number}", "copy it to the CPU")
+
+    def wrap(array: Any, like: Any) -> Any:
+        return _importer(like, kind)(array)
+
+    return Family(
+        library,
+        view,
+        view,
+        wrap,
+        view,
+        "{name}.astype({dtype})" if by_dlpack else "{name}.astype(np.{dtype})",
+        None,
+        devices=OnDevices(
+            _maker(kind),
+            look=look_of_interface if by_interface else None,
+            pointer=pointer_of,
+            adopt=wrap if _module(kind, "from_dlpack") is not None else None,
+        ),
+    )
+
+
+def _view_of_capsule(array: Any, number: int) -> DeviceArray:
+    """An array as a capsule describes it, ready for work on the default stream."""
+    try:
+        capsule = array.__dlpack__(stream=_DEFAULT_STREAM, max_version=VERSION)
+    except TypeError:  # of a library from before versions
+        capsule = array.__dlpack__(stream=_DEFAULT_STREAM)
+    held = take_over(capsule)
+    return on_device(
+        held,
+        held.dtype,
+        held.shape,
+        held.strides,
+        held.address,
+        Place(CUDA, number),
+        writable=not held.read_only,
+    )
+
+
+def _module(kind: type, name: str) -> Any:
+    """What is called so in the library of a type, or in its module; None if nothing is."""
+    modules = (sys.modules.get(m) for m in (kind.__module__.partition(".")[0], kind.__module__))
+    return next(filter(None, (getattr(module, name, None) for module in modules)), None)
+
+
+def _importer(array: Any, kind: type) -> Any:
+    """The library's from_dlpack, or None."""
+    if hasattr(kind, "__array_namespace__"):
+        return getattr(array.__array_namespace__(), "from_dlpack", None)
+    return _module(kind, "from_dlpack")
+
+
+def _maker(kind: type) -> Callable[..., Any] | None:
+    """As `OnDevices.new`: by the array API, else by what is called `empty`, if anything is."""
+    if hasattr(kind, "__array_namespace__"):
+
+        def by_namespace(
+            shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, like: Any
+        ) -> Any:
+            namespace = like.__array_namespace__()
+            return namespace.empty(shape, dtype=getattr(namespace, dtype.name), device=like.device)
+
+        return by_namespace
+    empty = _module(kind, "empty")
+    if empty is None:
+        return None
+
+    def by_module(shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, _like: Any) -> Any:
+        return empty(shape, dtype)
+
+    return by_module

@@ -1,0 +1,191 @@
+"""Arrays of each library on CUDA devices: seen where they are, in any layout, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.runtime.arrays import family_of
+from tests.support.device_libraries import CupyArray
+from tests.support.on_devices import NAMES, Library, use
+from tests.support.stand_in import StandInDriver, stand_in
+
+__all__ = ["stand_in", "use"]
+
+Use = Callable[[str], Library]
+
+TWICE = "def twice(float(N,M) a) -> (o) { o(i,j) = 2 * a(i,j) }"
+ONE = "def one(float(N) x) -> (o) { o(i) = 2 * x(i) }"
+A = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+STRIDED = ("cupy", "numba", "torch", "interface", "dlpack", "array api", "adopting")
+"""Libraries whose arrays may have any strides from 0."""
+
+
+def strided(*strides: int, start: int = 0, shape: tuple[int, ...] = (3, 4)) -> np.ndarray:
+    """A part of memory that holds numbers, with strides in elements."""
+    memory = np.arange(60, dtype=np.float32)[start:]
+    return np.lib.stride_tricks.as_strided(memory, shape, [4 * step for step in strides])
+
+
+LAYOUTS = {
+    "columns": strided(1, 3),
+    "every other": strided(20, 3),
+    "offset": strided(5, 1, start=7),
+    "one row expanded": strided(0, 1),
+    "one element expanded": strided(0, 0, start=3),
+    "overlapping rows": strided(1, 1),
+    "no rows": strided(4, 1, shape=(0, 4)),
+    "no columns": strided(4, 1, start=2, shape=(3, 0)),
+}
+BACKWARDS = {
+    "upside down": strided(-4, 1, start=40),
+    "backwards": strided(-8, -2, start=40),
+}
+
+
+def run(
+    library: Library, text: str, array: Any, shape: tuple[int, ...], number: int = 0
+) -> np.ndarray:
+    """The values of the result, which is an array of the library."""
+    outputs = None if library.makes else library.put(np.empty(shape, np.float32), number)
+    found = tc.compile(text, backend="cuda")(array, outputs=outputs)
+    assert type(found) is type(array)
+    return library.get(found)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", STRIDED)
+def test_any_strides_n2(name: str, layout: str, use: Use, stand_in: StandInDriver) -> None:
+    library, values = use(name), LAYOUTS[layout]
+    np.testing.assert_array_equal(
+        run(library, TWICE, library.put(values, 0), values.shape), 2 * values
+    )
+    assert not {"copy_in", "copy_out"} & {*stand_in.names()}
+
+
+@pytest.mark.parametrize("layout", BACKWARDS)
+@pytest.mark.parametrize("name", ["cupy", "numba", "interface", "dlpack", "array api"])
+def test_negative_strides_n2(name: str, layout: str, use: Use, stand_in: StandInDriver) -> None:
+    library, values = use(name), BACKWARDS[layout]
+    np.testing.assert_array_equal(
+        run(library, TWICE, library.put(values, 0), values.shape), 2 * values
+    )
+    assert not {"copy_in", "copy_out"} & {*stand_in.names()}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_views_are_of_the_same_memory(name: str, use: Use) -> None:
+    library = use(name)
+    values = strided(20, 3, start=7)
+    array = library.put(values, 1)
+    view = family_of(array).view(array)
+    found = (view.address, view.strides, view.shape, str(view.place), view.writable)
+    assert found == (values.ctypes.data, (80, 12), (3, 4), "CUDA device 1", True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("stand_in")
+def test_arrays_of_rank_0(name: str, use: Use) -> None:
+    library = use(name)
+    total = "def total(float(N) x, float s) -> (o) { o +=! s * x(i) }"
+    x, s = np.arange(5, dtype=np.float32), np.array(3, np.float32)
+    inputs = library.put(x, 0), library.put(s, 0)
+    given = None if library.makes else library.put(np.zeros((), np.float32), 0)
+    found = tc.compile(total, backend="cuda")(*inputs, outputs=given)
+    assert library.get(found).shape == ()
+    assert library.get(found) == 30
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_lie_where_the_arrays_do(name: str, use: Use, stand_in: StandInDriver) -> None:
+    library = use(name)
+    number = 0 if name == "interface" else 1  # whose library makes arrays on device 0
+    array = library.put(A.copy(), number)
+    np.testing.assert_array_equal(run(library, TWICE, array, (3, 4), number), 2 * A)
+    assert ("on", number) in stand_in.calls
+    assert stand_in.current() is None
+
+
+# --- what cannot be read ------------------------------------------------------------------------
+
+
+def refused(function: Callable[[], Any]) -> tc.TCError:
+    with pytest.raises(tc.TCError) as caught:
+        function()
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["cupy", "numba", "interface", "dlpack"])
+def test_elements_that_are_not_aligned(name: str, use: Use, stand_in: StandInDriver) -> None:
+    library = use(name)
+    memory = np.zeros(64, np.uint8)
+    start = -memory.ctypes.data % 4
+    odd, even = (memory[start + n : start + n + 12].view(np.float32) for n in (2, 4))
+    one = tc.compile(ONE, backend="cuda")
+    error = refused(lambda: one(library.put(odd, 0)))
+    assert error.cause == (
+        f"one: x lies at address {odd.ctypes.data:#x} with strides (4,) in bytes, which are not "
+        "multiples of its 4-byte elements: CUDA device 0 cannot read them so"
+    )
+    error = refused(lambda: one(library.put(even, 0), outputs=library.put(odd, 0)))
+    assert error.cause == "one: o in outputs= is not aligned to its element type"
+    if name != "dlpack":  # which counts in elements
+        steps = np.lib.stride_tricks.as_strided(even, (2,), (6,))
+        assert "with strides (6,) in bytes" in refused(lambda: one(library.put(steps, 0))).cause
+    assert "launch" not in stand_in.names()
+
+
+RECORD = np.dtype([("re", np.float32), ("im", np.float32)])
+WRONG = {
+    "float64": np.ones(3),
+    "int32": np.ones(3, np.int32),
+    "complex64": np.ones(3, np.complex64),
+    "complex in the middle": np.ones(7, np.float32)[1:].view(np.complex64),
+    "structured": np.zeros(3, RECORD),
+    "structured in the middle": np.ones(7, np.float32)[1:].view(RECORD),
+    "other byte order": np.ones(3, ">f4"),
+    "rank 2": np.ones((1, 3), np.float32),
+    "rank 0": np.ones((), np.float32),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", ["cupy", "numba", "interface"])
+@pytest.mark.usefixtures("stand_in")
+def test_wrong_types_and_ranks_t4_y3(name: str, wrong: str, use: Use) -> None:
+    """The cause is what arrays of numpy are told."""
+    expected = refused(lambda: tc.compile(ONE, backend="numba")(WRONG[wrong]))
+    found = refused(lambda: tc.compile(ONE, backend="cuda")(use(name).put(WRONG[wrong], 0)))
+    assert (found.cause, found.rule) == (expected.cause, expected.rule)
+
+
+@pytest.mark.parametrize("wrong", ["float64", "int32", "complex64", "rank 2", "rank 0"])
+@pytest.mark.parametrize("name", ["torch", "jax", "dlpack", "array api"])
+@pytest.mark.usefixtures("stand_in")
+def test_wrong_types_and_ranks_of_others_t4_y3(name: str, wrong: str, use: Use) -> None:
+    library, values = use(name), WRONG[wrong]
+    expected = tc.compile(ONE, backend="numba")
+    message = refused(lambda: expected(values)).cause
+    if name == "torch" and wrong == "complex64":
+        message = "one: x has dtype complex64, which tc does not know"
+    found = refused(lambda: tc.compile(ONE, backend="cuda")(library.put(values, 0)))
+    assert found.cause == message
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_bfloat16(use: Use) -> None:
+    one, torch, jax = tc.compile(ONE, backend="cuda"), use("torch").module, use("jax").module
+    tensor = torch.put(torch.torch.ones(3, dtype=torch.torch.bfloat16))
+    error = refused(lambda: one(tensor))
+    assert error.cause == "one: x has dtype bfloat16, which tc does not know"
+    assert error.repair == "x.to(torch.float32)"
+    array = jax.array(np.ones(3, np.float32)).astype("bfloat16")
+    error = refused(lambda: one(array))
+    assert error.cause == ("one: x has dtype bfloat16, but float32(N) x asks for float32")
+    assert error.repair == 'x.astype("float32")'
+    error = refused(lambda: one(CupyArray(np.asarray(array))))
+    assert error.cause == "one: x has dtype bfloat16, but float32(N) x asks for float32"
