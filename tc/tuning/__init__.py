@@ -1,0 +1,1 @@
+"""The autotuner: which plan is fastest for a program at given sizes, found by trying, and kept."""

@@ -1,0 +1,119 @@
+"""What is tuned, and what a trial of a candidate found, as values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from tc.backends.base import Backend
+from tc.errors import InputError
+from tc.options import Options
+from tc.pipeline import check_module, element_strides, parse_source, shape_program
+from tc.runtime.sizes import CallSizes
+from tc.semantics.program import Program, ShapedProgram
+from tc.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A program at the sizes of a call: the def `entry` of a text, for a backend, with checks or
+    without (G7). `shapes`, `scalars` and `strides` (in bytes) are those of `CallSizes`; `given` are
+    the outputs whose contents the caller passes. All of it can be written down and sent."""
+
+    text: str
+    entry: str
+    backend: str
+    check: bool
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    scalars: tuple[tuple[str, int], ...] = ()
+    strides: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    given: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        sizes: CallSizes,
+        backend: Backend,
+        *,
+        check: bool,
+        given: frozenset[str],
+    ) -> Problem:
+        return cls(
+            program.source.text,
+            program.name,
+            backend.name,
+            check,
+            tuple(sorted((name, tuple(shape)) for name, shape in sizes.shapes.items())),
+            tuple(sorted(sizes.scalars.items())),
+            tuple(sorted((name, tuple(steps)) for name, steps in sizes.strides.items())),
+            tuple(sorted(given)),
+        )
+
+    @property
+    def sizes(self) -> CallSizes:
+        return CallSizes(dict(self.shapes), dict(self.scalars), dict(self.strides))
+
+    def program(self) -> Program:
+        """Parsed and checked again: ParseError, CheckError."""
+        return check_module(parse_source(Source(self.text)), self.entry)
+
+    def shaped(self) -> ShapedProgram:
+        return shape_program(self.program(), self.sizes)
+
+    def element_strides(self, shaped: ShapedProgram) -> dict[str, tuple[int, ...]]:
+        """Of the inputs that are not row-major, in elements."""
+        return element_strides(shaped, self.sizes)
+
+    def to_json(self) -> str:
+        """
+        >>> problem = Problem("def f(float(N) x) -> (y) { y(i) = x(i) }", "f", "c", True,
+        ...                   (("x", (3,)),))
+        >>> Problem.from_json(problem.to_json()) == problem
+        True
+        """
+        return json.dumps([getattr(self, name) for name in self.__slots__])
+
+    @classmethod
+    def from_json(cls, text: str) -> Problem:
+        """What `to_json` has written; InputError for anything else."""
+        try:
+            *plain, shapes, scalars, strides, given = json.loads(text)
+            entry, name, backend, check = plain
+            known = all(isinstance(each, str) for each in (entry, name, backend, *given))
+            if not known or not isinstance(check, bool):
+                raise ValueError("its texts and flags are of other types")
+            return cls(
+                *(entry, name, backend, check),
+                tuple((str(n), tuple(map(int, shape))) for n, shape in shapes),
+                tuple((str(n), int(value)) for n, value in scalars),
+                tuple((str(n), tuple(map(int, steps))) for n, steps in strides),
+                tuple(given),
+            )
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"this describes nothing that was tuned: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate and what came of it: `options` with a whole plan, the seconds of its calls (none
+    where it failed), and why it failed."""
+
+    options: Options
+    seconds: tuple[float, ...] = ()
+    failure: str | None = None
+
+    @property
+    def time(self) -> float:
+        """The median of its calls in seconds, infinite where it failed."""
+        return median(self.seconds) if self.seconds and self.failure is None else float("inf")
+
+    def to_value(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "options": self.options.to_value(),
+            "seconds": list(self.seconds),
+            "failure": self.failure,
+        }
