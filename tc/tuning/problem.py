@@ -39,7 +39,7 @@ class Problem:
         backend: Backend,
         *,
         check: bool,
-        given: frozenset[str],
+        given: frozenset[str] = frozenset(),
     ) -> Problem:
         return cls(
             program.source.text,
