@@ -30,6 +30,12 @@ def l2gemm(float(M,D) A, float(N,D) B) -> (O) {
 }
 """
 
+HALF = """
+def half_product(half(M,K) A, half(K,N) B) -> (C) {
+  C(i,j) +=! A(i,k) * B(k,j)
+}
+"""
+
 
 def tmm(m: int, k: int, n: int) -> Kernel:
     return Kernel(
@@ -157,4 +163,19 @@ def sgemm(n: int, m: int, k: int) -> Kernel:
         reference=lambda c, a, b, x, y: b * c + a * (x @ y),
         flops=2 * n * m * k,
         terms=m,
+    )
+
+
+def half_product(n: int, m: int, k: int) -> Kernel:
+    """Added up in float32, and rounded once (Y8), as libraries do."""
+    return Kernel(
+        name=f"half {n}x{m}x{k}",
+        family="half",
+        text=HALF,
+        shapes={"A": (n, m), "B": (m, k)},
+        outputs={"C": (n, k)},
+        reference=lambda a, b: a @ b,
+        flops=2 * n * m * k,
+        terms=m,
+        dtype=np.float16,
     )

@@ -29,7 +29,7 @@ class Kernel:
     the inputs in float64, and before them the initial outputs where `updates` says that the
     program reads them. `flops` are those that the fastest known form needs; `terms` is the length
     of the longest sum. `rows` bounds the integer inputs, which select rows of tables, so that of
-    a table only `read` bytes are touched.
+    a table only `read` bytes are touched; all other arrays are of `dtype`.
     """
 
     name: str
@@ -46,16 +46,21 @@ class Kernel:
     updates: bool = False
     rows: int = 0
     read: int = 0
+    dtype: Any = np.float32
 
     @property
     def bytes_read(self) -> int:
         """Bytes that any implementation has to read: each element in use once."""
         updated = self.bytes_written if self.updates else 0
-        return self.read or 4 * sum(map(math.prod, self.shapes.values())) + updated
+        return self.read or self._item * sum(map(math.prod, self.shapes.values())) + updated
 
     @property
     def bytes_written(self) -> int:
-        return 4 * sum(map(math.prod, self.outputs.values()))
+        return self._item * sum(map(math.prod, self.outputs.values()))
+
+    @property
+    def _item(self) -> int:
+        return np.dtype(self.dtype).itemsize
 
     def tolerance(self, expected: Array) -> float:
         """The largest error that rounding in float32, in any usual order, can explain.
@@ -75,12 +80,18 @@ class Kernel:
             elif self.rows and name.startswith("I"):
                 inputs.append(copied(rng.integers(0, self.rows, shape, dtype=np.int32)))
             else:
-                inputs.append(uniform(rng, shape, self.low, self.high))
-        initial = [uniform(rng, s, -1, 1) if self.updates else None for s in self.outputs.values()]
-        outputs = [aligned_empty(shape) for shape in self.outputs.values()]
+                inputs.append(self._values(uniform(rng, shape, self.low, self.high)))
+        initial = [
+            self._values(uniform(rng, s, -1, 1)) if self.updates else None
+            for s in self.outputs.values()
+        ]
+        outputs = [aligned_empty(shape, self.dtype) for shape in self.outputs.values()]
         case = Case(self, tuple(inputs), tuple(outputs), tuple(initial))
         case.reset()
         return case
+
+    def _values(self, array: Array) -> Array:
+        return array if array.dtype == self.dtype else copied(array.astype(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ def exact(value: Any) -> Any:
     >>> exact(np.float32([1, 2])).dtype, exact(np.int32([1])).dtype, exact(0.5)
     (dtype('float64'), dtype('int32'), 0.5)
     """
-    is_float = isinstance(value, np.ndarray) and value.dtype == np.float32
+    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return value.astype(np.float64) if is_float else value
 
 

@@ -96,16 +96,22 @@ class PeerProcess:
         if self._log is not None:
             self._log.close()
 
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "bench.peers.worker", self._peer, str(self._threads)]
+
+    def _environment(self) -> Mapping[str, str]:
+        return environment(self._peer, self._threads)
+
     def _start(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._unread = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.peers.worker", self._peer, str(self._threads)],
+            self._command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             cwd=self._root,
-            env={**environment(self._peer, self._threads), **self._settings},
+            env={**self._environment(), **self._settings},
             start_new_session=True,
         )
         try:

@@ -76,6 +76,16 @@ def product_out(inputs: list[Tensor], outputs: list[Tensor]) -> None:
     torch.mm(inputs[0], inputs[1].t(), out=outputs[0])
 
 
+@EXPRESSIONS.of("half")
+def half_product(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+@IN_PLACE.of("half")
+def half_product_out(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    torch.mm(inputs[0], inputs[1], out=outputs[0])
+
+
 @EXPRESSIONS.of("tbmm")
 def batched(x: Tensor, y: Tensor) -> Tensor:
     return torch.bmm(x, y.transpose(1, 2))

@@ -23,6 +23,7 @@ TRIALS = 3
 """Turns of each form before one is chosen."""
 
 Note = Callable[[str], None]
+Answer = Callable[[Mapping[str, Any]], None]
 
 
 def one_line(error: BaseException) -> str:
@@ -150,7 +151,8 @@ def error_of(value: Any, reference: Any, tolerance: float) -> float:
     return float(np.max(np.abs(value.reshape(reference.shape) - reference))) / (tolerance or 1e-30)
 
 
-def serve(session: Session, requests: TextIO, answer: Callable[[Mapping[str, Any]], None]) -> None:
+def serve(session: object, requests: TextIO, answer: Answer) -> None:
+    """Each request names a method of the session."""
     for line in requests:
         request = json.loads(line)
         do = request.pop("do")
@@ -162,18 +164,23 @@ def serve(session: Session, requests: TextIO, answer: Callable[[Mapping[str, Any
             answer({"failed": one_line(error)})
 
 
-def main() -> None:
+def own_answers() -> Answer:
     """What libraries print goes to the log: answers have a descriptor of their own."""
-    name, threads = sys.argv[1], int(sys.argv[2])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
     def answer(message: Mapping[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
+    return answer
+
+
+def main() -> None:
+    name, threads = sys.argv[1], int(sys.argv[2])
+    answer = own_answers()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     try:
         peer = PEERS[name].make(threads)
     except Exception as error:

@@ -16,7 +16,7 @@ from bench.timing import milliseconds
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
-RECORDED = sorted(RESULTS.glob("*.json"))
+RECORDED = sorted(RESULTS.glob("cpu-*.json"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
