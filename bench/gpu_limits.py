@@ -4,7 +4,6 @@ copy, and for halves the rate of a product of the library's."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -66,13 +65,16 @@ class GpuLimits:
         )
 
 
-def fma_run(device: GpuDevice, arch: str, processors: int) -> tuple[Run, int]:
+def fma_run(device: GpuDevice) -> tuple[Run, int]:
     """A run of the kernel, by the driver that tc uses, and its floating-point operations."""
-    driver, blocks = cuda_driver(), BLOCKS * processors
+    driver = cuda_driver()
+    gpu = driver.gpu(0)
+    blocks = BLOCKS * gpu.processors
     geometry = LaunchGeometry("fma_rate", (blocks, 1, 1), (THREADS, 1, 1))
     out = device.tensor(np.float32([0.5, 0.25, 0.0]))
+    cubin = nvrtc.compiled(FMA_TEXT, gpu.arch).cubin
     with driver.on(0):
-        launch = driver.launcher(driver.load(nvrtc.compiled(FMA_TEXT, arch).cubin), geometry)
+        launch = driver.launcher(driver.load(cubin), geometry, 1)
 
     def run() -> None:
         launch([out.data_ptr()], device.stream)
@@ -97,8 +99,6 @@ def half_rate(device: GpuDevice, side: int = SIDE) -> float:
     return float(2 * side**3 / least_seconds(device, lambda: a @ b))
 
 
-def measure(device: GpuDevice, found: dict[str, Any]) -> GpuLimits:
-    """`found` describes the GPU."""
-    arch = f"sm_{found['capability'].replace('.', '')}"
-    run, flops = fma_run(device, arch, found["processors"])
+def measure(device: GpuDevice) -> GpuLimits:
+    run, flops = fma_run(device)
     return GpuLimits(flops / least_seconds(device, run), half_rate(device), copy_rate(device))

@@ -55,6 +55,9 @@ class IdleDriver:
     def count(self) -> int:
         return 1
 
+    def version(self) -> tuple[int, int]:
+        return 99, 0
+
     def gpu(self, number: int) -> tc.Gpu:  # noqa: ARG002
         return tc.Gpu()
 
@@ -70,8 +73,19 @@ class IdleDriver:
     def load(self, cubin: bytes) -> Any:  # noqa: ARG002
         return None
 
-    def launcher(self, module: Any, geometry: LaunchGeometry) -> Launcher:  # noqa: ARG002
+    def launcher(
+        self,
+        module: Any,  # noqa: ARG002
+        geometry: LaunchGeometry,  # noqa: ARG002
+        parameters: int,  # noqa: ARG002
+    ) -> Launcher:
         return lambda arguments, stream: None  # noqa: ARG005
+
+    def registers(self, module: Any, function: str) -> int:  # noqa: ARG002
+        return 0
+
+    def blocks_at_once(self, module: Any, geometry: LaunchGeometry) -> int:  # noqa: ARG002
+        return 2**30
 
     def allocate(self, size: int) -> Any:  # noqa: ARG002
         return SimpleNamespace(address=4096)

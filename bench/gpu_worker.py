@@ -188,7 +188,7 @@ class GpuSession:
         }
 
     def limits(self) -> Mapping[str, float]:
-        return asdict(measure_limits(self._device, self._device.describe()))
+        return asdict(measure_limits(self._device))
 
     def measure(
         self, kernel: str, peer: str, skip: Sequence[str], runs: int, longest: float

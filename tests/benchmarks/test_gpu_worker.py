@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from bench.cpu_kernels.kernel import Kernel
 from bench.gpu import GpuProcess
 from bench.gpu_device import GpuDevice
 from bench.gpu_kernels import KERNELS, PAPER, SUMS, bounds_of, magnitudes
-from bench.gpu_limits import FMA_TEXT, copy_rate, half_rate
+from bench.gpu_limits import FMA_TEXT, copy_rate, fma_run, half_rate
+from bench.gpu_overhead import IdleDriver, idle_driver
 from bench.gpu_worker import GpuCase, GpuSession, GpuTiming, forms_of, worse
 from bench.peers.process import PeerError
 from tc.backends import nvrtc
@@ -241,6 +243,25 @@ def test_each_form_is_named_before_its_turn(
 def test_nan_is_the_worst() -> None:
     assert math.isnan(worse(math.nan, math.inf))
     assert worse(0.1, 0.2) == 0.2
+
+
+def test_operations_of_the_limit_are_those_of_its_kernel(
+    device: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each thread of each block, and the launch has the array and the stream."""
+    launched: list[Any] = []
+    monkeypatch.setattr(
+        IdleDriver, "launcher", lambda *given: lambda *a: launched.append((given, a))
+    )
+    with idle_driver():
+        monkeypatch.setattr(nvrtc, "compiled", lambda *_: SimpleNamespace(cubin=b""))
+        run, flops = fma_run(device)
+    run()
+    (((_, _, geometry, parameters), (arguments, stream)),) = launched
+    blocks = geometry.grid[0] * geometry.grid[1] * geometry.grid[2]
+    assert flops == blocks * geometry.threads * FMA_TEXT.count("fmaf") * 4096 * 2
+    assert (len(arguments), parameters, stream) == (1, 1, 0)
+    assert f"k < {4096};" in FMA_TEXT
 
 
 def test_rates(device: GpuDevice) -> None:
