@@ -22,6 +22,7 @@ from tc.process import forks
 from tc.process.threads import get_threads, on_change
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
+from tc.runtime.arrays.device_array import Place
 from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import common_place, run_on_device
 from tc.runtime.device_entry import DeviceEntry, is_entry_of, new_device_entry
@@ -181,7 +182,7 @@ class Compiled:
         if kinds:
             place = common_place(signature, views, targets, kinds, self.backend, family)
             if place is not None:
-                on = OnDevice(place, family.name if self.options.match_library else None)
+                on = self._on(place, family.name)
             key = (on, *key)
         special = self._specialiser.find(key)
         if special is None:
@@ -275,11 +276,17 @@ class Compiled:
 
     def _prepare(self, sizes: CallSizes, outputs: tuple[str, ...]) -> Specialisation:
         key: Any = (specialisation_key(self.program, sizes), *outputs)
+        on = None
         if self._kinds:
-            key = (None, *key)
-        special = self._specialiser.find(key) or self._make(key, sizes, frozenset(outputs))
+            if sizes.place is not None and sizes.place.kind in self._kinds:
+                on = self._on(sizes.place, sizes.library)
+            key = (on, *key)
+        special = self._specialiser.find(key) or self._make(key, sizes, frozenset(outputs), on)
         self._report(special, 3)
         return special
+
+    def _on(self, place: Place, library: str | None) -> OnDevice:
+        return OnDevice(place, library if self.options.match_library else None)
 
     def _make(
         self, key: Hashable, sizes: CallSizes, given: frozenset[str], on: OnDevice | None = None

@@ -145,6 +145,8 @@ def run_on_device(
     failure = kernel.enqueue(pointers, frame.words, stream)
     if not capturing:
         special.frames.give_back(stream, frame)
+    elif frame.arrays and not devices.keeps_recorded:
+        special.frames.recorded.append(frame)
     if failure is not None:
         raise access_error(special.shaped, kernel.kernel, failure)
     if stream and devices.stream(place) is None and place.kind == CUDA:

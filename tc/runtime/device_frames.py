@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
+
+PER_THREAD = 2
+"""CUDA's handle of each thread's default stream."""
 
 _MOST_STREAMS = 16
 """Streams whose temporaries are kept; those of others that were used before go."""
@@ -33,18 +37,27 @@ class DeviceFrame:
 @dataclass(frozen=True, slots=True)
 class DeviceFrames:
     """The frames of a specialisation for calls on each stream. A frame that has been put in line
-    is free for the next call on that stream, which the device runs later."""
+    is free for the next call on that stream, which the device runs later. In `recorded` are those
+    that graphs use whenever they run; any number of threads may ask."""
 
     by_stream: dict[Any, list[DeviceFrame]] = field(default_factory=dict)
+    recorded: list[DeviceFrame] = field(default_factory=list)
 
     def take(self, stream: Any) -> DeviceFrame | None:
         try:
-            return self.by_stream[stream].pop()
+            return self.by_stream[_own(stream)].pop()
         except LookupError:
             return None
 
     def give_back(self, stream: Any, frame: DeviceFrame) -> None:
-        kept = self.by_stream
-        if stream not in kept and len(kept) >= _MOST_STREAMS:
-            kept.pop(next(iter(kept)), None)
-        kept.setdefault(stream, []).append(frame)
+        kept, key = self.by_stream, _own(stream)
+        if key not in kept and len(kept) >= _MOST_STREAMS:
+            for oldest in list(kept)[:1]:
+                kept.pop(oldest, None)
+        kept.setdefault(key, []).append(frame)
+
+
+def _own(stream: Any) -> Any:
+    """A stream of its own for each thread where CUDA has one handle for all of theirs."""
+    shared = type(stream) is int and stream == PER_THREAD
+    return (stream, get_ident()) if shared else stream

@@ -12,7 +12,7 @@ from tc.errors import InputError
 from tc.kernel.ir import row_major
 from tc.runtime import arguments
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, fault, is_collection
-from tc.runtime.arrays.device_array import DeviceArray
+from tc.runtime.arrays.device_array import DeviceArray, Place
 from tc.runtime.arrays.family import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
@@ -25,12 +25,15 @@ class CallSizes:
     """What range inference needs to know of a call, and what else its arrays tell.
 
     `shapes` of all inputs (rank 0: ()), `scalars` the values of the static scalars, `strides` in
-    bytes of those inputs that were given as arrays.
+    bytes of those inputs that were given as arrays. These are of the `library`, and `place` is
+    where the first on a device lies, None where all are in the memory of the processor.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, int]
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    place: Place | None = None
+    library: str | None = None
 
 
 @dataclass
@@ -42,6 +45,7 @@ class _Known:
     scalars: dict[str, int] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     family: tuple[str, Family, Any] | None = None
+    place: Place | None = None
 
 
 def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
@@ -80,7 +84,8 @@ def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
     _check_complete(program, known)
     shapes = {name: known.shapes.get(name, ()) for name in program.inputs}
     scalars = {name: known.scalars[name] for name in program.static_scalars}
-    return CallSizes(shapes, scalars, known.strides)
+    library = known.family[1].name if known.family else None
+    return CallSizes(shapes, scalars, known.strides, known.place, library)
 
 
 def _take_named(signature: Signature, name: object, value: Any, known: _Known) -> None:
@@ -124,6 +129,8 @@ def _take_input(parameter: Parameter, value: Any, known: _Known) -> None:
         if parameter.static and type(view) is DeviceArray:
             arguments.check_on_device(parameter, view, family, devices=True)
         known.strides[name] = view.strides
+        if type(view) is DeviceArray and known.place is None:
+            known.place = view.place
     known.shapes[name] = view.shape
     if parameter.static:
         known.scalars[name] = int(view)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
-from tc.runtime.arrays import family_of
-from tests.support.device_libraries import CupyArray
+from tc.runtime.arrays import cuda_pointers, family_of
+from tests.support.device_libraries import CUDA_HOST, CupyArray
 from tests.support.on_devices import NAMES, Library, use
-from tests.support.stand_in import StandInDriver, stand_in
+from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
 
 __all__ = ["stand_in", "use"]
 
@@ -189,3 +190,171 @@ def test_bfloat16(use: Use) -> None:
     assert error.repair == 'x.astype("float32")'
     error = refused(lambda: one(CupyArray(np.asarray(array))))
     assert error.cause == "one: x has dtype bfloat16, but float32(N) x asks for float32"
+
+
+# --- what libraries mean by an array --------------------------------------------------------------
+
+
+def test_torch_refuses_as_on_the_processor(use: Use, stand_in: StandInDriver) -> None:
+    """Gradients, negations, transforms, and devices that CUDA does not run."""
+    library, one = use("torch"), tc.compile(ONE, backend="cuda")
+    torch, put = library.module.torch, library.module.put
+    x = put(torch.arange(3.0))
+    needs = put(torch.arange(3.0)).requires_grad_()
+    for given, output in [(needs, None), (x, needs)]:
+        error = refused(lambda g=given, o=output: one(g, outputs=o))
+        assert "requires a gradient" in error.cause
+    with torch.no_grad():
+        assert one(needs).tolist() == [0, 2, 4]
+    negated = put(torch.tensor([1j, 2j]).conj()).imag
+    assert negated.is_neg()
+    assert negated.is_cuda
+    assert one(negated).tolist() == [-2, -4]
+    error = refused(lambda: one(put(torch.arange(2.0)), outputs=negated))
+    assert error.cause == "one: o in outputs= is a lazy negation of another tensor"
+    for transform in (torch.func.vmap, torch.func.grad, torch.func.functionalize):
+        error = refused(lambda t=transform: t(one)(put(torch.ones(2, 3))))
+        assert "is traced by torch" in error.cause
+    assert "launch" in stand_in.names()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_torch_keeps_its_versions(use: Use) -> None:
+    """Autograd sees that a saved tensor was overwritten (R4)."""
+    library, one = use("torch"), tc.compile(ONE, backend="cuda")
+    torch, put = library.module.torch, library.module.put
+    x, y = put(torch.ones(3)), put(torch.zeros(3))
+    for _ in range(3):
+        product = torch.ones(3, requires_grad=True) * y
+        version = y._version
+        one(x, outputs=y)
+        assert y._version > version
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+
+
+def test_torch_for_rocm(use: Use, stand_in: StandInDriver, monkeypatch: Any) -> None:
+    """It calls its devices cuda, too."""
+    monkeypatch.setattr(pytest.importorskip("torch").version, "hip", "6.3")
+    library = use("torch")
+    error = refused(lambda: tc.compile(ONE, backend="cuda")(library.put(np.ones(3), 0)))
+    assert (error.cause, error.repair) == ("one: x lies on ROCm device 0", "x.cpu()")
+    assert "launch" not in stand_in.names()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_cupy_for_rocm_and_subclasses(use: Use) -> None:
+    library = use("cupy")
+    library.module.cuda.runtime.is_hip = True
+    one = tc.compile(ONE, backend="cuda")
+    array = library.put(np.ones(3, np.float32), 0)
+    error = refused(lambda: one(array))
+    assert error.cause == "one: x lies on a device of ROCm, which tc does not run on"
+
+    class Signal(CupyArray):
+        pass
+
+    error = refused(lambda: one(Signal(np.ones(3, np.float32))))
+    assert error.cause == (
+        "one: x is of type Signal, a subclass of CuPy's arrays that may mean more than its numbers"
+    )
+
+
+def test_jax_is_waited_for(use: Use, stand_in: StandInDriver) -> None:
+    """It has streams of its own: an argument must be there before a launch, and may go after a
+    call, whose results it takes over by DLPack."""
+    library, one = use("jax"), tc.compile(ONE, backend="cuda")
+    for count in (1, 2, 3):
+        stand_in.calls.clear()
+        found = one(library.put(np.arange(3, dtype=np.float32), 1))
+        assert library.get(found).tolist() == [0, 2, 4]
+        assert library.module.waited == count
+        assert stand_in.names()[-1] == "wait"
+    array = library.put(np.ones(3, np.float32), 1)
+    error = refused(lambda: one(array, outputs=array))
+    assert error.cause == "one: o in outputs= is an array of jax, which nothing may write to"
+    library.module.kind = CUDA_HOST
+    assert library.get(one(array)).tolist() == [2, 2, 2]
+    assert stand_in.names()[-1] == "copy_out"
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_jax_over_several_devices(use: Use) -> None:
+    library = use("jax")
+    array = library.put(np.ones(3, np.float32), 0)
+    library.module.devices = ["gpu:0", "gpu:1"]
+    error = refused(lambda: tc.compile(ONE, backend="cuda")(array))
+    assert error.cause == "one: x lies on gpu:0, gpu:1"
+    assert error.repair == 'jax.device_put(x, jax.devices("cpu")[0])'
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        ({"mask": object()}, "has a mask, which would be lost"),
+        ({"data": (0, False)}, "has no memory: its address is 0"),
+        (
+            {"typestr": "<f3"},
+            "cannot be read by __cuda_array_interface__: TypeError: data type '<f3' not understood",
+        ),
+        (
+            {"shape": None},
+            "cannot be read by __cuda_array_interface__: TypeError: 'NoneType' object is not "
+            "iterable",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("stand_in")
+def test_interfaces_that_cannot_be_read(changed: dict[str, Any], cause: str) -> None:
+    class Odd(DeviceVector):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {**super().__cuda_array_interface__, **changed}
+
+    error = refused(lambda: tc.compile(ONE, backend="cuda")(Odd(np.ones(3, np.float32))))
+    assert error.cause == f"one: x {cause}"
+
+
+def test_old_interfaces(stand_in: StandInDriver) -> None:
+    """Version 0 had no strides, and version 2 no streams."""
+
+    class Old(DeviceVector):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            found = super().__cuda_array_interface__
+            return {name: found[name] for name in ("shape", "typestr", "data")} | {"version": 0}
+
+    one, x, o = tc.compile(ONE, backend="cuda"), *(Old(np.float32([0, n, 2 * n])) for n in (1, 0))
+    for _ in range(3):
+        assert one(x, outputs=o).values.tolist() == [0, 2, 4]
+    assert "copy_in" not in stand_in.names()
+
+
+def test_devices_that_arrays_do_not_tell(
+    monkeypatch: pytest.MonkeyPatch, stand_in: StandInDriver
+) -> None:
+    """CUDA's driver is asked where an address lies."""
+
+    class Silent(DeviceVector):
+        device = None  # type: ignore[assignment]
+
+        def __init__(self, values: Any) -> None:
+            self.values, self.stream, self.read_only = np.asarray(values), None, False
+
+    asked: list[int] = []
+
+    def attribute(number: Any, which: Any, address: Any) -> int:
+        assert which.value == 9
+        asked.append(address.value)
+        number._obj.value = 1
+        return 0
+
+    one = tc.compile(ONE, backend="cuda")
+    x, o = Silent(np.arange(3, dtype=np.float32)), Silent(np.zeros(3, np.float32))
+    driver = SimpleNamespace(cuPointerGetAttribute=attribute)
+    for found, number in [(None, 0), (driver, 1)]:
+        monkeypatch.setattr(cuda_pointers, "library", lambda found=found: found)
+        stand_in.calls.clear()
+        assert one(x, outputs=o).values.tolist() == [0, 2, 4]
+        assert ("load", number) in stand_in.calls
+    assert {*asked} == {x.values.ctypes.data, o.values.ctypes.data}

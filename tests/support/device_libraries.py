@@ -24,6 +24,10 @@ _VOID = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _OLD, _NEW = b"dltensor", b"dltensor_versioned"
 
 
+_KEPT: list[Any] = []
+"""Functions that capsules may still call."""
+
+
 class Capsules:
     """Makes capsules of numpy's arrays say that these lie on a device; counts how often each is
     given back."""
@@ -31,17 +35,30 @@ class Capsules:
     def __init__(self) -> None:
         self.made = 0
         self.returned: list[int] = []
-        self._kept: list[Any] = []
 
     def of(
-        self, values: np.ndarray, device: tuple[int, int], version: tuple[int, int] | None
+        self,
+        values: np.ndarray,
+        device: tuple[int, int],
+        version: tuple[int, int] | None,
+        **fields: int,
     ) -> Any:
+        """With other values in some fields: `code`, `bits` and `lanes` of the type, or `major`,
+        the version."""
         capsule = values.__dlpack__(max_version=version)
         at = _POINTER(capsule, _OLD if version is None else _NEW)
         # data, device type, device number, ...; before that a version, a context and a deleter,
         # or behind it a context and a deleter
         tensor, deleter = (at, at + 56) if version is None else (at + 32, at + 16)
         (ctypes.c_int32 * 2).from_address(tensor + 8)[:] = device
+        for name, value in fields.items():
+            kind, place = {
+                "code": (ctypes.c_uint8, tensor + 20),
+                "bits": (ctypes.c_uint8, tensor + 21),
+                "lanes": (ctypes.c_uint16, tensor + 22),
+                "major": (ctypes.c_uint32, at),
+            }[name]
+            kind.from_address(place).value = value
         word = ctypes.c_void_p.from_address(deleter)
         number, original = self.made, _VOID(word.value or 0)
 
@@ -51,7 +68,7 @@ class Capsules:
 
         callback = _VOID(give_back)
         word.value = ctypes.cast(callback, ctypes.c_void_p).value
-        self._kept.append(callback)
+        _KEPT.append(callback)
         self.made += 1
         return capsule
 
@@ -254,6 +271,7 @@ class NumbaCuda(ModuleType):
     def __init__(self) -> None:
         super().__init__("numba.cuda")
         self.current = 0
+        self.short = False
         self.gpus = [self._on(number) for number in range(2)]
 
     def _on(self, number: int) -> Any:
@@ -269,6 +287,8 @@ class NumbaCuda(ModuleType):
         return Gpu()
 
     def device_array(self, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> NumbaArray:
+        if self.short:
+            raise RuntimeError("[CUresult.CUDA_ERROR_OUT_OF_MEMORY] Call to cuMemAlloc results in")
         return NumbaArray(np.empty(shape, dtype), self.current, stream)
 
     def to_device(self, values: Any) -> NumbaArray:
@@ -326,7 +346,8 @@ class TorchOnDevices:
         return self._staying(self._to)(tensor, *where, **options)
 
     def as_tensor(self, values: Any, *, device: Any) -> Any:
-        held = self._as_tensor(getattr(values, "values", values)).detach().cpu()
+        foreign = not isinstance(values, (np.ndarray, self.torch.Tensor))
+        held = self._as_tensor(values.values if foreign else values).detach().cpu()
         return held if device.type == "cpu" else self.put(held, device.index)
 
     def _staying(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -341,7 +362,9 @@ class TorchOnDevices:
     def _stream(self, number: int) -> int:
         return self.streams.get(number, 0)
 
-    def empty(self, shape: tuple[int, ...], *, dtype: Any, device: str) -> Any:
+    def empty(self, shape: tuple[int, ...], *, dtype: Any, device: Any, **options: Any) -> Any:
+        if not str(device).startswith("cuda:"):
+            return self._empty(shape, dtype=dtype, device=device, **options)
         if self.short:
             raise self.torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 24 bytes")
         self.allocated.append((tuple(shape), dtype, device))
@@ -351,12 +374,23 @@ class TorchOnDevices:
 # --- jax --------------------------------------------------------------------------------------
 
 
+class JaxDevice:
+    platform = "gpu"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class JaxOnDevice:
     """Has all arrays of jax say that they lie on the GPU of a `number`; `waited` counts those that
     were waited for, and `kind` is what DLPack is told."""
 
     def __init__(self, jax: Any, patch: pytest.MonkeyPatch) -> None:
         self.jax, self.waited, self.kind, self.number = jax, 0, CUDA, 0
+        self.devices = ["gpu:0"]
         array = type(jax.numpy.ones(1))
         pointer = array.unsafe_buffer_pointer
         adopt = jax.numpy.from_dlpack
@@ -377,13 +411,16 @@ class JaxOnDevice:
             self.waited += 1
             return wait(held)
 
-        gpu = SimpleNamespace(platform="gpu", id=0)
-        patch.setattr(array, "devices", lambda _: [gpu])
+        patch.setattr(array, "devices", lambda _: list(map(JaxDevice, self.devices)))
         patch.setattr(array, "__dlpack_device__", lambda _: (self.kind, self.number))
         patch.setattr(array, "__cuda_array_interface__", property(interface))
         patch.setattr(array, "block_until_ready", waiting)
-        patch.setattr(jax.numpy, "from_dlpack", lambda lent: adopt(on_host(lent).copy()))
+        patch.setattr(jax.numpy, "from_dlpack", lambda lent: adopt(self._read(lent)))
         self._patch = patch
+
+    @staticmethod
+    def _read(lent: Any) -> np.ndarray:
+        return lent if isinstance(lent, np.ndarray) else on_host(lent).copy()
 
     def array(self, values: np.ndarray) -> Any:
         with self.jax.enable_x64(True):

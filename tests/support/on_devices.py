@@ -58,8 +58,9 @@ def library_of(name: str, patch: pytest.MonkeyPatch) -> Library:
     if name == "interface":
         return Library(name, None, lambda values, device: DeviceVector(values, device=device))
     if name == "adopting":
-        patch.setitem(sys.modules, "adopting", Adopting())
-    kind = {"dlpack": ByDlpack, "array api": ByArrayApi, "adopting": Adopted}[name]
+        patch.setitem(sys.modules, "adopting", adopting := Adopting())
+        return Library(name, adopting, lambda a, n: Adopted(a, (2, n)))
+    kind = {"dlpack": ByDlpack, "array api": ByArrayApi}[name]
     return Library(name, None, lambda a, n: kind(a, (2, n)), makes=name != "dlpack")
 
 

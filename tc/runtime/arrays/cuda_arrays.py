@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from tc.errors import InternalError
+from tc.runtime.arrays.cuda_pointers import device_at
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line
 
 INTERFACE = "__cuda_array_interface__"
+_OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
 def has_interface(kind: type) -> bool:
@@ -73,12 +75,14 @@ def _stream(told: Any) -> int | None:
 
 
 def device_of(array: Any) -> int:
-    """The number of the device: the interface does not tell, DLPack does, and libraries may."""
+    """The number of the device: the interface does not tell, DLPack does, and so may libraries
+    and the driver."""
     ask = getattr(array, "__dlpack_device__", None)
     if ask is not None:
         return int(ask()[1])
     device = getattr(array, "device", None)
-    return int(getattr(device, "id", device) or 0)
+    number = getattr(device, "id", device)
+    return number if isinstance(number, int) else device_at(pointer_of(array))
 
 
 def look_of_interface(
@@ -111,8 +115,8 @@ def _fields(found: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def pointer_of(array: Any) -> int:
-    """Of an array that a library has made."""
-    return int(getattr(array, INTERFACE)["data"][0])
+    """The address of an array."""
+    return int(getattr(array, INTERFACE)["data"][0] or 0)
 
 
 def no_host_arrays(library: str) -> Callable[[np.ndarray, Any], Any]:
@@ -141,8 +145,13 @@ def numba_family(cuda: Any) -> Family:
         return view_of_interface(array, number)
 
     def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, like: Any) -> Any:
-        with cuda.gpus[place.number]:
-            return cuda.device_array(shape, dtype, stream=getattr(like, "stream", 0))
+        try:
+            with cuda.gpus[place.number]:
+                return cuda.device_array(shape, dtype, stream=getattr(like, "stream", 0))
+        except Exception as error:
+            if _OUT_OF_MEMORY in str(error):
+                raise MemoryError(str(error)) from error
+            raise
 
     def look(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
         return look_of_interface(array, view, written, number_of)

@@ -35,7 +35,8 @@ class OnDevices:
 
     Where the library makes arrays by DLPack alone, `new` is None, and `adopt` makes one of what has
     `__dlpack__`, like its second argument; with neither, its users have to pass outputs. `waits`
-    says that a call ends when the device has done it, as the library knows no streams of others.
+    says that a call ends when the device has done it, as the library knows no streams of others;
+    `keeps_recorded` that memory which a graph uses is the graph's for as long as there is one.
 
     `fresh` is how users make an array there, `convert` how they take over one of another library,
     `move` how they bring an array of theirs there, and `copy` how they copy one; "{device}" is the
@@ -50,6 +51,7 @@ class OnDevices:
     is_usual: Callable[[], bool] = lambda: True
     adopt: Callable[[Any, Any], Any] | None = None
     waits: bool = False
+    keeps_recorded: bool = False
     fresh: str | None = None
     convert: str | None = None
     move: str | None = None

@@ -100,6 +100,7 @@ def _on_devices(torch: Any) -> OnDevices:
         look,
         torch.Tensor.data_ptr,
         is_usual,
+        keeps_recorded=True,
         fresh='torch.empty({shape}, dtype=torch.{dtype}, device="cuda:{device}")',
         convert="torch.as_tensor({name}, device={first}.device)",
         move="{name}.to({first}.device)",
@@ -150,8 +151,11 @@ def _measure(torch: Any) -> Reader:
     def measure(tensor: Any) -> Any:
         try:
             dtype = dtypes[tensor.dtype]
-            steps = [step * dtype.itemsize for step in tensor.stride()]
-            return array_at(_ANYWHERE, dtype, tuple(tensor.shape), steps)
+            shape, steps = tuple(tensor.shape), [s * dtype.itemsize for s in tensor.stride()]
+            if tensor.is_cuda and torch.version.hip is None:
+                place = Place(CUDA, tensor.get_device())
+                return on_device(tensor, dtype, shape, steps, _ANYWHERE, place)
+            return array_at(_ANYWHERE, dtype, shape, steps)
         except Exception as error:
             raise _refusal(torch, tensor, error) from error
 
