@@ -83,7 +83,7 @@ def _count_block(
         inner, repeated = values, times
         match stmt:
             case ir.For(var=var, begin=begin, end=end):
-                first, last = _bound(begin, values), _bound(end, values)
+                first, last = first_value(begin, values), first_value(end, values)
                 inner, repeated = {**values, var: first}, times * max(0, last - first)
             case ir.Grid(blocks=blocks, threads=threads):
                 repeated = times * launched(blocks) * launched(threads)
@@ -118,15 +118,15 @@ def _count(expr: ir.Expr, times: int, counts: _Counts, *, is_subscript: bool = F
         _count(child, times, counts, is_subscript=is_subscript)
 
 
-def _bound(expr: ir.Expr, values: Mapping[str, int]) -> int:
-    """A loop bound, with outer loops in their first iteration."""
+def first_value(expr: ir.Expr, values: Mapping[str, int]) -> int:
+    """That of a loop's bound, with outer loops in their first iteration."""
     match expr:
         case ir.Const(value=value):
             return int(value)
         case ir.Var(name=name):
             return values.get(name, 0)
         case ir.Binary(op=op, left=left, right=right):
-            a, b = _bound(left, values), _bound(right, values)
+            a, b = first_value(left, values), first_value(right, values)
             if op in ARITHMETIC and (b or op not in ("/", "%")):
                 return int(ARITHMETIC[op](a, b))
     return 0

@@ -1,0 +1,164 @@
+"""The candidates of a problem: what the chooser, and who sets its options, could have decided.
+
+A *point* is a mapping from the names of genes to values, both texts. Genes are options of a program
+("option fusion", ...) and the decisions of the chooser (`tc.polyhedral.decisions`), which depend on
+each other: a point may lack genes, which have their default then, and genes that a point makes
+meaningless are passed over. So every point is a candidate, unless the device has no room for it;
+points whose kernels are alike are one candidate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from tc.backends.base import Backend
+from tc.errors import BackendError
+from tc.kernel.printer import to_text
+from tc.options import FUSIONS, Options
+from tc.pipeline import target_of
+from tc.polyhedral.decisions import Decisions
+from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.tuning.features import features_of
+from tc.tuning.problem import Problem
+
+Point: TypeAlias = Mapping[str, str]
+
+OPTION = "option "
+"""What the names of genes that are options begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A point and what it stands for: options with a whole plan. Candidates with one `digest` are
+    the same kernel. `features` are what a model takes of it (`tc.tuning.features`)."""
+
+    point: Point = field(compare=False)
+    options: Options = field(compare=False)
+    digest: str
+    features: tuple[float, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A point that is no candidate, and why."""
+
+    point: Point
+    reason: str
+
+
+@dataclass
+class Space:
+    """The candidates of a problem for the device of a backend. `genes` are those that were met so
+    far, with their values, the default first: each candidate that is made may add some."""
+
+    problem: Problem
+    backend: Backend
+    base: Options = field(default_factory=Options)
+    genes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._shaped = self.problem.shaped()
+        self._strides = self.problem.element_strides(self._shaped)
+        self._target = target_of(self.backend.device())
+        self._setters = dict(_option_genes(self.base, self._target.launches, self._device_bits()))
+        self.genes.update({name: tuple(values) for name, values in self._setters.items()})
+        self._made: dict[frozenset[tuple[str, str]], Candidate | Refused] = {}
+
+    def make(self, point: Point) -> Candidate | Refused:
+        """The candidate of a point. What is lowered once is kept."""
+        key = frozenset(point.items())
+        if key not in self._made:
+            self._made[key] = self._make(point)
+        return self._made[key]
+
+    @property
+    def default(self) -> Candidate:
+        """What tc chooses itself. BackendError where the device has no room for it."""
+        found = self.make({})
+        if isinstance(found, Refused):
+            raise BackendError(found.reason)
+        return found
+
+    @property
+    def size(self) -> int:
+        """How many points there are of the genes that were met, not counting what is alike."""
+        number = 1
+        for values in self.genes.values():
+            number *= len(values)
+        return number
+
+    def _make(self, point: Point) -> Candidate | Refused:
+        options = self.base
+        for name, setters in self._setters.items():
+            options = setters.get(point.get(name, ""), lambda same: same)(options)
+        decisions = Decisions({n: v for n, v in point.items() if not n.startswith(OPTION)})
+        try:
+            lowering = self._lowered(options, decisions)
+        except BackendError as error:
+            return Refused(point, error.cause)
+        for name, asked in decisions.asked.items():
+            if len(asked.values) > 1:
+                known = self.genes.get(name, ())
+                self.genes[name] = (*known, *(v for v in asked.values if v not in known))
+        plan = replace(options, plan=lowering.mapped.plan)
+        text = to_text(lowering.kernel)
+        digest = hashlib.sha256(f"{text}\n{plan.threads}".encode()).hexdigest()
+        return Candidate(point, plan, digest, features_of(lowering.kernel))
+
+    def _lowered(self, options: Options, decisions: Decisions) -> Lowering:
+        return trace_lowering(
+            self._shaped,
+            self._strides,
+            replace(self._target, decider=decisions),
+            initial=frozenset(self.problem.given),
+            check=self.problem.check,
+            options=options,
+        )
+
+    def _device_bits(self) -> int:
+        return int(getattr(self._target.device, "vector_bits", 0))
+
+
+Setter: TypeAlias = Callable[[Options], Options]
+
+
+def _option_genes(
+    base: Options, launches: bool, bits: int
+) -> Iterator[tuple[str, dict[str, Setter]]]:
+    """The options that change code, with what each value sets, the default first."""
+
+    def schedule(**how: Any) -> Setter:
+        return lambda options: replace(options, schedule=replace(options.schedule, **how))
+
+    def mapping(**how: Any) -> Setter:
+        return lambda options: replace(options, mapping=replace(options.mapping, **how))
+
+    def gpu(**how: Any) -> Setter:
+        return lambda options: replace(options, gpu=replace(options.gpu, **how))
+
+    def gene(
+        name: str, default: object, setters: dict[str, Setter]
+    ) -> tuple[str, dict[str, Setter]]:
+        first = {str(default): setters.get(str(default), lambda options: options)}
+        return OPTION + name, first | setters
+
+    own = base.schedule
+    fusions = (fusion for fusion in FUSIONS if fusion != "isl")
+    yield gene("fusion", own.fusion, {f: schedule(fusion=f) for f in fusions})
+    yield gene("rewrite", own.rewrite, {str(r): schedule(rewrite=r) for r in (True, False)})
+    if launches:
+        unrolls = (1, 16, 64, 256, 1024, 4096)
+        yield gene("unroll", base.gpu.unroll, {str(u): gpu(unroll=u) for u in unrolls})
+        flags = (True, False)
+        yield gene("unroll_copies", base.gpu.unroll_copies,
+                   {str(u): gpu(unroll_copies=u) for u in flags})  # fmt: skip
+        return
+    unrolls = (1, 64, 512, 4096)
+    yield gene("unroll", base.mapping.unroll, {str(u): mapping(unroll=u) for u in unrolls})
+    widths = [width for width in (128, 256, 512) if width <= bits]
+    yield gene("vector_bits", base.mapping.vector_bits,
+               {str(w): mapping(vector_bits=w) for w in widths})  # fmt: skip
+    yield gene("threads", base.threads, {"1": lambda options: replace(options, threads=1)})
