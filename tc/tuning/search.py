@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tc.errors import BackendError
-from tc.tuning.space import Candidate, Point, Space
+from tc.tuning.space import Candidate, Point, SearchSpace
 
 _MOST_TRIES = 50
 """Points that are looked at for one that is new."""
@@ -30,7 +30,7 @@ FAILED = math.inf
 class Search(ABC):
     """A search of a space. The first candidate is the default one."""
 
-    space: Space
+    space: SearchSpace
     seed: int = 0
     times: dict[str, float] = field(default_factory=dict)
     known: dict[str, Candidate] = field(default_factory=dict)
@@ -180,7 +180,7 @@ SEARCHES: dict[str, type[Search]] = {
 }
 
 
-def search_named(name: object, space: Space, seed: int) -> Search:
+def search_named(name: object, space: SearchSpace, seed: int) -> Search:
     """A search by its name; BackendError for an unknown one."""
     if not isinstance(name, str) or name not in SEARCHES:
         names = ", ".join(map(repr, SEARCHES))

@@ -42,7 +42,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedPoint:
     """A point that is no candidate, and why."""
 
     point: Point
@@ -50,7 +50,7 @@ class Refused:
 
 
 @dataclass
-class Space:
+class SearchSpace:
     """The candidates of a problem for the device of a backend. `genes` are those that were met so
     far, with their values, the default first: each candidate that is made may add some."""
 
@@ -65,9 +65,9 @@ class Space:
         self._target = target_of(self.backend.device())
         self._setters = dict(_option_genes(self.base, self._target.launches, self._device_bits()))
         self.genes.update({name: tuple(values) for name, values in self._setters.items()})
-        self._made: dict[frozenset[tuple[str, str]], Candidate | Refused] = {}
+        self._made: dict[frozenset[tuple[str, str]], Candidate | RefusedPoint] = {}
 
-    def make(self, point: Point) -> Candidate | Refused:
+    def make(self, point: Point) -> Candidate | RefusedPoint:
         """The candidate of a point. What is lowered once is kept."""
         key = frozenset(point.items())
         if key not in self._made:
@@ -78,7 +78,7 @@ class Space:
     def default(self) -> Candidate:
         """What tc chooses itself. BackendError where the device has no room for it."""
         found = self.make({})
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedPoint):
             raise BackendError(found.reason)
         return found
 
@@ -90,15 +90,16 @@ class Space:
             number *= len(values)
         return number
 
-    def _make(self, point: Point) -> Candidate | Refused:
+    def _make(self, point: Point) -> Candidate | RefusedPoint:
         options = self.base
         for name, setters in self._setters.items():
-            options = setters.get(point.get(name, ""), lambda same: same)(options)
+            setter = setters.get(point.get(name, ""))
+            options = options if setter is None else setter(options)
         decisions = Decisions({n: v for n, v in point.items() if not n.startswith(OPTION)})
         try:
             lowering = self._lowered(options, decisions)
         except BackendError as error:
-            return Refused(point, error.cause)
+            return RefusedPoint(point, error.cause)
         for name, asked in decisions.asked.items():
             if len(asked.values) > 1:
                 known = self.genes.get(name, ())
@@ -150,8 +151,8 @@ def _option_genes(
     yield gene("fusion", own.fusion, {f: schedule(fusion=f) for f in fusions})
     yield gene("rewrite", own.rewrite, {str(r): schedule(rewrite=r) for r in (True, False)})
     if launches:
-        unrolls = (1, 16, 64, 256, 1024, 4096)
-        yield gene("unroll", base.gpu.unroll, {str(u): gpu(unroll=u) for u in unrolls})
+        limits = (1, 16, 64, 256, 1024, 4096)
+        yield gene("unroll", base.gpu.unroll, {str(u): gpu(unroll=u) for u in limits})
         flags = (True, False)
         yield gene("unroll_copies", base.gpu.unroll_copies,
                    {str(u): gpu(unroll_copies=u) for u in flags})  # fmt: skip
