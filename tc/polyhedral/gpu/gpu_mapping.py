@@ -39,7 +39,9 @@ THREADS, EDGE = 256, 32
 
 def choose(tree: Node, facts: Facts, target: Target, options: GpuOptions) -> Iterator[Chosen]:
     """Plans for the parts of a tree: each is a launch, or with `single_kernel` all are one."""
-    parts = (sequence_of(in_order(tree)),) if options.single_kernel else in_order(tree)
+    parts = in_order(tree)
+    if options.single_kernel and parts:
+        parts = (sequence_of(parts),)
     for part in parts:
         draft = Draft(part, facts, target)
         mapper = _Mapper(draft, options)

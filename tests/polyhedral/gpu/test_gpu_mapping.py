@@ -245,6 +245,10 @@ def test_single_kernel() -> None:
     )
 
 
+def test_single_kernel_of_nothing() -> None:
+    assert grids(lowered(BACK, {"a": (0,)}, single_kernel=True)) == []
+
+
 def test_single_kernel_with_parts_of_a_plan() -> None:
     parts = (tc.plan.Part(("S0",)), tc.plan.Part(("S1",)))
     options = tc.Options(gpu=tc.GpuOptions(single_kernel=True), plan=tc.Plan(parts))
