@@ -18,6 +18,7 @@ from tc.backends.geometry import LaunchText
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassContext, PassResult
 from tc.polyhedral import lowering
+from tests.support.bounds import assert_within
 from tests.support.opencl import on_pocl
 
 MM = "def mm(float(N,K) A, float(K,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -63,6 +64,26 @@ def test_turns_of_blocks() -> None:
     h, o = tc.compile(text, backend="opencl", options=options)(x, w, b, v)
     np.testing.assert_array_equal(h, np.maximum(x @ w.T + b, 0))
     np.testing.assert_array_equal(o, h @ v.T)
+
+
+@on_pocl
+def test_turns_of_a_loop_with_barriers() -> None:
+    """Block 2 has one of four rows, and as many turns as others (PoCL 3 loses what one thread does
+    between barriers of a loop that may have no turn)."""
+    text = """def attend(float(B,T,D) Q, float(B,S,D) K, float(B,S,E) V) -> (O) {
+      s(b,t,u) +=! Q(b,t,d) * K(b,u,d) / sqrt(D)
+      m(b,t) max=! s(b,t,u)
+      p(b,t,u) = exp(s(b,t,u) - m(b,t))
+      z(b,t) +=! p(b,t,u)
+      O(b,t,e) +=! p(b,t,u) * V(b,u,e) / z(b,t)
+    }"""
+    gpu = tc.GpuOptions(tile=(4,), threads=(5,), shared=False, single_kernel=True)
+    q, k, v = whole(0, 9, 1, 4), whole(1, 9, 3, 4), whole(2, 9, 3, 1)
+    found = tc.compile(text, backend="opencl", options=tc.Options(gpu=gpu))(q, k, v)
+    scores = np.exp(np.einsum("btd,bud->btu", q, k, dtype=np.float64) / 2)
+    expected = scores / scores.sum(axis=-1, keepdims=True) @ v
+    bound = tc.error_bound(text, {"Q": q, "K": k, "V": v})
+    assert_within(found, expected.astype(np.float32), bound)
 
 
 @on_pocl

@@ -16,7 +16,6 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
-from tc.kernel.walk import names_in
 from tc.plan import BLOCK, PACKED, PARALLEL, SCRATCH, SERIAL, SHARED, THREAD, UNROLL, VECTOR
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State, guarded
@@ -208,9 +207,9 @@ def _band(
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, bounded = _bounded(member, names, trip, state, inner)
-        varies = not state.varying.isdisjoint(names_in(end))
+        varies = end != integer(trip)
         if (varies and has_barrier(child)) or (state.varying and runs_on(member, names, inner)):
-            end = integer(trip)  # all threads run what holds a barrier as often
+            end = integer(trip)  # all threads, and all blocks, run what holds a barrier as often
         else:
             inner = bounded
     body = _band(rest, child, inner, outermost=False)

@@ -4,6 +4,8 @@ A member of role "block" or "thread" makes no loop: the number of a block, or of
 digit; where there are fewer of them than iterations, they take turns. Where no loop is bound to an
 axis, number 0 of it runs. Tests of both stand around what holds no barrier: all threads of a block
 must meet these, and PoCL 3 loses threads at barriers in branches of a loop, though all take one.
+So it does in loops of which it does not know that they have a turn: with a barrier in it, a loop
+has as many turns in all blocks.
 (Vasilache et al. 2018, arXiv:1802.04730, section 5.4.)
 """
 
