@@ -11,13 +11,14 @@ from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.geometry import LaunchGeometry, LaunchText, MemorySpan
 from tc.backends.opencl_device import OpenCLDevice, check_drivers, opencl_device
-from tc.backends.opencl_kernel import OpenCLKernel
+from tc.backends.opencl_kernel import OpenCLArraysKernel, OpenCLKernel
 from tc.backends.printing import product_text, values_of_fails
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import fitting
 from tc.process.forks import step
+from tc.runtime.arrays.device_array import OPENCL as OPENCL_PLACES
 from tc.runtime.arrays.device_array import Place
 
 _TAIL = 12  # lines of a compiler's message worth showing
@@ -26,11 +27,14 @@ _ELSEWHERE = 'use backend="numba"'
 
 @dataclass(frozen=True, slots=True)
 class OpenCLBackend:
-    """Implements `Backend`; what it emits is described in `tc.backends.clike.printer`."""
+    """Implements `Backend`; what it emits is described in `tc.backends.clike.printer`.
+
+    Kernels are built for the device of a call's arrays; for those of the processor tc opens one.
+    """
 
     name: str = "opencl"
     checks_by_default: bool = False
-    kinds: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset({OPENCL_PLACES})
     place: Place | None = None
 
     def check(self) -> None:
@@ -48,7 +52,7 @@ class OpenCLBackend:
 
     def device(self) -> Gpu:
         try:
-            return opencl_device().limits()
+            return opencl_device(self.place).limits()
         except BackendError:  # texts need no device
             return Gpu(cooperative=False)
 
@@ -56,13 +60,16 @@ class OpenCLBackend:
         source = print_kernel(kernel, OPENCL)
         return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))
 
-    def load(self, text: KernelText) -> OpenCLKernel:
-        device, kernel = opencl_device(), text.kernel
+    def load(self, text: KernelText) -> OpenCLKernel | OpenCLArraysKernel:
+        device, kernel, place = opencl_device(self.place), text.kernel, self.place
         functions, launches = functions_of(kernel, OPENCL), launches_of(kernel, OPENCL)
         _check(device, text, launches)
         program = _build(device, text) if functions else None
         values = values_of_fails(*kernel.regions)
-        return OpenCLKernel(kernel, text.source, device, program, functions, launches, values)
+        known = (functions, launches, values)
+        if place is not None:
+            return OpenCLArraysKernel(kernel, text.source, device, place, program, *known)
+        return OpenCLKernel(kernel, text.source, device, program, *known)
 
 
 def _check(device: OpenCLDevice, text: KernelText, launches: tuple[LaunchGeometry, ...]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.process.uninterrupted import Once, load
+from tc.runtime.arrays.device_array import Place
 
 INSTALL = 'pip install "tensor-comprehensions[opencl]", or use backend="numba"'
 
@@ -64,12 +66,19 @@ class OpenCLDevice:
         )
 
 
-def opencl_device() -> OpenCLDevice:
-    """The device of this process: the first GPU, or the first device if there is none.
-    BackendError where there is no device, or something on the way to it is absent."""
-    device = _OPENED()
+def opencl_device(place: Place | None = None) -> OpenCLDevice:
+    """The device of a caller's arrays, or that of this process: the first GPU, or the first device
+    if there is none. BackendError where there is no device, or something on the way to it is
+    absent."""
+    device = _OPENED() if place is None else _device_at(place)
     device.check_process()
     return device
+
+
+@lru_cache(maxsize=16)
+def _device_at(place: Place) -> OpenCLDevice:
+    context = place.context
+    return OpenCLDevice(_library(), context.devices[place.number], context)
 
 
 def check_drivers() -> None:

@@ -1,4 +1,4 @@
-"""Kernels in OpenCL C, built for a device, and their calls on arrays of numpy."""
+"""Kernels in OpenCL C, built for a device, and their calls on arrays of numpy and of pyopencl."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from tc.backends.call_memory import record_words
 from tc.backends.clike.printer import KernelFunction
 from tc.backends.geometry import Extents, LaunchGeometry, MemorySpan
 from tc.backends.opencl_device import OpenCLDevice
+from tc.dtypes import Array
 from tc.errors import BackendError
 from tc.kernel.ir import Buffer, Failure, Kernel
+from tc.runtime.arrays.device_array import DeviceArray, Place
+from tc.runtime.arrays.opencl_arrays import alignment
+
+_WORD = 8
 
 
 @dataclass(frozen=True, eq=False)
 class OpenCLKernel:
     """Implements `CompiledKernel`. `program` is built, None where there is nothing to launch;
     `values` is how many values a Fail of each site records. What a call needs beside arrays is in
-    `idle` between calls, once for each that runs at the same time."""
+    `idle` between calls, once for each that runs at the same time. `place` is that of arrays of the
+    processor."""
 
     kernel: Kernel
     source: str
@@ -33,6 +39,7 @@ class OpenCLKernel:
     launches: Sequence[LaunchGeometry]
     values: Mapping[int, int]
     idle: list[_Call] = field(default_factory=list)
+    place: None = None
 
     def run(
         self,
@@ -53,17 +60,50 @@ class OpenCLKernel:
         return failure
 
 
+class Functions:
+    """The functions of a kernel for one call at a time, which sets their arguments. Buffers without
+    elements stand for nothing, but have to be there."""
+
+    def __init__(self, owner: OpenCLKernel | OpenCLArraysKernel) -> None:
+        cl = owner.device.library
+        self.launched = [cl.Kernel(owner.program, f.name) for f in owner.functions]
+        self._places: dict[str, list[tuple[Any, int]]] = {
+            buffer.name: [] for buffer in owner.kernel.arguments
+        }
+        self._failing: list[tuple[Any, int]] = []
+        for function, printed in zip(self.launched, owner.functions, strict=True):
+            for place, buffer in enumerate(printed.arguments):
+                self._places[buffer.name].append((function, place))
+            if printed.fails:
+                self._failing.append((function, len(printed.arguments)))
+        self.spans = {buffer.name: MemorySpan.of(buffer) for buffer in owner.kernel.arguments}
+        self._nothing = cl.Buffer(owner.device.context, cl.mem_flags.READ_WRITE, 1)
+        for buffer in owner.kernel.arguments:
+            if not self.spans[buffer.name].size:
+                self.give(buffer, self._nothing)
+
+    def give(self, buffer: Buffer, memory: Any) -> None:
+        """Makes this the memory of a buffer for all functions that take it; they do not keep it
+        alive."""
+        for function, place in self._places[buffer.name]:
+            function.set_arg(place, memory)
+
+    def give_record(self, memory: Any) -> None:
+        """Makes this the memory of the record of failures."""
+        for function, place in self._failing:
+            function.set_arg(place, memory)
+
+
 class _Call:
-    """What one call at a time needs: a queue, functions whose arguments it sets, memory for
-    temporaries and for the record of a failure."""
+    """What one call at a time needs: a queue, functions, memory for temporaries and for the record
+    of a failure."""
 
     def __init__(self, owner: OpenCLKernel) -> None:
         self._cl, self._device = owner.device.library, owner.device
         context, flags = owner.device.context, self._cl.mem_flags
         self._queue = self._cl.CommandQueue(context, owner.device.device)
         self._launches = owner.launches
-        self._functions = [self._cl.Kernel(owner.program, f.name) for f in owner.functions]
-        self._spans = {b.name: MemorySpan.of(b) for b in owner.kernel.arguments}
+        self._functions = Functions(owner)
         self._buffers = owner.kernel.arguments
         self._initial = owner.kernel.initial
         self._values = owner.values
@@ -72,33 +112,28 @@ class _Call:
         if len(self._words):
             copied = flags.READ_WRITE | flags.COPY_HOST_PTR
             self._status = self._cl.Buffer(context, copied, hostbuf=self._words)
-        self._places: dict[str, list[tuple[Any, int]]] = {b.name: [] for b in self._buffers}
-        for function, printed in zip(self._functions, owner.functions, strict=True):
-            for place, buffer in enumerate(printed.arguments):
-                self._places[buffer.name].append((function, place))
-            if printed.fails:
-                function.set_arg(len(printed.arguments), self._status)
-        self._own = {  # temporaries, and what stands for buffers without elements
-            buffer.name: self._cl.Buffer(context, flags.READ_WRITE, size or 1)
+            self._functions.give_record(self._status)
+        self._own = {
+            buffer.name: self._cl.Buffer(context, flags.READ_WRITE, size)
             for buffer in self._buffers
-            if not (size := self._spans[buffer.name].size) or buffer.role == "temporary"
+            if buffer.role == "temporary" and (size := self._functions.spans[buffer.name].size)
         }
         for buffer in self._buffers:
             if buffer.name in self._own:
-                self._pass(buffer, self._own[buffer.name])
+                self._functions.give(buffer, self._own[buffer.name])
 
     def run(self, addresses: Sequence[int]) -> Failure | None:
         passed = []
         try:
             for buffer, address in zip(self._buffers, addresses, strict=False):
-                if buffer.name in self._own:
+                span = self._functions.spans[buffer.name]
+                if buffer.name in self._own or not span.size:
                     continue
-                span = self._spans[buffer.name]
                 memory = (ctypes.c_char * span.size).from_address(address - span.start)
                 given = self._given(buffer, memory)
-                self._pass(buffer, given)
+                self._functions.give(buffer, given)
                 passed.append((buffer, memory, given))
-            for function, launch in zip(self._functions, self._launches, strict=True):
+            for function, launch in zip(self._functions.launched, self._launches, strict=True):
                 self._cl.enqueue_nd_range_kernel(
                     self._queue, function, _work_items(launch), launch.block
                 )
@@ -108,12 +143,6 @@ class _Call:
             return self._failure()
         finally:
             self._queue.finish()  # what is raised here must not leave memory that is in use
-
-    def _pass(self, buffer: Buffer, memory: Any) -> None:
-        """Makes this the memory of a buffer for all functions that take it; they do not keep it
-        alive."""
-        for function, place in self._places[buffer.name]:
-            function.set_arg(place, memory)
 
     def _given(self, buffer: Buffer, memory: Any) -> Any:
         """The memory of an argument as the device has it."""
@@ -143,11 +172,149 @@ class _Call:
         self._cl.enqueue_copy(self._queue, self._words, self._status)
         if not self._words[0]:
             return None
-        site = int(self._words[0]) - 1
-        values = self._words[1 : 1 + self._values[site]].tolist()
+        failure = failure_of(self._words, self._values)
         self._words[:] = 0
         self._cl.enqueue_copy(self._queue, self._status, self._words)
-        return Failure(site, tuple(values))
+        return failure
+
+
+# --- arrays of pyopencl -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class OpenCLArraysKernel:
+    """Implements `DeviceKernel` for arrays at `place`; its other fields are those of
+    `OpenCLKernel`. Functions are in `idle` between calls."""
+
+    kernel: Kernel
+    source: str
+    device: OpenCLDevice
+    place: Place
+    program: Any
+    functions: Sequence[KernelFunction]
+    launches: Sequence[LaunchGeometry]
+    values: Mapping[int, int]
+    idle: list[Functions] = field(default_factory=list)
+
+    @property
+    def words(self) -> int:
+        return record_words(self.values)
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.values)
+
+    def fill(self, pointer: DeviceArray, content: bytes, stream: Any) -> None:
+        pattern = content if len(content) <= _WORD else bytes(_WORD)
+        with self._reported():
+            self._keep_order(stream)
+            self.device.library.enqueue_fill_buffer(
+                stream,
+                pointer.memory,
+                np.frombuffer(pattern, np.uint8),
+                pointer.address,
+                len(content),
+            )
+
+    def after(self, stream: Any, other: Any) -> None:
+        with self._reported():
+            marker = self.device.library.enqueue_marker(other)
+            other.flush()
+            self.device.library.enqueue_barrier(stream, wait_for=[marker])
+
+    def wait(self, stream: Any) -> None:
+        with self._reported():
+            stream.finish()
+
+    def enqueue(
+        self, pointers: Sequence[DeviceArray], words: DeviceArray | None, stream: Any
+    ) -> Failure | None:
+        if not self.functions:
+            return None
+        with self._reported():
+            try:
+                functions = self.idle.pop()
+            except IndexError:
+                functions = Functions(self)
+            self._launch(functions, pointers, words, stream)
+            self.idle.append(functions)
+            return None if words is None else self._failure(words, stream)
+
+    def _launch(
+        self,
+        functions: Functions,
+        pointers: Sequence[DeviceArray],
+        words: DeviceArray | None,
+        queue: Any,
+    ) -> None:
+        arguments = [*zip(self.kernel.arguments, pointers, strict=True)]
+        parts = [self._part(functions.spans[b.name], pointer, queue) for b, pointer in arguments]
+        for (buffer, _), part in zip(arguments, parts, strict=True):
+            if part is not None:
+                functions.give(buffer, part)
+        if words is not None:
+            functions.give_record(words.memory)
+        # who wrote to an array in another queue than its own has left an event
+        events = [event for pointer in pointers for event in pointer.owner.events]
+        for function, launch in zip(functions.launched, self.launches, strict=True):
+            self._keep_order(queue)
+            done = self.device.library.enqueue_nd_range_kernel(
+                queue, function, _work_items(launch), launch.block, wait_for=events
+            )
+            events = [done]
+        for buffer, pointer in arguments:
+            if buffer.role == "output":
+                pointer.owner.add_event(events[0])
+
+    def _part(self, span: MemorySpan, pointer: DeviceArray, queue: Any) -> Any:
+        """The memory of an array from its lowest element on; None where it has no elements."""
+        memory, start = pointer.memory, pointer.address - span.start
+        if not span.size or not start:
+            return memory if span.size else None
+        cl = self.device.library
+        if start % alignment(self.device.device) == 0:
+            whole = cl.Buffer.from_int_ptr(memory.int_ptr)  # of a pool, it has no parts
+            return whole.get_sub_region(start, span.size)
+        copy = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, span.size)
+        self._keep_order(queue)
+        cl.enqueue_copy(
+            queue,
+            copy,
+            memory,
+            byte_count=span.size,
+            src_offset=start,
+            wait_for=pointer.owner.events,
+        )
+        return copy
+
+    def _failure(self, words: DeviceArray, queue: Any) -> Failure | None:
+        """The failure on record; the record is empty afterwards."""
+        found = np.empty(self.words, np.int64)
+        self._keep_order(queue)
+        self.device.library.enqueue_copy(queue, found, words.memory, src_offset=words.address)
+        if not found[0]:
+            return None
+        self.fill(words, bytes(found.nbytes), queue)
+        return failure_of(found, self.values)
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Work for the device, whose errors are told."""
+        self.device.check_process()
+        with device_errors(self.device, self.kernel):
+            yield
+
+    def _keep_order(self, queue: Any) -> None:
+        """Has what follows wait for all before, in a queue that need not keep the order."""
+        flags = self.device.library.command_queue_properties
+        if queue.properties & flags.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+            self.device.library.enqueue_barrier(queue)
+
+
+def failure_of(record: Array, values: Mapping[int, int]) -> Failure:
+    """The failure that stands in a record."""
+    site = int(record[0]) - 1
+    return Failure(site, tuple(record[1 : 1 + values[site]].tolist()))
 
 
 def _work_items(launch: LaunchGeometry) -> Extents:

@@ -31,7 +31,7 @@ class DeviceKernel(Protocol):
     """A kernel that is loaded at `place`; any number of threads may call it at the same time.
 
     What is named `pointer` is where an array has its element (0, ..., 0): a number for CUDA, for
-    OpenCL a pair of a buffer and an offset in bytes. `stream` is CUDA's handle, or OpenCL's queue.
+    OpenCL the `DeviceArray`. `stream` is CUDA's handle, or OpenCL's queue.
     """
 
     @property
@@ -67,7 +67,8 @@ class DeviceKernel(Protocol):
         ...
 
     def allocate(self, size: int) -> Any:
-        """Memory of so many bytes: an object with `address`, which frees it when it goes."""
+        """Memory of so many bytes, for libraries that make no arrays: an object with `address`,
+        which frees it when it goes."""
         ...
 
     def enqueue(self, pointers: Sequence[Any], words: Any, stream: Any) -> Failure | None:
@@ -302,7 +303,7 @@ def _apart(first: _Lies, second: _Lies, family: Family) -> InputError:
     (parameter, place), (other, where) = (first, second) if first[1] is None else (second, first)
     texts = [str(each or "the processor") for each in (place, where)]
     if texts[0] == texts[1]:
-        texts[1] = f"another: {texts[1]}"
+        texts[1] += " in another context"
     cause = (
         f"lies on {texts[0]}, but {other.name} on {texts[1]}: the arrays of a call lie in one place"
     )

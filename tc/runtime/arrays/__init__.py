@@ -24,6 +24,7 @@ from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, type_name
 from tc.runtime.arrays.foreign_arrays import foreign_family, has_dlpack
 from tc.runtime.arrays.jax_arrays import jax_family
+from tc.runtime.arrays.opencl_arrays import opencl_family
 from tc.runtime.arrays.torch_tensors import torch_family, traced_by_torch
 
 _ANYWHERE = 4096
@@ -49,7 +50,7 @@ def _family_of_type(kind: type) -> Family:
             "numbers",
             "np.asarray({name})",
         )
-    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    torch, jax, opencl = map(sys.modules.get, ("torch", "jax", "pyopencl.array"))
     if torch is not None and issubclass(kind, getattr(torch, "Tensor", ())):
         return torch_family(torch, kind)
     if kind.__module__ == "torch.fx.proxy":
@@ -62,6 +63,8 @@ def _family_of_type(kind: type) -> Family:
             )
         if issubclass(kind, jax.Array):
             return jax_family(jax)
+    if opencl is not None and issubclass(kind, opencl.Array):
+        return opencl_family(sys.modules["pyopencl"])
     if has_interface(kind):
         cupy, cuda = sys.modules.get("cupy"), sys.modules.get("numba.cuda")
         if cupy is not None and issubclass(kind, getattr(cupy, "ndarray", ())):
@@ -101,7 +104,7 @@ def overlaps(left: Any, right: Any) -> bool:
 
 def _overlap_on_device(left: DeviceArray, right: DeviceArray) -> bool:
     """The same, by arrays of numpy at such addresses, which nobody reads."""
-    if left.place != right.place or left.memory is not right.memory:
+    if left.place != right.place or left.memory != right.memory:
         return False
     (low, end), (other_low, other_end) = left.span, right.span
     if end <= other_low or other_end <= low:

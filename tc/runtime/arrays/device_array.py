@@ -17,7 +17,7 @@ CUDA, OPENCL = "cuda", "opencl"
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where memory of a device lies: of kind "cuda", the device `number`; of kind "opencl", the
-    `context` of pyopencl.
+    `context` of pyopencl, of whose devices that `number` runs kernels.
 
     >>> print(Place("cuda", 1))
     CUDA device 1
@@ -28,7 +28,9 @@ class Place:
     context: Any = None
 
     def __str__(self) -> str:
-        return f"CUDA device {self.number}" if self.kind == CUDA else "an OpenCL context"
+        if self.kind == CUDA:
+            return f"CUDA device {self.number}"
+        return f"OpenCL device {self.context.devices[self.number].name.strip()}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +38,8 @@ class DeviceArray:
     """What tc needs to know of an array on a device, as `on_device` makes it: `strides` in bytes,
     the row-major one along a dimension of at most one element; the `address` of element
     (0, ..., 0) in bytes, in OpenCL from the start of the buffer `memory`. `owner` keeps the memory
-    alive. `stream` is the one that last wrote to it, None where that is not known or not asked.
+    alive. `stream` is the one that last wrote to it, None where that is not known or not asked;
+    in OpenCL the queue.
 
     >>> array = DeviceArray(np.dtype(np.float32), (2, 3), (12, 4), 256, Place("cuda"), True, None)
     >>> array.ndim, array.row_major, array.span
@@ -50,7 +53,7 @@ class DeviceArray:
     place: Place
     writable: bool
     owner: Any = field(repr=False)
-    stream: int | None = None
+    stream: Any = None
     memory: Any = field(default=None, repr=False)
 
     @property
@@ -59,8 +62,8 @@ class DeviceArray:
 
     @property
     def pointer(self) -> Any:
-        """Where element (0, ..., 0) is: an address, or a buffer and an offset."""
-        return self.address if self.memory is None else (self.memory, self.address)
+        """Where element (0, ..., 0) is, as kernels take it."""
+        return self.address if self.place.kind == CUDA else self
 
     @property
     def row_major(self) -> bool:
@@ -104,7 +107,7 @@ def on_device(
     place: Place,
     *,
     writable: bool = True,
-    stream: int | None = None,
+    stream: Any = None,
     memory: Any = None,
 ) -> DeviceArray:
     """An array with these fields, row-major without `strides`; `Refusal` for elements without
@@ -114,6 +117,6 @@ def on_device(
     if strides is not None:  # along one element, any will do
         axes = zip(sizes, strides, steps, strict=True)
         steps = tuple(step if size > 1 else normal for size, step, normal in axes)
-    if not address and memory is None and 0 not in sizes:
+    if not address and place.kind == CUDA and 0 not in sizes:
         raise Refusal("has no memory: its address is 0")
     return DeviceArray(dtype, sizes, steps, address, place, writable, owner, stream, memory)
