@@ -1,8 +1,8 @@
-"""No test reads or writes the kernels that the developer keeps on disk, and none passes because
-plain code stands in where tc is at fault.
+"""No test reads or writes the kernels that the developer keeps on disk, nor what was measured, and
+none passes because plain code stands in where tc is at fault.
 
 The tests of the cache itself turn it on, with a directory of their own; processes that tests
-start have one of this session.
+start have one of this session. There is no tuning database but those that tests make.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ DIRECTORY = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["TC_STRICT"] = "1"
-    for variable in ("TC_CACHE_DIR", "TC_THREADS"):
+    for variable in ("TC_CACHE_DIR", "TC_THREADS", "TC_TUNE"):
         os.environ.pop(variable, None)
     config.stash[DIRECTORY] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tc-tests-")
+    os.environ["TC_TUNE_DB"] = os.path.join(config.stash[DIRECTORY], "none", "tuned.db")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

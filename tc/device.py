@@ -177,7 +177,7 @@ def vector_bits() -> int:
 def unit_bits() -> int:
     """The width of the units that vectors are computed with, 0 where they are as wide as vectors,
     or nothing is known of them."""
-    return unit_bits_of(_name(), vector_bits())
+    return unit_bits_of(processor_name(), vector_bits())
 
 
 def unit_bits_of(name: str, bits: int) -> int:
@@ -225,13 +225,13 @@ def _features() -> Mapping[str, bool]:
     binding = load("llvmlite.binding")  # `import tc` must not load it
     try:
         with step():
-            return allowed_features(dict(binding.get_host_cpu_features()), _name())
+            return allowed_features(dict(binding.get_host_cpu_features()), processor_name())
     except RuntimeError:  # LLVM does not tell on this kind of machine
         return allowed_features({})
 
 
 @cache
-def _name() -> str:
+def processor_name() -> str:
     """What LLVM calls the processor, or the one that numba is told to compile for."""
     if name := os.environ.get("NUMBA_CPU_NAME"):
         return name

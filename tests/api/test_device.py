@@ -28,7 +28,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(device, "_PROCESSOR_INFO", tmp_path / "info")
     monkeypatch.setattr(device, "_available", lambda: {0, 1, 2, 3})
     monkeypatch.setattr(device, "vector_bits", lambda: 256)
-    monkeypatch.setattr(device, "_name", lambda: "unknown")
+    monkeypatch.setattr(device, "processor_name", lambda: "unknown")
     device.host.cache_clear()
     yield tmp_path
     device.host.cache_clear()
@@ -37,7 +37,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.usefixtures("machine")
 def test_narrow_units_are_known_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device.host().unit_bits == 0
-    monkeypatch.setattr(device, "_name", lambda: "znver1")
+    monkeypatch.setattr(device, "processor_name", lambda: "znver1")
     device.host.cache_clear()
     host = device.host()
     assert (host.vector_bits, host.unit_bits) == (256, 128)

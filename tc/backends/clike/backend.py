@@ -47,7 +47,7 @@ class CBackend:
     checks_by_default: bool = True
 
     def usable(self) -> str | None:
-        if _compiler() is None:
+        if compiler() is None:
             return f"there is no C compiler (none of {', '.join(COMPILERS)} is on the PATH)"
         return None
 
@@ -58,13 +58,13 @@ class CBackend:
         return KernelText(kernel, self.name, print_kernel(kernel, C99))
 
     def load(self, text: KernelText) -> CKernel:
-        compiler = _compiler()
-        if compiler is None:
+        found = compiler()
+        if found is None:
             raise BackendError(
                 f"backend 'c': {self.usable()}",
                 repair='install one (Debian: apt install gcc), or use backend="numba"',
             )
-        library = _build(compiler, text.source)
+        library = _build(found, text.source)
         (printed,) = functions_of(text.kernel, C99)
         function = library[printed.name]
         function.restype = None
@@ -103,7 +103,8 @@ class CKernel:
         return failure
 
 
-def _compiler() -> str | None:
+def compiler() -> str | None:
+    """Where the system's compiler is."""
     found = (shutil.which(name) for name in COMPILERS)
     return next((path for path in found if path is not None), None)
 

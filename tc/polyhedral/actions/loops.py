@@ -40,6 +40,11 @@ class LoopName:
     span: int | None
     step: int
 
+    def __str__(self) -> str:
+        text = self.name if self.statement is None else f"{self.statement}.{self.name}"
+        text += "" if self.span is None else f" mod {self.span}"
+        return text if self.step == 1 else f"{text} div {self.step}"
+
     def fits(self, member: Member) -> bool:
         """Whether a member is called so; of a whole loop, `i mod 8` of 8 iterations is not `i`."""
         if (member.span, member.step) != (self.span, self.step):
@@ -75,9 +80,9 @@ def name_of(member: Member, statement: str | None = None) -> str:
     'S.r mod 8'
     """
     variable = None if statement is None else member.values[statement].variable
-    text = member.name if variable is None else f"{statement}.{variable}"
-    text += "" if member.span is None else f" mod {member.span}"
-    return text if member.step == 1 else f"{text} div {member.step}"
+    if variable is None:
+        return str(LoopName(None, member.name, member.span, member.step))
+    return str(LoopName(statement, variable, member.span, member.step))
 
 
 def on_the_way(node: Node, loop: LoopName) -> bool:

@@ -186,7 +186,7 @@ def compile_strictly(source: str, folder: Path) -> None:
     """Fails the test at any warning, and where the text defines more than its one function."""
     path = folder / "kernel.c"
     path.write_text(source, encoding="utf-8")
-    compiler = c_backend._compiler()
+    compiler = c_backend.compiler()
     assert compiler is not None
     flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
     for more in ([], ["-std=gnu11", "-fsyntax-only"]):  # what is optimised is the same in both
@@ -296,7 +296,7 @@ def test_a_failing_compiler_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_a_compiler_that_knows_no_native_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = c_backend._compiler()
+    real = c_backend.compiler()
     refuse = 'for a in "$@"; do [ "$a" = -march=native ] && exit 1; done'
     monkeypatch.setattr(
         c_backend, "COMPILERS", (fake_compiler(tmp_path, f'{refuse}; exec {real} "$@"'),)

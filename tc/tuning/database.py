@@ -1,0 +1,233 @@
+"""The tuning database: every measurement, and the plans that were fastest.
+
+A file of SQLite, one for each user, or at a path. Programs are kept without their names, so what
+was measured of one serves all that are written alike (`tc.tuning.canonical`). Any number of
+processes may use a file at once; a measurement stands in it whole or not at all, whenever a process
+is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tc.device import Device
+from tc.errors import InputError, TCError, render
+from tc.gpu import Gpu
+from tc.options import Options
+from tc.process.call_sites import warn
+from tc.process.uninterrupted import uninterrupted
+from tc.semantics.program import ShapedProgram
+from tc.tuning.canonical import CanonicalCall, Names, as_json, canonical_call
+from tc.tuning.database_file import PATIENCE, VARIABLE, default_path, reading, writing
+from tc.tuning.known_plans import Remembered, known_plans, remembered
+from tc.tuning.machines import device_value, versions
+from tc.tuning.problem import Problem, Trial
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A trial, and when it was made, on what, and by which search. `confirmed`: it was measured
+    once more, in turn with the plan that it should replace. `device` and `versions` are values of
+    JSON (`tc.tuning.machines`)."""
+
+    problem: Problem
+    trial: Trial
+    device: dict[str, Any]
+    versions: dict[str, str]
+    at: float
+    search: str = ""
+    seed: int | None = None
+    confirmed: bool = False
+
+
+class TuningDatabase:
+    """The measurements in the file at `path`, by default the user's; it is made when it is first
+    written to."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or default_path()
+        self._warned = False
+
+    @property
+    def path(self) -> Path:
+        """InputError where there is no place for a file."""
+        if self._path is None:
+            raise InputError(
+                "there is no home directory for the tuning database",
+                repair=f"export {VARIABLE}=/var/tmp/tuned.db",
+            )
+        return self._path
+
+    @property
+    def exists(self) -> bool:
+        return self._path is not None and self._path.exists()
+
+    def check(self) -> None:
+        """InputError for a file that cannot be read."""
+        if self.exists:
+            with reading(self.path):
+                pass
+
+    def record(
+        self,
+        problem: Problem,
+        device: Device | Gpu,
+        trial: Trial,
+        *,
+        search: str = "",
+        seed: int | None = None,
+        confirmed: bool = False,
+    ) -> bool:
+        """Keeps what was measured just now; whether it could. Where not, as the disk is full, says
+        so once, by a TCWarning: the search goes on."""
+        measurement = Measurement(
+            problem=problem,
+            trial=trial,
+            device=device_value(device, problem.backend),
+            versions=versions(problem.backend),
+            at=time.time(),
+            search=search,
+            seed=seed,
+            confirmed=confirmed,
+        )
+        try:
+            uninterrupted(lambda: self.add([measurement]))
+        except InputError as error:
+            self._warn("what is measured is not kept", error)
+            return False
+        return True
+
+    def add(self, measurements: Sequence[Measurement]) -> int:
+        """Keeps measurements, all or none, and returns how many of them are new. InputError where
+        the file cannot be written; that of a program which does not fit its sizes, before."""
+        calls = [_call_of(measurement.problem) for measurement in measurements]
+        with writing(self.path) as connection:
+            pairs = zip(measurements, calls, strict=True)
+            return sum(_insert(connection, *pair) for pair in pairs)
+
+    def measurements(self) -> Iterator[Measurement]:
+        """All of them, the first first."""
+        with reading(self.path) as connection:
+            rows = connection.execute(_ALL).fetchall()
+        return map(_measurement, rows)
+
+    def best(self, problem: Problem, device: Device | Gpu) -> Remembered | None:
+        """The fastest plan for a problem, of these sizes or of the nearest; None without one."""
+        return next(self.plans(problem, device), None)
+
+    def plans(self, problem: Problem, device: Device | Gpu) -> Iterator[Remembered]:
+        """Plans for a problem, that which should be fastest first: of these sizes as they were
+        measured, then of others, the nearest first, the fastest of each."""
+        if not self.exists:
+            return iter(())
+        return self.plans_for(_call_of(problem), problem.shaped(), device)
+
+    def plans_for(
+        self,
+        call: CanonicalCall,
+        shaped: ShapedProgram,
+        device: Device | Gpu,
+        patience: float = PATIENCE,
+    ) -> Iterator[Remembered]:
+        """The same for a call of a program that is at hand."""
+        with reading(self.path, patience=patience) as connection:
+            key = as_json(device_value(device, call.backend))
+            return remembered(known_plans(connection, call, key), shaped)
+
+    def _warn(self, what: str, error: TCError) -> None:
+        if not self._warned:
+            self._warned = True
+            warn(render("tune", TCError(f"{what}, as {error.cause}", repair=error.repair)))
+
+
+def _call_of(problem: Problem) -> CanonicalCall:
+    shaped = problem.shaped()
+    return canonical_call(
+        shaped.program,
+        problem.sizes,
+        problem.element_strides(shaped),
+        frozenset(problem.given),
+        problem.backend,
+        problem.check,
+    )
+
+
+def _insert(connection: Connection, measurement: Measurement, call: CanonicalCall) -> int:
+    """How many rows a measurement is: one, unless it is there already."""
+    trial = measurement.trial
+    row = {
+        "problem": _problem(connection, measurement.problem, call),
+        "device": _text(connection, as_json(measurement.device)),
+        "versions": _text(connection, as_json(measurement.versions)),
+        "options": _text(connection, trial.options.to_json()),
+        "time": trial.time if trial.failure is None and trial.seconds else None,
+        "confirmed": measurement.confirmed,
+        "samples": as_json(trial.seconds),
+        "failure": trial.failure,
+        "at": measurement.at,
+        "search": measurement.search,
+        "seed": as_json(measurement.seed),
+    }
+    names, places = ", ".join(row), ", ".join(f":{name}" for name in row)
+    done = connection.execute(f"INSERT OR IGNORE INTO trials ({names}) VALUES ({places})", row)
+    return done.rowcount
+
+
+def _problem(connection: Connection, problem: Problem, call: CanonicalCall) -> int:
+    row = {
+        "program": call.program,
+        "backend": call.backend,
+        "checked": call.check,
+        "given": as_json(call.given),
+        "scalars": as_json(call.scalars),
+        "shapes": as_json(call.shapes),
+        "strides": as_json(call.strides),
+        "names": Names.of(problem.program()).to_json(),
+    }
+    names, places = ", ".join(row), ", ".join(f":{name}" for name in row)
+    connection.execute(
+        f"INSERT OR IGNORE INTO problems ({names}, problem) VALUES ({places}, :problem)",
+        {**row, "problem": problem.to_json()},
+    )
+    same = " AND ".join(f"{name} = :{name}" for name in row)
+    (number,) = connection.execute(f"SELECT id FROM problems WHERE {same}", row).fetchone()
+    return int(number)
+
+
+def _text(connection: Connection, text: str) -> int:
+    connection.execute("INSERT OR IGNORE INTO texts (text) VALUES (?)", (text,))
+    (number,) = connection.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
+    return int(number)
+
+
+_ALL = """
+    SELECT problems.problem, options.text, samples, failure, device.text, versions.text, at,
+        search, seed, confirmed
+    FROM trials JOIN problems ON problems.id = trials.problem
+    JOIN texts AS options ON options.id = trials.options
+    JOIN texts AS device ON device.id = trials.device
+    JOIN texts AS versions ON versions.id = trials.versions
+    ORDER BY trials.id
+"""
+
+
+def _measurement(row: Sequence[Any]) -> Measurement:
+    problem, options, samples, failure, device, found, at, search, seed, confirmed = row
+    return Measurement(
+        problem=Problem.from_json(problem),
+        trial=Trial(Options.from_json(options), tuple(json.loads(samples)), failure),
+        device=json.loads(device),
+        versions=json.loads(found),
+        at=at,
+        search=search,
+        seed=json.loads(seed),
+        confirmed=bool(confirmed),
+    )

@@ -1,0 +1,226 @@
+"""The file of the tuning database: opened, made, brought up to date; what may be wrong with it.
+
+Each operation opens the file anew: connections must not cross a fork, and hold no locks meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import platformdirs
+
+from tc.errors import InputError
+from tc.process.forks import step
+from tc.process.uninterrupted import load
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+VARIABLE = "TC_TUNE_DB"
+"""The environment variable that names the file."""
+
+APPLICATION = 0x74637475
+"""What tells databases of tc from others."""
+
+PATIENCE = 10.0
+"""Seconds to wait for another process that writes."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+    CREATE TABLE problems (
+        id INTEGER PRIMARY KEY,
+        program TEXT NOT NULL,
+        backend TEXT NOT NULL,
+        checked INTEGER NOT NULL,
+        given TEXT NOT NULL,
+        shapes TEXT NOT NULL,
+        scalars TEXT NOT NULL,
+        strides TEXT NOT NULL,
+        names TEXT NOT NULL,
+        problem TEXT NOT NULL,
+        UNIQUE (program, backend, checked, given, scalars, shapes, strides, names)
+    );
+    CREATE TABLE trials (
+        id INTEGER PRIMARY KEY,
+        problem INTEGER NOT NULL REFERENCES problems,
+        device INTEGER NOT NULL REFERENCES texts,
+        versions INTEGER NOT NULL REFERENCES texts,
+        options INTEGER NOT NULL REFERENCES texts,
+        time REAL,
+        confirmed INTEGER NOT NULL,
+        samples TEXT NOT NULL,
+        failure TEXT,
+        at REAL NOT NULL,
+        search TEXT NOT NULL,
+        seed TEXT NOT NULL,
+        UNIQUE (problem, device, options, at, samples, confirmed)
+    );
+    CREATE INDEX fastest ON trials (problem, device, options, confirmed, time);
+    """,
+)
+"""From each version to the next; the first makes what a file of version 1 has."""
+
+
+def default_path() -> Path | None:
+    """The user's file: the one that TC_TUNE_DB names, or in the user's data directory; None where
+    there is no home."""
+    chosen = os.environ.get(VARIABLE)
+    try:
+        if chosen:
+            return Path(chosen).expanduser().absolute()
+        path = Path(platformdirs.user_data_dir("tc", appauthor=False), "tuned.db")
+    except (RuntimeError, OSError, KeyError):  # there is no home, and no such user
+        return None
+    return path if path.is_absolute() else None
+
+
+@contextmanager
+def reading(path: Path, *, patience: float = PATIENCE) -> Iterator[Connection]:
+    """The file as it is now, brought up to date; InputError for one that tc cannot read."""
+    with _connected(path, patience, _mode(path)) as connection:
+        is_current = _version(connection, path) == len(MIGRATIONS)
+        if is_current:
+            yield connection
+    if not is_current:
+        with _connected(path, patience, "mode=rw") as connection:
+            _migrate(connection, path)
+            yield connection
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Connection]:
+    """A transaction: all of what is done in it stands in the file in the end, or nothing. Makes the
+    file where there is none. InputError where that cannot be, or the file cannot be read."""
+    try:
+        _make(path)
+    except OSError as error:
+        raise InputError(
+            f"nothing can be written to {path}: {error.strerror or error}",
+            repair=f"export {VARIABLE}=~/tuned.db",
+        ) from error
+    with _connected(path, PATIENCE, "mode=rw") as connection:
+        if _version(connection, path) < len(MIGRATIONS):
+            _migrate(connection, path)
+        with _transaction(connection):
+            yield connection
+
+
+def _make(path: Path) -> None:
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _mode(path: Path) -> str:
+    """How a file is opened to be read: where nobody can write, nobody keeps a log beside it."""
+    can_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return "mode=ro" if can_write or os.path.exists(f"{path}-wal") else "immutable=1"
+
+
+@contextmanager
+def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
+    sqlite = load("sqlite3")
+    where = f"file:{quote(str(path))}?{mode}"
+    try:
+        with (
+            step(),
+            closing(
+                sqlite.connect(where, timeout=patience, isolation_level=None, uri=True)
+            ) as connection,
+        ):
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA foreign_keys=ON")
+            yield connection
+    except sqlite.DatabaseError as error:
+        if type(error) not in (sqlite.DatabaseError, sqlite.OperationalError):
+            raise
+        raise fault_of(error, path) from error
+
+
+@contextmanager
+def _transaction(connection: Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself may have rolled it back
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: Connection, path: Path) -> int:
+    """The version of a file, 0 for an empty one; InputError for files that are not for this tc."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application or version or tables:
+            raise InputError(
+                f"{path} is a database of another program, and stays as it is",
+                repair=f"export {VARIABLE}={shlex.quote(f'{path}.tc')}",
+            )
+        return 0
+    if version > len(MIGRATIONS):
+        raise InputError(
+            f"{path} was written by a newer tc: it has version {version}, and this tc reads "
+            f"versions up to {len(MIGRATIONS)}; it stays as it is",
+            repair="pip install --upgrade tensor-comprehensions",
+        )
+    return int(version)
+
+
+def _migrate(connection: Connection, path: Path) -> None:
+    """Brings a file up to date, at once; another process may just have done so."""
+    _keep_log(connection)
+    with _transaction(connection):
+        for number in range(_version(connection, path), len(MIGRATIONS)):
+            for statement in MIGRATIONS[number].split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+
+def _keep_log(connection: Connection) -> None:
+    """Has writers append to a log (WAL), which readers need not wait for, where the disk can do
+    that, and no other process is looking now."""
+    with suppress(load("sqlite3").OperationalError):
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def check_whole(connection: Connection, path: Path) -> None:
+    """InputError for a file of which some is damaged."""
+    sqlite = load("sqlite3")
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise fault_of(sqlite.DatabaseError(found), path)
+
+
+def fault_of(error: Exception, path: Path) -> InputError:
+    """What SQLite says, with what can be done."""
+    for known, (told, repair) in _FAULTS.items():
+        if known in str(error):
+            where = shlex.quote(str(path))
+            return InputError(told.format(path=path, error=error), repair=repair.format(where))
+    return InputError(
+        f"{path} is damaged, and stays as it is: {error}",
+        repair=f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.damaged')}",
+    )
+
+
+_FAULTS = {
+    "disk is full": ("there is no space left for {path}", "tc tune db prune --keep 10"),
+    "disk I/O error": ("{path} cannot be read or written: {error}", "df {}"),
+    "readonly": ("nothing can be written to {path}", "chmod u+w {}"),
+    "unable to open": ("{path} cannot be opened", "ls -l {}"),
+    "locked": (f"another process has kept {{path}} for {PATIENCE:g} s", "fuser {}"),
+}
+"""By what is in SQLite's messages: the cause, and the repair."""
