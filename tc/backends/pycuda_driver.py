@@ -73,6 +73,8 @@ class PyCudaDriver:
 
     @contextmanager
     def on(self, number: int) -> Iterator[None]:
+        # One object for a context serves all threads, as only what pushes and pops it looks at it.
+        # Destroying it would detach a context that is not PyCUDA's alone, in forked children, too.
         before = self._handle()
         self._called(self._context(number).push)
         try:
@@ -195,6 +197,7 @@ class PyCudaDriver:
             if number not in self._contexts:
                 device = self._called(driver.Device, number)
                 self._contexts[number] = context = self._called(device.retain_primary_context)
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))  # never destroyed: see `on`
                 self._numbers[context.handle] = number
             return self._contexts[number]
 
