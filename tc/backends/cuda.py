@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tc.backends import nvrtc
 from tc.backends.base import KernelText
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
 from tc.backends.clike.cuda_dialect import FLAGS
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
-from tc.backends.cuda_driver import cuda_driver, opened_driver
-from tc.backends.cuda_kernel import CudaKernel, LaunchStep, driver_errors, steps_of
+from tc.backends.cuda_driver import DriverError, opened_driver
+from tc.backends.cuda_errors import NEWER_DRIVER, KernelOnDevice
+from tc.backends.cuda_kernel import CudaKernel, LaunchStep, steps_of
 from tc.backends.geometry import LaunchText
 from tc.backends.printing import values_of_fails
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
+from tc.options import Options
 from tc.runtime import cache as disk
 from tc.runtime.arrays.device_array import CUDA, Place
 
 
 @dataclass(frozen=True, slots=True)
 class CudaText(LaunchText):
-    """A kernel in CUDA C++."""
+    """A kernel in CUDA C++, with the options that it was lowered with."""
+
+    options: Options = field(default_factory=Options, kw_only=True, repr=False)
 
     def usage(self, arch: str = Gpu().arch) -> Mapping[str, nvrtc.Usage] | None:
         """The registers and spills of each function on an architecture, as NVRTC compiles it; None
@@ -50,8 +54,14 @@ class CudaBackend:
     place: Place = _FIRST
 
     def check(self) -> None:
-        cuda_driver()
-        nvrtc.version()
+        major, minor = opened_driver().version
+        compiler = nvrtc.version()
+        if major < int(compiler.partition(".")[0]):
+            raise BackendError(
+                f"the driver runs programs of CUDA {major}.{minor} and older, and NVRTC {compiler} "
+                "compiles for newer ones",
+                repair=NEWER_DRIVER,
+            )
 
     def usable(self) -> str | None:
         try:
@@ -65,26 +75,33 @@ class CudaBackend:
 
     def device(self) -> Gpu:
         try:
-            return cuda_driver().gpu(self.place.number)
+            driver = opened_driver().driver
         except BackendError:  # texts need no device
             return Gpu()
+        try:
+            return driver.gpu(self.place.number)
+        except DriverError as error:
+            raise BackendError(
+                f"{self.place} cannot be used: {error}", repair='backend="opencl" or "numba"'
+            ) from error
 
-    def emit(self, kernel: Kernel, options: object | None = None) -> CudaText:  # noqa: ARG002
-        source = print_kernel(kernel, CUDA_DIALECT)
-        return CudaText(kernel, self.name, source, launches=launches_of(kernel, CUDA_DIALECT))
+    def emit(self, kernel: Kernel, options: object | None = None) -> CudaText:
+        source, launches = print_kernel(kernel, CUDA_DIALECT), launches_of(kernel, CUDA_DIALECT)
+        chosen = options if isinstance(options, Options) else Options()
+        return CudaText(kernel, self.name, source, launches=launches, options=chosen)
 
     def load(self, text: KernelText) -> CudaKernel:
-        opened, kernel, place = opened_driver(), text.kernel, self.place
-        driver = opened.driver
+        options = text.options if isinstance(text, CudaText) else Options()
+        kernel = text.kernel
+        at = KernelOnDevice(kernel, self.place, opened_driver(), options)
         functions, launches = functions_of(kernel, CUDA_DIALECT), launches_of(kernel, CUDA_DIALECT)
         steps: tuple[LaunchStep, ...] = ()
         if functions:
-            cubin = compile_text(text, driver.gpu(place.number).arch)
-            with driver_errors(kernel, None), driver.on(place.number):
-                module = driver.load(cubin)
-                steps = steps_of(kernel, functions, launches, driver, module)
-        values = values_of_fails(*kernel.regions)
-        return CudaKernel(kernel, text.source, opened, place, steps, values)
+            gpu = self.device()
+            for launch in launches:
+                at.check_limits(launch, gpu)
+            steps = steps_of(at, functions, launches, gpu, compile_text(text, gpu.arch))
+        return CudaKernel(text.source, at, steps, values_of_fails(*kernel.regions))
 
 
 def compile_text(text: KernelText, arch: str) -> bytes:

@@ -17,7 +17,10 @@ from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.process.uninterrupted import Once, load
 
-INSTALL = 'pip install "tensor-comprehensions[cuda]", or use backend="opencl" or "numba"'
+INSTALL = (
+    'pip install "tensor-comprehensions[cuda]" where there is a GPU of NVIDIA; elsewhere '
+    'backend="opencl" or "numba" runs the program, and tc.emit shows its code'
+)
 
 Launcher: TypeAlias = Callable[[Sequence[int], int], None]
 """Puts one launch of a function in line: it takes its arguments, all pointers, and a stream."""
@@ -120,10 +123,12 @@ class CudaDriver(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OpenedDriver:
-    """The driver that this process uses: CUDA's contexts do not live on in forked children."""
+    """The driver that this process uses: CUDA's contexts do not live on in forked children.
+    `version` is the newest CUDA whose programs it runs."""
 
     driver: CudaDriver
     process: int
+    version: tuple[int, int]
 
     def check_process(self) -> None:
         if os.getpid() != self.process:
@@ -184,12 +189,18 @@ Native Arithmetic Instructions" in the CUDA C++ Programming Guide)."""
 def _open() -> OpenedDriver:
     driver = _find()
     try:
-        count = driver.count()
+        count, version = driver.count(), driver.version()
     except DriverError as error:
-        raise BackendError(f"there is no CUDA driver: {error}", repair=INSTALL) from error
+        if error.code == _NO_DEVICE:
+            raise _no_gpu() from error
+        raise BackendError(f"CUDA's driver cannot be used: {error}", repair=INSTALL) from error
     if not count:
-        raise BackendError("there is no GPU that CUDA can use", repair=INSTALL)
-    return OpenedDriver(driver, os.getpid())
+        raise _no_gpu()
+    return OpenedDriver(driver, os.getpid(), version)
+
+
+def _no_gpu() -> BackendError:
+    return BackendError("there is no GPU that CUDA can use", repair=INSTALL)
 
 
 def _find() -> CudaDriver:
@@ -202,9 +213,12 @@ def _find() -> CudaDriver:
         else:
             return driver
     raise BackendError(
-        f"neither PyCUDA nor cuda-bindings can be imported: {'; '.join(missing)}", repair=INSTALL
+        "neither PyCUDA nor cuda.core's cuda-bindings can be imported: " + "; ".join(missing),
+        repair=INSTALL,
     )
 
+
+_NO_DEVICE = "CUDA_ERROR_NO_DEVICE"
 
 _DRIVERS = (
     ("tc.backends.pycuda_driver", "PyCudaDriver"),

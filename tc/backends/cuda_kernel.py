@@ -11,9 +11,10 @@ import numpy as np
 
 from tc.backends.call_memory import record_words
 from tc.backends.clike.printer import KernelFunction
-from tc.backends.cuda_driver import CudaDriver, DriverError, Launcher, OpenedDriver
+from tc.backends.cuda_driver import CudaDriver, DriverError, Launcher
+from tc.backends.cuda_errors import KernelOnDevice
 from tc.backends.geometry import LaunchGeometry, MemorySpan
-from tc.errors import BackendError
+from tc.gpu import Gpu
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import Place
 
@@ -23,29 +24,41 @@ _WORD = 8
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
     """One launch of a kernel: `taken` are the places of its arguments among those of the kernel,
-    each with the bytes from element (0, ..., 0) back to the lowest one in memory."""
+    each with the bytes from element (0, ..., 0) back to the lowest one in memory. It records
+    failures where it `fails`, its blocks wait for each other where it `waits`, and each of its
+    threads has so many `registers`."""
 
     geometry: LaunchGeometry
     taken: tuple[tuple[int, int], ...]
     fails: bool
+    waits: bool
+    registers: int
     launch: Launcher
 
 
 @dataclass(frozen=True, eq=False)
 class CudaKernel:
     """Implements `DeviceKernel`, and `CompiledKernel` for arrays of the processor, which are copied
-    to the device and back. `values` is how many values a Fail of each site records."""
+    to the device and back. `values` is how many values a Fail of each site records.
 
-    kernel: Kernel
+    The words of a call are the record of a failure, and one where blocks wait for each other."""
+
     source: str
-    opened: OpenedDriver
-    place: Place
+    at: KernelOnDevice
     steps: tuple[LaunchStep, ...]
     values: Mapping[int, int]
 
     @property
+    def kernel(self) -> Kernel:
+        return self.at.kernel
+
+    @property
+    def place(self) -> Place:
+        return self.at.place
+
+    @property
     def words(self) -> int:
-        return record_words(self.values)
+        return record_words(self.values) + any(step.waits for step in self.steps)
 
     @property
     def waits(self) -> bool:
@@ -60,30 +73,37 @@ class CudaKernel:
             self._driver.order(stream, other)
 
     def wait(self, stream: int) -> None:
-        with self._here(), driver_errors(self.kernel, None):
+        with self._here():
             self._driver.wait(stream)
 
     def allocate(self, size: int) -> Any:
-        with self._here(), driver_errors(self.kernel, None):
+        with self._here():
             return self._driver.allocate(size)
 
     def enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
-        opened = self.opened
-        opened.check_process()
-        if opened.driver.current() == self.place.number:
-            return self._enqueue(pointers, words, stream)
-        with opened.driver.on(self.place.number):
-            return self._enqueue(pointers, words, stream)
+        at = self.at
+        at.opened.check_process()
+        driver, number = at.opened.driver, at.place.number
+        try:
+            if driver.current() == number:
+                return self._enqueue(pointers, words, stream)
+            with driver.on(number):
+                return self._enqueue(pointers, words, stream)
+        except DriverError as error:
+            raise at.error(error) from error
 
     def _enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
         for step in self.steps:
             arguments = [pointers[place] - before for place, before in step.taken]
-            if step.fails:
-                arguments.append(words or 0)
+            if words is not None:
+                if step.fails:
+                    arguments.append(words)
+                if step.waits:
+                    arguments.append(words + _WORD * record_words(self.values))
             try:
                 step.launch(arguments, stream)
             except DriverError as error:
-                raise launch_error(self.kernel, step.geometry, error) from error
+                raise self.at.error(error, step.geometry, step.registers) from error
         return self._failure(words, stream) if words is not None and self.values else None
 
     def run(
@@ -114,15 +134,13 @@ class CudaKernel:
         failure = self.enqueue(pointers, words and words.address, 0)
         for buffer, address, memory, size in taken:
             if buffer.role == "output" and size:
-                with driver_errors(self.kernel, None):
-                    driver.copy_out(address, memory.address, size, 0)
+                driver.copy_out(address, memory.address, size, 0)
         return failure
 
     def _failure(self, words: int, stream: int) -> Failure | None:
         """The failure on record; the record is empty afterwards."""
         found = np.empty(record_words(self.values), np.int64)
-        with driver_errors(self.kernel, None):
-            self._driver.copy_out(found.ctypes.data, words, found.nbytes, stream)
+        self._driver.copy_out(found.ctypes.data, words, found.nbytes, stream)
         if not found[0]:
             return None
         self._driver.fill(words, bytes(found.nbytes), stream)
@@ -131,54 +149,47 @@ class CudaKernel:
 
     @property
     def _driver(self) -> CudaDriver:
-        return self.opened.driver
+        return self.at.opened.driver
 
     @contextmanager
     def _here(self) -> Iterator[None]:
         """On the device of this kernel."""
-        self.opened.check_process()
-        if self._driver.current() == self.place.number:
-            yield
-        else:
-            with self._driver.on(self.place.number):
+        self.at.opened.check_process()
+        with self.at.errors():
+            if self._driver.current() == self.place.number:
                 yield
+            else:
+                with self._driver.on(self.place.number):
+                    yield
 
 
 def steps_of(
-    kernel: Kernel,
+    at: KernelOnDevice,
     functions: Sequence[KernelFunction],
     launches: Sequence[LaunchGeometry],
-    driver: CudaDriver,
-    module: Any,
+    gpu: Gpu,
+    cubin: bytes,
 ) -> tuple[LaunchStep, ...]:
-    """The launches of a kernel whose module is loaded on the current device."""
-    places = {buffer.name: place for place, buffer in enumerate(kernel.arguments)}
+    """The launches of a kernel, whose functions are loaded now. BackendError for those that the
+    device cannot make."""
+    driver = at.opened.driver
+    places = {buffer.name: place for place, buffer in enumerate(at.kernel.arguments)}
 
     def taken(buffer: Buffer) -> tuple[int, int]:
         return places[buffer.name], MemorySpan.of(buffer).start
 
-    return tuple(
-        LaunchStep(
-            geometry,
-            tuple(map(taken, function.arguments)),
-            function.fails,
-            driver.launcher(module, geometry, len(function.arguments) + function.fails),
-        )
-        for function, geometry in zip(functions, launches, strict=True)
-    )
+    def step(module: Any, function: KernelFunction, launch: LaunchGeometry) -> LaunchStep:
+        parameters = len(function.arguments) + function.fails + function.waits
+        with at.errors(launch):
+            launcher = driver.launcher(module, launch, parameters)
+            registers = driver.registers(module, launch.function)
+            at.check_registers(launch, registers, gpu)
+            if launch.cooperative:
+                at.check_at_once(launch, driver.blocks_at_once(module, launch))
+        arguments = tuple(map(taken, function.arguments))
+        return LaunchStep(launch, arguments, function.fails, function.waits, registers, launcher)
 
-
-@contextmanager
-def driver_errors(kernel: Kernel, geometry: LaunchGeometry | None) -> Iterator[None]:
-    """Makes what the driver reports a BackendError, with the kernel and the launch."""
-    try:
-        yield
-    except DriverError as error:
-        raise launch_error(kernel, geometry, error) from error
-
-
-def launch_error(
-    kernel: Kernel, geometry: LaunchGeometry | None, error: DriverError
-) -> BackendError:
-    what = f"'{kernel.name}'" + (f" ({geometry})" if geometry else "")
-    return BackendError(f"{what} cannot be run by CUDA: {error}", repair='use backend="numba"')
+    with at.errors(), driver.on(at.place.number):
+        module = driver.load(cubin)
+        pairs = zip(functions, launches, strict=True)
+        return tuple(step(module, function, launch) for function, launch in pairs)

@@ -45,6 +45,10 @@ class LaunchGeometry:
         """The threads of a block."""
         return math.prod(self.block)
 
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchText(KernelText):

@@ -41,7 +41,8 @@ class StandInMemory:
 @dataclass
 class StandInDriver:
     """Implements `CudaDriver`. `calls` are the names of all methods that were called, with what
-    tells them apart; `faults` are what a method raises, the next time it is called."""
+    tells them apart; `faults` are what a method raises, the next time it is called, `faults_at`
+    what the call of that number raises."""
 
     gpus: tuple[tc.Gpu, ...] = (tc.Gpu(), tc.Gpu(arch="sm_90"))
     name: str = "stand-in 1.0"
@@ -50,12 +51,16 @@ class StandInDriver:
     at_once: int = 1000
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     faults: dict[str, DriverError] = field(default_factory=dict)
+    faults_at: dict[int, DriverError] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     kernels: dict[bytes, Kernel] = field(default_factory=dict)
     local: threading.local = field(default_factory=threading.local)
 
     def told(self, name: str, *details: Any) -> None:
+        number = len(self.calls)
         self.calls.append((name, *details))
+        if number in self.faults_at:
+            raise self.faults_at.pop(number)
         if name in self.faults:
             raise self.faults.pop(name)
 
@@ -68,6 +73,8 @@ class StandInDriver:
 
     def gpu(self, number: int) -> tc.Gpu:
         self.told("gpu", number)
+        if number >= len(self.gpus):
+            raise DriverError("CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal")
         return self.gpus[number]
 
     def title(self, number: int) -> str:
@@ -204,7 +211,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInDriver:
 
 
 def use(driver: StandInDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = OpenedDriver(driver, cuda_driver.os.getpid())
+    opened = OpenedDriver(driver, cuda_driver.os.getpid(), driver.version())
     monkeypatch.setattr(cuda_driver.OPENED, "made", [opened])
     monkeypatch.setattr(nvrtc, "version", lambda: "0.0")
     monkeypatch.setattr(cuda, "compile_text", driver.compile)
