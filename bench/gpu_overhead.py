@@ -108,7 +108,8 @@ def idle_driver() -> Iterator[None]:
     def nothing(text: KernelText, arch: str) -> bytes:  # noqa: ARG001
         return b""
 
-    opened = OpenedDriver(IdleDriver(), os.getpid())
+    driver = IdleDriver()
+    opened = OpenedDriver(driver, os.getpid(), driver.version())
     with (
         patch.object(cuda_driver.OPENED, "made", [opened]),
         patch.object(nvrtc, "version", lambda: "0.0"),

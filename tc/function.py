@@ -24,7 +24,7 @@ from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.arrays.family import Family
-from tc.runtime.device_calls import common_place, run_on_device
+from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
 from tc.runtime.device_entry import DeviceEntry, is_entry_of, new_device_entry
 from tc.runtime.inline_cache import CacheEntry, new_entry
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
@@ -137,7 +137,7 @@ class Compiled:
         self._specialiser = Specialiser(program, self._backend, self.options, self.check)
         _FUNCTIONS[id(self)] = self
         self._warned: set[ProgramWarning] = set()
-        self._reported = False
+        self._reported = self._told_copies = False
         self._last: Specialisation | None = None
         self._entry: CacheEntry | DeviceEntry | None = None
 
@@ -197,6 +197,8 @@ class Compiled:
         if special.warnings or special.fault:
             self._warn(special.warnings, 3)
             self._report(special, 3)
+        if devices and on is None:
+            self._tell_copies(special, 3)
         results: list[Any]
         if on is not None:
             results = run_on_device(special, signature, views, targets, family, like)
@@ -346,6 +348,23 @@ class Compiled:
             if warning not in self._warned:
                 self._warned.add(warning)
                 issue_warnings((warning,), level + 1)
+
+    def _tell_copies(self, special: Specialisation, level: int) -> None:
+        """What it costs that arrays are not where they are used, once for a function."""
+        runner = special.runner
+        if self._told_copies or not isinstance(runner, CopyingKernel):
+            return
+        self._told_copies = True
+        there, back = runner.copied
+        name = (*self.program.inputs, *self.program.outputs)[0]
+        warning = ProgramWarning(
+            "",
+            f"{self.program.name} is called with arrays in the memory of the processor: each call "
+            f"copies {there} bytes to {runner.place} and {back} bytes back, and waits for that",
+            repair=f"pass arrays that are there, such as torch's {name}.cuda(), or "
+            f"cupy.asarray({name})",
+        )
+        issue_warnings((warning,), level + 1)
 
     def _report(self, special: Specialisation, level: int) -> None:
         """A fault of tc, once for a function: the same one may be met at many sizes."""

@@ -64,6 +64,16 @@ class CudaKernel:
     def waits(self) -> bool:
         return bool(self.values)
 
+    @property
+    def copied(self) -> tuple[int, int]:
+        sizes = [(buffer, MemorySpan.of(buffer).size) for buffer in self.kernel.arguments]
+        there = sum(size for buffer, size in sizes if self._is_given(buffer))
+        return there, sum(size for buffer, size in sizes if buffer.role == "output")
+
+    def _is_given(self, buffer: Buffer) -> bool:
+        """Whether it has contents before a call."""
+        return buffer.role == "input" or buffer.name in self.kernel.initial
+
     def fill(self, pointer: int, content: bytes, stream: int) -> None:
         with self._here():
             self._driver.fill(pointer, content, stream)
@@ -119,13 +129,12 @@ class CudaKernel:
 
     def _run_copied(self, addresses: Sequence[int]) -> Failure | None:
         driver, pointers, taken = self._driver, [], []
-        for buffer, address in zip(self.kernel.arguments, addresses, strict=True):
+        for buffer, address in zip(self.kernel.arguments, addresses, strict=False):
             span = MemorySpan.of(buffer)
             memory = driver.allocate(max(span.size, 1))
             taken.append((buffer, address - span.start, memory, span.size))
             pointers.append(memory.address + span.start)
-            given = buffer.role == "input" or buffer.name in self.kernel.initial
-            if given and span.size:
+            if self._is_given(buffer) and span.size:
                 driver.copy_in(memory.address, address - span.start, span.size, 0)
         words = None
         if self.words:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place
 from tc.runtime.arrays.dlpack_lent import LentArray
 from tc.runtime.arrays.family import Family, OnDevices
 from tc.runtime.device_frames import DeviceFrame
+from tc.runtime.loaded import CompiledKernel
 from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
 
 _WORD = np.dtype(np.int64)
@@ -88,6 +89,19 @@ class DeviceComputation(Protocol):
 
     def compute(self, arrays: Sequence[Any]) -> None:
         """Takes the inputs, then the outputs, in order."""
+        ...
+
+
+@runtime_checkable
+class CopyingKernel(CompiledKernel, Protocol):
+    """A kernel that runs on a device: `run` copies the arrays to `place`, and back."""
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def copied(self) -> tuple[int, int]:
+        """How many bytes `run` copies there, and back."""
         ...
 
 

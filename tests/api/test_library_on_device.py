@@ -108,6 +108,7 @@ def test_a_call_of_cupy(use: Callable[[str], Library], stand_in: StandInDriver) 
     assert stand_in.calls[-1][::2] == ("launch", 5)
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # of copies
 def test_other_libraries_have_none(stand_in: StandInDriver) -> None:
     f = tc.compile(MM, backend="cuda", options=tc.Options(match_library=True))
     a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)

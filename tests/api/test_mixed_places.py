@@ -66,6 +66,7 @@ def test_arrays_of_numpy_beside_others(name: str, use: Use, stand_in: StandInDri
 
 @pytest.mark.parametrize("backend", ["numba", "cuda"])
 @pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # of copies
 @pytest.mark.usefixtures("stand_in")
 def test_arrays_of_others_beside_numpy(name: str, backend: str, use: Use) -> None:
     library = use(name)

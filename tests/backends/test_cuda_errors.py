@@ -1,8 +1,7 @@
-"""What users read where CUDA cannot do what is asked: whole messages, on a driver that stands in."""
+"""What users read where CUDA cannot do what is asked: whole messages, by a driver that stands
+in."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,9 @@ import tc
 from tc.backends import cuda_driver, nvrtc, registry
 from tc.backends.cuda import CudaBackend
 from tc.backends.cuda_driver import CudaDriver, DriverError
+from tests.support.grid_cases import AT_ONCE as ONE_LAUNCH
+from tests.support.grid_cases import failing_at_once, largest_of_all
+from tests.support.kernels import load, run
 from tests.support.processes import ended_well, run_python, told
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in, use
 
@@ -37,10 +39,13 @@ CRASHED = (
     " The context of CUDA device 0 is lost with all that is in its memory: later calls in this "
     "process fail"
 )
-CHECK = "tc.compile(..., check=True) in a new process, which finds reads and divisions that are not allowed"
+CHECK = (
+    "tc.compile(..., check=True) in a new process, which finds reads and divisions that are not "
+    "allowed"
+)
 
 
-def launched(**options: Any) -> None:
+def launched() -> None:
     tc.compile(MM, backend="cuda", options=TILED)(DeviceVector(ONES), DeviceVector(ONES))
 
 
@@ -122,6 +127,7 @@ def test_what_the_driver_reports(
     assert message(caught.value) == (cause.format(error=f"CUDA_ERROR_{code}"), repair)
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
 def test_no_memory_for_arrays_of_the_processor(stand_in: StandInDriver) -> None:
     stand_in.faults["allocate"] = DriverError("CUDA_ERROR_OUT_OF_MEMORY", "out of memory")
     with pytest.raises(tc.BackendError) as caught:
@@ -175,43 +181,47 @@ def test_limits(gpu: tc.Gpu, cause: str, repair: str, stand_in: StandInDriver) -
     assert "launch" not in stand_in.names()
 
 
-WAITING = "def f(float(N) x) -> (y) { t +=! x(i)  y(i) = t * x(i) }"
-SINGLE = tc.Options(gpu=tc.GpuOptions(single_kernel=True))
 AT_ONCE = (
-    "'f' (f_0: 4 x 1 x 1 blocks of 256 x 1 x 1 threads (x, y, z), {shared} bytes of shared memory, "
-    "all at once; GpuOptions(single_kernel=True))"
+    "'k' (k_0: 6 x 1 x 1 blocks of 8 x 1 x 1 threads (x, y, z), 32 bytes of shared memory, all at "
+    "once; default options)"
 )
 
 
-def waiting(stand_in: StandInDriver) -> tc.BackendError:
-    """The error of a program whose blocks wait for each other, and the launch that it names."""
-    with pytest.raises(tc.BackendError) as caught:
-        tc.compile(WAITING, backend="cuda", options=SINGLE)(DeviceVector(np.ones(1000, "f4")))
-    assert "launch" not in stand_in.names()
-    return caught.value
+def test_blocks_that_wait_have_a_word(stand_in: StandInDriver) -> None:
+    """Behind the arguments, and the record of failures: the stand-in sees that it is 0."""
+    (case,) = ONE_LAUNCH
+    given = case.inputs(np.random.default_rng(3))
+    _, found = run(load(CudaBackend(), case.kernel), given)
+    np.testing.assert_array_equal(found["o"], case.formula(given)["o"])
+    assert ("launcher", "k_0", 4) in stand_in.calls  # a, o, w and the word
+    kernel = load(CudaBackend(), failing_at_once())
+    given = {"a": np.zeros(5, np.float32), "p": np.full(40, -1, np.int64)}
+    failure, _ = run(kernel, given)
+    assert failure is not None
+    assert ("launcher", "k_0", 5) in stand_in.calls  # the same and the record
 
 
 def test_blocks_that_wait_need_another_library_than_pycuda(stand_in: StandInDriver) -> None:
     stand_in.name, stand_in.cooperates = "PyCUDA 2026.1", False
-    error = waiting(stand_in)
-    what, _, why = error.cause.partition(") is a ")
-    assert what.startswith("'f' (f_0: ")
-    assert what.endswith(", all at once; GpuOptions(single_kernel=True)")
-    assert (why, error.repair) == (
-        "cooperative launch, as its blocks wait for each other, and PyCUDA 2026.1 has none; "
-        "cuda.core's cuda-bindings have",
+    with pytest.raises(tc.BackendError) as caught:
+        load(CudaBackend(), largest_of_all())
+    assert message(caught.value) == (
+        f"{AT_ONCE} is a cooperative launch, as its blocks wait for each other, and PyCUDA 2026.1 "
+        "has none; cuda.core's cuda-bindings have",
         'pip uninstall pycuda; pip install "tensor-comprehensions[cuda]", or '
         "GpuOptions(single_kernel=False)",
     )
 
 
 def test_blocks_that_wait_have_to_run_at_the_same_time(stand_in: StandInDriver) -> None:
-    stand_in.at_once = 1
-    error = waiting(stand_in)
-    assert error.cause.endswith(
-        " blocks that wait for each other, and CUDA device 0 runs 1 of them at a time"
+    stand_in.at_once = 4
+    with pytest.raises(tc.BackendError) as caught:
+        load(CudaBackend(), largest_of_all())
+    assert message(caught.value) == (
+        f"{AT_ONCE} has 6 blocks that wait for each other, and CUDA device 0 runs 4 of them at a "
+        "time",
+        "GpuOptions(blocks=(4,)), or GpuOptions(single_kernel=False)",
     )
-    assert error.repair == "GpuOptions(blocks=(1,)), or GpuOptions(single_kernel=False)"
 
 
 # --- what is not there ------------------------------------------------------------------------

@@ -23,7 +23,6 @@ X = np.arange(6, dtype=np.float32)
 A, B = np.arange(12, dtype=np.float32).reshape(3, 4), np.ones((4, 2), np.float32)
 PLACES = np.array([4, 0, 2], np.int32)
 NAIVE = tc.Options.preset("naive")
-SINGLE = tc.Options(gpu=tc.GpuOptions(single_kernel=True))
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,6 @@ CASES = {
         (X, PLACES),
         (X[PLACES],),
         {"check": True},
-    ),
-    "blocks that wait": Case(
-        "def f(float(N) x) -> (y) { t +=! x(i)  y(i) = t * x(i) }",
-        (X,),
-        (15 * X,),
-        {"options": SINGLE},
     ),
 }
 WHERES: dict[str, Callable[[Any], Any]] = {

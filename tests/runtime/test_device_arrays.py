@@ -260,6 +260,7 @@ def test_cupy_for_rocm_and_subclasses(use: Use) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # of copies
 def test_jax_is_waited_for(use: Use, stand_in: StandInDriver) -> None:
     """It has streams of its own: an argument must be there before a launch, and may go after a
     call, whose results it takes over by DLPack."""

@@ -124,6 +124,9 @@ class StandInDriver:
 
         def launch(arguments: Sequence[int], stream: int) -> None:
             assert self.current() == device
+            assert len(arguments) == parameters
+            if function.waits:
+                assert ctypes.c_uint32.from_address(arguments[-1]).value == 0
             self.told("launch", geometry.function, stream)
             pointers = dict(zip((b.name for b in function.arguments), arguments, strict=False))
             arrays = {b.name: np.zeros(b.shape, b.dtype.numpy) for b in kernel.arguments}

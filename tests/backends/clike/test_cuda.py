@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.backends import cuda_driver, nvrtc
+from tc.backends import nvrtc
 from tc.backends.base import KernelText
 from tc.backends.clike.backend import CBackend
 from tc.backends.clike.cuda_dialect import CUDA
@@ -234,19 +234,6 @@ def test_what_nvrtc_refuses() -> None:
     )
     with pytest.raises(BackendError, match="invalid value for --gpu-architecture"):
         nvrtc.compiler_log("", "sm_1")
-
-
-def test_without_a_driver_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_driver, "_DRIVERS", (("no_such_library", "Driver"),))
-    monkeypatch.setattr(cuda_driver.OPENED, "made", [])
-    cause = "neither PyCUDA nor cuda.core can be imported: No module named 'no_such_library'"
-    assert BACKEND.usable() == cause
-    with pytest.raises(BackendError) as caught:
-        tc.compile("def f(float(N) x) -> (y) { y(i) = x(i) }", backend="cuda")
-    assert str(caught.value) == (
-        f"BackendError: {cause}\n"
-        'repair: pip install "tensor-comprehensions[cuda]", or use backend="opencl" or "numba"'
-    )
 
 
 def test_usage_of_several_functions() -> None:
