@@ -359,3 +359,12 @@ def test_devices_that_arrays_do_not_tell(
         assert one(x, outputs=o).values.tolist() == [0, 2, 4]
         assert ("load", number) in stand_in.calls
     assert {*asked} == {x.values.ctypes.data, o.values.ctypes.data}
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_results_that_a_library_has_no_arrays_for(use: Use) -> None:
+    f = tc.compile("def f(float(N) x) -> (o) { o(i) = uint64(x(i)) }", backend="cuda")
+    x = use("array api").put(np.ones(3, np.float32), 0)
+    assert refused(lambda: f(x)).cause == (
+        "tests has no arrays of uint64, so that results cannot be such"
+    )

@@ -108,7 +108,9 @@ class ByArrayApi(ByDlpack):
 
 
 class ArrayApi:
-    float32, float64, int32, int64, bool = np.float32, np.float64, np.int32, np.int64, np.bool_
+    bool, uint8, uint32 = np.bool_, np.uint8, np.uint32
+    int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+    float16, float32, float64 = np.float16, np.float32, np.float64
 
     @staticmethod
     def empty(shape: tuple[int, ...], *, dtype: Any, device: Any) -> ByArrayApi:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tc.errors import BackendError
+
 
 class Refusal(Exception):
     """An argument is no array that tc can read or write; the caller adds the parameter's name.
@@ -88,6 +90,14 @@ class Family:
     touch: Callable[[Any], None] | None = None
     to_host: str = "copy it to the CPU"
     devices: OnDevices = NOWHERE
+
+
+def no_such_type(library: str, dtype: np.dtype[Any]) -> BackendError:
+    """The error about results that a library has no arrays for."""
+    return BackendError(
+        f"{library} has no arrays of {dtype}, so that results cannot be such",
+        repair="compute another type, for instance float(...)",
+    )
 
 
 def same_family(left: Family, right: Family) -> bool:

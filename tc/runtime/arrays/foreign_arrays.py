@@ -17,7 +17,7 @@ from tc.runtime.arrays.cuda_arrays import (
 )
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.dlpack_capsule import VERSION, take_over
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
+from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
 
 DLPACK_DEVICES = {
     1: "CPU", 2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
@@ -77,7 +77,7 @@ def foreign_family(kind: type) -> Family:
         "{name}.astype({dtype})" if by_dlpack else "{name}.astype(np.{dtype})",
         None,
         devices=OnDevices(
-            _maker(kind),
+            _maker(kind, library),
             look=look_of_interface if by_interface else None,
             pointer=pointer_of,
             adopt=wrap if _module(kind, "from_dlpack") is not None else None,
@@ -116,7 +116,7 @@ def _importer(array: Any, kind: type) -> Any:
     return _module(kind, "from_dlpack")
 
 
-def _maker(kind: type) -> Callable[..., Any] | None:
+def _maker(kind: type, library: str) -> Callable[..., Any] | None:
     """As `OnDevices.new`: by the array API, else by what is called `empty`, if anything is."""
     if hasattr(kind, "__array_namespace__"):
 
@@ -124,7 +124,10 @@ def _maker(kind: type) -> Callable[..., Any] | None:
             shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, like: Any
         ) -> Any:
             namespace = like.__array_namespace__()
-            return namespace.empty(shape, dtype=getattr(namespace, dtype.name), device=like.device)
+            kind_of = getattr(namespace, dtype.name, None)
+            if kind_of is None:
+                raise no_such_type(library, dtype)
+            return namespace.empty(shape, dtype=kind_of, device=like.device)
 
         return by_namespace
     empty = _module(kind, "empty")

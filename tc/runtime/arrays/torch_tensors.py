@@ -14,7 +14,7 @@ import numpy as np
 
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
+from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
@@ -74,6 +74,8 @@ def _on_devices(torch: Any) -> OnDevices:
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for processors
 
     def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, _like: Any) -> Any:
+        if dtype not in names:
+            raise no_such_type("torch", dtype)
         try:
             return torch.empty(shape, dtype=names[dtype], device=f"cuda:{place.number}")
         except torch.cuda.OutOfMemoryError as error:
