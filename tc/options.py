@@ -121,7 +121,8 @@ class GpuOptions:
     `threads` are not needed. Fewer than there is work for take several turns, more are cut to it.
     `shared`, `private`: tiles of tensors may be promoted to shared memory, and to registers.
     `unroll`: the most statements that unrolling may make of a kernel; with `unroll_copies`, copies
-    to shared memory are unrolled, too. `single_kernel`: a program is one launch, or an error.
+    to shared memory are unrolled, too. `single_kernel`: a program is one launch, in which all
+    blocks wait for each other where they must, or an error where they cannot.
 
     >>> import tc
     >>> tc.GpuOptions(tile=[4, 32], threads=[1, 32]).threads

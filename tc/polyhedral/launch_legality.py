@@ -1,16 +1,19 @@
 """Whether each part of a schedule tree may be one launch of blocks and threads.
 
-What touches one element, and writes, may not run in two blocks of a launch, nor in two threads with
-a private buffer each; in two threads of a block, all of these must wait in between. Each pair of
+What touches one element, and writes, may not run in two blocks of a launch, unless all blocks wait
+in between, nor in two threads with a private buffer each; in two threads of a block, all of these
+must wait in between. Each pair of
 accesses is followed from where their ways part, or around each loop that they share: a barrier may
 stand after the first, on its way out, between the two, or before the second, on its way in.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from tc import sets
+from tc.kernel.ir import GRID
 from tc.plan import BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.clashes import Clash, Clashes, Occurrence, runner
@@ -32,10 +35,21 @@ def launch_fault(tree: Node, dependences: Dependences) -> str | None:
     return next(faults, None)
 
 
+def blocks_must_wait(part: Sequence, dependences: Dependences) -> list[int]:
+    """Before which children of a sequence that is one launch all its blocks must wait for each
+    other, as late as that: then nothing that two blocks touch is left, but within a child."""
+    launch, found = _Launch(part, dependences), list[int]()
+    for number in range(1, len(part.children)):
+        if launch.meets_in_blocks(found[-1] if found else 0, number):
+            found.append(number)
+    return found
+
+
 class _Launch:
     """A part, and what it touches."""
 
     def __init__(self, part: Node, dependences: Dependences) -> None:
+        self.part = part
         self.events = LaunchEvents(part, dependences.scop)
         self.clashes = Clashes(self.events)
         own = set(schedule.leaves(part))
@@ -44,11 +58,28 @@ class _Launch:
     def faults(self) -> Iterator[str]:
         yield from self._of_tiles()
         for dependence in self.dependences:
-            yield from self._apart(dependence)
+            if not self._all_wait_between(*self._ends(dependence)):
+                yield from self._in_blocks(dependence)
+            yield from self._in_buffers(dependence)
         for first, second in self._pairs():
-            yield from self._between_blocks(first, second)
+            if not self._all_wait_between(first, second):
+                yield from self._between_blocks(first, second)
             if self.events.loops.threads > 1:
                 yield from self._between_threads(first, second)
+
+    def meets_in_blocks(self, start: int, number: int) -> bool:
+        """Whether a child touches in one block what another touches in another, of those that stand
+        before it from a place on."""
+
+        def are_there(*events: Event) -> bool:
+            first, last = sorted(event.path[0].place for event in events)
+            return start <= first < number == last
+
+        faults = itertools.chain(
+            *(self._in_blocks(d) for d in self.dependences if are_there(*self._ends(d))),
+            *(self._between_blocks(*pair) for pair in self._pairs() if are_there(*pair)),
+        )
+        return any(faults)
 
     def _of_tiles(self) -> Iterator[str]:
         """Tiles of all threads that lie in those of one."""
@@ -62,22 +93,39 @@ class _Launch:
 
     # --- blocks, and buffers of threads ---
 
-    def _apart(self, dependence: Dependence) -> Iterator[str]:
-        """Instances of a dependence in two blocks, or in two threads that have a buffer each."""
-        source, sink = (
-            self.events.touch(name, dependence.tensor)
-            for name in (dependence.source, dependence.sink)
-        )
+    def _ends(self, dependence: Dependence) -> tuple[Event, Event]:
+        """The source and the sink of a dependence."""
+        touch, tensor = self.events.touch, dependence.tensor
+        return touch(dependence.source, tensor), touch(dependence.sink, tensor)
+
+    def _all_wait_between(self, first: Event, second: Event) -> bool:
+        """Whether all blocks wait for each other between two events."""
+        if not isinstance(self.part, Sequence):
+            return False
+        start, end = sorted(event.path[0].place for event in (first, second))
+        between = self.part.children[start:end]
+        return any(isinstance(child, Sync) and child.scope == GRID for child in between)
+
+    def _in_blocks(self, dependence: Dependence) -> Iterator[str]:
+        """Instances of a dependence in two blocks."""
+        yield from self._apart(dependence, BLOCK, (), "two blocks of one launch")
+
+    def _in_buffers(self, dependence: Dependence) -> Iterator[str]:
+        """Instances of a dependence in two threads that have a buffer each."""
+        source, sink = self._ends(dependence)
+        held = source.storage
+        if held is sink.storage and held.is_private:
+            where = "two threads, each with a buffer of its own"
+            yield from self._apart(dependence, THREAD, held.loops, where)
+
+    def _apart(
+        self, dependence: Dependence, role: str, alike: tuple[LaunchLoop, ...], where: str
+    ) -> Iterator[str]:
+        source, sink = self._ends(dependence)
         try:
-            pair = self._parted(dependence, source, sink, BLOCK, ())
+            pair = self._parted(dependence, source, sink, role, alike)
             if pair is not None:
-                yield _told(source, sink, dependence.tensor, pair, "two blocks of one launch")
-            held = source.storage
-            if held is sink.storage and held.is_private:
-                pair = self._parted(dependence, source, sink, THREAD, held.loops)
-                if pair is not None:
-                    where = "two threads, each with a buffer of its own"
-                    yield _told(source, sink, dependence.tensor, pair, where)
+                yield _told(source, sink, dependence.tensor, pair, where)
         except sets.TooComplex:
             yield (
                 f"the dependence of {dependence.sink} on {dependence.source} through "

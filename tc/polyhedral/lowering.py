@@ -18,6 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 from tc.errors import BackendError, InternalError
+from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassResult, trace_passes
 from tc.options import Options, check_options
@@ -96,6 +97,7 @@ def trace_lowering(
     """
     options, original = options or Options(), shaped
     check_options(options, target.device)
+    target = target.wanted(options)
     timed = Stopwatch()
     shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
     chosen = replace(options, plan=None) if accumulates_halves(shaped) else options
@@ -118,7 +120,7 @@ def trace_lowering(
             near = _working(error.repair, lambda plan: remapped(replace(options, plan=plan)))
             raise BackendError(error.cause, repair=str(near)) from None
     if target.launches and options.gpu.single_kernel:
-        timed("legality of the mapping", lambda: _check_single(mapped.tree, dependences))
+        timed("legality of the mapping", lambda: _check_single(mapped.tree, dependences, target))
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
     try:
         written = timed(
@@ -136,16 +138,18 @@ def trace_lowering(
     return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, timed.seconds)
 
 
-def _check_single(mapped: Node, dependences: Dependences) -> None:
+def _check_single(mapped: Node, dependences: Dependences, target: Target) -> None:
     """BackendError where a program that is to be one launch cannot be."""
     parts = in_order(mapped)
     reason = launch_fault(mapped, dependences)
     if len(parts) > 1:
         reason = f"{' and '.join(', '.join(leaves(part)) for part in parts)} are parts of the plan"
     if reason is not None:
+        cooperative = isinstance(target.device, Gpu) and target.device.cooperative
+        elsewhere = "" if cooperative else ', or backend="cuda"'
         raise BackendError(
             f"single_kernel=True, but the program needs several launches: {reason}",
-            repair="GpuOptions(single_kernel=False)",
+            repair=f"GpuOptions(single_kernel=False){elsewhere}",
         )
 
 

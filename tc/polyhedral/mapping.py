@@ -83,12 +83,14 @@ def _mapped(
         except BackendError as error:
             repair = error.repair
         raise BackendError(wrong, repair=repair)
-    found = list(_chosen(tree, facts, target, options, zip(plan.parts, ends, strict=True)))
+    places = zip(plan.parts, ends, strict=True)
+    found = list(_chosen(tree, facts, dependences, target, options, places))
     whole = Plan(tuple(chosen.part for chosen in found))
     notes = tuple(note for chosen in found for note in chosen.notes)
     if not plan.parts:
         nodes = tuple(target.finish(chosen.tree, dependences) for chosen in found)
-        return Mapped(Sequence(nodes) if isinstance(tree, Sequence) else nodes[0], whole, notes)
+        done = Sequence(nodes) if isinstance(tree, Sequence) else target.joined(nodes)
+        return Mapped(done, whole, notes)
     ends, wrong = _ends(whole.parts, tree)
     if wrong is not None:
         raise InternalError(f"parts were chosen that are none: {wrong}")
@@ -106,6 +108,7 @@ def _mapped(
 def _chosen(
     tree: Node,
     facts: Facts,
+    dependences: Dependences,
     target: Target,
     options: Options,
     given: Iterable[tuple[Part, tuple[int, int]]],
@@ -116,7 +119,7 @@ def _chosen(
 
     def choose(some: tuple[Node, ...]) -> Iterator[Chosen]:
         try:
-            yield from target.choose(sequence_of(some), facts, options)
+            yield from target.choose(sequence_of(some), facts, dependences, options)
         except BackendError as error:
             raise InternalError(f"an action was chosen that cannot be done: {error}") from error
 

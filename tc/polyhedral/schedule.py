@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
 from tc.errors import InternalError
+from tc.kernel.ir import BLOCK
 from tc.plan import PACKED, SERIAL
 
 
@@ -185,7 +186,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """All threads of a block wait here for each other."""
+    """All threads of a block, or with the scope "grid" of all blocks, wait here for each other; one
+    of a grid is a child of the part, a sequence."""
+
+    scope: str = BLOCK
 
 
 Node: TypeAlias = Band | Sequence | Promotion | Expansion | Leaf | Sync
@@ -320,8 +324,8 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
     match node:
         case Leaf(statement=name):
             yield indent + name
-        case Sync():
-            yield indent + "barrier"
+        case Sync(scope=scope):
+            yield indent + ("barrier" if scope == BLOCK else f"barrier of the {scope}")
         case Sequence(children=children):
             yield indent + "sequence"
             for child in children:

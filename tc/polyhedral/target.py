@@ -14,7 +14,7 @@ from tc.plan import Part
 from tc.polyhedral.decisions import BY_DEFAULT, Decider
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
-from tc.polyhedral.schedule import Node
+from tc.polyhedral.schedule import Node, Sequence
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 
@@ -65,12 +65,24 @@ class Target(ABC):
         """What the passes know."""
 
     @abstractmethod
-    def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
+    def choose(
+        self, tree: Node, facts: Facts, dependences: Dependences, options: Options
+    ) -> Iterator[Chosen]:
         """Plans for the parts of a tree, one after the other."""
+
+    def wanted(self, options: Options) -> Target:  # noqa: ARG002
+        """The target with what options say of all parts."""
+        return self
 
     def finish(self, part: Node, dependences: Dependences) -> Node:  # noqa: ARG002
         """A part once its plan is done: with what follows from the plan, such as barriers."""
         return part
+
+    def joined(self, parts: tuple[Node, ...]) -> Node:
+        """The tree of parts that are done, one after the other; one that is a launch stays one,
+        though it is a sequence itself."""
+        alone = len(parts) == 1 and not (self.launches and isinstance(parts[0], Sequence))
+        return parts[0] if alone else Sequence(parts)
 
     def refusal(self, part: Node, scop: Scop) -> str | None:  # noqa: ARG002
         """Why the device cannot run a part; None where it can."""

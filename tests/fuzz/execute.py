@@ -367,7 +367,8 @@ def _patched_gpu(fields: Mapping[str, Any]) -> Iterator[None]:
     from tc.backends.opencl_device import OpenCLDevice
 
     kept = OpenCLDevice.limits
-    OpenCLDevice.limits = lambda _device: tc.Gpu(**fields)  # type: ignore[method-assign]
+    gpu = tc.Gpu(**{**fields, "cooperative": False})
+    OpenCLDevice.limits = lambda _device: gpu  # type: ignore[method-assign]
     try:
         yield
     finally:

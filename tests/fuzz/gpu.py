@@ -30,6 +30,10 @@ def random_gpu(rng: random.Random) -> dict[str, Any]:
         "shared": rng.choice((4, 64, 1 << 10, 4 << 10, 48 << 10)),
         "registers": rng.choice((256, 4096, 65536)),
         "thread_registers": rng.choice((8, 32, 255)),
+        "processor_threads": rng.choice((32, 1024)),
+        "processor_blocks": rng.choice((1, 2, 16)),
+        "processor_shared": rng.choice((2 << 10, 64 << 10)),
+        "cooperative": rng.random() < 0.8,
     }
 
 
@@ -47,7 +51,7 @@ def random_gpu_options(rng: random.Random, gpu: tc.Gpu = DEFAULT) -> GpuOptions:
         private=perhaps(rng.random() < 0.5),
         unroll=perhaps(rng.choice((1, 8, 64, 4096))),
         unroll_copies=perhaps(rng.random() < 0.5),
-        single_kernel=rng.random() < 0.15,
+        single_kernel=rng.random() < 0.25,
     )
 
 

@@ -32,7 +32,7 @@ from tc.polyhedral.facts import Facts
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
-from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, Sequence, to_text
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Promotion, to_text
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
@@ -95,7 +95,7 @@ def apply_plan(
                 except BackendError as error:
                     return Refused(error.cause, (number, place))
             done.append(target.finish(node, dependences))
-        whole = done[0] if len(done) == 1 else Sequence(tuple(done))
+        whole = target.joined(tuple(done))
         reason = fault(whole, dependences, target)
         if reason is not None:  # the order may be right, and what is said of it no longer
             whole = unclaimed(whole)

@@ -166,8 +166,8 @@ def _node(node: Node, state: State, *, outermost: bool) -> tuple[Stmt, ...]:
             return (*before, *_lower(child, state), *after)
         case Expansion():
             return _expand(node, state)
-        case Sync():
-            return (ir.Barrier(),)
+        case Sync(scope=scope):
+            return (ir.Barrier(scope),)
         case Band(members=members, child=child):
             return _band(members, child, state, outermost=outermost)
         case _:

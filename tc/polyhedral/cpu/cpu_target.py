@@ -15,6 +15,7 @@ from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
+from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.target import Chosen, MemoryScope, Target
 
 REGISTER_BYTES = 16 << 10
@@ -47,7 +48,13 @@ class CpuTarget(Target):
             shared_cache=device.shared_cache,
         )
 
-    def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
+    def choose(
+        self,
+        tree: Node,
+        facts: Facts,
+        dependences: Dependences,  # noqa: ARG002
+        options: Options,
+    ) -> Iterator[Chosen]:
         return choose(tree, facts, self, options.mapping, self.costs)
 
 

@@ -5,7 +5,8 @@ which is such a list again. Bands of blocks and threads, promotions and sequence
 what is in them, and where it lies. A barrier stands before an item that clashes with one before,
 unless there is one in between; as late as that, it serves for as many pairs as it can. In a loop,
 another stands at the end, where the first items of the next iteration clash with the last ones.
-(Vasilache et al. 2018, arXiv:1802.04730, A.3.)
+Where all blocks may wait for each other, barriers of the grid come first, between the children of
+the part. (Vasilache et al. 2018, arXiv:1802.04730, A.3.)
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+from tc.kernel.ir import GRID
 from tc.polyhedral import schedule
 from tc.polyhedral.clashes import Clashes, Occurrence
 from tc.polyhedral.launch_events import AFTER, BEFORE, WITHIN, LaunchEvents
+from tc.polyhedral.launch_legality import blocks_must_wait
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.schedule import (
     Band,
@@ -30,15 +33,28 @@ from tc.polyhedral.schedule import (
 from tc.polyhedral.scop.dependences import Dependences
 
 
-def place_barriers(part: Node, dependences: Dependences) -> Node:
-    """The part of a tree, which is one launch, with the barriers that it needs, and no others."""
+def place_barriers(part: Node, dependences: Dependences, *, of_grids: bool = False) -> Node:
+    """The part of a tree, which is one launch, with the barriers that it needs, and no others;
+    those of the grid too, if `of_grids`."""
     plain = without_barriers(part)
+    if of_grids and isinstance(plain, Sequence):
+        plain = _with_grid_barriers(plain, dependences)
     events = LaunchEvents(plain, dependences.scop)
     if events.loops.threads == 1:
         return plain
     placing = _Placing(Clashes(events))
     placing.walk(plain, frozenset(), _List())
     return placing.built(plain)
+
+
+def _with_grid_barriers(part: Sequence, dependences: Dependences) -> Node:
+    """The part with barriers where all its blocks must wait for each other."""
+    places = blocks_must_wait(part, dependences)
+    return sequence_of(
+        node
+        for number, child in enumerate(part.children)
+        for node in ((Sync(GRID), child) if number in places else (child,))
+    )
 
 
 def without_barriers(node: Node) -> Node:
@@ -101,6 +117,9 @@ class _Placing:
     def walk(self, node: Node, bound: frozenset[Numbered], here: _List) -> None:
         """Adds what a node runs to the list in which it stands. `bound` are axes of blocks to which
         loops around are bound, or nothing is."""
+        if isinstance(node, Sync):
+            here.wait()
+            return
         here.around.append(_Open(node))
         pinned = self.events.loops.unbound(node, bound)
         if pinned and not isinstance(node, Leaf):

@@ -8,17 +8,19 @@ sinks below reductions, so that operands and accumulators are used again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
 from tc.gpu import Gpu
 from tc.options import GpuOptions
-from tc.plan import AXES, BLOCK, THREAD, UNROLL, Bind, Sink, Tile
+from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink, Tile
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter
+from tc.polyhedral.gpu.residency import blocks_too_many, fewer_blocks
+from tc.polyhedral.launch_legality import blocks_must_wait
 from tc.polyhedral.schedule import (
     Band,
     Member,
@@ -30,6 +32,7 @@ from tc.polyhedral.schedule import (
     sequence_of,
     tile,
 )
+from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, Target
 
@@ -37,16 +40,42 @@ THREADS, EDGE = 256, 32
 """Threads of a block, and iterations of a tile along a loop, where options say nothing."""
 
 
-def choose(tree: Node, facts: Facts, target: Target, options: GpuOptions) -> Iterator[Chosen]:
+def choose(
+    tree: Node, facts: Facts, dependences: Dependences, target: Target, options: GpuOptions
+) -> Iterator[Chosen]:
     """Plans for the parts of a tree: each is a launch, or with `single_kernel` all are one."""
     parts = in_order(tree)
     if options.single_kernel and parts:
         parts = (sequence_of(parts),)
     for part in parts:
-        draft = Draft(part, facts, target)
-        mapper = _Mapper(draft, options)
-        mapper.map(part)
-        yield Chosen(draft.part(), tuple(mapper.notes), draft.tree)
+        mapper = _mapped(part, Draft(part, facts, target), options)
+        if options.single_kernel and mapper.gpu.cooperative:
+            mapper = _at_once(part, mapper, dependences)
+        yield Chosen(mapper.draft.part(), tuple(mapper.notes), mapper.draft.tree)
+
+
+def _mapped(
+    part: Node, draft: Draft, options: GpuOptions, limits: Mapping[str, int] | None = None
+) -> _Mapper:
+    mapper = _Mapper(draft, options, limits or {})
+    mapper.map(part)
+    return mapper
+
+
+def _at_once(part: Node, first: _Mapper, dependences: Dependences) -> _Mapper:
+    """A part as it is mapped, or where its blocks must wait for each other to so few blocks that
+    all run at a time."""
+    facts, mapper, room = first.draft.facts, first, None
+    while found := blocks_too_many(mapper.draft.tree, facts.scop, mapper.gpu):
+        if not mapper.waiting(dependences):
+            return mapper
+        room = found[1] if room is None else min(found[1], room - 1)
+        limits = fewer_blocks(first.draft.tree, facts.scop, room)
+        mapper = _mapped(part, Draft(part, facts, first.draft.target), first.options, limits)
+    if waiting := mapper.waiting(dependences):
+        names = "; ".join(", ".join(leaves(child)) for child in waiting)
+        mapper.notes.append(f"All blocks wait for each other before: {names}.")
+    return mapper
 
 
 def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
@@ -74,10 +103,12 @@ def has_coincident(node: Node, scop: Scop) -> bool:
 
 @dataclass
 class _Mapper:
-    """Maps one part, which has so many `threads` along each axis so far."""
+    """Maps one part, which has so many `threads` along each axis so far, to no more blocks than the
+    `limits` of axes say."""
 
     draft: Draft
     options: GpuOptions
+    limits: Mapping[str, int]
     notes: list[str] = field(default_factory=list)
     threads: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AXES, 1))
 
@@ -86,6 +117,13 @@ class _Mapper:
         gpu = self.draft.target.device
         assert isinstance(gpu, Gpu)
         return gpu
+
+    def waiting(self, dependences: Dependences) -> list[Node]:
+        """The children of the part before which all blocks must wait for each other."""
+        tree = self.draft.tree
+        if not isinstance(tree, Sequence):
+            return []
+        return [tree.children[number] for number in blocks_must_wait(tree, dependences)]
 
     def map(self, part: Node) -> None:
         """The outermost band of each child to blocks, what is in it to threads."""
@@ -144,6 +182,7 @@ class _Mapper:
         for place, member in enumerate(mapped):
             axis = AXES[len(mapped) - 1 - place]
             limit = self.gpu.grid_limits[AXES.index(axis)]
+            limit = min(limit, self.limits.get(axis, limit))
             count = limit if given is None else min(given[place], limit)
             told.append(self._bind(member, BLOCK, axis, count, names))
         if told:
@@ -216,6 +255,7 @@ class _Mapper:
         if serial:
             for loop in self._sunk(tuple(serial), names):
                 self.draft.do(Bind(loop, UNROLL))
+            self._unroll(tuple(serial), names)
         if told:
             self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
         lane = threads[-1][0] if threads and threads[-1][1] > 1 else None
@@ -231,6 +271,17 @@ class _Mapper:
             for loop in loops:
                 self.draft.do(Sink((loop,)))
         return loops
+
+    def _unroll(self, members: tuple[Member, ...], names: tuple[str, ...]) -> None:
+        """Unrolls loops that have sunk to several places, and had the name of the first."""
+        digits = {(member.name, member.step, member.span) for member in members}
+        for band in nodes(self.draft.tree):
+            own = tuple(leaves(band))
+            if isinstance(band, Band) and set(own) <= set(names):
+                for member in band.members:
+                    is_one = (member.name, member.step, member.span) in digits
+                    if is_one and member.role == SERIAL:
+                        self.draft.do(Bind(self.draft.name(member, own), UNROLL))
 
     def _fitting(self, limit: int, trips: int, member: Member) -> int:
         """How many threads run a loop; where tc chooses, as many as divide what is in a tile."""

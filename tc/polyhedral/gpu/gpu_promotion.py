@@ -142,7 +142,7 @@ class Promoter:
         told = list(self._hold(wanted, inside, names))
         if len(told) == len(wanted):
             return told, True
-        held = {tile.tensor for tile in tiles(self.draft.tree)}
+        held = self._held(names)
         left = without_places(found, held, statements, facts)
         others = {tensor: box for tensor, box in left.items() if tensor not in wanted}
         return [*told, *self._hold(others, inside, names)], False
@@ -168,17 +168,23 @@ class Promoter:
         what is gathered."""
         scop = self.draft.facts.scop
         statements = self._statements(names)
-        below = self.draft.below(inside, names).of(SHARED)
+        below, held = self.draft.below(inside, names).of(SHARED), self._held(names)
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
             users = [s for s in statements if any(a.tensor == tensor for a in s.accesses)]
-            if found is None or any(t.tensor == tensor for t in tiles(self.draft.tree)):
+            if found is None or tensor in held:
                 continue
             times = sum(self._instances(s, below=below) for s in users)
             if times > prod(found.counts) and not self._is_coalesced(tensor, users):
                 yield tensor, found
         instances = partial(self._instances, below=below)
         yield from gathered_boxes(statements, below, self.draft.facts, instances)
+
+    def _held(self, names: tuple[str, ...]) -> set[str]:
+        """The tensors of which something is held near already, in that child of the part."""
+        children = in_order(self.draft.tree)
+        own = (child for child in children if not set(leaves(child)).isdisjoint(names))
+        return {tile.tensor for child in own for tile in tiles(child)}
 
     def _instances(self, statement: ScopStatement, *, below: Footprint) -> int:
         """How often a statement runs below."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tc.gpu import Gpu
@@ -16,6 +16,7 @@ from tc.polyhedral.facts import Facts
 from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import choose
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
+from tc.polyhedral.gpu.residency import blocks_too_many, waits_for_all
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
@@ -28,19 +29,25 @@ UNROLLED = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTarget(Target):
-    """A GPU."""
+    """A GPU; with `at_once`, blocks of a launch wait for each other where they must."""
 
     device: Gpu
+    at_once: bool = False
 
     def context(self, options: Options) -> PassContext:
         wanted = options.gpu.unroll
         return PassContext(lanes_bits=0, unroll_limit=UNROLLED if wanted is None else wanted)
 
-    def choose(self, tree: Node, facts: Facts, options: Options) -> Iterator[Chosen]:
-        return choose(tree, facts, self, options.gpu)
+    def wanted(self, options: Options) -> GpuTarget:
+        return replace(self, at_once=options.gpu.single_kernel and self.device.cooperative)
+
+    def choose(
+        self, tree: Node, facts: Facts, dependences: Dependences, options: Options
+    ) -> Iterator[Chosen]:
+        return choose(tree, facts, dependences, self, options.gpu)
 
     def finish(self, part: Node, dependences: Dependences) -> Node:
-        return place_barriers(part, dependences)
+        return place_barriers(part, dependences, of_grids=self.at_once)
 
     def refusal(self, part: Node, scop: Scop) -> str | None:
         gpu, sizes = self.device, launch_sizes(part, scop)
@@ -53,6 +60,9 @@ class GpuTarget(Target):
                     return f"{count} {role}s along {axis}, where the GPU can have {limit}"
         if (shared := shared_bytes(part, scop)) > gpu.shared:
             return f"{shared} bytes of shared memory, where a block can have {gpu.shared}"
+        if waits_for_all(part) and (found := blocks_too_many(part, scop, gpu)) is not None:
+            blocks, most = found
+            return f"{blocks} blocks that wait for each other, where the GPU runs {most} at a time"
         return None
 
 

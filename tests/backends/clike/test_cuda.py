@@ -98,6 +98,28 @@ def test_programs(case: Case, preset: str, check: bool) -> None:
         assert preset != "default" or not any(used.spills for used in usage.values())
 
 
+ONE_LAUNCH = tc.Options(
+    schedule=tc.ScheduleOptions(fusion="min"), gpu=tc.GpuOptions(single_kernel=True)
+)
+
+
+@needs_nvrtc
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_programs_of_one_launch(case: Case) -> None:
+    """Each statement has loops of its own; some wait for those of all blocks before."""
+    inputs, _ = arguments_of(case)
+    text = tc.emit(case.text, inputs, entry=case.def_name, backend="cuda", options=ONE_LAUNCH)
+    assert isinstance(text, CudaText)
+    compile_text(text)
+    (launch,) = text.launches
+    assert launch.cooperative == ("tc_wait_for_grid(tc_arrivals);" in text.source)
+    for arch in DATA_SHEETS:
+        usage = text.usage(arch)
+        assert usage is not None
+        assert not any(used.spills for used in usage.values())
+
+
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("test", "args"), OPERATIONS, ids=lambda p: p.__name__ if callable(p) else "-".join(map(str, p))

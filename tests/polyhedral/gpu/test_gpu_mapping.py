@@ -222,45 +222,6 @@ def test_what_pads_a_tensor_is_in_shared_memory(fill: str) -> None:
     assert edge_tests(loop) > 0
 
 
-BACK = """def back(float(N) a) -> (b, c) {
-  b(i) = a(i) + 1
-  c(i) = b(N - 1 - i) * 2 where i in 0:N
-}"""
-
-
-def test_single_kernel() -> None:
-    """A launch with a barrier, where one block has all the work, else what needs two."""
-    assert len(grids(lowered(BACK, {"a": (100,)}))) == 2
-    alone = lowered(BACK, {"a": (100,)}, single_kernel=True)
-    assert grids(alone) == [((), (100,))]
-    assert to_text(alone.mapped.tree).count("barrier") == 1
-    alone = lowered(BACK, {"a": (1000,)}, single_kernel=True, blocks=(1,))
-    assert grids(alone) == [((), (256,))]
-    with pytest.raises(tc.BackendError) as caught:
-        lowered(BACK, {"a": (1000,)}, single_kernel=True)
-    assert str(caught.value) == (
-        "BackendError: single_kernel=True, but the program needs several launches: S0(i=0) and "
-        "S1(i=999), which touch one element of b, run in two blocks of one launch\n"
-        "repair: GpuOptions(single_kernel=False)"
-    )
-
-
-def test_single_kernel_of_nothing() -> None:
-    assert grids(lowered(BACK, {"a": (0,)}, single_kernel=True)) == []
-
-
-def test_single_kernel_with_parts_of_a_plan() -> None:
-    parts = (tc.plan.Part(("S0",)), tc.plan.Part(("S1",)))
-    options = tc.Options(gpu=tc.GpuOptions(single_kernel=True), plan=tc.Plan(parts))
-    given = {"initial": frozenset[str](), "check": False, "options": options}
-    with pytest.raises(tc.BackendError) as caught:
-        trace_lowering(shaped_by(checked(BACK), {"a": (9,)}), {}, device=tc.Gpu(), **given)
-    assert caught.value.cause == (
-        "single_kernel=True, but the program needs several launches: "
-        "S0 and S1 are parts of the plan"
-    )
-
-
 UNLIKE = """def f(float(B,N) a, float(B,M,K) c) -> (h, s, o) {
   h(b,n) = a(b,n) * 2
   s(b) +=! h(b,n)

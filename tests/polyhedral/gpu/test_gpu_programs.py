@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 import tc
-from tc.kernel.ir import Barrier, Const, For, If, Stmt, statements
+from tc.kernel.ir import GRID, Barrier, Const, For, If, Stmt, statements
 from tc.kernel.walk import every_statement
 from tests.fuzz.execute import Refusal
 from tests.fuzz.gpu import random_gpu, random_gpu_options
@@ -67,10 +67,13 @@ def check(case: Case, seed: int) -> None:
         event("refused")
         return
     options = replace(made.options, gpu=random_gpu_options(rng, made.target.device))
+    if options.gpu.single_kernel:
+        options = replace(options, schedule=replace(options.schedule, fusion="min"))
     fails = isinstance(made.expected, Refusal)
     how = {"check": fails or rng.random() < 0.5}
     if options.gpu.single_kernel and not is_one_launch(made, options, **how):
         event("several launches")
+        assert not made.target.device.cooperative
         options = replace(options, gpu=replace(options.gpu, single_kernel=False))
     lowering = made.lower(options, **how)
     if any(math.prod(buffer.shape) > MOST_ELEMENTS for buffer in lowering.kernel.buffers):
@@ -78,5 +81,8 @@ def check(case: Case, seed: int) -> None:
         return
     event("a failure" if fails else "results")
     assert not any(may_miss_barrier(stmt) for stmt in every_statement(lowering.kernel))
+    barriers = [s for s in every_statement(lowering.kernel) if isinstance(s, Barrier)]
+    if any(barrier.scope == GRID for barrier in barriers):
+        event("all blocks wait")
     assert made.evaluated(lowering.marked) == ""
     assert made.evaluated(lowering.kernel) == ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tc.kernel.ir import GRID
 from tc.plan import BLOCK, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral.gpu.barriers import place_barriers
-from tc.polyhedral.launch_legality import launch_fault
+from tc.polyhedral.launch_legality import blocks_must_wait, launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import Band, Leaf, Node, Promotion, Sequence, Sync
 from tc.polyhedral.scop import relations
@@ -43,6 +44,59 @@ def test_two_blocks() -> None:
     assert fault(across, pair()) == (
         "S0(i=0) and S1(i=7), which touch one element of b, run in two blocks of one launch"
     )
+
+
+def test_all_blocks_wait() -> None:
+    """Between the two, not before or after both."""
+    first, second, wait = bound("S0", BLOCK), bound("S1", BLOCK), Sync(GRID)
+    assert fault(Sequence((first, wait, second)), pair()) is None
+    for parts in ((wait, first, second), (first, second, wait)):
+        assert "two blocks of one launch" in str(fault(Sequence(parts), pair()))
+
+
+def test_all_blocks_wait_for_tiles() -> None:
+    """What one block writes back, another fetches: only behind a barrier of the grid."""
+    out, back = (promoted("b", SHARED, 1, copied=how) for how in ("out", "in"))
+    first, second = (
+        Band((member("i", name, role=BLOCK, axis="x"),), True, Promotion((tile,), Leaf(name)))
+        for name, tile in (("S0", out), ("S1", back))
+    )
+    assert fault(Sequence((first, Sync(), second)), pair()) == (
+        "S0(i=0) and S1(i=7), which touch one element of b, run in two blocks of one launch"
+    )
+    assert fault(Sequence((first, Sync(GRID), second)), pair()) is None
+
+
+def test_all_blocks_wait_before_a_clash() -> None:
+    """As late as they can, so that one barrier serves for several."""
+    text = """def chain(float(N) a) -> (b, c, d, e) {
+      b(i) = a(i)
+      c(i) = a(i)
+      d(i) = b(N - 1 - i) + c(N - 1 - i) where i in 0:N
+      e(i) = d(N - 1 - i) + b(i) where i in 0:N
+    }"""
+    dependences = dependences_of(text, N=8)
+    parts = tuple(bound(f"S{n}", BLOCK) for n in range(4))
+    assert blocks_must_wait(Sequence(parts), dependences) == [2, 3]
+    assert blocks_must_wait(Sequence(parts[:2]), dependences) == []
+    placed = place_barriers(Sequence(parts), dependences, of_grids=True)
+    wait = Sync(GRID)
+    assert placed == Sequence((parts[0], parts[1], wait, parts[2], wait, parts[3]))
+    assert place_barriers(placed, dependences, of_grids=True) == placed
+    assert place_barriers(placed, dependences) == Sequence(parts)
+
+
+def test_a_barrier_of_the_grid_is_one_of_the_block() -> None:
+    """Threads need no other there."""
+
+    def mapped(name: str) -> Node:
+        tile = member("i", name, step=4, role=BLOCK, axis="x")
+        point = member("i", name, span=4, role=THREAD, axis="x")
+        return Band((tile, point), True, Leaf(name))
+
+    placed = place_barriers(Sequence((mapped("S0"), mapped("S1"))), pair(), of_grids=True)
+    assert placed == Sequence((mapped("S0"), Sync(GRID), mapped("S1")))
+    assert fault(placed, pair()) is None
 
 
 def test_parts_are_launches_of_their_own() -> None:
