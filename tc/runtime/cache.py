@@ -183,6 +183,23 @@ class KernelStore:
                 yield entry.stat(follow_symlinks=False), entry
 
 
+class MemoryStore(KernelStore):
+    """The same in a dict, for a process that hands over what it compiles."""
+
+    def __init__(self, entries: dict[str, bytes]) -> None:
+        super().__init__(Path(_HOMELESS))
+        self.entries = entries
+
+    def get(self, key: str) -> bytes | None:
+        return self.entries.get(key)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.entries[key] = data
+
+    def remove(self, key: str) -> None:
+        self.entries.pop(key, None)
+
+
 # --- the store of this process ----------------------------------------------------------------
 
 
@@ -198,6 +215,12 @@ def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMI
     global _store, _enabled
     _store = KernelStore(_default() if directory is None else _absolute(Path(directory)), limit)
     _enabled = True
+
+
+def enable_in_memory(entries: dict[str, bytes]) -> None:
+    """Keeps kernels in a dict from now on, in this process."""
+    global _store, _enabled
+    _store, _enabled = MemoryStore(entries), True
 
 
 def disable() -> None:

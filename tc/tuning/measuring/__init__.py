@@ -1,0 +1,1 @@
+"""What measurements are made of: worker processes, inputs, references, checks, and times."""

@@ -1,0 +1,223 @@
+"""A candidate run in a process of its own: first checked, then timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from tc.backends.geometry import MemorySpan
+from tc.device import LINE
+from tc.dtypes import Array
+from tc.errors import TCError
+from tc.kernel.ir import Buffer
+from tc.runtime.arrays import empty
+from tc.runtime.specialisation import access_error, new_output
+from tc.tuning.measuring import shared_arrays
+from tc.tuning.measuring.agreement import difference
+from tc.tuning.measuring.compiling import CompiledCandidate, loaded
+from tc.tuning.measuring.guard_pages import bytes_at_edge, forbid_writing
+from tc.tuning.measuring.references import Reference
+from tc.tuning.problem import Problem
+
+_POISONS = (0xFF, 0x7F)
+"""NaN of all float types, -1, and true; of other numbers, about the largest."""
+
+_SAMPLE = 5e-5
+"""Seconds that a sample takes at least: short calls are timed several at a time."""
+
+_SAMPLES = 50
+"""The most that are taken, and the fewest where time allows no more."""
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What candidates of one problem are profiled with: `backend` as `compiling.name_of` tells it,
+    threads for those that name none, and the descriptor of the memory with the arrays."""
+
+    problem: Problem
+    backend: str
+    threads: int | None
+    memory: int
+    references: tuple[Reference, ...]
+
+
+class _Wrong(TCError):
+    """A candidate that does not do what the program says."""
+
+
+def profile(
+    session: Session, candidate: CompiledCandidate, threads: int | None, budget: float, slow: float
+) -> tuple[Mapping[str, Any], Sequence[bytes]]:
+    """Checks a candidate, and times its calls for `budget` seconds, fewer of them where one takes
+    longer than `slow` seconds: a task.
+
+    Timed calls find inputs, outputs and code in the caches as the call before has left them. After
+    them results are checked again.
+    """
+    run = _Runner(session, candidate, threads)
+    first, *others = session.references
+    seconds = run.checked(run.between_pages(first, before=False), first)
+    usual = run.on_usual_arrays(first)
+    if seconds > slow and (seconds := min(_once(usual.call), _once(usual.call))) > slow:
+        return {"seconds": [seconds]}, []
+    run.checked(run.between_pages(first, before=True), first)
+    for reference in others:
+        for before in (False, True):
+            run.checked(run.between_pages(reference, before=before), reference)
+    count = _calls_in(_SAMPLE, min(_once(usual.call), _once(usual.call)))
+    samples = list(_samples(usual.call, count, budget))
+    run.checked(usual, first)
+    return {"seconds": samples}, []
+
+
+def compare(
+    session: Session,
+    candidates: Sequence[tuple[CompiledCandidate, int | None]],
+    rounds: int,
+    budget: float,
+) -> tuple[Mapping[str, Any], Sequence[bytes]]:
+    """Times candidates in turns, so that a slow moment of the machine falls on all of them: for
+    each, the seconds of a call in each round. A task."""
+    first = session.references[0]
+    runs = [_Runner(session, *candidate) for candidate in candidates]
+    calls = [run.on_usual_arrays(first).call for run in runs]
+    counts = [_calls_in(budget / rounds / len(calls), _once(call)) for call in calls]
+    samples: list[list[float]] = [[] for _ in calls]
+    places = list(range(len(calls)))
+    for _ in range(rounds):
+        for place in places:
+            samples[place].append(_mean(calls[place], counts[place]))
+        places.reverse()
+    return {"seconds": samples}, []
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Arrays for all arguments of a kernel, the memory of each as bytes, what outputs hold before
+    a call, and the call."""
+
+    arrays: Mapping[str, Array]
+    memories: Mapping[str, Array]
+    given: Mapping[str, Array]
+    call: Callable[[], object]
+
+    def poison(self, outputs: Sequence[str], byte: int) -> None:
+        """Fills outputs with a byte, but for those that hold something before."""
+        for name in outputs:
+            self.memories[name][...] = byte
+            if name in self.given:
+                self.arrays[name][...] = self.given[name]
+
+
+class _Runner:
+    """A kernel, and arrays to run it on."""
+
+    def __init__(self, session: Session, candidate: CompiledCandidate, threads: int | None) -> None:
+        self.session, self.threads = session, threads or session.threads
+        self.kernel = loaded(session.backend, candidate)
+        self.shaped = session.problem.shaped()
+        self.poisons = cycle(_POISONS)
+        self.written = [b.name for b in self.kernel.kernel.arguments if b.role != "input"]
+
+    def checked(self, frame: _Frame, reference: Reference) -> float:
+        """Runs it on outputs full of bytes that mean nothing, and returns the seconds that this
+        took; raises where it is wrong."""
+        memory = self.session.memory
+        frame.poison(self.written, next(self.poisons))
+        seconds = _once(frame.call)
+        bounds = shared_arrays.read(memory, reference.bounds)
+        for name, values in shared_arrays.read(memory, reference.expected).items():
+            wrong = difference(name, frame.arrays[name], values, bounds[name])
+            if wrong is not None:
+                raise _Wrong(f"it is wrong: {wrong}")
+        return seconds
+
+    def between_pages(self, reference: Reference, *, before: bool) -> _Frame:
+        """Each array ends at a page that nobody may touch, or begins after one."""
+
+        def place(buffer: Buffer, size: int) -> Array:
+            alignment = LINE if buffer.role == "temporary" else buffer.dtype.bytes
+            return bytes_at_edge(size, before=before, alignment=alignment)
+
+        frame = self._frame(reference, place)
+        for buffer in self.kernel.kernel.arguments:
+            if buffer.role == "input":
+                forbid_writing(frame.memories[buffer.name])
+        return frame
+
+    def on_usual_arrays(self, reference: Reference) -> _Frame:
+        """As users have them."""
+
+        def place(buffer: Buffer, size: int) -> Array:
+            if buffer.role == "output":
+                return new_output((size,), np.dtype(np.uint8))
+            return empty((size,), np.dtype(np.uint8), LINE)
+
+        return self._frame(reference, place)
+
+    def _frame(self, reference: Reference, place: Callable[[Buffer, int], Array]) -> _Frame:
+        kernel, threads, memory = self.kernel, self.threads, self.session.memory
+        inputs, given = (shared_arrays.read(memory, p) for p in (reference.inputs, reference.given))
+        arrays, memories = {}, {}
+        for buffer in kernel.kernel.arguments:
+            span, step = MemorySpan.of(buffer), buffer.dtype.bytes
+            memories[buffer.name] = place(buffer, span.size)
+            arrays[buffer.name] = np.ndarray(
+                buffer.shape,
+                buffer.dtype.numpy,
+                memories[buffer.name].data,
+                span.start if span.size else 0,
+                [stride * step for stride in buffer.strides],
+            )
+            if buffer.role == "input":
+                arrays[buffer.name][...] = inputs[buffer.name]
+        addresses = [arrays[b.name].ctypes.data for b in kernel.kernel.arguments]
+
+        def call() -> object:
+            failure = kernel.run(addresses, threads=threads)
+            if failure is not None:
+                raise access_error(self.shaped, kernel.kernel, failure)
+            return memories  # which live as long as this function
+
+        frame = _Frame(arrays, memories, given, call)
+        frame.poison(self.written, _POISONS[0])
+        return frame
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def _once(call: Callable[[], object]) -> float:
+    begin = time.perf_counter_ns()
+    call()
+    return (time.perf_counter_ns() - begin) / 1e9
+
+
+def _mean(call: Callable[[], object], count: int) -> float:
+    begin = time.perf_counter_ns()
+    for _ in range(count):
+        call()
+    return (time.perf_counter_ns() - begin) / 1e9 / count
+
+
+def _calls_in(seconds: float, each: float) -> int:
+    """How many calls fill a time.
+
+    >>> _calls_in(1.0, 0.3), _calls_in(1.0, 2.0), _calls_in(1.0, 0.0)
+    (4, 1, 10000)
+    """
+    return max(1, min(10_000, -(-seconds // max(each, 1e-9)).__int__()))
+
+
+def _samples(call: Callable[[], object], count: int, budget: float) -> Iterator[float]:
+    spent, taken = 0.0, 0
+    while taken < _FEWEST or (taken < _SAMPLES and spent < budget):
+        sample = _mean(call, count)
+        yield sample
+        spent, taken = spent + sample * count, taken + 1

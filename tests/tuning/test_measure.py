@@ -1,0 +1,129 @@
+"""Candidates are compiled, checked and timed in other processes; the best is what was faster than
+the default in turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from tc.backends import registry
+from tc.backends.base import Backend
+from tc.errors import AccessError
+from tc.options import MappingOptions, Options
+from tc.pipeline import check_module, parse_source
+from tc.runtime.sizes import CallSizes
+from tc.source import Source
+from tc.tuning.measure import Limits, Measurer
+from tc.tuning.problem import Problem
+from tests.support.faulty_backend import FaultyBackend, while_running
+
+TWICE = "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }"
+LIMITS = Limits(compile_seconds=30, run_seconds=30, timing_seconds=0.02, memory=1 << 30)
+
+
+def problem_of(text: str, backend: Backend, **shapes: tuple[int, ...]) -> Problem:
+    program = check_module(parse_source(Source(text)), None)
+    return Problem.of(program, CallSizes(shapes, {}), backend, check=True)
+
+
+@pytest.fixture(scope="module")
+def twice() -> Iterator[Measurer]:
+    backend = FaultyBackend()
+    problem = problem_of(TWICE, backend, x=(40,))
+    with Measurer(problem, backend, limits=LIMITS, workers=1) as measurer:
+        yield measurer
+
+
+def test_the_default_is_measured_first(twice: Measurer) -> None:
+    assert twice.default.failure is None
+    assert twice.default.options == Options()
+    assert twice.default.time == 0.002
+
+
+def test_a_faster_candidate_becomes_the_best(twice: Measurer) -> None:
+    fast, slow = while_running("be_fast"), while_running("be_slow")
+    trials = {trial.options: trial for trial in twice.measure([slow, fast])}
+    assert trials[slow].seconds == (0.04,)  # and not repeated
+    assert set(trials[fast].seconds) == {0.001}
+    assert len(trials[fast].seconds) > 1
+    assert twice.best == trials[fast]
+    assert twice.confirm() == trials[fast]
+
+
+def test_what_is_slower_does_not(twice: Measurer) -> None:
+    before = twice.best
+    (trial,) = twice.measure([Options()])
+    assert trial == twice.default
+    assert twice.best == before
+
+
+def test_what_is_sometimes_faster_does_not() -> None:
+    backend = FaultyBackend()
+    problem = problem_of(TWICE, backend, x=(40,))
+    with Measurer(problem, backend, limits=LIMITS, workers=1) as measurer:
+        alike, moved = measurer.measure([while_running("be_alike"), while_running("move_clock")])
+        assert alike.failure is None
+        assert len(set(alike.seconds)) > 1
+        assert moved.time == 0.002
+        assert measurer.best == measurer.default
+
+
+def test_what_cannot_be_compiled_is_told(twice: Measurer) -> None:
+    (trial,) = twice.measure([Options(mapping=MappingOptions(rows=99))])
+    assert trial.failure == (
+        "it cannot be compiled: rows=99 times vectors=1 are 99 accumulators, but of 16 vector "
+        "registers 14 can be accumulators"
+    )
+
+
+def test_time_ends_it(twice: Measurer) -> None:
+    """Trials come as long as there is time; one that is under way is dropped."""
+    begin = time.perf_counter()
+    many = (Options(mapping=MappingOptions(unroll=n)) for n in range(1, 4000))
+    found = list(twice.measure(many, until=begin + 1))
+    assert time.perf_counter() - begin < 5
+    assert len(found) < 1000
+
+
+@pytest.mark.parametrize("name", ["numba", "c"])
+def test_a_product_of_matrices(name: str) -> None:
+    backend = registry.get(name)
+    assert isinstance(backend, Backend)
+    text = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    problem = problem_of(text, backend, A=(60, 70), B=(70, 50))
+    with Measurer(problem, backend, limits=LIMITS) as measurer:
+        naive = Options.preset("naive")
+        (trial,) = measurer.measure([naive])
+        assert trial.failure is None
+        assert trial.time > measurer.default.time
+        assert measurer.confirm() == measurer.default
+
+
+def test_real_inputs_that_fail() -> None:
+    backend = FaultyBackend()
+    text = "def g(float(N) x, int(M) at) -> (y) { y(i) = x(at(i)) }"
+    problem = problem_of(text, backend, x=(10,), at=(3,))
+    inputs = {"x": np.zeros(10, np.float32), "at": np.array([0, 10, 0], np.int32)}
+    with (
+        pytest.raises(AccessError, match=r"reads x\(10\), but x has shape"),
+        Measurer(problem, backend, limits=LIMITS, inputs=inputs),
+    ):
+        pass
+
+
+def test_a_pool_of_processes_compiles() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        _with_executor(pool)
+
+
+def _with_executor(executor: Executor) -> None:
+    backend = FaultyBackend()
+    problem = problem_of(TWICE, backend, x=(40,))
+    with Measurer(problem, backend, limits=LIMITS, executor=executor) as measurer:
+        (trial,) = measurer.measure([while_running("be_fast")])
+        assert measurer.best == trial
