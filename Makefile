@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 FLOORS ?= $(VENV)-floors
 # How pytest shares the tests between processes; `make test PARALLEL=` runs them in one.
 PARALLEL ?= --numprocesses 2 --dist worksteal
+# Which tests may be skipped; CI has --only-listed-skips.
+SKIPS ?=
 
 # How long `make fuzz` and `make soak` go on, and in which sequence of programs.
 MINUTES ?= 10
@@ -23,7 +25,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m bench.demo
 
 test: $(VENV)/.installed
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q $(PARALLEL)
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q $(PARALLEL) $(SKIPS)
 
 # A small part of the tests with the oldest versions of what tc needs; no compiler of C is of them.
 $(FLOORS)/.installed: tests/floors.txt

@@ -15,6 +15,8 @@ import pytest
 
 from tc import cache
 
+pytest_plugins = ["tests.support.skips"]
+
 DIRECTORY = pytest.StashKey[str]()
 
 

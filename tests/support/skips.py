@@ -1,0 +1,74 @@
+"""Tests that are skipped: with `--only-listed-skips` each fails whose reason is not listed here.
+
+CI installs what tests need, so that one is skipped there only for want of a machine or a system.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+LISTED = {
+    "long; run with --slow": "there is `make fuzz` for these",
+    "no GPU: .*": "machines of CI have none",
+    "root may do everything": "CI may run as root",
+    "no filters here": "containers may forbid filters of system calls",
+    "there are no commits beside this tree": "the tree may be an archive",
+    "this system has no /dev/full": "of the system",
+    "(there is no|no|needs a) (C compiler|compiler of C|gcc|clang)": "of the system",
+    "for GCC on x86-64": "of the system",
+    "backend c is not usable here": "of the system",
+    r"needs (vectors|vectors of 256 bits|(32 )?registers of 512 bits)": "of the processor",
+    "(counts|looks for) instructions of AVX-512": "of the processor",
+    "this machine runs no code for haswell": "of the processor",
+    "the instructions are those of x86|these are instruction sets of x86-64": "of the processor",
+    "no machine code (for pools )?here": "of the processor",
+    "test_vectors.py runs these": "the same test stands elsewhere",
+    "could not import 'tomllib'.*": "Python 3.10 has none",
+}
+"""Why tests may be skipped in CI: what their reasons match, and why that is no gap."""
+
+
+def is_listed(reason: str) -> bool:
+    """Whether tests may be skipped for it.
+
+    >>> is_listed("no GPU: there is none"), is_listed("torch is not installed")
+    (True, False)
+    """
+    return any(re.fullmatch(pattern, reason, re.DOTALL) for pattern in LISTED)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--only-listed-skips",
+        action="store_true",
+        help="fail tests that are skipped for a reason that tests/support/skips.py does not list",
+    )
+
+
+def _checked(report: Any, config: pytest.Config) -> None:
+    """Has a report say that a test failed, where it may not be skipped."""
+    if (
+        report.skipped
+        and config.getoption("--only-listed-skips")
+        and not hasattr(report, "wasxfail")
+    ):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        if not is_listed(reason):
+            report.outcome = "failed"
+            report.longrepr = f"skipped, for a reason that is not listed: {reason}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome: Any = yield
+    _checked(outcome.get_result(), item.config)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    outcome: Any = yield
+    _checked(outcome.get_result(), collector.config)
