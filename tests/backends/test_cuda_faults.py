@@ -27,12 +27,14 @@ NAIVE = tc.Options.preset("naive")
 
 @dataclass(frozen=True)
 class Case:
-    """A program with its arrays and numbers, and its results, from numpy."""
+    """A program with its arrays and numbers, its results, from numpy, and what its first call asks
+    of the driver beside what all do."""
 
     text: str
     given: tuple[Any, ...]
     results: tuple[Any, ...]
     how: Mapping[str, Any] = field(default_factory=dict)
+    asks: tuple[str, ...] = ()
 
     def function(self) -> tc.Compiled:
         return tc.compile(self.text, backend="cuda", **self.how)
@@ -60,13 +62,22 @@ CASES = {
         (X, PLACES),
         (X[PLACES],),
         {"check": True},
+        asks=("copy_out", "fill"),
+    ),
+    "blocks that wait": Case(
+        "def f(float(N) x) -> (y) { t +=! x(i)  y(i) = t * x(i) }",
+        (np.tile(X, 90),),
+        (90 * 15 * np.tile(X, 90),),
+        {"options": tc.Options(gpu=tc.GpuOptions(single_kernel=True))},
+        asks=("blocks_at_once", "fill"),
     ),
 }
-WHERES: dict[str, Callable[[Any], Any]] = {
-    "device": lambda array: DeviceVector(array, stream=3),
-    "processor": lambda array: array,
-    "memory of the driver's": lambda array: Adopted(array, (CUDA, 0)),
+WHERES: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
+    "device": (lambda array: DeviceVector(array, stream=3), {"order"}),
+    "processor": (lambda array: array, {"allocate", "copy_in", "copy_out"}),
+    "memory of the driver's": (lambda array: Adopted(array, (CUDA, 0)), {"allocate"}),
 }
+"""Where arrays lie, and what calls with them ask of the driver."""
 REPEATED = 4
 
 
@@ -110,15 +121,26 @@ class Calls:
 @pytest.mark.parametrize("name", CASES)
 def test_each_call_of_the_driver(name: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "adopting", Adopting())
+    place, asks = WHERES[where]
 
     def fresh() -> Calls:
         driver = StandInDriver()
         use(driver, monkeypatch)
-        return Calls(CASES[name], WHERES[where], driver)
+        return Calls(CASES[name], place, driver)
 
     calls = fresh()
     first = calls.call()
-    assert {"gpu", "on", "load", "launcher", "registers", "launch"} <= {*calls.driver.names()}
+    asked = {*calls.driver.names()}
+    assert {
+        "gpu",
+        "on",
+        "load",
+        "launcher",
+        "registers",
+        "launch",
+        *calls.case.asks,
+        *asks,
+    } <= asked
     for at in range(first):
         calls = fresh()
         calls.fail(at)
