@@ -17,7 +17,7 @@ from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
     from tc import plan
-    from tc.api import Definitions, compile, define, emit, error_bound, explain, interpret
+    from tc.api import Definitions, autotune, compile, define, emit, error_bound, explain, interpret
     from tc.backends.base import KernelText
     from tc.backends.registry import usable_names as backends
     from tc.device import Device
@@ -67,6 +67,7 @@ __all__ = [
     "TCError",
     "TCWarning",
     "TensorInfo",
+    "autotune",
     "backends",
     "cache",
     "compile",
@@ -81,7 +82,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tc.api": ("Definitions", "compile", "define", "emit", "error_bound", "explain", "interpret"),
+    "tc.api": (
+        "Definitions",
+        "autotune",
+        "compile",
+        "define",
+        "emit",
+        "error_bound",
+        "explain",
+        "interpret",
+    ),
     "tc.backends.base": ("KernelText",),
     "tc.function": ("Compiled", "TensorInfo"),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),

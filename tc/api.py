@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.process.call_sites import source_of
+from tc.process.uninterrupted import load
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes, sizes_of_arrays
@@ -28,6 +29,9 @@ from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source
+
+if TYPE_CHECKING:
+    from tc.tuning.tuner import TuningResult
 
 Text: TypeAlias = str | os.PathLike[str] | Source
 _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -218,6 +222,87 @@ def define(
     warnings = [warning for function in functions.values() for warning in function.program.warnings]
     issue_warnings(dict.fromkeys(warnings), 2)
     return Definitions(functions)
+
+
+class Tuned(NamedTuple):
+    """What `tc.autotune` gives: the function with the options that were found, and the result."""
+
+    function: Compiled
+    result: TuningResult
+
+
+def autotune(
+    src: Text,
+    /,
+    *inputs_or_sizes: Any,
+    entry: str | None = None,
+    backend: str = "numba",
+    options: Options | None = None,
+    check: bool | None = None,
+    search: str = "guided",
+    seed: int = 0,
+    max_seconds: float | None = 60.0,
+    max_candidates: int | None = None,
+    generations: int | None = None,
+    database: str | os.PathLike[str] | None = None,
+    **named: Any,
+) -> Tuned:
+    """Searches for the fastest plan of a program for one set of sizes, and compiles it.
+
+    Inputs and sizes are given as for `emit`; arrays of numpy are what candidates are run on, where
+    all inputs are given so, else values are drawn. Each candidate is a plan that tc could have
+    chosen, with other decisions; it is compiled and run in processes of its own, its results are
+    checked under the program's bound (R5), and one that crashes, hangs or is wrong is recorded, and
+    never returned. The best is timed once more, in turns with the default, which wins unless the
+    other is faster beyond noise. Ctrl-C ends the search with the best so far.
+
+    `search` is "guided", "genetic" or "random", and `seed` its seed; it ends after `max_seconds`,
+    `max_candidates`, or `generations` of 20. All that is measured is kept in the user's tuning
+    database, or the file `database`. `options` without a plan are what candidates have in common.
+
+    Raises what `compile` and a first call do, and BackendError for unknown searches and programs
+    without a choice, InputError for what is no budget.
+
+    >>> import tc
+    >>> tc.autotune("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", N=9, max_seconds=0)
+    Traceback (most recent call last):
+    tc.errors.InputError: InputError: max_seconds=0: a search takes a positive number of seconds
+    repair: max_seconds=60
+    """
+    tuner = load("tc.tuning.tuner")  # with much that nothing else needs
+    budget = tuner.Budget(
+        max_seconds=max_seconds, max_candidates=max_candidates, generations=generations
+    )
+    function = compile(src, entry=entry, backend=backend, options=options, check=check)
+    found = registry.get(backend)
+    if not isinstance(found, Backend):
+        raise runs_text(backend)
+    program, values = function.program, as_collection(function.signature, inputs_or_sizes, named)
+    sizes = resolve_sizes(program, values)
+    given = frozenset(program.needs_initial)
+    problem = tuner.Problem.of(program, sizes, found, check=function.check, given=given)
+    result = tuner.tune(
+        problem,
+        found,
+        base=function.options,
+        search=search,
+        seed=seed,
+        budget=budget,
+        inputs=_arrays(program, values),
+        database=tuner.TuningDatabase(None if database is None else Path(database)),
+    )
+    return Tuned(Compiled(program, backend, result.best.options, check), result)
+
+
+def _arrays(program: Program, values: object) -> dict[str, np.ndarray] | None:
+    """The inputs by name, if each is an array of numpy or a number; None otherwise."""
+    names = program.inputs
+    pairs = values if isinstance(values, Mapping) else dict(zip(names, values, strict=False))  # type: ignore[call-overload]
+    arrays = {name: pairs.get(name) for name in names}
+    if all(isinstance(array, np.ndarray | np.generic | int | float) for array in arrays.values()):
+        types = {name: program.tensors[name].dtype.numpy for name in names}
+        return {name: np.asarray(array, types[name]) for name, array in arrays.items()}
+    return None
 
 
 def emit(

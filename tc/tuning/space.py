@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 
 from tc.backends.base import Backend
 from tc.errors import BackendError
+from tc.kernel.ir import For
 from tc.kernel.printer import to_text
+from tc.kernel.walk import every_statement
 from tc.options import FUSIONS, Options
 from tc.pipeline import target_of
 from tc.polyhedral.decisions import Decisions
@@ -105,9 +107,11 @@ class SearchSpace:
                 known = self.genes.get(name, ())
                 self.genes[name] = (*known, *(v for v in asked.values if v not in known))
         plan = replace(options, plan=lowering.mapped.plan)
-        text = to_text(lowering.kernel)
-        digest = hashlib.sha256(f"{text}\n{plan.threads}".encode()).hexdigest()
-        return Candidate(point, plan, digest, features_of(lowering.kernel))
+        kernel = lowering.kernel
+        shared = any(isinstance(s, For) and s.parallel for s in every_statement(kernel))
+        threads = plan.threads if shared else None
+        digest = hashlib.sha256(f"{to_text(kernel)}\n{threads}".encode()).hexdigest()
+        return Candidate(point, plan, digest, features_of(kernel))
 
     def _lowered(self, options: Options, decisions: Decisions) -> Lowering:
         return trace_lowering(
