@@ -63,7 +63,11 @@ def timing(seconds: float = 1e-3, **fields: Any) -> GpuTiming:
 
 
 def run(
-    process: FakeProcess, out: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str
+    process: FakeProcess,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *arguments: str,
+    status: int = 0,
 ) -> FakeProcess:
     """One run of the harness: its steps are those of the process."""
     process.asked.clear()
@@ -71,7 +75,7 @@ def run(
     monkeypatch.setattr(gpu, "GpuProcess", lambda: process)
     monkeypatch.setattr(gpu.cpu_machine, "describe", lambda *_: {"commit": "git's"})
     given = ["--kernels", "tmm 128x1024,softmax", "--peers", "tc,torch", "--out", str(out)]
-    assert gpu.main([*given, *arguments]) == 0
+    assert gpu.main([*given, *arguments]) == status
     return process
 
 
@@ -148,7 +152,7 @@ def test_the_time_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 raise PeerError("no answer within 10 s", "defaults")
             return super().ask(do, limit, **values)
 
-    slow = run(Slow(), out, monkeypatch, "--seconds", "70")
+    slow = run(Slow(), out, monkeypatch, "--seconds", "70", status=3)
     assert [(kernel, peer, limit) for kernel, peer, _, limit in slow.asked] == [
         (*STEPS[0], 70),
         (*STEPS[1], 40),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from tests.fuzz.workers import ROOT, SECONDS, Workers
 
 WIDE_EVERY = 12
 """Of so many cases one is compiled for vectors of 512 bits, too; of those with && or ||, half."""
+
+ON_GPUS = ("cuda", "opencl")
 
 
 class Campaign:
@@ -46,6 +50,8 @@ class Campaign:
             if time.monotonic() > end:
                 break
             case = generate.case(self.seed, index, self.backends)
+            if case.backend in ON_GPUS:
+                case = with_gpu_options(case, random.Random(f"{self.seed}/{index}/GPU"))
             self.judge(index, case)
             if "numba" in self.backends and not case.refused and is_wide(index, case):
                 self.judge(index, generate.for_wide_vectors(case))
@@ -113,6 +119,15 @@ def signature_of(verdict: Verdict, case: Case) -> str:
         text = "" if verdict.kind == "wrong" else re.sub(r".*(by interpret|is|has).*", r"\1", text)
     text = re.sub(r"'[^']*'|\b\w*\d\w*\b|\([^()]*\)|\{[^{}]*\}", "_", text)
     return f"{verdict.kind} {case.compile_for or case.backend} {verdict.rule} {text[:90]}".strip()
+
+
+def with_gpu_options(case: Case, rng: random.Random) -> Case:
+    """The case with options for GPUs, most of which every GPU has room for, on the one at hand."""
+    from tc import Options
+    from tests.fuzz.gpu import random_gpu_options
+
+    options = Options(gpu=random_gpu_options(rng))
+    return replace(case, device={}, options=json.loads(options.to_json()))
 
 
 def is_wide(index: int, case: Case) -> bool:

@@ -22,6 +22,8 @@ from tests.support.bounds import is_within
 Array = np.ndarray[Any, Any]
 RUN_TIME = ("G7", "Y4")  # of two failures in one program either may come first
 LITERAL = "the model"
+LOST_DEVICE, DRIVER_ERROR = "lost device", "CUDA_ERROR_"
+"""What CUDA's driver says while it runs a kernel: nothing may run any more in that process."""
 POISONS = (0xFF, 0x7F, 0x80)  # NaN; and of other numbers, the largest and the least
 WIDE: Mapping[str, Any] = {
     "vector_bits": 512, "unit_bits": 0, "fma": True, "exponents": True,
@@ -226,7 +228,7 @@ def compare(run: Run, given: Arrays, expected: Expected | Refusal) -> Verdict:
 
 def compare_refusals(found: Refusal, expected: Expected | Refusal) -> Verdict:
     if found.kind == "BackendError":
-        return Verdict("skipped", found.text)
+        return Verdict(LOST_DEVICE if DRIVER_ERROR in found.text else "skipped", found.text)
     if isinstance(expected, Expected):
         return Verdict("falsely refused", found.text, found.rule)
     same = found.rule == expected.rule or {found.rule, expected.rule} <= set(RUN_TIME)

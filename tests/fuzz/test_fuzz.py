@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import tc
 from tests.fuzz import files, generate
 from tests.fuzz.brute import Unknown, breaks_p1
-from tests.fuzz.execute import Verdict, judge, judge_run, run_of
+from tests.fuzz.campaign import with_gpu_options
+from tests.fuzz.execute import Refusal, Verdict, compare_refusals, judge, judge_run, run_of
 from tests.fuzz.model import Case, Expr, Param, Statement, binary, num, read, reads, var
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Worker, Workers
@@ -202,3 +206,22 @@ def test_a_failing_case_shrinks() -> None:
     assert small.text == "def f(float(N) b) -> (p) {\n  p(i) += b(i)\n}\n"
     assert small.options == {}
     assert small.sizes == {"N": 1}
+
+
+def test_options_for_gpus_are_drawn_for_gpus() -> None:
+    case = replace(generate.case(7, 3), backend="cuda", device={"fma": True})
+    drawn = {with_gpu_options(case, random.Random(n)).to_json() for n in range(20)}
+    assert len(drawn) > 15
+    for text in drawn:
+        found = Case.from_json(text)
+        assert (found.device, found.statements) == ({}, case.statements)
+        assert tc.Options.from_json(json.dumps(found.options)).gpu is not None
+
+
+def test_a_lost_device_is_a_finding() -> None:
+    """Not a program that a backend cannot compile."""
+    said = "'f' cannot be run by CUDA: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access"
+    lost = compare_refusals(Refusal("BackendError", "", said), Refusal("RangeError", "G5", ""))
+    assert (lost.kind, lost.failed) == ("lost device", True)
+    lacking = compare_refusals(Refusal("BackendError", "", "no half"), Refusal("", "", ""))
+    assert (lacking.kind, lacking.failed) == ("skipped", False)

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from tests.fuzz.execute import Run, Verdict
+from tests.fuzz.execute import LOST_DEVICE, Run, Verdict
 from tests.fuzz.model import Case
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -83,14 +83,17 @@ class Worker:
             self.close()
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
             return Verdict("died", f"{how}: {last}")
-        return Verdict(**json.loads(line))
+        verdict = Verdict(**json.loads(line))
+        if verdict.kind == LOST_DEVICE:
+            self.close()
+        return verdict
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._done = 0
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *_paths()]),
             "TC_STRICT": "1",
             "PYTHONFAULTHANDLER": "",
             **self.environment,
@@ -123,6 +126,10 @@ class Worker:
         if self._errors is not None:
             self._errors.close()
             self._errors = None
+
+
+def _paths() -> list[str]:
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 class Workers:

@@ -39,6 +39,7 @@ NEEDED = (
     "tests/errors/check_annotation_size.tc",
     "tests/floors.txt",
     "tests/support/bounds.py",
+    "tools/gpu_machine.sh",
 )
 
 

@@ -99,5 +99,5 @@ def run(
     compiled: CompiledKernel, given: Mapping[str, Array], threads: int | None = None
 ) -> tuple[Failure | None, dict[str, Array]]:
     arrays = fresh(compiled.kernel, given)
-    addresses = [address(arrays[b.name]) for b in compiled.kernel.buffers]
+    addresses = [address(arrays[b.name]) for b in compiled.kernel.arguments]
     return compiled.run(addresses, threads=threads), arrays
