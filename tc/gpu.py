@@ -76,11 +76,11 @@ class Gpu:
         """How many blocks of so many threads, with so many bytes of shared memory each, run at a
         time for certain, however many registers a thread has.
 
-        >>> gpu = Gpu.named("sm_80")
-        >>> [gpu.blocks_at_once(threads, 0) // 108 for threads in (32, 128, 256, 1024)]
-        [8, 2, 1, 1]
-        >>> gpu.blocks_at_once(32, 40 << 10) // 108
+        >>> import tc
+        >>> tc.Gpu.named("sm_80").blocks_at_once(threads=64, shared=0) // 108
         4
+        >>> tc.Gpu.named("sm_80").blocks_at_once(threads=64, shared=80 << 10) // 108
+        2
         """
         warps = -(-threads // self.warp)
         of_a_warp = -(-self.thread_registers // _EACH_OF_A_WARP) * _EACH_OF_A_WARP * self.warp
