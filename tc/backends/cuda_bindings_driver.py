@@ -7,6 +7,7 @@ launch, and its errors have no names but in their texts.
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 import threading
@@ -37,6 +38,7 @@ class CudaBindingsDriver:
         self._contexts: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # of devices, by the handles of their contexts
         self._lock = threading.Lock()
+        self.process = os.getpid()
 
     def count(self) -> int:
         _called(driver.cuInit, 0)
@@ -73,7 +75,7 @@ class CudaBindingsDriver:
             driver.cuCtxPopCurrent()
 
     def load(self, cubin: bytes) -> _Module:
-        return _Module(cubin)
+        return _Module(self, cubin)
 
     def launcher(self, module: _Module, geometry: LaunchGeometry, parameters: int) -> Launcher:
         kernel = module.kernel(geometry.function)
@@ -163,18 +165,19 @@ class CudaBindingsDriver:
 
 class _Module:
     """Compiled functions. The driver loads them for each device that asks for them, and unloads
-    them in any thread."""
+    them in any thread, but not in a forked child."""
 
-    __slots__ = ("_library",)
+    __slots__ = ("_driver", "_library")
 
-    def __init__(self, cubin: bytes) -> None:
+    def __init__(self, owner: CudaBindingsDriver, cubin: bytes) -> None:
+        self._driver = owner
         self._library = _called(driver.cuLibraryLoadData, cubin, [], [], 0, [], [], 0)
 
     def kernel(self, function: str) -> Any:
         return _called(driver.cuLibraryGetKernel, self._library, function.encode())
 
     def __del__(self) -> None:
-        if hasattr(self, "_library"):
+        if hasattr(self, "_library") and os.getpid() == self._driver.process:
             driver.cuLibraryUnload(self._library)
 
 

@@ -72,7 +72,10 @@ def version() -> str:
 def _library() -> ctypes.CDLL:
     library = _LOADED()
     if library is None:
-        raise BackendError("there is no NVRTC", repair=f"pip install {_PACKAGES[0]}")
+        raise BackendError(
+            "there is no NVRTC",
+            repair=f'pip install {_PACKAGES[0]}; backend="opencl" or "numba" needs none',
+        )
     return library
 
 
@@ -113,7 +116,8 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
         tail = "\n".join(text.strip().splitlines()[-_TAIL:])
         raise BackendError(
             f"NVRTC failed with status {status} ({' '.join(options)}):\n{tail}",
-            repair="choose an architecture that it knows, such as sm_90",
+            repair="choose an architecture that it knows, such as sm_90, or pip install --upgrade "
+            + _PACKAGES[0],
         )
     return CompiledText(cubin.raw, text)
 

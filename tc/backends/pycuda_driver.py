@@ -45,6 +45,7 @@ class PyCudaDriver:
         self._contexts: dict[int, Any] = {}
         self._numbers: dict[int | None, int] = {}  # of devices, by the handles of their contexts
         self._lock = threading.Lock()
+        self.process = os.getpid()
         self._names: dict[str, str] = {}  # of errors, by what the driver says of them
 
     def count(self) -> int:
@@ -73,8 +74,6 @@ class PyCudaDriver:
 
     @contextmanager
     def on(self, number: int) -> Iterator[None]:
-        # One object for a context serves all threads, as only what pushes and pops it looks at it.
-        # Destroying it would detach a context that is not PyCUDA's alone, in forked children, too.
         before = self._handle()
         self._called(self._context(number).push)
         try:
@@ -197,7 +196,7 @@ class PyCudaDriver:
             if number not in self._contexts:
                 device = self._called(driver.Device, number)
                 self._contexts[number] = context = self._called(device.retain_primary_context)
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))  # never destroyed: see `on`
+                _keep(context)
                 self._numbers[context.handle] = number
             return self._contexts[number]
 
@@ -234,18 +233,27 @@ class PyCudaDriver:
         return (found.value or b"CUDA_ERROR_UNKNOWN").decode(errors="replace")
 
 
+def _keep(owned: Any) -> None:
+    """Has an object of PyCUDA live until the process ends. Destroying a context would detach it,
+    which is not PyCUDA's alone; and in a forked child nothing of the parent's can be given back."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(owned))
+
+
 def _driver_library() -> Any:
     return ctypes.CDLL(_LIBRARY)
 
 
 class _Module:
-    """A loaded module and its functions, unloaded when it goes."""
+    """A loaded module and its functions, unloaded when it goes, but not in a forked child."""
 
     def __init__(self, owner: PyCudaDriver, number: int, loaded: Any) -> None:
         self._driver, self._number, self.loaded = owner, number, loaded
         self.functions: dict[str, Any] = {}
 
     def __del__(self) -> None:
+        if os.getpid() != self._driver.process:
+            _keep(self.loaded)
+            return
         with suppress(DriverError), self._driver.on(self._number):
             self.functions.clear()
             self.loaded = None

@@ -311,6 +311,17 @@ class TestWhatIsHandedOn:
         if stub.driver.cooperates:
             assert machine(stub).called("cuLibraryUnload") == [(1000,)]
 
+    def test_what_goes_in_a_forked_child(self, stub: Case) -> None:
+        """A module of the parent's stays loaded there: its driver must not be asked in a child."""
+        with stub.driver.on(0):
+            module = stub.driver.load(stub.cubin)
+        driver: Any = stub.driver
+        driver.process = -1  # of the parent
+        before = len(machine(stub).calls)
+        del module
+        gc.collect()
+        assert machine(stub).calls[before:] == []
+
 
 def machine(case: Case) -> Machine:
     assert case.machine is not None

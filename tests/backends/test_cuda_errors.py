@@ -292,7 +292,10 @@ def test_a_driver_older_than_the_compiler(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     opening(monkeypatch, StandInDriver())
     monkeypatch.setattr(nvrtc._LOADED, "made", [None])
-    assert refused() == ("there is no NVRTC", "pip install nvidia-cuda-nvrtc")
+    assert refused() == (
+        "there is no NVRTC",
+        'pip install nvidia-cuda-nvrtc; backend="opencl" or "numba" needs none',
+    )
 
 
 def test_a_device_that_is_not_there(stand_in: StandInDriver) -> None:

@@ -242,7 +242,8 @@ def test_without_nvrtc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(BackendError) as caught:
         nvrtc.compiled.__wrapped__("", "sm_80")
     assert str(caught.value) == (
-        "BackendError: there is no NVRTC\nrepair: pip install nvidia-cuda-nvrtc"
+        "BackendError: there is no NVRTC\n"
+        'repair: pip install nvidia-cuda-nvrtc; backend="opencl" or "numba" needs none'
     )
 
 
