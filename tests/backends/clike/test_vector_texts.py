@@ -361,7 +361,7 @@ def test_results_on_each_compiler(
 ) -> None:
     """With the widest vectors of this machine, with those of many others, and without; no text
     makes the compiler warn."""
-    usual = c_backend._compiler()
+    usual = c_backend.compiler()
     if native == c_backend.NATIVE and usual and os.path.samefile(usual, compiler):
         pytest.skip("test_vectors.py runs these")
     if native == "-march=haswell" and not (platform.machine() == "x86_64" and vector_bits() > 128):
