@@ -8,7 +8,7 @@ What only one thread touches goes to registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -69,8 +69,27 @@ class Promoter:
             if len(users) == 1 and not users[0].accumulates:
                 continue
             inside = self.around[-1] if self.around else None
+            if self._is_scattered(tensor, users, inside, names):
+                continue
             if self._promoted(tensor, REGISTER, inside, names):
                 yield f"{tensor} in registers"
+
+    def _is_scattered(
+        self,
+        tensor: str,
+        users: Sequence[ScopStatement],
+        inside: Member | None,
+        names: tuple[str, ...],
+    ) -> bool:
+        """Whether reads and writes at several distances, as of x(i) and x(i+2), leave elements
+        between those of a tile, which other blocks or threads have: such tiles are seldom seen to
+        be apart."""
+        accesses = (a for s in users for a in s.accesses if a.tensor == tensor)
+        shifts = {tuple(x and x.constant for x in access.subscripts) for access in accesses}
+        if inside is None or len(shifts) < 2:
+            return False
+        box = self.draft.below(inside, names).box(tensor)
+        return box is not None and any(step > 1 for step in box.steps)
 
     def _promoted(
         self,

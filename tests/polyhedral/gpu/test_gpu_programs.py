@@ -8,7 +8,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 
 import tc
 from tc.kernel.ir import GRID, Barrier, Const, For, If, Stmt, statements
@@ -17,7 +17,7 @@ from tests.fuzz.execute import Refusal
 from tests.fuzz.gpu import random_gpu, random_gpu_options
 from tests.fuzz.model import Case
 from tests.fuzz.plans.prepared import Prepared, Unfit, prepared
-from tests.fuzz.strategies import SEEDS, cases
+from tests.fuzz.strategies import SEEDS, cases, small_case
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 EXAMPLES = settings.default.max_examples * 5 // 2
@@ -27,6 +27,7 @@ MOST_ELEMENTS = 1 << 18
 
 @settings(suppress_health_check=QUIET, max_examples=EXAMPLES)
 @given(cases(700), SEEDS)
+@example(small_case(599, 700), 0)  # a tile with elements between that other blocks have
 def test_generated_programs(case: Case, seed: int) -> None:
     check(case, seed)
 
