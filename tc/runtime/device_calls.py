@@ -15,12 +15,18 @@ import numpy as np
 from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure, Kernel
 from tc.runtime.arguments import Parameter, Signature, fault, on_place
+from tc.runtime.arrays import family_of
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place
 from tc.runtime.arrays.dlpack_lent import LentArray
-from tc.runtime.arrays.family import Family, OnDevices
+from tc.runtime.arrays.family import Family, OnDevices, Refusal
 from tc.runtime.device_frames import DeviceFrame
 from tc.runtime.loaded import CompiledKernel
-from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
+from tc.runtime.specialisation import (
+    OutputSpace,
+    Specialisation,
+    access_error,
+    out_of_memory,
+)
 
 _WORD = np.dtype(np.int64)
 
@@ -152,8 +158,8 @@ def run_on_device(
     pointers = [
         *_inputs(kernel, inputs, frame, stream),
         *(
-            targets[name].pointer if name in targets else _pointer(output, family, place)
-            for (name, _, _), output in zip(special.outputs, outputs, strict=True)
+            targets[space[0]].pointer if output is None else made_at(output, space, family, place)
+            for space, output in zip(special.outputs, outputs, strict=True)
         ),
         *frame.temporaries,
     ]
@@ -198,16 +204,29 @@ def _adopted(
     return [adopt(o, like) if own else o for o, own in zip(outputs, lent, strict=True)]
 
 
-def _pointer(array: Any, family: Family, place: Place) -> Any:
-    """That of an array that the library has made; BackendError where it lies elsewhere."""
+def made_at(array: Any, space: OutputSpace, family: Family, place: Place) -> Any:
+    """The pointer to an array that the library has made; BackendError where it is not what it was
+    asked for."""
     if type(array) is LentArray:
         return array.address
-    view = family.target(array)
-    if view.place != place:
+    _, shape, dtype = space
+    try:
+        view = family_of(array).target(array)
+    except Refusal as refusal:
+        raise BackendError(f"{family.name} has made an array that {refusal.cause}") from refusal
+    found = view.place if type(view) is DeviceArray else "the processor"
+    if found != place:
         raise BackendError(
-            f"{family.name} has made an array on {view.place}, and the arrays of the call lie on "
+            f"{family.name} has made an array on {found}, and the arrays of the call lie on "
             f"{place}",
             repair="make that device its current one, or pass outputs=",
+        )
+    if view.shape != shape or view.dtype != dtype or not view.plain:
+        raise BackendError(
+            f"{family.name} has made an array of shape {view.shape} and dtype {view.dtype}, with "
+            f"strides {view.strides} in bytes, for a row-major one of shape {shape} and dtype "
+            f"{dtype}",
+            repair="pass outputs=",
         )
     return view.pointer
 
@@ -236,7 +255,7 @@ def new_frame(
 
     def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         arrays.append(new_array(kernel, devices, shape, dtype, like))
-        return _pointer(arrays[-1], family, kernel.place)
+        return made_at(arrays[-1], ("", shape, dtype), family, kernel.place)
 
     temporaries = [new(b.shape, b.dtype.numpy) for b in special.temporaries.buffers]
     words = None

@@ -7,7 +7,7 @@ calls whose arrays look so, too. Whatever differs is left to the usual way, with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tc.errors import InputError
@@ -18,11 +18,12 @@ from tc.runtime.device_calls import (
     DEFAULT_STREAM,
     DeviceKernel,
     is_computation,
+    made_at,
     new_array,
     new_frame,
     streams_of,
 )
-from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
+from tc.runtime.specialisation import OutputSpace, Specialisation, access_error, out_of_memory
 
 Look: TypeAlias = Callable[[Any], Any]
 """The pointer to an array that looks as wanted, the bytes of a number; None for others."""
@@ -34,7 +35,9 @@ class DeviceEntry:
     earlier call. `looks` are those of the inputs in order, `given` those of outputs, none where
     these are made anew. `spans` are the bytes of each array before and behind its pointer, `places`
     where a frame has the inputs that are numbers. `stream` is the one that arrays name, None where
-    it is the library's current one. `result` is the type of several results."""
+    it is the library's current one. `result` is the type of several results. `made` has the looks
+    of outputs that the library has made.
+    """
 
     special: Specialisation
     kernel: DeviceKernel
@@ -46,6 +49,7 @@ class DeviceEntry:
     places: tuple[int, ...]
     stream: Any
     result: Any
+    made: dict[str, Look] = field(default_factory=dict)
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where arrays look different: then nothing has run. Errors are those
@@ -74,9 +78,9 @@ class DeviceEntry:
             if frame is None:
                 frame = new_frame(self.special, kernel, self.family, devices, inputs[0], stream)
             if not self.given:
-                for _, shape, dtype in self.special.outputs:
-                    results.append(new_array(kernel, devices, shape, dtype, inputs[0]))
-                    pointers.append(devices.pointer(results[-1]))
+                for space in self.special.outputs:
+                    results.append(new_array(kernel, devices, *space[1:], inputs[0]))
+                    pointers.append(self._made_at(results[-1], space))
         except MemoryError as error:
             raise out_of_memory(self.special.shaped) from error
         for at, content in numbers:
@@ -88,6 +92,19 @@ class DeviceEntry:
         if failure is not None:
             raise access_error(self.special.shaped, kernel.kernel, failure)
         return results[0] if self.result is None else tuple.__new__(self.result, results)
+
+    def _made_at(self, array: Any, space: OutputSpace) -> Any:
+        """The pointer to an array that the library has made, as it should be."""
+        devices, name = self.devices, space[0]
+        if devices.pointer is not None:
+            return devices.pointer(array)
+        look = self.made.get(name)
+        pointer = None if look is None else look(array)
+        if pointer is None:
+            pointer = made_at(array, space, self.family, self.kernel.place)
+            if devices.look is not None:
+                self.made[name] = devices.look(array, self.family.target(array), True)
+        return pointer
 
     def _targets(self, outputs: Any, pointers: list[Any]) -> list[Any] | None:
         """The outputs that were given, whose pointers are added; None where they look different,

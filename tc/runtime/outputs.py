@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from tc.runtime.arguments import (
     mixed_kinds,
     on_place,
 )
-from tc.runtime.arrays import NUMPY, family_of, overlaps
+from tc.runtime.arrays import NUMPY, family_of, overlaps, overlaps_on_device
 from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Program, Read, walk
@@ -113,26 +113,22 @@ def check_outputs(
         if target is None:
             continue
         shape = shapes[parameter.name]
-        if target.dtype != parameter.numpy or target.shape != shape or not _is_plain(target):
+        on_device = type(target) is DeviceArray
+        plain = target.plain if on_device else target.flags.carray
+        if target.dtype != parameter.numpy or target.shape != shape or not plain:
             raise _unfit(parameter, target, shape, family)
+        shares: Callable[[Any, Any], bool] = overlaps_on_device if on_device else overlaps
         for other, array in zip(signature.inputs, inputs, strict=True):
-            if overlaps(target, array):
+            if shares(target, array):
                 raise _shared(parameter, target, f"the input {other.name}", shape, family)
     if len(targets) > 1:
         names = list(targets)
         for position, name in enumerate(names):
             for other_name in names[:position]:
-                if overlaps(targets[name], targets[other_name]):
+                if shares(targets[name], targets[other_name]):
                     parameter = next(p for p in signature.outputs if p.name == name)
                     other_text = f"the output {other_name}"
                     raise _shared(parameter, targets[name], other_text, shapes[name], family)
-
-
-def _is_plain(target: Any) -> bool:
-    """Whether it is row-major, aligned and writable."""
-    if type(target) is DeviceArray:
-        return target.row_major and target.writable and target.aligned
-    return bool(target.flags.carray)
 
 
 def _unfit(parameter: Parameter, target: Any, shape: tuple[int, ...], family: Family) -> InputError:

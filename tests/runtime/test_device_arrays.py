@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import tc
 from tc.runtime.arrays import cuda_pointers, family_of
+from tc.runtime.device_entry import DeviceEntry
 from tests.support.device_libraries import CUDA_HOST, CupyArray
 from tests.support.on_devices import NAMES, Library, use
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
@@ -368,3 +370,51 @@ def test_results_that_a_library_has_no_arrays_for(use: Use) -> None:
     assert refused(lambda: f(x)).cause == (
         "tests has no arrays of uint64, so that results cannot be such"
     )
+
+
+class Vector(DeviceVector):
+    """An array of a library of its own."""
+
+    __module__ = "vectors"
+
+
+@pytest.mark.parametrize(
+    ("made", "cause"),
+    [
+        (
+            lambda: np.empty(3, np.float32),
+            "vectors has made an array on the processor, and the arrays of the call lie on CUDA "
+            "device 0",
+        ),
+        (
+            lambda: Vector(np.empty(3, np.float32), device=1),
+            "vectors has made an array on CUDA device 1, and the arrays of the call lie on CUDA "
+            "device 0",
+        ),
+        (lambda: Vector(np.empty(4, np.float32)), "vectors has made an array of shape (4,)"),
+        (lambda: Vector(np.empty(3)), "vectors has made an array of shape (3,) and dtype float64"),
+        (lambda: Vector(np.empty(6, np.float32)[::2]), "vectors has made an array of shape (3,)"),
+        (lambda: [1, 2, 3], "vectors has made an array that is of type list, which is no array"),
+    ],
+)
+def test_libraries_that_make_something_else(
+    made: Callable[[], Any],
+    cause: str,
+    use: Use,  # noqa: ARG001  # what is known of the library is forgotten
+    monkeypatch: pytest.MonkeyPatch,
+    stand_in: StandInDriver,
+) -> None:
+    """At any call, also at those of known looks; nothing is launched then."""
+    makers: list[Callable[[], Any]] = []
+    empty = SimpleNamespace(empty=lambda _shape, _dtype: makers[-1]())
+    monkeypatch.setitem(sys.modules, "vectors", empty)
+    one, x = tc.compile(ONE, backend="cuda"), Vector(np.ones(3, np.float32))
+    for _ in range(3):
+        makers.append(lambda: Vector(np.empty(3, np.float32)))
+        for _ in range(3):
+            assert one(x).values.tolist() == [2, 2, 2]
+        makers.append(made)
+        stand_in.calls.clear()
+        assert refused(lambda: one(x)).cause.startswith(cause)
+        assert "launch" not in stand_in.names()
+    assert type(one._entry) is DeviceEntry

@@ -163,6 +163,7 @@ def test_refused_calls_give_capsules_back(capsules: Capsules) -> None:
         assert len(capsules.returned) == capsules.made
 
 
+@pytest.mark.filterwarnings("ignore:.*copies 12 bytes")
 @pytest.mark.usefixtures("stand_in")
 def test_pinned_memory_is_the_processors() -> None:
     """Of a library that takes results by DLPack."""

@@ -89,11 +89,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> n
     return raw[start : start + length].view(dtype).reshape(shape)
 
 
-def overlaps(left: Any, right: Any) -> bool:
-    """Whether two arrays have an element in common; where that is hard to decide, yes."""
-    if isinstance(left, DeviceArray) or isinstance(right, DeviceArray):
-        same = isinstance(left, DeviceArray) and isinstance(right, DeviceArray)
-        return same and _overlap_on_device(left, right)
+def overlaps(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether two arrays of numpy have an element in common; where that is hard to decide, yes."""
     if not np.may_share_memory(left, right):
         return False
     try:
@@ -102,9 +99,10 @@ def overlaps(left: Any, right: Any) -> bool:
         return True
 
 
-def _overlap_on_device(left: DeviceArray, right: DeviceArray) -> bool:
-    """The same, by arrays of numpy at such addresses, which nobody reads."""
-    if left.place != right.place or left.memory != right.memory:
+def overlaps_on_device(left: DeviceArray, right: Any) -> bool:
+    """The same for an array on a device and any other, by arrays of numpy at such addresses, which
+    nobody reads."""
+    if type(right) is not DeviceArray or left.place != right.place or left.memory != right.memory:
         return False
     (low, end), (other_low, other_end) = left.span, right.span
     if end <= other_low or other_end <= low:

@@ -76,6 +76,11 @@ class DeviceArray:
         return 0 in self.shape or not any(step % item for step in (self.address, *self.strides))
 
     @property
+    def plain(self) -> bool:
+        """Whether kernels may write to it: row-major, aligned and writable."""
+        return self.writable and self.row_major and self.aligned
+
+    @property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and behind its last."""
         if 0 in self.shape:

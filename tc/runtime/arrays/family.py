@@ -32,8 +32,9 @@ class OnDevices:
 
     For calls that are like an earlier one: `look` takes an array, its view, and whether it is
     written to, and gives a function: the pointer to an array that has the same look and could be
-    passed in its place, None for any other. `pointer` is that of an array made by `new`, and
-    `is_usual` whether the library does nothing but compute now: no tracing, no transforms.
+    passed in its place, None for any other. `pointer` is that of an array made by `new`, None
+    where that may be another one than it was asked for; and `is_usual` whether the library does
+    nothing but compute now: no tracing, no transforms.
 
     Where the library makes arrays by DLPack alone, `new` is None, and `adopt` makes one of what has
     `__dlpack__`, like its second argument; with neither, its users have to pass outputs. `waits`
@@ -49,7 +50,7 @@ class OnDevices:
     stream: Callable[[Any], Any] = lambda _place: None
     capturing: Callable[[Any], bool] = lambda _place: False
     look: Callable[[Any, Any, bool], Callable[[Any], Any]] | None = None
-    pointer: Callable[[Any], Any] = lambda _array: None
+    pointer: Callable[[Any], Any] | None = None
     is_usual: Callable[[], bool] = lambda: True
     adopt: Callable[[Any, Any], Any] | None = None
     waits: bool = False

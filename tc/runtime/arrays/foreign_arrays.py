@@ -12,7 +12,6 @@ from tc.runtime.arrays.cuda_arrays import (
     device_of,
     has_interface,
     look_of_interface,
-    pointer_of,
     view_of_interface,
 )
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
@@ -79,7 +78,6 @@ def foreign_family(kind: type) -> Family:
         devices=OnDevices(
             _maker(kind, library),
             look=look_of_interface if by_interface else None,
-            pointer=pointer_of,
             adopt=wrap if _module(kind, "from_dlpack") is not None else None,
         ),
     )
