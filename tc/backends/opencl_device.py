@@ -12,6 +12,10 @@ from tc.gpu import Gpu
 from tc.process.uninterrupted import Once, load
 from tc.runtime.arrays.device_array import Place
 
+REPLICATED = "POCL_FULL_REPLICATION_THRESHOLD"
+"""The environment variable with the largest block whose code PoCL repeats for each thread: by
+default 2, and PoCL 3 makes loops that never end of some blocks of 2."""
+
 INSTALL = 'pip install "tensor-comprehensions[opencl]", or use backend="numba"'
 
 
@@ -91,6 +95,7 @@ def check_drivers() -> None:
 
 
 def _open() -> OpenCLDevice:
+    os.environ.setdefault(REPLICATED, "1")
     check_drivers()
     library = _library()
     platforms = _platforms(library)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tc
 from tc.backends import opencl_device
 from tc.backends.base import KernelText
 from tc.backends.opencl import OpenCLBackend
@@ -97,6 +98,18 @@ def test_memory_of_a_call_serves_the_next() -> None:
         _, found = run(compiled, arrays_of(case.kernel, given))
         np.testing.assert_array_equal(found["o"], case.formula(given)["o"])
         assert len(compiled.idle) == 1
+
+
+@on_pocl
+def test_blocks_of_two_threads() -> None:
+    """PoCL 3 would make a loop that never ends."""
+    text = "def f(float(E,D) L, int(B,K) I) -> (O) { O(i,j) +=! L(I(i,k),j) }"
+    rng = np.random.default_rng(0)
+    table = rng.integers(-9, 10, (17, 17)).astype(np.float32)
+    rows = rng.integers(0, 17, (1, 33)).astype(np.int32)
+    options = tc.Options(gpu=tc.GpuOptions(threads=(2,)))
+    found = tc.compile(text, backend="opencl", options=options)(table, rows)
+    np.testing.assert_array_equal(found, table[rows].sum(axis=1))
 
 
 # --- threads and forks --------------------------------------------------------------------------
