@@ -7,6 +7,7 @@ start have one of this session. There is no tuning database but those that tests
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -15,9 +16,24 @@ import pytest
 
 from tc import cache
 
+
+def is_installed(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ImportError:  # of what it is a part of
+        return False
+
+
 pytest_plugins = ["tests.support.skips"]
 
 DIRECTORY = pytest.StashKey[str]()
+
+_NEED = {
+    "tc/backends/pycuda_driver.py": "pycuda",
+    "tc/backends/cuda_bindings_driver.py": "cuda.bindings",
+}
+collect_ignore = [path for path, library in _NEED.items() if not is_installed(library)]
+"""Modules with no examples that can only be imported where a library is."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
