@@ -95,8 +95,10 @@ class Compiled:
     """A def of a text as a function of arrays; made by `tc.compile` and `tc.define`.
 
     `f(*inputs, outputs=None)`; inputs also by keyword, but for one named `outputs`, or all in one
-    list, tuple or dict by name. Arrays are numpy's, or CPU arrays of any library with `__dlpack__`
-    (torch, jax), all of one library; they are not copied, and results are of the same library.
+    list, tuple or dict by name. Arrays are numpy's, or those of any library with `__dlpack__`
+    (torch, jax), all of one library; they are not copied, and results are of the same library. They
+    lie where the backend runs: in the memory of the processor, for "cuda" on one CUDA device, for
+    "opencl" in buffers of one context (pyopencl); these two take arrays of the processor, too.
     Numbers, Python's and numpy's, stand for inputs of rank 0 whose type holds their value. Several
     results come as a named tuple. Nothing is differentiated yet: a torch tensor that requires a
     gradient is refused, but under `torch.no_grad()` and `inference_mode()`, and so is what jax or
