@@ -248,7 +248,13 @@ class OpenCLArraysKernel:
         queue: Any,
     ) -> None:
         arguments = [*zip(self.kernel.arguments, pointers, strict=True)]
-        parts = [self._part(functions.spans[b.name], pointer, queue) for b, pointer in arguments]
+        written = [pointer for buffer, pointer in arguments if buffer.role == "output"]
+        parts = [
+            self._part(functions.spans[buffer.name], pointer)
+            if buffer.role != "input" or self._can_be_part(pointer, written)
+            else self._copy(functions.spans[buffer.name], pointer, queue)
+            for buffer, pointer in arguments
+        ]
         for (buffer, _), part in zip(arguments, parts, strict=True):
             if part is not None:
                 functions.give(buffer, part)
@@ -266,15 +272,31 @@ class OpenCLArraysKernel:
             if buffer.role == "output":
                 pointer.owner.add_event(events[0])
 
-    def _part(self, span: MemorySpan, pointer: DeviceArray, queue: Any) -> Any:
+    def _can_be_part(self, pointer: DeviceArray, written: Sequence[DeviceArray]) -> bool:
+        """Whether an input can be passed as a part of its buffer: that begins where parts may, and
+        nothing is written to in between its elements, as OpenCL wants parts to be apart then."""
+        low, end = pointer.span
+        return low == end or (
+            low % alignment(self.device.device) == 0
+            and all(
+                other.memory != pointer.memory or other.span[0] >= end or other.span[1] <= low
+                for other in written
+            )
+        )
+
+    def _part(self, span: MemorySpan, pointer: DeviceArray) -> Any:
         """The memory of an array from its lowest element on; None where it has no elements."""
         memory, start = pointer.memory, pointer.address - span.start
-        if not span.size or not start:
-            return memory if span.size else None
-        cl = self.device.library
-        if start % alignment(self.device.device) == 0:
-            whole = cl.Buffer.from_int_ptr(memory.int_ptr)  # of a pool, it has no parts
-            return whole.get_sub_region(start, span.size)
+        if not span.size:
+            return None
+        if memory.size == span.size:
+            return memory
+        # what is of a pool has no parts itself
+        whole = self.device.library.Buffer.from_int_ptr(memory.int_ptr)
+        return whole.get_sub_region(start, span.size)
+
+    def _copy(self, span: MemorySpan, pointer: DeviceArray, queue: Any) -> Any:
+        cl, memory, start = self.device.library, pointer.memory, pointer.address - span.start
         copy = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, span.size)
         self._keep_order(queue)
         cl.enqueue_copy(

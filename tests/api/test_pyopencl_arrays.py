@@ -196,6 +196,30 @@ def test_outputs_of_the_caller_r4() -> None:
 
 
 @on_pocl
+def test_an_input_without_elements() -> None:
+    """Kernels that have something to do take it all the same."""
+    text = "def f(float(N) x, float(M) y) -> (o) { t +=! x(i)  o(i) = y(i) + t }"
+    f, where, y = tc.compile(text, backend="opencl", options=PLAIN), queue(), whole(0, 9)
+    memory = put(whole(1, 40), where)
+    for x in (memory[3:3], put(np.zeros(0, np.float32), where)):
+        np.testing.assert_array_equal(f(x, put(y, where)).get(), y)
+
+
+@on_pocl
+def test_outputs_in_between_an_input_r4() -> None:
+    """Parts of a buffer that enclose each other may not be passed both: the input is copied."""
+    total = tc.compile("def t(float(N,M) a) -> (o) { o(j) +=! a(i,j) }", backend="opencl")
+    values = whole(0, 9, 32)
+    memory = put(values, queue())
+    for output, copied in ((memory[3], 1), (memory[5], 1), (memory[7], 0), (memory[8], 0)):
+        with counted() as calls:
+            total(memory[0:7:2], outputs=output)
+        assert calls["enqueue_copy"] == copied
+        np.testing.assert_array_equal(output.get(), values[0:7:2].sum(0))
+        np.testing.assert_array_equal(memory.get()[0:7:2], values[0:7:2])
+
+
+@on_pocl
 def test_what_is_refused() -> None:
     twice, where = tc.compile(TWICE, backend="opencl"), queue()
     for given, cause, repair in [

@@ -41,12 +41,11 @@ def foreign_family(kind: type) -> Family:
         try:
             where = array.__dlpack_device__() if by_dlpack else (_ON_CUDA[0], device_of(array))
             device, number = map(int, where)
-            importer = _importer(array, kind)
             if device in _ON_CUDA:
                 if by_interface:
                     return view_of_interface(array, number)
                 return _view_of_capsule(array, number)
-            if device in _ON_HOST and importer is not None:
+            if device in _ON_HOST and _importer(array, kind) is not None:
                 seen = np.from_dlpack(array)
                 if seen.size == 0 or not seen.flags.owndata:
                     return seen
