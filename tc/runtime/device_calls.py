@@ -194,13 +194,12 @@ def new_array(
 def _adopted(
     kernel: DeviceKernel, devices: OnDevices, outputs: list[Any], like: Any, stream: Any
 ) -> list[Any]:
-    """The outputs as arrays of the library."""
-    lent = [type(output) is LentArray for output in outputs]
-    if (devices.waits or any(lent)) and not kernel.waits:
-        kernel.wait(stream)
-    adopt = devices.adopt
-    if adopt is None:
+    """The outputs as arrays of the library, which knows no stream for those that it takes over."""
+    adopt, lent = devices.adopt, [type(output) is LentArray for output in outputs]
+    if adopt is None or not any(lent):
         return outputs
+    if not kernel.waits:
+        kernel.wait(stream)
     return [adopt(o, like) if own else o for o, own in zip(outputs, lent, strict=True)]
 
 

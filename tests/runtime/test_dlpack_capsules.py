@@ -57,6 +57,15 @@ def test_what_a_capsule_says(values: np.ndarray, version: Any) -> None:
     assert not found.read_only
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_data_at_an_offset(version: Any) -> None:
+    """Only the sum of both has a meaning."""
+    values = np.arange(3, dtype=np.float32)
+    assert take_over(Capsules().of(values, (CUDA, 0), version, offset=256)).address == (
+        values.ctypes.data
+    )
+
+
 def test_only_new_capsules_tell_of_what_may_be_read_only() -> None:
     values = np.ones(3, np.float32)
     values.flags.writeable = False

@@ -43,8 +43,8 @@ class Capsules:
         version: tuple[int, int] | None,
         **fields: int,
     ) -> Any:
-        """With other values in some fields: `code`, `bits` and `lanes` of the type, or `major`,
-        the version."""
+        """With other values in some fields: `code`, `bits` and `lanes` of the type, `major`, the
+        version, or `offset`, bytes that the data begin earlier."""
         capsule = values.__dlpack__(max_version=version)
         at = _POINTER(capsule, _OLD if version is None else _NEW)
         # data, device type, device number, ...; before that a version, a context and a deleter,
@@ -57,8 +57,11 @@ class Capsules:
                 "bits": (ctypes.c_uint8, tensor + 21),
                 "lanes": (ctypes.c_uint16, tensor + 22),
                 "major": (ctypes.c_uint32, at),
+                "offset": (ctypes.c_uint64, tensor + 40),
             }[name]
             kind.from_address(place).value = value
+        data = ctypes.c_uint64.from_address(tensor)
+        data.value -= fields.get("offset", 0)
         word = ctypes.c_void_p.from_address(deleter)
         number, original = self.made, _VOID(word.value or 0)
 

@@ -37,9 +37,9 @@ class OnDevices:
     nothing but compute now: no tracing, no transforms.
 
     Where the library makes arrays by DLPack alone, `new` is None, and `adopt` makes one of what has
-    `__dlpack__`, like its second argument; with neither, its users have to pass outputs. `waits`
-    says that a call ends when the device has done it, as the library knows no streams of others;
-    `keeps_recorded` that memory which a graph uses is the graph's for as long as there is one.
+    `__dlpack__`, like its second argument; such a call waits for its end. With neither, users have
+    to pass outputs. `keeps_recorded` says that memory which a graph uses is the graph's for as long
+    as there is one.
 
     `fresh` is how users make an array there, `convert` how they take over one of another library,
     `move` how they bring an array of theirs there, and `copy` how they copy one; "{device}" is the
@@ -53,7 +53,6 @@ class OnDevices:
     pointer: Callable[[Any], Any] | None = None
     is_usual: Callable[[], bool] = lambda: True
     adopt: Callable[[Any, Any], Any] | None = None
-    waits: bool = False
     keeps_recorded: bool = False
     fresh: str | None = None
     convert: str | None = None

@@ -59,7 +59,6 @@ def jax_family(jax: Any) -> Family:
     devices = OnDevices(
         None,
         adopt=wrap,
-        waits=True,
         convert="jax.device_put({name}, {first}.device)",
         move="jax.device_put({name}, {first}.device)",
     )
