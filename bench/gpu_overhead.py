@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -244,18 +243,15 @@ def parts(times: Times) -> dict[str, float]:
     return {"an input": of_input, "a new output instead of one given": made, "the rest": rest}
 
 
-def launching() -> Times:
-    """Of calls that do launch, and of the launch alone."""
-    import torch
-
-    xs = [torch.ones(LENGTH, device="cuda") for _ in range(3)]
-    y = torch.empty(LENGTH, device="cuda")
+def launching(library: Library, wait: Callable[[], None], stream: int) -> Times:
+    """Of calls that do launch, and of the launch alone; `wait` is for the device to be done."""
+    *xs, y = (library.new() for _ in range(4))
     function = tc.compile(text_of(3), backend="cuda")
     for _ in range(3):
         function(*xs, outputs=y)
     (special,) = function._specialiser.made.values()
-    launch = special.runner.steps[0].launch
-    arguments, stream = [x.data_ptr() for x in (*xs, y)], torch.cuda.current_stream().cuda_stream
+    kernel: Any = special.runner
+    launch, arguments = kernel.steps[0].launch, [x.data_ptr() for x in (*xs, y)]
 
     def alone() -> None:
         launch(arguments, stream)
@@ -266,7 +262,7 @@ def launching() -> Times:
     samples: dict[str, list[float]] = {"the launch alone": [], "3 inputs, outputs=, launched": []}
     for _ in range(2 * ROUNDS):
         for name, run in zip(samples, (alone, whole), strict=True):
-            torch.cuda.synchronize()
+            wait()
             samples[name].append(once(lambda run=run: [run() for _ in range(BATCH)]) / BATCH)
     return {name: statistics.median(seconds) for name, seconds in samples.items()}
 
@@ -292,11 +288,6 @@ def _cell(seconds: float | None) -> str:
     return microseconds(seconds) + (" !" if seconds > GOAL else "")
 
 
-def has_gpu() -> bool:
-    torch = sys.modules.get("torch")
-    return bool(torch is not None and torch.cuda.is_available())
-
-
 def measured(found: Sequence[Library], budget: float) -> dict[str, Times]:
     """Medians, by library."""
     columns = {}
@@ -309,12 +300,17 @@ def measured(found: Sequence[Library], budget: float) -> dict[str, Times]:
 
 
 def main() -> None:
-    columns = measured(libraries(), budget=1.5)
+    found = libraries()
+    columns = measured(found, budget=1.5)
     versions = ", ".join(f"{n} {v}" for n, v in installed(("torch", "cupy")).items())
     print(f"{machine()}, {versions}, commit {git('rev-parse', '--short', 'HEAD') or 'unknown'}\n")
     print(table(columns))
-    if has_gpu():
-        print(f"\n{table({'torch': launching()})}")
+    cuda_tensors = next((library for library in found if library.name == "torch"), None)
+    if cuda_tensors is not None:
+        import torch
+
+        stream = torch.cuda.current_stream().cuda_stream
+        print(f"\n{table({'torch': launching(cuda_tensors, torch.cuda.synchronize, stream)})}")
     print(f"\nMedians of {ROUNDS} rounds of processor time; ! is over {GOAL * 1e6:.0f} us.")
 
 

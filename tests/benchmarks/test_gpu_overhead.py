@@ -10,7 +10,16 @@ import pytest
 
 import tc
 from bench import gpu_overhead
-from bench.gpu_overhead import IdleDriver, Library, empty, idle_driver, measured, posing, table
+from bench.gpu_overhead import (
+    IdleDriver,
+    Library,
+    empty,
+    idle_driver,
+    launching,
+    measured,
+    posing,
+    table,
+)
 from tc.backends import cuda_driver
 from tc.backends.cuda_driver import CudaDriver
 from tc.runtime.device_entry import DeviceEntry
@@ -66,6 +75,22 @@ def test_a_column_for_each_library() -> None:
     calls = NAMES | {f"{name}, outputs=" for name in NAMES}
     assert {*times} == calls | {"an input", "a new output instead of one given", "the rest"}
     assert min(times[name] for name in calls) > 0
+
+
+def test_calls_beside_their_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many of each, with the arguments of the call."""
+    torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+    launched: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(IdleDriver, "launcher", lambda *_: lambda *given: launched.append(given))
+    waits: list[None] = []
+    with idle_driver(), posing(torch):
+        library = Library("torch", lambda: torch.ones(gpu_overhead.LENGTH))
+        times = launching(library, lambda: waits.append(None), 0)
+    batches = 2 * gpu_overhead.ROUNDS
+    assert len(waits) == 2 * batches
+    assert len(launched) == 3 + 2 * batches * gpu_overhead.BATCH
+    assert len({tuple(arguments) for arguments, _ in launched}) == 1
+    assert times["3 inputs, outputs=, launched"] > times["the launch alone"] > 0
 
 
 def test_what_is_beyond_the_goal_is_marked() -> None:
