@@ -26,7 +26,7 @@ EXPLAINED = """
 `clock`: from the call until the GPU is done, the caches as the last call left them. The first table
 has medians (p50) by events; `of limit` is the least time that the machine allows over that. A star:
 the GPU waited for the processor, whose time is in it. A result further from float64 than rule R5
-allows has no time.
+allows is wrong and has no time; below stands why.
 """.strip()
 
 
@@ -105,6 +105,18 @@ def time_text(timed: Timed | None) -> str:
     return milliseconds(timed.p50) + (" *" if timed.late else "")
 
 
+def result_text(timing: GpuTiming) -> str:
+    """
+    >>> result_text(GpuTiming(reason="defaults: wrong: 3 times the bound"))
+    'wrong'
+    >>> result_text(GpuTiming(reason="the process ended with -11: "))
+    'failed'
+    """
+    if timing.reason:
+        return "wrong" if "wrong" in timing.reason else "failed"
+    return time_text(timing.events)
+
+
 def percent(part: float | None) -> str:
     """
     >>> percent(0.256), percent(None)
@@ -125,7 +137,7 @@ def overview(record: Record) -> str:
         cells = [kernel]
         for peer in peers:
             known = peer in of
-            cells.append(time_text(of[peer][1].events) if known else "-")
+            cells.append(result_text(of[peer][1]) if known else "-")
             cells.append(percent(record.fraction(kernel, peer)) if known else "-")
         lines.append(cells)
     headers = ["kernel", *(name for peer in peers for name in (peer, "of limit"))]

@@ -219,7 +219,7 @@ def test_the_tables() -> None:
         "kernel",
         *(w for p in ("tc", "paper", "torch", "compile") for w in (p, "of limit")),
     ]
-    assert row == [KERNEL, "537 us", "50 %", "-", "-", "1 ms *", "27 %", "1 ms", "-"]
+    assert row == [KERNEL, "537 us", "50 %", "wrong", "-", "1 ms *", "27 %", "1 ms", "-"]
     shown = rows(details(record))[2:]
     assert [line[:4] for line in shown] == [
         [KERNEL, "tc", "good", "1000"],
