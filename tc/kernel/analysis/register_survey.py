@@ -167,7 +167,7 @@ class RegisterSurvey:
                 _join(own, inner, is_certain=bool(iterations(stmt)))
             case ir.If(then=then, otherwise=otherwise):
                 yes, no = (self._place(b, scope, depth + 1) for b in (then, otherwise))
-                for cell in yes.keys() | no.keys():
+                for cell in {**yes, **no}:  # in an order that no hash decides
                     parts = [t[cell] for t in (yes, no) if cell in t]
                     is_written = len(parts) == 2 and all(t.is_written for t in parts)
                     count = sum(t.count for t in parts)
