@@ -140,7 +140,7 @@ class _Mapper:
             self._blocks(outer, names)
             if deeper:
                 for branch in _branches(inside):
-                    self._threads_below(branch, outer)
+                    self._threads_below(branch, (*outer, *points))
             else:
                 tiles = self.options.tile
                 self._threads(points, inside, names, outer, tiles and tiles[len(members) :])

@@ -73,6 +73,7 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, Any]]] = {
     "total": (TOTAL, {"a": (1000,)}, {}),
     "rows": (ROWS, {"a": (100, 50)}, {}),
     "softmax": (SOFTMAX, {"x": (30, 500)}, {}),
+    "softmax_in_tiles": (SOFTMAX, {"x": (30, 500)}, {"tile": (4,)}),
     "gconv": (GCONV, {"I": (4, 3, 8, 20, 20), "W1": (3, 6, 8, 3, 3)}, {}),
     "gconv_of_the_paper": (
         GCONV,
@@ -173,6 +174,28 @@ def test_accumulators_fit_into_registers_together() -> None:
         lowering = lowered(text, shapes, tile=(64, 64), threads=threads)
         found = [tile.tensor for tile in tiles(lowering.mapped.tree) if tile.scope == "register"]
         assert sorted(found) == held
+
+
+def registers(lowering: Lowering) -> set[tuple[str, tuple[int, ...]]]:
+    """The tensors in registers, with the elements that a thread holds."""
+    found = tiles(lowering.mapped.tree)
+    return {(tile.tensor, tile.shape) for tile in found if tile.scope == "register"}
+
+
+@pytest.mark.parametrize("threads", [None, (1,), (7,)])
+@pytest.mark.parametrize("tile", [2, 5, 30])
+def test_accumulators_are_those_of_one_point(tile: int, threads: tuple[int, ...] | None) -> None:
+    """Where loops inside of those over points go to threads, or would: however large tiles are."""
+    text = """def deep(float(B,N,M) a, float(B,K) w) -> (s, o) {
+  s(b,n) +=! a(b,n,m)
+  o(b,k) max=! w(b,k) * s(b,n)
+}"""
+    shapes = {"a": (30, 4, 5), "w": (30, 6)}
+    found, points = (
+        registers(lowered(text, shapes, tile=(size,), threads=threads)) for size in (tile, 1)
+    )
+    assert found == points
+    assert found
 
 
 def innermost(lowering: Lowering) -> list[For]:
