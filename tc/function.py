@@ -356,15 +356,18 @@ class Compiled:
         runner = special.runner
         if self._told_copies or not isinstance(runner, CopyingKernel):
             return
+        copies = runner.copied
+        if copies is None:
+            return
         self._told_copies = True
-        there, back = runner.copied
-        name = (*self.program.inputs, *self.program.outputs)[0]
+        names = (*self.program.inputs, *self.program.outputs)
+        name = next((n for n in names if self.program.tensors[n].rank), names[0])
         warning = ProgramWarning(
             "",
             f"{self.program.name} is called with arrays in the memory of the processor: each call "
-            f"copies {there} bytes to {runner.place} and {back} bytes back, and waits for that",
-            repair=f"pass arrays that are there, such as torch's {name}.cuda(), or "
-            f"cupy.asarray({name})",
+            f"copies {copies.there} bytes to {copies.device} and {copies.back} bytes back, and "
+            "waits for that",
+            repair=f"pass arrays that are there, such as {copies.move.format(name=name)}",
         )
         issue_warnings((warning,), level + 1)
 

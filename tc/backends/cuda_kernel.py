@@ -13,10 +13,11 @@ from tc.backends.call_memory import record_words
 from tc.backends.clike.printer import KernelFunction
 from tc.backends.cuda_driver import CudaDriver, DriverError, Launcher
 from tc.backends.cuda_errors import KernelOnDevice
-from tc.backends.geometry import LaunchGeometry, MemorySpan
+from tc.backends.geometry import LaunchGeometry, MemorySpan, copied_bytes, has_contents
 from tc.gpu import Gpu
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import Place
+from tc.runtime.device_calls import Copies
 
 _WORD = 8
 
@@ -65,14 +66,11 @@ class CudaKernel:
         return bool(self.values)
 
     @property
-    def copied(self) -> tuple[int, int]:
-        sizes = [(buffer, MemorySpan.of(buffer).size) for buffer in self.kernel.arguments]
-        there = sum(size for buffer, size in sizes if self._is_given(buffer))
-        return there, sum(size for buffer, size in sizes if buffer.role == "output")
-
-    def _is_given(self, buffer: Buffer) -> bool:
-        """Whether it has contents before a call."""
-        return buffer.role == "input" or buffer.name in self.kernel.initial
+    def copied(self) -> Copies | None:
+        if not self.steps:
+            return None
+        move = "torch's {name}.cuda(), or cupy.asarray({name})"
+        return Copies(str(self.place), *copied_bytes(self.kernel), move)
 
     def fill(self, pointer: int, content: bytes, stream: int) -> None:
         with self._here():
@@ -134,7 +132,7 @@ class CudaKernel:
             memory = driver.allocate(max(span.size, 1))
             taken.append((buffer, address - span.start, memory, span.size))
             pointers.append(memory.address + span.start)
-            if self._is_given(buffer) and span.size:
+            if has_contents(buffer, self.kernel) and span.size:
                 driver.copy_in(memory.address, address - span.start, span.size, 0)
         words = None
         if self.words:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tc.backends.base import KernelText
 from tc.backends.printing import product_text
 from tc.gpu import bytes_in_shared
-from tc.kernel.ir import Buffer, LaunchIndex
+from tc.kernel.ir import Buffer, Kernel, LaunchIndex
 from tc.plan import AXES
 
 Extents: TypeAlias = tuple[int, int, int]
@@ -118,3 +118,15 @@ class MemorySpan:
         last = sum((extent - 1) * abs(stride) for extent, stride in steps)
         size = 0 if 0 in buffer.shape else (last + 1) * buffer.dtype.bytes
         return MemorySpan(origin(buffer) * buffer.dtype.bytes, size)
+
+
+def has_contents(buffer: Buffer, kernel: Kernel) -> bool:
+    """Whether an argument holds something before a call."""
+    return buffer.role == "input" or buffer.name in kernel.initial
+
+
+def copied_bytes(kernel: Kernel) -> tuple[int, int]:
+    """How many bytes are copied to a device for a call, and back, if arrays lie elsewhere."""
+    sizes = [(buffer, MemorySpan.of(buffer).size) for buffer in kernel.arguments]
+    there = sum(size for buffer, size in sizes if has_contents(buffer, kernel))
+    return there, sum(size for buffer, size in sizes if buffer.role == "output")

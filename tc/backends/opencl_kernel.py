@@ -13,13 +13,20 @@ import numpy as np
 
 from tc.backends.call_memory import record_words
 from tc.backends.clike.printer import KernelFunction
-from tc.backends.geometry import Extents, LaunchGeometry, MemorySpan
+from tc.backends.geometry import (
+    Extents,
+    LaunchGeometry,
+    MemorySpan,
+    copied_bytes,
+    has_contents,
+)
 from tc.backends.opencl_device import OpenCLDevice
 from tc.dtypes import Array
 from tc.errors import BackendError
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import DeviceArray, Place
 from tc.runtime.arrays.opencl_arrays import alignment
+from tc.runtime.device_calls import Copies
 
 _WORD = 8
 
@@ -40,6 +47,13 @@ class OpenCLKernel:
     values: Mapping[int, int]
     idle: list[_Call] = field(default_factory=list)
     place: None = None
+
+    @property
+    def copied(self) -> Copies | None:
+        if self.device.shares_memory or not self.functions:
+            return None
+        move = "pyopencl.array.to_device(queue, {name})"
+        return Copies(f"the OpenCL device {self.device}", *copied_bytes(self.kernel), move)
 
     def run(
         self,
@@ -105,7 +119,7 @@ class _Call:
         self._launches = owner.launches
         self._functions = Functions(owner)
         self._buffers = owner.kernel.arguments
-        self._initial = owner.kernel.initial
+        self._kernel = owner.kernel
         self._values = owner.values
         self._words = np.zeros(record_words(owner.values), np.int64)
         self._status: Any = None
@@ -150,7 +164,7 @@ class _Call:
         access = flags.READ_ONLY if buffer.role == "input" else flags.READ_WRITE
         if self._device.shares_memory:
             return self._cl.Buffer(context, access | flags.USE_HOST_PTR, hostbuf=memory)
-        if buffer.role == "input" or buffer.name in self._initial:
+        if has_contents(buffer, self._kernel):
             return self._cl.Buffer(context, access | flags.COPY_HOST_PTR, hostbuf=memory)
         return self._cl.Buffer(context, access, len(memory))
 

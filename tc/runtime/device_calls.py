@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -98,16 +99,24 @@ class DeviceComputation(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What a call copies of arrays of the processor: so many bytes to a device, `there`, and
+    `back`. `move` makes an array that lies there of one with a {name}."""
+
+    device: str
+    there: int
+    back: int
+    move: str
+
+
 @runtime_checkable
 class CopyingKernel(CompiledKernel, Protocol):
-    """A kernel that runs on a device: `run` copies the arrays to `place`, and back."""
+    """A kernel that runs on a device."""
 
     @property
-    def place(self) -> Place: ...
-
-    @property
-    def copied(self) -> tuple[int, int]:
-        """How many bytes `run` copies there, and back."""
+    def copied(self) -> Copies | None:
+        """What `run` copies, None where the device has the arrays as they are."""
         ...
 
 

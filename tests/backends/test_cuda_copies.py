@@ -1,4 +1,4 @@
-"""Arrays of the processor on backend cuda: copied there and back, and one warning says so."""
+"""Arrays of the processor on GPUs: copied there and back, and one warning says so."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tc
+from tc.backends.opencl_device import OpenCLDevice, opencl_device
+from tests.support.opencl import on_pocl
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
 
 __all__ = ["stand_in"]
@@ -54,6 +56,35 @@ def test_arrays_that_are_there_are_not_copied(stand_in: StandInDriver) -> None:
     assert told(function, DeviceVector(A), DeviceVector(B)) == []
     assert {"copy_in", "copy_out"} & {*stand_in.names()} == set()
     assert len(told(function, A, B)) == 1
+
+
+def test_the_repair_moves_no_number(stand_in: StandInDriver) -> None:  # noqa: ARG001
+    scaled = "def f(float a, float(N) x) -> (y) { y(i) = a * x(i) }"
+    (warning,) = told(tc.compile(scaled, backend="cuda"), 2, np.ones(6, np.float32))
+    assert warning.endswith("such as torch's x.cuda(), or cupy.asarray(x)")
+
+
+def test_what_launches_nothing_copies_nothing(stand_in: StandInDriver) -> None:
+    function = tc.compile(MM, backend="cuda")
+    assert told(function, A, np.ones((4, 0), np.float32)) == []
+    assert "copy_in" not in stand_in.names()
+    assert len(told(function, A, B)) == 1
+
+
+@on_pocl
+def test_opencl_tells_where_devices_have_memory_of_their_own() -> None:
+    """PoCL's have not."""
+    function = tc.compile(MM, backend="opencl")
+    assert told(function, A, B) == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OpenCLDevice, "shares_memory", property(lambda _device: False))
+        (warning,) = told(function, A, B)
+        assert told(function, A[:2], B) == []
+    assert warning == (
+        "warning: mm is called with arrays in the memory of the processor: each call copies 128 "
+        f"bytes to the OpenCL device {opencl_device()} and 60 bytes back, and waits for that\n"
+        "repair: pass arrays that are there, such as pyopencl.array.to_device(queue, A)"
+    )
 
 
 @pytest.mark.parametrize("backend", ["numba", "interpret"])
