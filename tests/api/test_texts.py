@@ -41,6 +41,18 @@ sizes = {"N": 4, "M": 8, "K": 7, "p": 1, "q": 2, "r": 3}
 options, device = tc.Options(plan=plan), tc.Device(vector_bits=128)
 print(tc.explain(text, sizes, options=options, device=device, stage="ranges"))
 print(tc.emit(text, sizes, options=options, device=device))
+
+both = '''
+def both(float(M,K) a, float(N,K) b) -> (c, d, e) {
+    c(m,n) +=! a(m,k) * b(n,k)
+    d(m,n) max=! a(m,k) + b(n,k)
+    e(m) +=! c(m,n) * d(0,n)
+}'''
+sizes = {"M": 70, "N": 50, "K": 30}
+for backend, single in (("opencl", False), ("cuda", False), ("cuda", True)):
+    chosen = tc.GpuOptions(tile=(7, 9), threads=(2, 3), single_kernel=single)
+    options = tc.Options(gpu=chosen)
+    print(tc.emit(both, sizes, backend=backend, options=options, device=tc.Gpu()))
 """
 NAMES = ["mm", "2LUT", "__init__", "lambda"]
 X = np.ones(3, np.float32)
