@@ -24,6 +24,7 @@ from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.lowering import Lowering, Stopwatch, trace_lowering
 from tc.polyhedral.target import Target
+from tc.runtime.arrays.device_array import Place
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
 from tc.semantics.check.checker import check, check_all
@@ -112,6 +113,13 @@ def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:
     return device or backend.device()
 
 
+def at_place(backend: Backend, place: Place | None) -> Backend:
+    """The backend where arrays lie, if it can run there."""
+    if place is not None and isinstance(backend, GpuBackend) and place.kind in backend.kinds:
+        return backend.at(place)
+    return backend
+
+
 def trace(
     source: Source,
     entry: str | None,
@@ -123,12 +131,12 @@ def trace(
     device: Device | Gpu | None = None,
 ) -> Trace:
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
-    device, by default the backend's."""
-    device = device_for(backend, device)
+    device, by default that of the arrays that were given, else the backend's."""
     timed = Stopwatch()
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))
     sizes = resolve(program)
+    device = device_for(at_place(backend, sizes.place), device)
     initial = frozenset(program.needs_initial)
     request = Request(program, sizes, initial, backend.name, options, check, device)
     shaped = timed("infer_ranges", lambda: shape_program(program, sizes, request))

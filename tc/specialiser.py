@@ -24,7 +24,7 @@ from tc.backends.library import (
 )
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import element_strides, shape_program, target_of
+from tc.pipeline import at_place, element_strides, shape_program, target_of
 from tc.polyhedral.lowering import trace_lowering
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.arrays.device_array import Place
@@ -101,8 +101,8 @@ class Specialiser:
         self, sizes: CallSizes, given: frozenset[str], on: OnDevice | None
     ) -> Specialisation:
         request, backend = self.request(sizes, given), self.backend
-        if on is not None and isinstance(backend, GpuBackend):
-            backend = backend.at(on.place)
+        if on is not None and isinstance(backend, Backend):
+            backend = at_place(backend, on.place)
         shaped = shape_program(self.program, sizes, request)
         runner, fault = None, None
         if isinstance(backend, Backend):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from tc.pipeline import trace
 from tc.runtime.sizes import resolve_sizes
 from tests.api.evaluating import EvaluateBackend
 from tests.support.processes import ended_well, run_python, told
+from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
+
+__all__ = ["stand_in"]
 
 TEXT = """
 def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
@@ -177,6 +181,33 @@ def test_options() -> None:
             tc.Options.from_json(text)
     with pytest.raises(tc.BackendError):
         tc.Options.from_json(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_texts_are_for_the_device_of_the_arrays(number: int, stand_in: StandInDriver) -> None:
+    """Unless another is asked for; shapes and sizes are for the first."""
+    stand_in.gpus = tuple(tc.Gpu(threads=n, warp=n) for n in (256, 64, 16))
+    a, b = (DeviceVector(np.ones((64, 64), np.float32), device=number) for _ in range(2))
+    sizes = {"M": 64, "K": 64, "N": 64}
+
+    def text(**given: Any) -> str:
+        return str(tc.emit(TEXT, given or [a, b], entry="mm", backend="cuda"))
+
+    first, own = (
+        tc.emit(TEXT, sizes, entry="mm", backend="cuda", device=stand_in.gpus[n])
+        for n in (0, number)
+    )
+    assert text() == text(A=a, N=64) == str(own)
+    assert text(**sizes) == str(first)
+    assert (str(own) == str(first)) == (number == 0)
+    asked = tc.emit(TEXT, [a, b], entry="mm", backend="cuda", device=stand_in.gpus[0])
+    assert str(asked) == str(first)
+    explained = tc.explain(TEXT, [a, b], entry="mm", backend="cuda")
+    function = tc.compile(TEXT, entry="mm", backend="cuda")
+    assert explained.stages["source"] == function.explain(a, b).stages["source"]
+    assert explained.stages["source"].strip() == str(own).strip()
+    assert function.source(a, b) == str(own)
+    assert "float" in str(tc.emit(TEXT, [a, b], entry="mm", backend="opencl"))
 
 
 def test_texts_are_the_same_in_all_processes() -> None:
