@@ -120,6 +120,13 @@ def at_place(backend: Backend, place: Place | None) -> Backend:
     return backend
 
 
+def emitted(backend: Backend, kernel: Kernel, options: Options, device: Device | Gpu) -> KernelText:
+    """A kernel that was lowered for a device in the backend's language."""
+    if isinstance(backend, GpuBackend) and isinstance(device, Gpu):
+        return backend.emit(kernel, options, device)
+    return backend.emit(kernel, options)
+
+
 def trace(
     source: Source,
     entry: str | None,
@@ -152,7 +159,7 @@ def trace(
                 options=options,
             ),
         )
-        text = timed("emit", lambda: backend.emit(lowering.kernel, options))
+        text = timed("emit", lambda: emitted(backend, lowering.kernel, options, device))
     return Trace(module, program, shaped, lowering, text, options, device, timed.seconds)
 
 

@@ -24,7 +24,7 @@ from tc.backends.library import (
 )
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import at_place, element_strides, shape_program, target_of
+from tc.pipeline import at_place, element_strides, emitted, shape_program, target_of
 from tc.polyhedral.lowering import trace_lowering
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.arrays.device_array import Place
@@ -192,7 +192,7 @@ def _text(
             check=request.check,
             options=request.options,
         )
-        return backend.emit(lowering.kernel, request.options)
+        return emitted(backend, lowering.kernel, request.options, device)
 
     return stored_text(request, shaped, strides, backend, device, make)
 

@@ -95,6 +95,12 @@ class GpuBackend(Backend, Protocol):
 
     def device(self) -> Gpu: ...
 
+    def emit(
+        self, kernel: Kernel, options: object | None = None, gpu: Gpu | None = None
+    ) -> KernelText:
+        """As backends do; `gpu` is what the kernel was lowered for, None for the default one."""
+        ...
+
 
 @runtime_checkable
 class ShapedBackend(_Named, ProgramRunner, Protocol):

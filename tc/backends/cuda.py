@@ -25,16 +25,17 @@ from tc.runtime.arrays.device_array import CUDA, Place
 
 @dataclass(frozen=True, slots=True)
 class CudaText(LaunchText):
-    """A kernel in CUDA C++, with the options that it was lowered with."""
+    """A kernel in CUDA C++, with the options and the architecture that it was lowered for."""
 
     options: Options = field(default_factory=Options, kw_only=True, repr=False)
+    arch: str = field(default=Gpu().arch, kw_only=True, repr=False)
 
-    def usage(self, arch: str = Gpu().arch) -> Mapping[str, nvrtc.Usage] | None:
-        """The registers and spills of each function on an architecture, as NVRTC compiles it; None
-        where NVRTC is not installed."""
+    def usage(self, arch: str | None = None) -> Mapping[str, nvrtc.Usage] | None:
+        """The registers and spills of each function on an architecture, by default its own, as
+        NVRTC compiles it; None where NVRTC is not installed."""
         if not nvrtc.is_installed():
             return None
-        return nvrtc.usage_in(nvrtc.compiler_log(self.source, arch))
+        return nvrtc.usage_in(nvrtc.compiler_log(self.source, arch or self.arch))
 
 
 _FIRST = Place(CUDA)
@@ -85,10 +86,13 @@ class CudaBackend:
                 f"{self.place} cannot be used: {error}", repair='backend="opencl" or "numba"'
             ) from error
 
-    def emit(self, kernel: Kernel, options: object | None = None) -> CudaText:
+    def emit(
+        self, kernel: Kernel, options: object | None = None, gpu: Gpu | None = None
+    ) -> CudaText:
         source, launches = print_kernel(kernel, CUDA_DIALECT), launches_of(kernel, CUDA_DIALECT)
         chosen = options if isinstance(options, Options) else Options()
-        return CudaText(kernel, self.name, source, launches=launches, options=chosen)
+        arch = (gpu or Gpu()).arch
+        return CudaText(kernel, self.name, source, launches=launches, options=chosen, arch=arch)
 
     def load(self, text: KernelText) -> CudaKernel:
         options = text.options if isinstance(text, CudaText) else Options()

@@ -56,7 +56,12 @@ class OpenCLBackend:
         except BackendError:  # texts need no device
             return Gpu(cooperative=False)
 
-    def emit(self, kernel: Kernel, options: object | None = None) -> LaunchText:  # noqa: ARG002
+    def emit(
+        self,
+        kernel: Kernel,
+        options: object | None = None,  # noqa: ARG002
+        gpu: Gpu | None = None,  # noqa: ARG002
+    ) -> LaunchText:
         source = print_kernel(kernel, OPENCL)
         return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))
 

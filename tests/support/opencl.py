@@ -65,8 +65,10 @@ def _launched(region: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 class OneThreadBackend(OpenCLBackend):
     """A backend that gives each region of a kernel to one thread."""
 
-    def emit(self, kernel: Kernel, options: object | None = None) -> LaunchText:
-        return OpenCLBackend.emit(self, one_thread(kernel), options)
+    def emit(
+        self, kernel: Kernel, options: object | None = None, gpu: tc.Gpu | None = None
+    ) -> LaunchText:
+        return OpenCLBackend.emit(self, one_thread(kernel), options, gpu)
 
 
 # --- the process ------------------------------------------------------------------------------

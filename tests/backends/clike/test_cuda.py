@@ -236,6 +236,23 @@ def test_a_text_tells_its_launches() -> None:
     assert str(text) == text.source == print_kernel(tmm(), CUDA)
 
 
+@pytest.mark.parametrize("arch", DATA_SHEETS)
+def test_usage_is_that_on_the_device_of_a_text(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless another one is asked for."""
+    asked: list[str] = []
+    monkeypatch.setattr(nvrtc, "is_installed", lambda: True)
+    monkeypatch.setattr(nvrtc, "compiler_log", lambda _, arch: asked.append(arch) or "")
+    text = tc.emit(
+        "def f(float(N) x) -> (y) { y(i) = 2 * x(i) }",
+        N=9, backend="cuda", device=tc.Gpu.named(arch),
+    )  # fmt: skip
+    assert isinstance(text, CudaText)
+    text.usage()
+    text.usage("sm_75")
+    BACKEND.emit(tmm()).usage()
+    assert asked == [arch, "sm_75", tc.Gpu().arch]
+
+
 def test_without_nvrtc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "_LOADED", lambda: None)
     assert BACKEND.emit(tmm()).usage() is None
