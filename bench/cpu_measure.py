@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.cpu_kernels.kernel import Kernel
+from bench.cpu_kernels.kernel import Subject
 from bench.peers.process import PeerError, PeerProcess
 
 CALL_LIMIT = 120.0
@@ -58,7 +58,7 @@ class Timing:
 
 
 def measure(
-    kernel: Kernel, peers: Sequence[PeerProcess], settings: Settings, folder: Path
+    kernel: Subject, peers: Sequence[PeerProcess], settings: Settings, folder: Path
 ) -> dict[str, Timing]:
     """A timing for each peer, whatever becomes of it."""
     timings = {peer.name: Timing() for peer in peers}
@@ -78,7 +78,7 @@ def measure(
     return timings
 
 
-def references(kernel: Kernel, folder: Path) -> dict[str, Any]:
+def references(kernel: Subject, folder: Path) -> dict[str, Any]:
     """Files with the expected outputs, and the tolerance of each."""
     paths, tolerances = [], []
     for number, value in enumerate(kernel.case().expected()):
@@ -89,7 +89,7 @@ def references(kernel: Kernel, folder: Path) -> dict[str, Any]:
     return {"references": paths, "tolerances": tolerances}
 
 
-def prepare(peer: PeerProcess, kernel: Kernel, timing: Timing, settings: Settings) -> bool:
+def prepare(peer: PeerProcess, kernel: Subject, timing: Timing, settings: Settings) -> bool:
     """Builds the peer's forms; one that hangs or dies is left out and the others built anew."""
     skip: list[str] = []
     late: dict[str, str] = {}

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,35 @@ Shapes = Mapping[str, tuple[int, ...]]
 TEXTS = Path(__file__).parent.parent.parent / "tests" / "programs"
 UNIT = 2.0**-24
 ALIGNMENT = 64
+
+
+class Subject(Protocol):
+    """What the harness needs of a kernel: its name, by which the processes of the peers know it
+    too, arrays, and how far a result may be from the expected one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def family(self) -> str: ...
+
+    def case(self) -> SubjectCase: ...
+
+    def tolerance(self, expected: Array) -> float: ...
+
+
+class SubjectCase(Protocol):
+    """Its arrays in one process."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[Array, ...]: ...
+
+    def reset(self) -> None: ...
+
+    def expected(self) -> tuple[Array, ...]: ...
 
 
 @dataclass(frozen=True)

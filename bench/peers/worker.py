@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from bench.cpu_kernels.kernel import Case, Kernel
+from bench.cpu_kernels.kernel import Subject, SubjectCase
 from bench.cpu_kernels.table import BY_NAME
 from bench.peers.catalogue import PEERS
 from bench.peers.peer import Peer, Run
@@ -63,11 +63,11 @@ class Session:
     def __init__(self, peer: Peer, note: Note) -> None:
         self._peer = peer
         self._note = note
-        self._case: Case | None = None
+        self._case: SubjectCase | None = None
         self._runs: dict[str, Run] = {}
         self._wrong: dict[str, str] = {}
 
-    def prepare(self, kernel: Kernel, skip: Sequence[str]) -> Mapping[str, Any]:
+    def prepare(self, kernel: Subject, skip: Sequence[str]) -> Mapping[str, Any]:
         """Builds each form and runs it once; what fails is named with its reason."""
         self._runs, self._wrong = {}, {}
         self._case = kernel.case()
@@ -146,18 +146,20 @@ def error_of(value: Any, reference: Any, tolerance: float) -> float:
     >>> error_of(np.zeros(3), np.zeros(6), 1.0)
     inf
     """
-    if value.size != reference.size or value.dtype.kind != "f":
+    if value.size != reference.size or value.dtype.kind not in "fiu":
         return float("inf")
     return float(np.max(np.abs(value.reshape(reference.shape) - reference))) / (tolerance or 1e-30)
 
 
-def serve(session: object, requests: TextIO, answer: Answer) -> None:
-    """Each request names a method of the session."""
+def serve(
+    session: object, requests: TextIO, answer: Answer, kernels: Mapping[str, Subject] = BY_NAME
+) -> None:
+    """Each request names a method of the session; kernels go by their names."""
     for line in requests:
         request = json.loads(line)
         do = request.pop("do")
         if do == "prepare":
-            request["kernel"] = BY_NAME[request["kernel"]]
+            request["kernel"] = kernels[request["kernel"]]
         try:
             answer({"done": getattr(session, do)(**request)})
         except Exception as error:
@@ -176,19 +178,27 @@ def own_answers() -> Answer:
     return answer
 
 
-def main() -> None:
-    name, threads = sys.argv[1], int(sys.argv[2])
+def start(threads: int, make: Callable[[int], Peer]) -> tuple[Peer, Answer] | None:
+    """The peer in this process, once it has said so; None where it cannot start, and said why."""
     answer = own_answers()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     try:
-        peer = PEERS[name].make(threads)
+        peer = make(threads)
     except Exception as error:
         answer({"failed": one_line(error)})
-        return
+        return None
     imported = getattr(sys.modules.get("tc"), "__file__", None)
     answer({"done": {"version": peer.version(), "tc": imported or ""}})
-    serve(Session(peer, lambda form: answer({"at": form})), sys.stdin, answer)
+    return peer, answer
+
+
+def main() -> None:
+    name, threads = sys.argv[1], int(sys.argv[2])
+    started = start(threads, PEERS[name].make)
+    if started is not None:
+        peer, answer = started
+        serve(Session(peer, lambda form: answer({"at": form})), sys.stdin, answer)
 
 
 if __name__ == "__main__":
