@@ -12,9 +12,9 @@ import pytest
 
 import tc
 from tc.runtime.device_entry import DeviceEntry
-from tests.support.device_libraries import CupyDevice
+from tests.support.device_libraries import CudaAPIError, CupyDevice
 from tests.support.on_devices import Library, use
-from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
+from tests.support.stand_in import REFUSED, DeviceVector, StandInDriver, stand_in
 
 __all__ = ["stand_in", "use"]
 
@@ -315,3 +315,30 @@ def test_a_library_without_memory(name: str, use: Use, stand_in: StandInDriver) 
         library.module.short = False
         np.testing.assert_array_equal(library.get(f(x)), 15 * X)
     assert stand_in.live == set()
+
+
+OUT_OF_MEMORY = type("MemoryError", (Exception,), {})
+"""As PyCUDA has one, that is not Python's."""
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    "error",
+    [
+        OUT_OF_MEMORY("cuMemAlloc failed"),
+        CudaAPIError(2, "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 24 bytes"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_any_library_without_memory(error: Exception) -> None:
+    f = tc.compile(PARTS, backend="cuda", options=PLAIN)
+    for _ in range(3):
+        REFUSED.append(error)
+        with pytest.raises(tc.BackendError, match=r"not enough memory for y of shape \(6,\)"):
+            f(DeviceVector(X))
+        np.testing.assert_array_equal(f(DeviceVector(X)).values, 15 * X)
+    REFUSED.append(RuntimeError("an illegal memory access was encountered"))
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        f(DeviceVector(X))
+    np.testing.assert_array_equal(f(DeviceVector(X)).values, 15 * X)

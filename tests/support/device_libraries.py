@@ -270,6 +270,17 @@ class NumbaArray:
         return self.values.copy()
 
 
+class CudaAPIError(Exception):
+    """Numba's, of numba.cuda.cudadrv.driver."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code, self.msg = code, text
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.msg}"
+
+
 class NumbaCuda(ModuleType):
     """The module numba.cuda: `current` is its current device."""
 
@@ -293,7 +304,7 @@ class NumbaCuda(ModuleType):
 
     def device_array(self, shape: tuple[int, ...], dtype: Any, stream: int = 0) -> NumbaArray:
         if self.short:
-            raise RuntimeError("[CUresult.CUDA_ERROR_OUT_OF_MEMORY] Call to cuMemAlloc results in")
+            raise CudaAPIError(2, "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY")
         return NumbaArray(np.empty(shape, dtype), self.current, stream)
 
     def to_device(self, values: Any) -> NumbaArray:

@@ -198,11 +198,16 @@ class DeviceVector:
 def empty(shape: tuple[int, ...], dtype: Any) -> DeviceVector:
     """What tc takes for the library's way to make an array: it is in the module of the type."""
     ALLOCATED.append((shape, dtype))
+    if REFUSED:
+        raise REFUSED.pop()
     return DeviceVector(np.empty(shape, dtype))
 
 
 ALLOCATED: list[Any] = []
 """What `empty` was asked for."""
+
+REFUSED: list[Exception] = []
+"""What `empty` raises, once each."""
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ import numpy as np
 from tc.errors import InternalError
 from tc.runtime.arrays.cuda_pointers import device_at
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line
+from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, is_out_of_memory
 
 INTERFACE = "__cuda_array_interface__"
-_OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
 def has_interface(kind: type) -> bool:
@@ -149,7 +148,7 @@ def numba_family(cuda: Any) -> Family:
             with cuda.gpus[place.number]:
                 return cuda.device_array(shape, dtype, stream=getattr(like, "stream", 0))
         except Exception as error:
-            if _OUT_OF_MEMORY in str(error):
+            if is_out_of_memory(error):
                 raise MemoryError(str(error)) from error
             raise
 

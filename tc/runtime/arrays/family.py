@@ -100,6 +100,22 @@ def no_such_type(library: str, dtype: np.dtype[Any]) -> BackendError:
     )
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a library says that it has no memory for an array, by the type of its error or by
+    its text: not all have Python's MemoryError.
+
+    >>> is_out_of_memory(RuntimeError("[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"))
+    True
+    >>> is_out_of_memory(RuntimeError("an illegal memory access was encountered"))
+    False
+    """
+    text = str(error).lower().replace("_", " ")
+    return type(error).__name__ in _MEMORY_ERRORS or "out of memory" in text
+
+
+_MEMORY_ERRORS = ("MemoryError", "OutOfMemoryError")
+
+
 def same_family(left: Family, right: Family) -> bool:
     return left is right or left.name == right.name
 

@@ -16,7 +16,15 @@ from tc.runtime.arrays.cuda_arrays import (
 )
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.dlpack_capsule import VERSION, take_over
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
+from tc.runtime.arrays.family import (
+    Family,
+    OnDevices,
+    Refusal,
+    first_line,
+    is_out_of_memory,
+    no_such_type,
+    type_name,
+)
 
 DLPACK_DEVICES = {
     1: "CPU", 2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
@@ -124,7 +132,7 @@ def _maker(kind: type, library: str) -> Callable[..., Any] | None:
             kind_of = getattr(namespace, dtype.name, None)
             if kind_of is None:
                 raise no_such_type(library, dtype)
-            return namespace.empty(shape, dtype=kind_of, device=like.device)
+            return _made(lambda: namespace.empty(shape, dtype=kind_of, device=like.device))
 
         return by_namespace
     empty = _module(kind, "empty")
@@ -132,6 +140,16 @@ def _maker(kind: type, library: str) -> Callable[..., Any] | None:
         return None
 
     def by_module(shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, _like: Any) -> Any:
-        return empty(shape, dtype)
+        return _made(lambda: empty(shape, dtype))
 
     return by_module
+
+
+def _made(make: Callable[[], Any]) -> Any:
+    """The array that a library makes; MemoryError where it has no memory for it."""
+    try:
+        return make()
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise MemoryError(str(error)) from error
+        raise
