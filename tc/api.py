@@ -245,6 +245,7 @@ def autotune(
     max_candidates: int | None = None,
     generations: int | None = None,
     database: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
     **named: Any,
 ) -> Tuned:
     """Searches for the fastest plan of a program for one set of sizes, and compiles it.
@@ -254,11 +255,14 @@ def autotune(
     chosen, with other decisions; it is compiled and run in processes of its own, its results are
     checked under the program's bound (R5), and one that crashes, hangs or is wrong is recorded, and
     never returned. The best is timed once more, in turns with the default, which wins unless the
-    other is faster beyond noise. Ctrl-C ends the search with the best so far.
+    other is faster beyond noise. Ctrl-C ends the search at once, with the best so far, and the
+    result says so (`result.interrupted`).
 
     `search` is "guided", "genetic" or "random", and `seed` its seed; it ends after `max_seconds`,
     `max_candidates`, or `generations` of 20. All that is measured is kept in the user's tuning
     database, or the file `database`. `options` without a plan are what candidates have in common.
+    How the search stands is shown on the standard error with `progress`, by default where that is
+    a terminal.
 
     Raises what `compile` and a first call do, and BackendError for unknown searches and programs
     without a choice, InputError for what is no budget.
@@ -281,16 +285,18 @@ def autotune(
     sizes = resolve_sizes(program, values)
     given = frozenset(program.needs_initial)
     problem = tuner.Problem.of(program, sizes, found, check=function.check, given=given)
-    result = tuner.tune(
-        problem,
-        found,
-        base=function.options,
-        search=search,
-        seed=seed,
-        budget=budget,
-        inputs=_arrays(program, values),
-        database=tuner.TuningDatabase(None if database is None else Path(database)),
-    )
+    with load("tc.tuning.reporting.progress").progress(budget, progress) as told:
+        result = tuner.tune(
+            problem,
+            found,
+            base=function.options,
+            search=search,
+            seed=seed,
+            budget=budget,
+            inputs=_arrays(program, values),
+            database=tuner.TuningDatabase(None if database is None else Path(database)),
+            told=told,
+        )
     return Tuned(Compiled(program, backend, result.best.options, check), result)
 
 

@@ -14,10 +14,18 @@ import os
 import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    InvalidStateError,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass, replace
 from statistics import median
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +78,26 @@ class Limits:
     slow: float = 3.0
 
 
+class Stopped(Exception):
+    """A measurer was stopped: what it was about is dropped."""
+
+
+class Stopper:
+    """What ends a measurer, at once, from any thread."""
+
+    def __init__(self) -> None:
+        self.told: Future[None] = Future()
+
+    def stop(self) -> None:
+        with contextlib.suppress(InvalidStateError):
+            self.told.set_result(None)
+
+    def check(self) -> None:
+        """Raises `Stopped` after `stop`."""
+        if self.told.done():
+            raise Stopped
+
+
 @dataclass(frozen=True, slots=True)
 class Duel:
     """Seconds of a call of two candidates, in rounds that alternate between them."""
@@ -99,7 +127,8 @@ class Measurer:
     `executor` compiles, by default threads that have a process each; of its own processes `workers`
     run at a time. `inputs` are real ones by name, else they are drawn from `seed`. `default` is the
     trial of the base options, `best` the fastest so far: what beats it is timed against it in turns
-    before it takes its place.
+    before it takes its place. What is being measured when `stopper` stops it is dropped: worker
+    processes are ended then, `measure` ends, other methods raise `Stopped`.
     """
 
     def __init__(
@@ -113,6 +142,7 @@ class Measurer:
         workers: int | None = None,
         limits: Limits | None = None,
         seed: int = 0,
+        stopper: Stopper | None = None,
     ) -> None:
         self.problem, self.limits = problem, limits or Limits()
         self.default = self.best = Trial(base or Options())
@@ -132,6 +162,8 @@ class Measurer:
         self._session: Session | None = None
         self._seconds = math.inf  # that the default took, all in all
         self._closed = False
+        self._stopper = stopper or Stopper()
+        self._stopper.told.add_done_callback(self._end_workers)
 
     def __enter__(self) -> Measurer:
         try:
@@ -150,12 +182,11 @@ class Measurer:
         self.close()
 
     def close(self) -> None:
-        """Ends all worker processes, at once."""
+        """Ends all worker processes, at once, and gives memory back."""
         if self._closed:
             return
         self._closed = True
-        self._compilers.close()
-        self._profiler.close()
+        self._stopper.stop()
         if self._executor is not None and self._owned:
             self._executor.shutdown(cancel_futures=True)
         os.close(self._memory)
@@ -165,19 +196,27 @@ class Measurer:
         from the iterable than trials were given, to be compiled meanwhile. Ends with the iterable,
         or when `time.perf_counter()` is `until`; what is under way then is dropped."""
         source = iter(candidates)
-        pending: dict[Future[CompiledCandidate], Options] = {}
+        pending: dict[Future[Any], Options] = {}
         try:
             while True:
                 self._submit(source, pending)
-                left = until - time.perf_counter()
-                done, _ = wait(pending, max(left, 0) if left < math.inf else None, FIRST_COMPLETED)
-                if not done:
+                if not pending:
                     return
-                for future in done:
+                left = until - time.perf_counter()
+                done, _ = wait(
+                    {*pending, self._stopper.told},
+                    max(left, 0) if left < math.inf else None,
+                    FIRST_COMPLETED,
+                )
+                if not done or self._stopper.told in done:
+                    return
+                for future in done & pending.keys():
                     trial = self._trial(pending.pop(future), future, until)
                     if trial is None:
                         return
                     yield trial
+        except Stopped:
+            return
         except BaseException as error:
             if not isinstance(error, GeneratorExit):
                 self.close()
@@ -221,12 +260,10 @@ class Measurer:
         self._seconds = time.perf_counter() - begin
         self.default = self.best = trial
 
-    def _submit(
-        self, source: Iterator[Options], pending: dict[Future[CompiledCandidate], Options]
-    ) -> None:
+    def _submit(self, source: Iterator[Options], pending: dict[Future[Any], Options]) -> None:
         while len(pending) <= self._workers:
             options = next(source, None)
-            if options is None:
+            if options is None or self._stopper.told.done():
                 return
             pending[self._submitted(options)] = options
 
@@ -247,7 +284,9 @@ class Measurer:
         try:
             candidate = future.result()
         except Exception as error:  # whatever an executor does to its tasks
+            self._stopper.check()
             return Trial(options, failure=f"its worker was lost: {type(error).__name__}: {error}")
+        self._stopper.check()
         if candidate.failure is not None:
             return Trial(options, failure=f"it cannot be compiled: {candidate.failure}")
         known = self._known.get(candidate.digest)
@@ -310,10 +349,15 @@ class Measurer:
             except WorkerLost:
                 return self._profiler.run(task)
         except WorkerLost as error:
+            self._stopper.check()
             return Outcome({}, failure=str(error))
         finally:
             if self._beside is None:
                 self._compilers.resume()
+
+    def _end_workers(self, _: object) -> None:
+        self._compilers.close()
+        self._profiler.close()
 
 
 def _processors(backend: Backend) -> tuple[frozenset[int] | None, frozenset[int]]:

@@ -4,23 +4,29 @@ they found (Vasilache et al. 2018, section 6)."""
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from statistics import median
 
 from tc.backends.base import Backend
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError
 from tc.options import Options
+from tc.process.uninterrupted import beside
 from tc.tuning.database import TuningDatabase
-from tc.tuning.measure import Limits, Measurer
+from tc.tuning.measure import Limits, Measurer, Stopper
 from tc.tuning.problem import Problem, Trial
 from tc.tuning.search import FAILED, Search, search_named
 from tc.tuning.space import Candidate, SearchSpace
 
 GENERATION = 20
 """Candidates of a generation, of searches that have none of their own."""
+
+_PATIENCE = 5.0
+"""Seconds that an interrupt waits for a trial that is being kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,58 +69,58 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """When a trial came: seconds after the beginning of the search, and those of a call of the best
+    from then on."""
+
+    seconds: float
+    best: float
+
+
+@dataclass(frozen=True, slots=True)
 class TuningResult:
-    """What tuning found: the trial of what tc chooses itself, the best, which is that or one that
-    is faster beyond noise, all trials in order, and whether an interrupt ended it."""
+    """What tuning found, so far or at its end: the trial of what tc chooses itself, the best, which
+    is that or one that is faster beyond noise, all trials in order, the moment of each, and whether
+    an interrupt ended it.
+
+    A default that was not measured when the interrupt came has no seconds.
+    """
 
     problem: Problem
     default: Trial
     best: Trial
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...] = ()
+    moments: tuple[Moment, ...] = ()
     interrupted: bool = False
 
     @property
     def speedup(self) -> float:
         """The time of the default over that of the best."""
+        if self.best.options == self.default.options:
+            return 1.0
         return self.default.time / self.best.time
 
     @property
     def failures(self) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial.failure is not None)
 
+    @property
+    def median(self) -> float:
+        """The median of the candidates' times in seconds, infinite where none ran."""
+        times = [trial.time for trial in self.trials if trial.failure is None]
+        return median(times) if times else math.inf
+
     def __str__(self) -> str:
+        if not self.default.seconds:
+            return f"{self.problem.entry}: interrupted before anything was measured"
         times = f"{1e3 * self.best.time:.4g} ms, the default {1e3 * self.default.time:.4g} ms"
         found = f"{self.problem.entry}: {times} ({self.speedup:.3f} times as fast)"
         return f"{found}; {len(self.trials)} candidates, of which {len(self.failures)} failed"
 
 
-Told = Callable[[Trial, Trial], None]
-"""What is called after each trial, with it and the best so far."""
-
-
-@dataclass
-class _Run:
-    """One search under way."""
-
-    search: Search
-    budget: Budget
-    begin: float = field(default_factory=time.perf_counter)
-    waiting: dict[Options, Candidate] = field(default_factory=dict)
-    trials: list[Trial] = field(default_factory=list)
-    asked: int = 0
-
-    @property
-    def until(self) -> float:
-        return self.begin + self.budget.seconds
-
-    def candidates(self) -> Iterator[Options]:
-        while self.asked < self.budget.candidates and time.perf_counter() < self.until:
-            candidate = self.search.ask()
-            if candidate is None:
-                return
-            self.asked += 1
-            self.waiting[candidate.options] = candidate
-            yield candidate.options
+Told = Callable[[TuningResult], None]
+"""What is called when the default was measured, and after each trial, with what was found so far.
+"""
 
 
 def tune(
@@ -130,58 +136,117 @@ def tune(
     workers: int | None = None,
     limits: Limits | None = None,
     database: TuningDatabase | None = None,
-    told: Told = lambda _trial, _best: None,
+    told: Told = lambda _found: None,
 ) -> TuningResult:
     """Searches for the fastest plan of a problem, within a budget.
 
     It begins with what tc chooses for the options `base`, which win unless another is faster beyond
-    noise. All that is measured is kept in `database`. An interrupt (Ctrl-C) ends the search, and
-    the result says so. BackendError for unknown searches, for programs without a choice, and where
-    the default itself fails.
+    noise. All that is measured is kept in `database`. An interrupt (Ctrl-C) ends the search at
+    once, whatever it is at: the result says so, and has the best so far. BackendError for unknown
+    searches, for programs without a choice, and where the default itself fails.
     """
-    budget = budget or Budget()
     own = base or Options()
     if own.plan is not None:
         raise BackendError("options= has a plan already: tuning looks for one", repair="plan=None")
-    space = SearchSpace(problem, backend, own)
-    run = _Run(search_named(search, space, seed), budget)
-    first = run.search.ask()
-    assert first is not None
     device = backend.device()
 
     def kept(trial: Trial, *, confirmed: bool = False) -> None:
         if database is not None:
             database.record(problem, device, trial, search=search, seed=seed, confirmed=confirmed)
 
-    interrupted = False
-    with Measurer(
-        problem,
-        backend,
-        base=first.options,
-        inputs=inputs,
-        executor=executor,
-        workers=workers,
-        limits=limits,
-        seed=seed,
-    ) as measurer:
-        default = measurer.default
-        run.search.tell(first, default.time)
-        kept(default)
-        try:
-            for trial in measurer.measure(run.candidates(), until=run.until):
-                run.trials.append(trial)
-                candidate = run.waiting.pop(trial.options)
-                run.search.tell(candidate, FAILED if trial.failure else trial.time)
-                kept(trial)
-                told(trial, measurer.best)
-            best = measurer.confirm()
-        except KeyboardInterrupt:
-            interrupted, best = True, measurer.best
-    if not run.trials and not interrupted and run.search.ask() is None:
-        raise BackendError(
-            f"{problem.entry}: there is nothing to tune at these sizes: one plan",
-            repair="tc.compile, which chooses it",
-        )
-    if best.options != default.options and not interrupted:
-        kept(best, confirmed=True)
-    return TuningResult(problem, default, best, tuple(run.trials), interrupted)
+    run = _Run(TuningResult(problem, Trial(own), Trial(own)), budget or Budget(), kept, told)
+
+    def work() -> None:
+        space = SearchSpace(problem, backend, own)
+        asked = search_named(search, space, seed)
+        first = asked.ask()
+        assert first is not None
+        with Measurer(
+            problem,
+            backend,
+            base=first.options,
+            inputs=inputs,
+            executor=executor,
+            workers=workers,
+            limits=limits,
+            seed=seed,
+            stopper=run.stopper,
+        ) as measurer:
+            run.search(asked, first, measurer)
+
+    try:
+        beside(work)
+    except KeyboardInterrupt:
+        run.stop(interrupted=True)
+    except BaseException:
+        run.stop()
+        raise
+    return run.found
+
+
+class _Run:
+    """One search under way, in a thread of its own: interrupts reach the main one alone, which
+    stops it. What it has found is whole at any moment."""
+
+    def __init__(
+        self, found: TuningResult, budget: Budget, kept: Callable[..., None], told: Told
+    ) -> None:
+        self.found, self.stopper = found, Stopper()
+        self._budget, self._kept, self._told = budget, kept, told
+        self._begin = time.perf_counter()
+        self._waiting: dict[Options, Candidate] = {}
+        self._asked = 0
+        self._keeping = threading.Lock()
+
+    def search(self, search: Search, default: Candidate, measurer: Measurer) -> None:
+        """Measures what a search asks for, and then the best once more. BackendError where it asks
+        for nothing."""
+        search.tell(default, measurer.default.time)
+        self._keep(measurer.default, replace(self.found, default=measurer.default), measurer.best)
+        until = self._begin + self._budget.seconds
+        for trial in measurer.measure(self._candidates(search, until), until=until):
+            search.tell(self._waiting.pop(trial.options), FAILED if trial.failure else trial.time)
+            found = replace(
+                self.found,
+                trials=(*self.found.trials, trial),
+                moments=(*self.found.moments, self._moment(measurer.best)),
+            )
+            self._keep(trial, found, measurer.best)
+        if not self.found.trials and search.ask() is None:
+            raise BackendError(
+                f"{self.found.problem.entry}: there is nothing to tune at these sizes: one plan",
+                repair="tc.compile, which chooses it",
+            )
+        best = measurer.confirm()
+        confirmed = best.options != self.found.default.options
+        self._keep(best if confirmed else None, self.found, best, confirmed=True)
+
+    def stop(self, *, interrupted: bool = False) -> None:
+        """Ends it at once: all that was found so far is kept, and nothing after that."""
+        self.stopper.stop()
+        is_kept = self._keeping.acquire(timeout=_PATIENCE)
+        self.found = replace(self.found, interrupted=interrupted)
+        if is_kept:
+            self._keeping.release()
+
+    def _moment(self, best: Trial) -> Moment:
+        return Moment(time.perf_counter() - self._begin, best.time)
+
+    def _candidates(self, search: Search, until: float) -> Iterator[Options]:
+        while self._asked < self._budget.candidates and time.perf_counter() < until:
+            candidate = search.ask()
+            if candidate is None:
+                return
+            self._asked += 1
+            self._waiting[candidate.options] = candidate
+            yield candidate.options
+
+    def _keep(
+        self, trial: Trial | None, found: TuningResult, best: Trial, *, confirmed: bool = False
+    ) -> None:
+        with self._keeping:
+            self.stopper.check()
+            if trial is not None:
+                self._kept(trial, confirmed=confirmed)
+            self.found = replace(found, best=best)
+            self._told(self.found)

@@ -72,6 +72,7 @@ class Worker:
     def run(self, task: Task) -> Outcome:
         """Runs a task to its end. WorkerLost where the server is lost meanwhile, or closed."""
         with self._asking:
+            self._check_open()
             try:
                 if self._process is None:
                     self._start()
