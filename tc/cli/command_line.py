@@ -23,6 +23,10 @@ or one of
   random:128x64      normal floats, integers 0 to 9, fair bools; random:128x64:0:500 sets bounds
   zeros:128x64  ones:128x64
   random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes"""
+DEFAULTS = """\
+What is not given is what the comments right before the def say after "tc:"; where they say
+something, other inputs are random:
+  # tc: N=32 eps=1e-5"""
 OPTIONS = """\
 --options takes JSON, or a file FILE.json, of what tc.Options has; what it leaves out is taken from
 --preset, or chosen by tc:
@@ -89,6 +93,8 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     _add_options(emitted)
     emitted.set_defaults(command=f"{MODULE}:emit")
 
+    _add_tune(commands)
+
     kept = commands.add_parser("cache", help="the kernels that are kept on disk")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
     shown = actions.add_parser("show", help="where they are, and how many")
@@ -99,6 +105,30 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_tune(commands: Any) -> None:
+    tune = _program_command(commands, "tune", "search for the fastest plan of a def")
+    _add_backend(tune, "numba", "what plans are searched for")
+    limits = (
+        ("seconds", _positive, "S", "ends after so many seconds (default 60)"),
+        ("candidates", partial(_at_least, 1), "N", "ends after so many candidates"),
+    )
+    for name, kind, letter, text in limits:
+        tune.add_argument(f"--max-{name}", type=kind, metavar=letter, help=text)
+    tune.add_argument(
+        "--generations", type=partial(_at_least, 1), metavar="G", help="ends after so many"
+    )
+    tune.add_argument("--search", default="guided", metavar="NAME",
+                      help="guided (the default), genetic or random")  # fmt: skip
+    tune.add_argument("--seed", type=partial(_at_least, 0), default=0, metavar="N",
+                      help="of the search and of random inputs (default 0)")  # fmt: skip
+    tune.add_argument(
+        "--database", metavar="FILE", help="what is kept there, and not in the user's"
+    )
+    tune.add_argument("--plot", metavar="FILE", help="a picture of the search: .png, .svg or .pdf")
+    _add_options(tune)
+    tune.set_defaults(command="tc.cli.tuning:tune")
+
+
 def _program_command(
     commands: Any, name: str, text: str, file: str = "a text, - for standard input"
 ) -> argparse.ArgumentParser:
@@ -106,7 +136,7 @@ def _program_command(
         name,
         help=text,
         description=f"{text[0].upper()}{text[1:]}.",
-        epilog=f"{VALUES}\n\n{OPTIONS}",
+        epilog=f"{VALUES}\n\n{DEFAULTS}\n\n{OPTIONS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", metavar="FILE", help=file)
@@ -139,6 +169,16 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the most threads that a call may use",
     )
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"a positive number, and not {text!r}")
+    return value
 
 
 def _at_least(least: int, text: str) -> int:

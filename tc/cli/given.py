@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.cli.stated import merged, names_given, stated_pairs
 from tc.cli.usage import UsageError
 from tc.cli.values import pairs_of, values_of
 from tc.errors import BackendError, InputError
@@ -26,12 +27,14 @@ from tc.source import ENCODING, Source
 
 @dataclass
 class GivenCall:
-    """A def and its NAME=VALUE pairs, as written and, once they are read, as values."""
+    """A def and its NAME=VALUE pairs, as written and, once they are read, as values; `states` is
+    whether the text has some itself."""
 
     source: Source
     program: Program
     pairs: dict[str, str]
     values: dict[str, Any]
+    states: bool = False
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -61,9 +64,10 @@ def _standard_input() -> str:
 def read_call(arguments: argparse.Namespace) -> GivenCall:
     """The def and its values; also `arguments.call`, for the repairs of errors from here on."""
     source = read_text(arguments.file)
-    program = check_module(parse_source(source), arguments.entry)
+    module = parse_source(source)
+    program = check_module(module, arguments.entry)
     call = arguments.call = GivenCall(source, program, pairs_of(arguments.values), {})
-    known = {*program.inputs, *(name for name in program.sizes if "." not in name)}
+    known = names_given(program)
     for name, text in call.pairs.items():
         if name not in known:
             close = nearest(name, sorted(known))
@@ -72,6 +76,8 @@ def read_call(arguments: argparse.Namespace) -> GivenCall:
                 f"it has {', '.join(sorted(known)) or 'none'}",
                 repair=f"{close}={text}" if close else None,
             )
+    if stated := stated_pairs(program, module):
+        call.states, call.pairs = True, merged(program, stated, call.pairs)
     rng = np.random.default_rng(getattr(arguments, "seed", 0))
     call.values = values_of(program, call.pairs, rng)
     return call

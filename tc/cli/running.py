@@ -15,17 +15,21 @@ from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.usage import UsageError
 from tc.cli.values import array_of, number_of, pairs_of
 from tc.errors import InputError
+from tc.pipeline import shape_program
 from tc.runtime import cache
 from tc.runtime.arguments import read_number, signature_of
 from tc.runtime.sizes import resolve_sizes
 from tc.semantics.suggest import nearest
+from tc.tuning.measuring.inputs import SIGNED, drawn_inputs
 
 
 def run(arguments: argparse.Namespace) -> int:
     options, call = read_options(arguments), read_call(arguments)
     if arguments.out and Path(arguments.out).exists() and not Path(arguments.out).is_dir():
         raise UsageError(f"--out {arguments.out}: it is a file, and a directory is asked for")
-    if set(call.program.inputs) <= set(call.pairs):
+    if call.states:
+        _draw(call, arguments.seed)
+    elif set(call.program.inputs) <= set(call.pairs):
         resolve_sizes(call.program, call.values)  # sizes that are given too must agree
     outputs = _outputs(call, arguments)
     compiled = api.compile(
@@ -48,6 +52,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out:
         _save(Path(arguments.out), call.program.outputs, results)
     return 0
+
+
+def _draw(call: GivenCall, seed: int) -> None:
+    """Values at random for the inputs without one; integers that say where to read stay within."""
+    shaped = shape_program(call.program, resolve_sizes(call.program, call.values))
+    missing = tuple(name for name in call.program.inputs if not _has_value(call, name))
+    call.values |= drawn_inputs(shaped, SIGNED, seed, missing)
+
+
+def _has_value(call: GivenCall, name: str) -> bool:
+    """Whether an input has one: where a size has its name (N1), a number is that."""
+    value = call.values.get(name)
+    is_size = (
+        isinstance(value, int) and call.program.tensors[name].rank and name in call.program.sizes
+    )
+    return value is not None and not is_size
 
 
 def _outputs(call: GivenCall, arguments: argparse.Namespace) -> dict[str, Any]:

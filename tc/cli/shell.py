@@ -57,8 +57,8 @@ def _entry(repair: str) -> str:
     return f"--entry {shlex.quote(ast.literal_eval(found[1]))}" if found else repair
 
 
-def _backend(repair: str) -> str:
-    return re.sub(r'backend="(\w+)"', r"--backend \1", repair)
+def _named(repair: str) -> str:
+    return re.sub(r'\b(backend|search)="(\w+)"', r"--\1 \2", repair)
 
 
 def _sizes(repair: str) -> str:
@@ -112,7 +112,7 @@ def _directory(repair: str) -> str:
     return f'export TC_CACHE_DIR="{"$HOME" if found[1] else ""}{found[2]}"' if found else repair
 
 
-WITHOUT_CALL: tuple[Callable[[str], str], ...] = (_entry, _backend, _sizes, _options, _directory)
+WITHOUT_CALL: tuple[Callable[[str], str], ...] = (_entry, _named, _sizes, _options, _directory)
 
 
 # --- repairs about the values of a call -------------------------------------------------------
