@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import keyword
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -23,6 +23,7 @@ import numpy as np
 from tc.dtypes import FLOAT32, FLOAT64
 from tc.kernel.ir import Buffer, Comment, Failure, Kernel, row_major
 from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.family import is_out_of_memory
 from tc.semantics import program as p
 
 BACKENDS = ("c", "numba")
@@ -345,14 +346,26 @@ class DeviceLibraryKernel:
 
     def compute(self, arrays: Sequence[Any]) -> None:
         named = {name: arrays[at] for name, at in self.names}
-        with self._quietly():
-            eval(self.code, {self.library: self.module, **named})
+        with ExitStack() as stack:
+            for context in self._contexts(arrays):
+                stack.enter_context(context)
+            try:
+                eval(self.code, {self.library: self.module, **named})
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise MemoryError(str(error)) from error
+                raise
 
-    def _quietly(self) -> AbstractContextManager[Any]:
-        """Torch must not record it; CuPy computes on its current device."""
-        if self.library == "torch":
-            return self.module.no_grad()  # type: ignore[no-any-return]  # torch is not imported
-        return self.module.cuda.Device(self.place.number)  # type: ignore[no-any-return]
+    def _contexts(self, arrays: Sequence[Any]) -> Iterator[AbstractContextManager[Any]]:
+        """Torch must not record it, nor round to half what it multiplies; CuPy computes on its
+        current device."""
+        if self.library != "torch":
+            yield self.module.cuda.Device(self.place.number)
+            return
+        yield self.module.no_grad()
+        kind = arrays[0].device.type
+        if self.module.is_autocast_enabled(kind):
+            yield self.module.autocast(kind, enabled=False)
 
 
 def _array(buffer: Buffer, address: int) -> np.ndarray:

@@ -95,7 +95,8 @@ class DeviceComputation(Protocol):
     def place(self) -> Place: ...
 
     def compute(self, arrays: Sequence[Any]) -> None:
-        """Takes the inputs, then the outputs, in order."""
+        """Takes the inputs, then the outputs, in order. MemoryError where there is no room for what
+        the library copies."""
         ...
 
 
@@ -283,11 +284,16 @@ def _run_library(
     like: Any,
 ) -> list[Any]:
     kernel: Any = special.runner
-    outputs = [
-        targets[name].owner if name in targets else new_array(kernel, devices, shape, dtype, like)
-        for name, shape, dtype in special.outputs
-    ]
-    kernel.compute([*(view.owner for view in inputs), *outputs])
+    try:
+        outputs = [
+            targets[name].owner
+            if name in targets
+            else new_array(kernel, devices, shape, dtype, like)
+            for name, shape, dtype in special.outputs
+        ]
+        kernel.compute([*(view.owner for view in inputs), *outputs])
+    except MemoryError as error:
+        raise out_of_memory(special.shaped) from error
     return outputs
 
 

@@ -80,6 +80,41 @@ def test_by_cupy(name: str, layout: Any, cupy: Any) -> None:
         assert kernel.source == source.replace("np.", "cupy.")
 
 
+@pytest.mark.parametrize("name", MATCHING)
+def test_torch_rounds_nothing_where_it_may_elsewhere(name: str) -> None:
+    """In a block of autocast torch's own matmul multiplies numbers of 8 bits (R5)."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    text, shapes, _ = MATCHING[name]
+    inputs = [array + np.array(1 / 512, array.dtype) for array in arrays(text, shapes)]
+    kernel, output = kernel_of(text, inputs, "torch"), output_of(text, inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        kernel.compute([*map(torch.from_numpy, inputs), torch.from_numpy(output)])
+        assert torch.is_autocast_enabled("cpu")
+    check(text, inputs, output)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_library_without_memory(use: Callable[[str], Library]) -> None:
+    """For its result, or for what it copies meanwhile."""
+    cupy = use("cupy").module
+    f = tc.compile(MM, backend="cuda", options=tc.Options(match_library=True))
+    a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
+    lacking = r"f: there is not enough memory for C of shape \(3, 5\) and dtype float32"
+
+    def without(*_: Any, **_named: Any) -> Any:
+        raise MemoryError("Out of memory allocating 60 bytes")
+
+    cupy.matmul = without
+    with pytest.raises(tc.BackendError, match=lacking):
+        f(CupyArray(a), CupyArray(b))
+    cupy.matmul = lambda a, b, out: np.matmul(a.values, b.values, out=out.values)
+    cupy.short = True
+    with pytest.raises(tc.BackendError, match=lacking):
+        f(CupyArray(a), CupyArray(b))
+    cupy.short = False
+    np.testing.assert_array_equal(f(CupyArray(a), CupyArray(b)).values, a @ b)
+
+
 def test_how_torch_writes_it() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     text, shapes, _ = MATCHING["batch innermost"]
