@@ -148,8 +148,8 @@ def posing(torch: Any) -> Iterator[None]:
     allocator is malloc."""
     tensor, torch_empty = torch.Tensor, torch.empty
 
-    def empty_like_cuda(shape: Any, *, dtype: Any, device: Any) -> Any:  # noqa: ARG001
-        return torch_empty(shape, dtype=dtype)
+    def empty_like_cuda(*sizes: Any, dtype: Any, device: Any) -> Any:  # noqa: ARG001
+        return torch_empty(*sizes, dtype=dtype)
 
     with (
         patch.object(tensor, "is_cuda", True),

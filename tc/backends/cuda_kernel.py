@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,12 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """One launch of a kernel: `taken` are the places of its arguments among those of the kernel,
-    each with the bytes from element (0, ..., 0) back to the lowest one in memory. It records
-    failures where it `fails`, its blocks wait for each other where it `waits`, and each of its
-    threads has so many `registers`."""
+    """One launch of a kernel: `take` makes its arguments of the pointers to those of the kernel. It
+    records failures where it `fails`, its blocks wait for each other where it `waits`, and each of
+    its threads has so many `registers`."""
 
     geometry: LaunchGeometry
-    taken: tuple[tuple[int, int], ...]
+    take: Callable[[Sequence[int]], Sequence[int]]
     fails: bool
     waits: bool
     registers: int
@@ -90,8 +91,10 @@ class CudaKernel:
 
     def enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
         at = self.at
-        at.opened.check_process()
-        driver, number = at.opened.driver, at.place.number
+        opened, number = at.opened, at.place.number
+        if os.getpid() != opened.process:
+            opened.check_process()
+        driver = opened.driver
         try:
             if driver.current() == number:
                 return self._enqueue(pointers, words, stream)
@@ -102,10 +105,9 @@ class CudaKernel:
 
     def _enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
         for step in self.steps:
-            arguments = [pointers[place] - before for place, before in step.taken]
+            arguments = step.take(pointers)
             if words is not None:
-                if step.fails:
-                    arguments.append(words)
+                arguments = [*arguments, words] if step.fails else [*arguments]
                 if step.waits:
                     arguments.append(words + _WORD * record_words(self.values))
             try:
@@ -180,10 +182,6 @@ def steps_of(
     """The launches of a kernel, whose functions are loaded now. BackendError for those that the
     device cannot make."""
     driver = at.opened.driver
-    places = {buffer.name: place for place, buffer in enumerate(at.kernel.arguments)}
-
-    def taken(buffer: Buffer) -> tuple[int, int]:
-        return places[buffer.name], MemorySpan.of(buffer).start
 
     def step(module: Any, function: KernelFunction, launch: LaunchGeometry) -> LaunchStep:
         parameters = len(function.arguments) + function.fails + function.waits
@@ -193,10 +191,35 @@ def steps_of(
             at.check_registers(launch, registers, gpu)
             if launch.cooperative:
                 at.check_at_once(launch, driver.blocks_at_once(module, launch))
-        arguments = tuple(map(taken, function.arguments))
-        return LaunchStep(launch, arguments, function.fails, function.waits, registers, launcher)
+        take = _taker(at.kernel.arguments, function.arguments)
+        return LaunchStep(launch, take, function.fails, function.waits, registers, launcher)
 
     with at.errors(), driver.on(at.place.number):
         module = driver.load(cubin)
         pairs = zip(functions, launches, strict=True)
         return tuple(step(module, function, launch) for function, launch in pairs)
+
+
+def _taker(
+    buffers: Sequence[Buffer], taken: Sequence[Buffer]
+) -> Callable[[Sequence[int]], Sequence[int]]:
+    """What makes of the pointers to all buffers those to some of them, each to the lowest element
+    in memory in place of element (0, ..., 0)."""
+    names = [buffer.name for buffer in buffers]
+    places = [names.index(buffer.name) for buffer in taken]
+    starts = [MemorySpan.of(buffer).start for buffer in taken]
+    if not any(starts):
+        if places == [*range(len(names))]:
+            return _all
+        if len(places) > 1:  # of one, `itemgetter` makes no sequence
+            return itemgetter(*places)
+    pairs = tuple(zip(places, starts, strict=True))
+
+    def take(pointers: Sequence[int]) -> Sequence[int]:
+        return [pointers[place] - before for place, before in pairs]
+
+    return take
+
+
+def _all(pointers: Sequence[int]) -> Sequence[int]:
+    return pointers

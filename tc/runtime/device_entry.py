@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays.device_array import DeviceArray
-from tc.runtime.arrays.family import Family, OnDevices
+from tc.runtime.arrays.family import Family, Look, LookAtAll, OnDevices, one_by_one
 from tc.runtime.device_calls import (
     DEFAULT_STREAM,
     DeviceKernel,
@@ -23,112 +26,110 @@ from tc.runtime.device_calls import (
     new_frame,
     streams_of,
 )
-from tc.runtime.specialisation import OutputSpace, Specialisation, access_error, out_of_memory
+from tc.runtime.device_frames import DeviceFrame
+from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
 
-Look: TypeAlias = Callable[[Any], Any]
-"""The pointer to an array that looks as wanted, the bytes of a number; None for others."""
+Reach: TypeAlias = tuple[int, int, int, int]
+"""The places of an output and of another array, and how far from the output's pointer the other's
+is where they may share memory: more than the one, less than the other number of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceEntry:
     """A specialisation, for calls with arrays of a library on a device that look as those of an
-    earlier call. `looks` are those of the inputs in order, `given` those of outputs, none where
-    these are made anew. `spans` are the bytes of each array before and behind its pointer, `places`
-    where a frame has the inputs that are numbers. `stream` is the one that arrays name, None where
-    it is the library's current one. `result` is the type of several results. `made` has the looks
-    of outputs that the library has made.
+    earlier call: so many `inputs`, and `given` outputs, none where these are made anew by `makers`.
+    `look` takes all that is passed, and gives the bytes of numbers. `reaches` are those of each
+    output that is given and the arrays before it, `numbers` the places of inputs that are numbers,
+    with those in a frame. `framed` says that calls need one. `stream` is the one that arrays name,
+    None where it is the library's current one. `result` is the type of several results. `made` has
+    the looks of outputs that the library has made.
     """
 
     special: Specialisation
     kernel: DeviceKernel
     family: Family
     devices: OnDevices
-    looks: tuple[Look, ...]
-    given: tuple[Look, ...]
-    spans: tuple[tuple[int, int], ...]
-    places: tuple[int, ...]
+    inputs: int
+    given: int
+    look: LookAtAll
+    reaches: tuple[Reach, ...]
+    numbers: tuple[tuple[int, int], ...]
+    makers: tuple[Callable[[Any], Any], ...]
+    framed: bool
     stream: Any
     result: Any
     made: dict[str, Look] = field(default_factory=dict)
 
+    # no calls where there is nothing to do: this runs before every kernel
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where arrays look different: then nothing has run. Errors are those
         of `run_on_device`."""
         devices, kernel = self.devices, self.kernel
-        if len(inputs) != len(self.looks) or not devices.is_usual():
+        if len(inputs) != self.inputs or not devices.is_usual():
             return None
-        place = kernel.place
-        if devices.capturing(place):
-            return None
-        pointers: list[Any] = []
-        numbers = []
-        for value, look in zip(inputs, self.looks, strict=True):
-            pointer = look(value)
-            if pointer is None:
+        if self.given:
+            kind = type(outputs)
+            results = [*outputs] if kind is tuple or kind is list else [outputs]
+            if len(results) != self.given:
                 return None
-            if type(pointer) is bytes:
-                numbers.append((len(pointers), pointer))
-            pointers.append(pointer)
-        results = self._targets(outputs, pointers)
-        if results is None:
+            pointers = self.look((*inputs, *results))
+            if pointers is None:
+                return None
+            for output, other, below, above in self.reaches:
+                if below < pointers[other] - pointers[output] < above:
+                    return None
+        else:
+            pointers = self.look(inputs) if outputs is None else None
+            if pointers is None:
+                return None
+            results = []
+        if self.framed and devices.capturing(kernel.place):
             return None
-        stream = devices.stream(place) if self.stream is None else self.stream
-        frame = self.special.frames.take(stream)
+        touch = self.family.touch
+        if touch is not None:
+            for target in results:
+                touch(target)
+        stream = self.stream
+        if stream is None:
+            stream = devices.stream(kernel.place)
         try:
-            if frame is None:
-                frame = new_frame(self.special, kernel, self.family, devices, inputs[0], stream)
-            if not self.given:
-                for space in self.special.outputs:
-                    results.append(new_array(kernel, devices, *space[1:], inputs[0]))
-                    pointers.append(self._made_at(results[-1], space))
+            frame = self._frame(inputs[0], stream) if self.framed else None
+            for make in self.makers:
+                made = make(inputs[0])
+                at = devices.pointer
+                pointers.append(self._made_at(made, len(results)) if at is None else at(made))
+                results.append(made)
         except MemoryError as error:
             raise out_of_memory(self.special.shaped) from error
-        for at, content in numbers:
-            pointers[at] = frame.number(self.places[at], content, kernel, stream)
-        failure = kernel.enqueue((*pointers, *frame.temporaries), frame.words, stream)
-        self.special.frames.give_back(stream, frame)
+        if frame is None:
+            failure = kernel.enqueue(pointers, None, stream)
+        else:
+            for place, number in self.numbers:
+                pointers[place] = frame.number(number, pointers[place], kernel, stream)
+            failure = kernel.enqueue([*pointers, *frame.temporaries], frame.words, stream)
+            self.special.frames.give_back(stream, frame)
         if self.stream:
             kernel.after(DEFAULT_STREAM, stream)
         if failure is not None:
             raise access_error(self.special.shaped, kernel.kernel, failure)
         return results[0] if self.result is None else tuple.__new__(self.result, results)
 
-    def _made_at(self, array: Any, space: OutputSpace) -> Any:
+    def _frame(self, like: Any, stream: Any) -> DeviceFrame:
+        frame = self.special.frames.take(stream)
+        if frame is not None:
+            return frame
+        return new_frame(self.special, self.kernel, self.family, self.devices, like, stream)
+
+    def _made_at(self, array: Any, place: int) -> Any:
         """The pointer to an array that the library has made, as it should be."""
-        devices, name = self.devices, space[0]
-        if devices.pointer is not None:
-            return devices.pointer(array)
-        look = self.made.get(name)
+        devices, space = self.devices, self.special.outputs[place]
+        look = self.made.get(space[0])
         pointer = None if look is None else look(array)
         if pointer is None:
             pointer = made_at(array, space, self.family, self.kernel.place)
             if devices.look is not None:
-                self.made[name] = devices.look(array, self.family.target(array), True)
+                self.made[space[0]] = devices.look(array, self.family.target(array), True)
         return pointer
-
-    def _targets(self, outputs: Any, pointers: list[Any]) -> list[Any] | None:
-        """The outputs that were given, whose pointers are added; None where they look different,
-        or where two arrays may share memory."""
-        if not self.given:
-            return [] if outputs is None else None
-        targets = list(outputs) if type(outputs) in (tuple, list) else [outputs]
-        if len(targets) != len(self.given):
-            return None
-        for target, look in zip(targets, self.given, strict=True):
-            pointer = look(target)
-            if pointer is None:
-                return None
-            below, above = self.spans[len(pointers)]
-            for other, (before, behind) in zip(pointers, self.spans, strict=False):
-                apart = type(other) is bytes or other + behind <= pointer - below
-                if not apart and other - before < pointer + above:
-                    return None
-            pointers.append(pointer)
-        touch = self.family.touch
-        if touch is not None:
-            for target in targets:
-                touch(target)
-        return targets
 
 
 def _number(parameter: Parameter) -> Look:
@@ -162,23 +163,58 @@ def new_device_entry(
         return None
     if not views or type(views[0]) is not DeviceArray:
         return None  # new arrays are like the first input
-    looks, spans, places = [], [], []
+    looks, spans, numbers = [], [], []
     for place, (array, view) in enumerate(arrays):
-        places.append(sum(not each.ndim for each in views[:place]))
         if type(view) is DeviceArray:
-            low, high = view.span
             looks.append(devices.look(array, view, place >= len(inputs)))
-            spans.append((view.address - low, high - view.address))
+            spans.append((place, view.address - view.span[0], view.span[1] - view.address))
         else:
             looks.append(_number(signature.inputs[place]))
-            spans.append((0, 0))
-    few, current = len(inputs), devices.stream(kernel.place)
+            numbers.append((place, sum(not each.ndim for each in views[:place])))
+    current = devices.stream(kernel.place)
     stream, others = streams_of(current, views, targets)
     if others:
         return None
-    known = (tuple(looks[:few]), tuple(looks[few:]), tuple(spans), tuple(places))
-    named = stream if current is None else None
-    return DeviceEntry(special, kernel, family, devices, *known, named, result)
+    together = None if numbers or devices.together is None else devices.together
+    return DeviceEntry(
+        special,
+        kernel,
+        family,
+        devices,
+        len(inputs),
+        len(outputs),
+        one_by_one(looks) if together is None else together([a for a, _ in arrays], looks),
+        _reaches(spans, len(inputs)),
+        tuple(numbers),
+        () if outputs else tuple(_maker(kernel, devices, *space[1:]) for space in special.outputs),
+        bool(kernel.words or special.temporaries.buffers or numbers),
+        stream if current is None else None,
+        result,
+    )
+
+
+def _reaches(spans: Sequence[tuple[int, int, int]], inputs: int) -> tuple[Reach, ...]:
+    """Those of each output with the arrays before it. `spans` are the places of arrays, those of
+    outputs behind so many inputs, with the bytes before and behind the pointer.
+
+    >>> _reaches([(0, 0, 8), (2, 4, 12)], 2)
+    ((2, 0, -12, 12),)
+    """
+    pairs = [(span, other) for span in spans if span[0] >= inputs for other in spans]
+    return tuple(
+        (output, place, -(below + behind), above + before)
+        for (output, below, above), (place, before, behind) in pairs
+        if place < output
+    )
+
+
+def _maker(
+    kernel: DeviceKernel, devices: OnDevices, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Callable[[Any], Any]:
+    """What makes an output, like an input."""
+    if devices.maker is not None:
+        return devices.maker(shape, dtype, kernel.place)
+    return partial(new_array, kernel, devices, shape, dtype)
 
 
 def is_entry_of(special: Specialisation, entry: Any, *, given: bool) -> bool:

@@ -325,7 +325,7 @@ class TorchOnDevices:
         self.capturing = False
         self.short = False
         self.allocated: list[Any] = []
-        self._empty = torch.empty
+        self._empty, self._make_guards = torch.empty, torch._C._dynamo.guards.TensorGuards
         self._to, self._as_tensor = torch.Tensor.to, torch.as_tensor
         kind = torch.Tensor
         patch.setattr(kind, "is_cpu", property(lambda t: self.number(t) is None), raising=False)
@@ -340,6 +340,7 @@ class TorchOnDevices:
             patch.setattr(kind, name, self._staying(getattr(kind, name)))
         patch.setattr(torch, "as_tensor", self.as_tensor)
         patch.setattr(torch, "empty", self.empty)
+        patch.setattr(torch._C._dynamo.guards, "TensorGuards", self._guards)
         patch.setattr(torch._C, "_cuda_getCurrentRawStream", self._stream, raising=False)
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
 
@@ -378,13 +379,23 @@ class TorchOnDevices:
     def _stream(self, number: int) -> int:
         return self.streams.get(number, 0)
 
-    def empty(self, shape: tuple[int, ...], *, dtype: Any, device: Any, **options: Any) -> Any:
-        if not str(device).startswith("cuda:"):
-            return self._empty(shape, dtype=dtype, device=device, **options)
+    def empty(self, *sizes: Any, dtype: Any, device: Any, **options: Any) -> Any:
+        if self.torch.device(device).type != "cuda":
+            return self._empty(*sizes, dtype=dtype, device=device, **options)
         if self.short:
             raise self.torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 24 bytes")
-        self.allocated.append((tuple(shape), dtype, device))
-        return self.put(self._empty(shape, dtype=dtype), int(device.removeprefix("cuda:")))
+        made = self._empty(*sizes, dtype=dtype)
+        self.allocated.append((tuple(made.shape), dtype, str(device)))
+        return self.put(made, self.torch.device(device).index)
+
+    def _guards(self, *tensors: Any, **dynamic: Any) -> Any:
+        """Torch's own, which tell of devices, too."""
+        made, numbers = self._make_guards(*tensors, **dynamic), [*map(self.number, tensors)]
+
+        def check(*others: Any) -> bool:
+            return bool(made.check(*others)) and [*map(self.number, others)] == numbers
+
+        return SimpleNamespace(check=check)
 
 
 # --- jax --------------------------------------------------------------------------------------

@@ -73,6 +73,9 @@ def _stream(told: Any) -> int | None:
     return 0 if told == 1 else int(told)
 
 
+_TELL_DEVICE = ("__dlpack_device__", "device")
+
+
 def device_of(array: Any) -> int:
     """The number of the device: the interface does not tell, DLPack does, and so may libraries
     and the driver."""
@@ -85,19 +88,29 @@ def device_of(array: Any) -> int:
 
 
 def look_of_interface(
-    array: Any, view: DeviceArray, written: bool, device: Callable[[Any], int] = device_of
+    array: Any, view: DeviceArray, written: bool, device: Callable[[Any], int] | None = None
 ) -> Callable[[Any], int | None]:
-    """As `OnDevices.look`."""
+    """As `OnDevices.look`; `device` is that of an array, where its address alone does not tell."""
     kind, number, item = type(array), view.place.number, view.dtype.itemsize
-    wanted = _fields(getattr(array, INTERFACE))
+    wanted: Mapping[str, Any] = getattr(array, INTERFACE)
+    shape, typestr = wanted["shape"], wanted["typestr"]
+    strides, stream = wanted.get("strides"), wanted.get("stream")
+    if device is None and any(hasattr(array, name) for name in _TELL_DEVICE):
+        device = device_of
 
     def pointer(other: Any) -> int | None:
         if type(other) is not kind:
             return None
         try:
-            found = getattr(other, INTERFACE)
+            found = other.__cuda_array_interface__
+            get = found.get
             address, read_only = found["data"]
-            if _fields(found) != wanted or device(other) != number:
+            address = address or 0
+            if found["shape"] != shape or found["typestr"] != typestr or get("strides") != strides:
+                return None
+            if get("stream") != stream or get("mask") is not None:
+                return None
+            if (device_at(address) if device is None else device(other)) != number:
                 return None
         except Exception:  # of any library: the usual way tells of it
             return None
@@ -106,11 +119,6 @@ def look_of_interface(
         return int(address)
 
     return pointer
-
-
-def _fields(found: Mapping[str, Any]) -> tuple[Any, ...]:
-    get = found.get
-    return found["shape"], found["typestr"], get("strides"), get("stream"), get("mask")
 
 
 def pointer_of(array: Any) -> int:

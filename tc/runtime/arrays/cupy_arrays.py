@@ -63,7 +63,7 @@ def _on_devices(cupy: Any) -> OnDevices:
         stream,
         capturing,
         _look,
-        _pointer,
+        pointer=_pointer,
         fresh="cupy.empty({shape}, np.{dtype})",
         convert="with {first}.device: {name} = cupy.asarray({name})",
         move="with {first}.device: {name} = {name}.copy()",

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
+from tc.runtime.arrays.device_array import CUDA, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
+from tc.runtime.arrays.torch_looks import look, reach, together, tracing_of
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
@@ -73,13 +74,22 @@ def _on_devices(torch: Any) -> OnDevices:
     names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for processors
 
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, _like: Any) -> Any:
+    def maker(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place) -> Callable[[Any], Any]:
         if dtype not in names:
             raise no_such_type("torch", dtype)
-        try:
-            return torch.empty(shape, dtype=names[dtype], device=f"cuda:{place.number}")
-        except torch.cuda.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
+        empty, sizes = torch.empty, shape or ((),)  # sizes one by one are faster
+        how = {"dtype": names[dtype], "device": torch.device(CUDA, place.number)}
+
+        def make(_like: Any) -> Any:
+            try:
+                return empty(*sizes, **how)
+            except torch.cuda.OutOfMemoryError as error:
+                raise MemoryError(str(error)) from error
+
+        return make
+
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, like: Any) -> Any:
+        return maker(shape, dtype, place)(like)
 
     def stream(place: Place) -> int:
         if raw is not None:
@@ -89,57 +99,26 @@ def _on_devices(torch: Any) -> OnDevices:
     def capturing(_place: Place) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
 
-    is_tracing, forward = _tracing(torch), torch.autograd.forward_ad
+    is_tracing, forward = tracing_of(torch), torch.autograd.forward_ad
 
     def is_usual() -> bool:
         return forward._current_level < 0 and not is_tracing()
 
-    look = partial(_look, torch)
     return OnDevices(
         new,
         stream,
         capturing,
-        look,
-        torch.Tensor.data_ptr,
-        is_usual,
+        look=partial(look, torch),
+        together=partial(together, torch),
+        maker=maker,
+        pointer=torch.Tensor.data_ptr,
+        is_usual=is_usual,
         keeps_recorded=True,
         fresh='torch.empty({shape}, dtype=torch.{dtype}, device="cuda:{device}")',
         convert="torch.as_tensor({name}, device={first}.device)",
         move="{name}.to({first}.device)",
         copy="{name}.clone()",
     )
-
-
-def _look(
-    torch: Any,
-    tensor: Any,
-    view: DeviceArray,
-    written: bool,  # noqa: ARG001  # no tensor is read-only
-) -> Callable[[Any], int | None]:
-    """As `OnDevices.look`; tensors are refused as `_reader` does."""
-    kind, dtype, shape, steps = type(tensor), tensor.dtype, tensor.shape, tensor.stride()
-    number, item, count = tensor.get_device(), view.dtype.itemsize, tensor.numel()
-    needed = (sum(map(_reach, shape, steps)) + 1) * item if count else 0
-    grad_mode = torch.is_grad_enabled
-    is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
-
-    def pointer(other: Any) -> int | None:
-        if type(other) is not kind or other.dtype is not dtype or other.shape != shape:
-            return None
-        try:
-            if other.stride() != steps or other.get_device() != number or other.is_neg():
-                return None
-            if (other.requires_grad and grad_mode()) or is_functional(other):
-                return None
-            address = int(other.data_ptr())
-            held = other.untyped_storage().nbytes() - other.storage_offset() * item
-        except Exception:  # of what torch has wrapped: the usual way tells of it
-            return None
-        if address % item or held < needed or (count and not address):
-            return None
-        return address
-
-    return pointer
 
 
 def _dtypes(torch: Any) -> dict[Any, np.dtype[Any]]:
@@ -172,7 +151,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
     dtypes = _dtypes(torch)
     grad_mode = torch.is_grad_enabled
     is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
-    is_tracing = _tracing(torch)
+    is_tracing = tracing_of(torch)
     forward = torch.autograd.forward_ad
     is_cuda = torch.version.hip is None  # torch for ROCm says "cuda", too
     new: Any = np.ndarray
@@ -199,7 +178,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
                 return np.empty(shape, dtype)
             rows = tensor.is_contiguous()
             steps = () if rows else tensor.stride()
-            last = count - 1 if rows else sum(map(_reach, shape, steps))
+            last = count - 1 if rows else sum(map(reach, shape, steps))
             needed = (tensor.storage_offset() + last + 1) * item
             held = tensor.untyped_storage().nbytes()
             if count and (needed > held or not start):
@@ -221,30 +200,6 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
             raise _refusal(torch, tensor, error) from error
 
     return read
-
-
-def _reach(size: int, step: int) -> int:
-    return (size - 1) * step
-
-
-def _tracing(torch: Any) -> Callable[[], bool]:
-    """Whether torch records what is done, by torch.jit.trace, make_fx or fake tensors: what tc
-    computes would become a constant of the record."""
-    private = torch._C
-    try:
-        state, modes = private._get_tracing_state, private._len_torch_dispatch_stack
-        keys = private._TorchDispatchModeKey
-        recording = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
-        mode = private._get_dispatch_mode
-    except AttributeError:  # of another version: not all of them are public
-        return torch.jit.is_tracing  # type: ignore[no-any-return]
-
-    def is_tracing() -> bool:
-        if state() is not None:
-            return True
-        return bool(modes()) and any(mode(key) is not None for key in recording)
-
-    return is_tracing
 
 
 # --- why a tensor is refused ------------------------------------------------------------------
