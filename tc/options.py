@@ -50,8 +50,10 @@ class ScheduleOptions:
     `fusion`: "max" fuses neighbours that share any loop, "preserve3coincident" those that keep
     three parallel loops, "min" only the statements that write one tensor; "isl" leaves it to isl's
     own scheduler, for at most `seconds`. "auto" is "max" where the operands of what is fused fit
-    into the cache, else "min". `rewrite`: sums of products may be factored, long reductions split,
-    and adjacent dimensions joined (R5).
+    into the cache, else "min". `apart` names statements ("S1") that share no loops with what stands
+    before them. `rewrite`: sums of products may be factored, long reductions split, and adjacent
+    dimensions joined (R5). `factor`: all sums of products for which an order takes fewer operations
+    are factored, or none; `split`: likewise reductions that can be split; None leaves it to tc.
 
     >>> import tc
     >>> tc.ScheduleOptions(fusion="min").fusion
@@ -59,14 +61,25 @@ class ScheduleOptions:
     """
 
     fusion: str = "auto"
+    apart: tuple[str, ...] = ()
     rewrite: bool = True
+    factor: bool | None = None
+    split: bool | None = None
     seconds: float = 5.0
 
     def __post_init__(self) -> None:
         if self.fusion not in FUSIONS:
             names = ", ".join(map(repr, FUSIONS))
             _refuse(f"fusion={self.fusion!r}: there are {names}", 'ScheduleOptions(fusion="auto")')
-        _check_flag("ScheduleOptions", "rewrite", self.rewrite)
+        apart: object = self.apart
+        if not isinstance(apart, list | tuple) or not all(isinstance(x, str) for x in apart):
+            _refuse(
+                f"apart={apart!r}: it is a list of names of statements",
+                'ScheduleOptions(apart=("S1",))',
+            )
+        object.__setattr__(self, "apart", tuple(self.apart))
+        for name in ("rewrite", "factor", "split"):
+            _check_flag("ScheduleOptions", name, getattr(self, name))
         seconds: object = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
             _refuse(f"seconds={seconds!r}: it is a positive number", "ScheduleOptions(seconds=5.0)")

@@ -39,7 +39,7 @@ from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
-from tc.polyhedral.strategies.fusion import worthwhile
+from tc.polyhedral.strategies.fusion import kept_apart, worthwhile
 from tc.polyhedral.strategies.scheduler import schedule
 from tc.polyhedral.target import Target
 from tc.semantics.program import ShapedProgram
@@ -192,10 +192,14 @@ def _rewrite(
     """The program factored, long reductions split, and adjacent dimensions joined."""
     if not options.schedule.rewrite:
         return shaped, strides
-    limits = target.rewriting
-    shaped = divide_last(factor(shaped, limits.order), limits)
-    parallel = target.launches or options.mapping.parallel
-    return coalesce(split(shaped, limits) if parallel else shaped, strides)
+    limits, wanted = target.rewriting, options.schedule
+    if wanted.factor is not False:
+        order = limits.factoring_all().order if wanted.factor else limits.order
+        shaped = factor(shaped, order)
+    shaped = divide_last(shaped, limits)
+    if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
+        shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
+    return coalesce(shaped, strides)
 
 
 def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:
@@ -211,8 +215,9 @@ def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgra
 
 
 def _schedule(scop: Scop, dependences: Dependences, options: Options, target: Target) -> Node:
-    wanted = options.schedule
-    if wanted.fusion == "auto":
-        accept = worthwhile(scop, target.fusion_bytes)
-        return schedule(scop, dependences, "max", accept=accept, share_reductions=False)
-    return schedule(scop, dependences, wanted.fusion, seconds=wanted.seconds)
+    wanted, accept, strategy = options.schedule, None, options.schedule.fusion
+    if strategy == "auto":
+        accept, strategy = worthwhile(scop, target.fusion_bytes), "max"
+    if wanted.apart:
+        accept = kept_apart(scop, wanted.apart, accept)
+    return schedule(scop, dependences, strategy, accept=accept, seconds=wanted.seconds)

@@ -88,6 +88,7 @@ def test_what_is_asked_of_a_contraction() -> None:
         "packed",
         "vectors of a row",
         "rows",
+        "rows unrolled",
         "reduction steps",
         "packed for each thread",
         "order",

@@ -18,6 +18,11 @@ from tc.polyhedral.target import Target
 T = TypeVar("T")
 
 
+def either() -> tuple[bool, bool]:
+    """The alternatives of a question."""
+    return False, True
+
+
 class Draft:
     """The actions chosen for a part, each done to its tree at once, so that what comes next can be
     asked of the tree as it will be."""

@@ -36,7 +36,8 @@ class NestBuffers:
 
     Copying an element costs `copying` multiply-adds of the whole reduction. `written` are the
     tensors that the cluster writes, `around` the members of the loops around the
-    nest, `points` those within its tile.
+    nest, `points` those within its tile. Reads of tensors that are `bare` are not copied with their
+    padding.
     """
 
     device: Device
@@ -46,6 +47,7 @@ class NestBuffers:
     written: frozenset[str]
     around: tuple[Member, ...]
     points: tuple[Member, ...]
+    bare: frozenset[str] = frozenset()
 
     def below(self, outer: Iterable[Member], inner: Iterable[Member]) -> Footprint:
         """What the main statement, and those beside it, touch inside of the loops `outer`, where
@@ -131,7 +133,7 @@ class NestBuffers:
         return [
             (access, fill)
             for access, fill in self.nest.facts.padded(self.nest.main.statement)
-            if access.tensor not in self.written | packed
+            if access.tensor not in self.written | packed | self.bare
             and all(a == access for a in self.nest.reads(access.tensor))
         ]
 

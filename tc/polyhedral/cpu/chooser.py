@@ -8,18 +8,19 @@ temporaries become small buffers, and each nest is planned within.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import permutations
 from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
-from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.cpu.analysis import ParallelNest, groups, nest_of, opened
+from tc.polyhedral.actions.draft import Draft, either
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of, opened
 from tc.polyhedral.cpu.buffers import MIN_PARTS
 from tc.polyhedral.cpu.costs import TileCosts, device_of
-from tc.polyhedral.cpu.nest_plan import NestPlanner
+from tc.polyhedral.cpu.nest_plan import MOST_ORDERED, NestPlanner
 from tc.polyhedral.cpu.register_tiles import choose_tile
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
@@ -72,6 +73,7 @@ class _Chooser:
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
         searches = self.draft.target.decider.searches
+        nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
         chosen = choose_tile(
             nest,
             device_of(self.draft),
@@ -86,6 +88,18 @@ class _Chooser:
         )
         planner.plan()
         self.notes.append(planner.note())
+
+    def _reordered(self, item: NestItem) -> NestItem:
+        """An item with the loops of its reduction in the order that was decided."""
+        members, own = item.reduction, (item.statement.name,)
+        if not 1 < len(members) <= MOST_ORDERED:
+            return item
+        named = {self.draft.name(m, own): m for m in members}
+        orders = (", ".join(order) for order in permutations(named))
+        found = self.draft.decide("order of the sum", own, ", ".join(named), lambda: orders)
+        order = tuple(named[name] for name in found.split(", "))
+        self.draft.order(order, own)
+        return replace(item, reduction=order)
 
     def _decide(
         self,
@@ -177,6 +191,7 @@ class _Chooser:
                 not isinstance(moved, str)
                 and not moved.fetch
                 and size <= device_of(self.draft).l2 // 2
+                and self.draft.decide(f"{tensor} in a buffer", statements, True, either)
             ):
                 self.draft.promote(tensor, SCRATCH, inside, statements)
 

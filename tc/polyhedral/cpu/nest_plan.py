@@ -16,7 +16,7 @@ from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
-from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
 from tc.polyhedral.cpu.buffers import NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
@@ -79,7 +79,7 @@ class NestPlanner:
         """The buffers of the nest; only where a register tile was chosen."""
         if self.chosen is None:
             raise InternalError("a nest without a register tile has no buffers")
-        return NestBuffers(
+        found = NestBuffers(
             device_of(self.draft),
             self.costs.copying,
             self.nest,
@@ -88,6 +88,12 @@ class NestPlanner:
             self.around,
             tuple(self.points),
         )
+        padded = (access.tensor for access, _ in found.pads)
+        return replace(found, bare=frozenset(t for t in padded if not self._is_copied(t)))
+
+    def _is_copied(self, tensor: str) -> bool:
+        what = f"{tensor} copied with its padding"
+        return self.draft.decide(what, self.nest.names, True, either)
 
     def _name(self, member: Member) -> str:
         return self.draft.name(member, self.nest.names)
@@ -100,7 +106,9 @@ class NestPlanner:
         if chosen is None:
             return
         if chosen.row is not None and chosen.rows > 1:
-            unrolled = chosen.reduced or not chosen.blocked
+            unrolled = self.draft.decide(
+                "rows unrolled", self.nest.names, chosen.reduced or not chosen.blocked, either
+            )
             self.outer[chosen.row.name] = self._split(
                 chosen.row, (chosen.rows,), (UNROLL if unrolled else SERIAL,), self.nest.names
             )
@@ -184,7 +192,7 @@ class NestPlanner:
             "reduction unrolled",
             (item.statement.name,),
             self._is_small(steps),
-            lambda: (False, True),
+            either,
         )
 
     def _is_small(self, steps: Several[int]) -> bool:
@@ -202,7 +210,7 @@ class NestPlanner:
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
         dtype = self.nest.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
-        if dtype != compute_dtype(dtype) or self.buffers.pads or self._stages():
+        if dtype != compute_dtype(dtype) or self.buffers.pads or self._stages:
             return None
         member = max(main.reduction, key=self.nest.extent)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
@@ -231,9 +239,12 @@ class NestPlanner:
         v_outer = self.outer[self.chosen.vector.name]
         return u_outer, v_outer, [m for m in self._members() if m not in (v_outer, u_outer)]
 
+    @cached_property
     def _stages(self) -> bool:
+        """Whether the target has a buffer in which it lies along the vectors."""
         u_outer, v_outer, others = self._row_and_others()
-        return self.buffers.stages((*others, v_outer), u_outer)
+        can = self.buffers.stages((*others, v_outer), u_outer)
+        return can and self.draft.decide("target staged", self.nest.names, True, either)
 
     def _loops(self) -> Loops:
         """The loops around the tile, outermost first, and between which of them buffers lie."""
@@ -260,15 +271,13 @@ class NestPlanner:
         else:
             local = buffers.packs_inside(self.around, used)
         if buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):
-            local = self.draft.decide(
-                "packed for each thread", self.nest.names, local, lambda: (False, True)
-            )
+            local = self.draft.decide("packed for each thread", self.nest.names, local, either)
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         others = [m for m in others if m not in first]
         others, window = self._window(first, others, last, shared=not local)
         order = [*first, *others, *window, *last]
         padded = len(first) + len(others)
-        staged = len(order) - len(inner) if self._stages() else None
+        staged = len(order) - len(inner) if self._stages else None
         if local:
             return Loops(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
@@ -307,6 +316,13 @@ class NestPlanner:
         if found is None or found[0] in first:
             return others, []
         member, size = found
+        trips = self.draft.trips(member, self.nest.names)
+        sizes = [2**n for n in range(9) if 2**n < trips]
+        size = self.draft.decide(
+            f"window of {self._name(member)}", self.nest.names, size, partial(iter, sizes)
+        )
+        if size == 1:
+            return others, []
         self.draft.do(Tile(self._name(member), (size,)))
         tiles, point = tile(member, size)
         return [tiles if m is member else m for m in others], [point]
@@ -320,17 +336,27 @@ class NestPlanner:
             device = replace(device, vector_bits=bits)
         found = strips(self.nest, chosen, device, row, vector)
         around, inside = [row], [vector]
-        if found.row is not None:
-            self.draft.do(Tile(self._name(row), (found.row,)))
-            strip, within = tile(row, found.row)
+        rows, columns = self._strip(row, found.row), self._strip(vector, found.vector)
+        if rows is not None:
+            self.draft.do(Tile(self._name(row), (rows,)))
+            strip, within = tile(row, rows)
             around, inside = [strip], [vector, within]
-        if found.vector is not None:
-            self.draft.do(Tile(self._name(vector), (found.vector,)))
-            piece, vector = tile(vector, found.vector)
+        if columns is not None:
+            self.draft.do(Tile(self._name(vector), (columns,)))
+            piece, vector = tile(vector, columns)
             around, inside = [*around, piece], [vector, *inside[1:]]
         first = [*others, *around]
         order = [*first, *inside]
         return Loops(order, first, lines=len(first)) if found.buffered else Loops(order, order)
+
+    def _strip(self, member: Member, default: int | None) -> int | None:
+        """How many blocks along a member are a strip."""
+        trips = self.draft.trips(member, self.nest.names)
+        if default is None or default >= trips:
+            return default
+        sizes = [2**n for n in range(1, 9) if 2**n < trips]
+        what = f"blocks of {self._name(member)} in a strip"
+        return self.draft.decide(what, self.nest.names, default, partial(iter, sizes))
 
     def _as_read(self, members: list[Member]) -> list[Member]:
         """The members of a copy in the order of what it reads, if it reads and writes whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.polyhedral.rewrite.product_order import OrderCosts
 
@@ -19,3 +19,12 @@ class Thresholds:
     parts: int = 16
     left: int = 32
     long: int = 1 << 15
+
+    def factoring_all(self) -> Thresholds:
+        """Those by which each sum is factored that then takes fewer operations."""
+        return replace(self, order=replace(self.order, gain=1.0, moved=0.0, statement=0.0))
+
+    def splitting_all(self) -> Thresholds:
+        """Those by which each reduction is split that has parts, as long as these are not more
+        than a cache holds."""
+        return replace(self, few=1 << 12, parts=2, left=2, long=4)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from difflib import get_close_matches
 from math import prod
 
+from tc.errors import BackendError
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 
@@ -26,6 +29,33 @@ def worthwhile(scop: Scop, most_bytes: int) -> Accept:
         tensors = scop.shaped.program.tensors
         total = sum(size * tensors[name].dtype.bytes for name, size in reread.items())
         return total <= most_bytes
+
+    return accept
+
+
+def kept_apart(scop: Scop, names: Collection[str], otherwise: Accept | None) -> Accept:
+    """Refuses merges of what ends before a statement of the program with what it begins. Those of
+    `names` that the program has no statement of raise BackendError."""
+    places: dict[str, int] = {}
+    for place, shaped in enumerate(scop.shaped.statements):
+        written, _, _ = shaped.statement.name.partition(".")  # without what a rewrite has added
+        places.setdefault(written, place)
+    for name in names:
+        if name not in places:
+            near = get_close_matches(name, places, 1, cutoff=0)
+            raise BackendError(
+                f"apart={tuple(names)!r}: there is no statement {name!r}; there are "
+                f"{', '.join(places)}",
+                repair=f"ScheduleOptions(apart={tuple(near)!r})",
+            )
+    begun = {places[name] for name in names}
+
+    def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
+        before = max(scop.statement(name).position for name in first.statements)
+        after = min(scop.statement(name).position for name in second.statements)
+        if any(before < place <= after for place in begun):
+            return False
+        return otherwise is None or otherwise(first, second, columns)
 
     return accept
 
