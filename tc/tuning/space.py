@@ -10,7 +10,7 @@ points whose kernels are alike are one candidate.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -65,7 +65,9 @@ class SearchSpace:
         self._shaped = self.problem.shaped()
         self._strides = self.problem.element_strides(self._shaped)
         self._target = target_of(self.backend.device())
-        self._setters = dict(_option_genes(self.base, self._target.launches, self._device_bits()))
+        statements = [s.statement.name for s in self._shaped.statements]
+        bits, launches = self._device_bits(), self._target.launches
+        self._setters = dict(_option_genes(self.base, statements, bits, launches=launches))
         self.genes.update({name: tuple(values) for name, values in self._setters.items()})
         self._made: dict[frozenset[tuple[str, str]], Candidate | RefusedPoint] = {}
 
@@ -131,7 +133,7 @@ Setter: TypeAlias = Callable[[Options], Options]
 
 
 def _option_genes(
-    base: Options, launches: bool, bits: int
+    base: Options, statements: Sequence[str], bits: int, *, launches: bool
 ) -> Iterator[tuple[str, dict[str, Setter]]]:
     """The options that change code, with what each value sets, the default first."""
 
@@ -144,6 +146,13 @@ def _option_genes(
     def gpu(**how: Any) -> Setter:
         return lambda options: replace(options, gpu=replace(options.gpu, **how))
 
+    def also_apart(name: str) -> Setter:
+        def apart(options: Options) -> Options:
+            names = dict.fromkeys((*options.schedule.apart, name))
+            return replace(options, schedule=replace(options.schedule, apart=tuple(names)))
+
+        return apart
+
     def gene(
         name: str, default: object, setters: dict[str, Setter]
     ) -> tuple[str, dict[str, Setter]]:
@@ -153,7 +162,12 @@ def _option_genes(
     own = base.schedule
     fusions = (fusion for fusion in FUSIONS if fusion != "isl")
     yield gene("fusion", own.fusion, {f: schedule(fusion=f) for f in fusions})
+    for name in statements[1:]:
+        yield gene(f"apart {name}", name in own.apart, {"True": also_apart(name)})
     yield gene("rewrite", own.rewrite, {str(r): schedule(rewrite=r) for r in (True, False)})
+    for name in ("factor", "split"):
+        values = (None, True, False)
+        yield gene(name, getattr(own, name), {str(v): schedule(**{name: v}) for v in values})
     if launches:
         limits = (1, 16, 64, 256, 1024, 4096)
         yield gene("unroll", base.gpu.unroll, {str(u): gpu(unroll=u) for u in limits})

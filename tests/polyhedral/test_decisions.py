@@ -11,6 +11,7 @@ import pytest
 
 import tc
 from tc.device import Device
+from tc.gpu import Gpu
 from tc.kernel.evaluate import evaluate
 from tc.pipeline import target_of
 from tc.polyhedral.decisions import Decisions
@@ -21,6 +22,9 @@ from tests.support.programs import CASES, Case
 from tests.test_programs import copies, expected_and_bounds, fresh
 
 DEVICE = Device(vector_bits=256, vector_registers=16, threads=2)
+GPU = Gpu(threads=64, shared=16 << 10)
+SOME = [pytest.param(case, DEVICE, id=case.name) for case in CASES]
+SOME += [pytest.param(case, GPU, id=f"{case.name} on a GPU") for case in CASES[::3]]
 
 
 def decided(case: Case, wanted: dict[str, str], **how: Any) -> tuple[Decisions, Lowering]:
@@ -34,11 +38,11 @@ def decided(case: Case, wanted: dict[str, str], **how: Any) -> tuple[Decisions, 
     return decisions, trace_lowering(shape, {}, target, initial=initial, check=True, **how)
 
 
-def drawn(case: Case, rng: random.Random) -> dict[str, str]:
+def drawn(case: Case, rng: random.Random, device: Device | Gpu = DEVICE) -> dict[str, str]:
     """Decisions at random, each of those that follow from the others."""
     wanted: dict[str, str] = {}
     for _ in range(3):
-        decisions, _ = decided(case, wanted)
+        decisions, _ = decided(case, wanted, device=device)
         for name, asked in decisions.asked.items():
             if rng.random() < 0.5:
                 wanted.setdefault(name, rng.choice(asked.values))
@@ -46,11 +50,11 @@ def drawn(case: Case, rng: random.Random) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_any_decisions(case: Case) -> None:
+@pytest.mark.parametrize(("case", "device"), SOME)
+def test_any_decisions(case: Case, device: Device | Gpu) -> None:
     expected, bounds = expected_and_bounds(case)
     inputs, outputs = fresh(case)
-    _, lowering = decided(case, drawn(case, random.Random(case.name)))
+    _, lowering = decided(case, drawn(case, random.Random(case.name), device), device=device)
     program = checked(case.text, case.def_name)
     arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
     given, shapes = copies(outputs) or {}, shaped(program, arrays).shapes
@@ -62,20 +66,21 @@ def test_any_decisions(case: Case) -> None:
         assert_within(arrays[name], np.asarray(value).astype(arrays[name].dtype), bound)
 
 
+@pytest.mark.parametrize("device", [DEVICE, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("case", CASES[::4], ids=lambda c: c.name)
-def test_by_default_nothing_changes(case: Case) -> None:
+def test_by_default_nothing_changes(case: Case, device: Device | Gpu) -> None:
     """Asking changes nothing, and the plan of any decisions gives the kernel again."""
-    decisions, asked = decided(case, {})
+    decisions, asked = decided(case, {}, device=device)
     assert all(each.taken == each.values[0] for each in decisions.asked.values())
     inputs, outputs = fresh(case)
     program = checked(case.text, case.def_name)
     shape, initial = shaped(program, as_arrays(program, inputs)), frozenset(outputs or ())
     how: dict[str, Any] = {"initial": initial, "check": True}
-    usual = trace_lowering(shape, {}, target_of(DEVICE), **how)
+    usual = trace_lowering(shape, {}, target_of(device), **how)
     assert usual.kernel == asked.kernel
-    _, other = decided(case, drawn(case, random.Random(case.name)))
+    _, other = decided(case, drawn(case, random.Random(case.name), device), device=device)
     plan = tc.Options(plan=other.mapped.plan)
-    again = trace_lowering(shape, {}, target_of(DEVICE), options=plan, **how)
+    again = trace_lowering(shape, {}, target_of(device), options=plan, **how)
     assert again.kernel == other.kernel
 
 

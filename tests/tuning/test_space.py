@@ -96,6 +96,49 @@ def test_any_point_is_a_candidate(backend: str) -> None:
         assert found.options.plan is not None
 
 
+def decisive(space: SearchSpace) -> set[str]:
+    """The decisions of a default of which some other value gives another kernel."""
+    default, found = space.default, set()
+    for name, values in dict(space.genes).items():
+        others = [space.make({name: value}) for value in values[1:3] + values[-1:]]
+        if any(isinstance(o, Candidate) and o.digest != default.digest for o in others):
+            found.add(name.split(": ")[-1])
+    return found
+
+
+def test_what_is_decided_for_gpus() -> None:
+    """The parameters of the paper are among them: tiles, blocks, threads, both memories, copies
+    unrolled, the unrolling and the fusion."""
+    assert decisive(space_of(backend="cuda")) >= {
+        "order of blocks",
+        "tile of m",
+        "tile of n",
+        "blocks along x",
+        "blocks along y",
+        "threads along x run",
+        "threads along x",
+        "threads along y",
+        "C in registers",
+        "steps at a time",
+        "A in shared memory",
+        "B held too",
+        "rows of A odd",
+        "option unroll",
+    }
+    assert {"option unroll_copies", "option fusion"} < {*space_of(backend="cuda").genes}
+
+
+def test_what_is_decided_for_convolutions() -> None:
+    text = """def conv(float(C,H,W) I, float(M,C,3,3) K) -> (O) {
+      O(m,h,w) +=! pad(I(c,h+kh-1,w+kw-1), 0) * K(m,c,kh,kw) where h in 0:H, w in 0:W
+    }"""
+    assert decisive(space_of(text, C=8, H=30, W=30, M=8)) >= {
+        "order of the sum",
+        "I copied with its padding",
+        "rows unrolled",
+    }
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_are_reproducible(name: str) -> None:
     runs = [tried(search_named(name, row_sums(), seed), 12) for seed in (3, 3, 4)]

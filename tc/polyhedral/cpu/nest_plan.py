@@ -296,7 +296,9 @@ class NestPlanner:
         points = []
         for place, member in enumerate(order):
             trips = self.draft.trips(member, names)
-            sizes = [2**n for n in range(1, 10) if 2**n < trips and member.span is None]
+            is_whole = sum(other.name == member.name for other in order) == 1
+            whole = trips if is_whole and member.span is None else 0
+            sizes = [2**n for n in range(1, 10) if 2**n < whole]
             size = self.draft.decide(
                 f"tiles of {self._name(member)}", names, 0, partial(iter, sizes)
             )

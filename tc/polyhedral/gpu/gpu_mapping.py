@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import permutations
 from math import prod
 
 from tc.gpu import Gpu
@@ -38,6 +40,13 @@ from tc.polyhedral.target import Chosen, Target
 
 THREADS, EDGE = 256, 32
 """Threads of a block, and iterations of a tile along a loop, where options say nothing."""
+
+
+MOST_ORDERED = 4
+"""Loops that are put in any order where decisions are searched for."""
+
+LARGEST = 1024
+"""Iterations of a tile along a loop beyond which none is tried."""
 
 
 def choose(
@@ -135,6 +144,7 @@ class _Mapper:
                 self._promote(inside, names, (), None, None)
                 continue
             deeper = has_coincident(inside, self.draft.facts.scop)
+            members = self._ordered(members, names)
             sizes = self._tile_sizes(members, names, deeper=deeper)
             outer, points = self.draft.tiled(members, sizes, names)
             self._blocks(outer, names)
@@ -156,10 +166,28 @@ class _Mapper:
             given = self.options.tile[: len(members)]
             return [*given, *extents[len(given) :]]
         if deeper or prod(self._wanted_threads(len(members))) == 1:
-            return [1] * len(members)
-        if len(members) == 1:
-            return [min(extents[0], prod(self._wanted_threads(1)))]
-        return [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
+            sizes = [1] * len(members)
+        elif len(members) == 1:
+            sizes = [min(extents[0], prod(self._wanted_threads(1)))]
+        else:
+            sizes = [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
+        return [
+            self.draft.decide(
+                f"tile of {self.draft.name(member, names)}", names, size, partial(_sizes, extent)
+            )
+            for member, size, extent in zip(members, sizes, extents, strict=True)
+        ]
+
+    def _ordered(self, members: tuple[Member, ...], names: tuple[str, ...]) -> tuple[Member, ...]:
+        """The parallel loops in the order that was decided: the last ones are along x and y."""
+        if not 1 < len(members) <= MOST_ORDERED:
+            return members
+        named = {self.draft.name(m, names): m for m in members}
+        orders = (", ".join(order) for order in permutations(named))
+        found = self.draft.decide("order of blocks", names, ", ".join(named), lambda: orders)
+        ordered = tuple(named[name] for name in found.split(", "))
+        self.draft.order(ordered, names)
+        return ordered
 
     def _wanted_threads(self, loops: int) -> tuple[int, ...]:
         """How many threads there may be along each of the innermost loops, outermost first; those
@@ -184,9 +212,18 @@ class _Mapper:
             limit = self.gpu.grid_limits[AXES.index(axis)]
             limit = min(limit, self.limits.get(axis, limit))
             count = limit if given is None else min(given[place], limit)
+            if given is None and not self.limits:
+                count = self._blocks_along(member, axis, count, names)
             told.append(self._bind(member, BLOCK, axis, count, names))
         if told:
             self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+
+    def _blocks_along(self, member: Member, axis: str, most: int, names: tuple[str, ...]) -> int:
+        """How many blocks there are along an axis: as many as tiles, or fewer that take turns."""
+        trips = self.draft.trips(member, names)
+        fewer = (2**n for n in range(16) if 2**n < min(trips, most))
+        found = self.draft.decide(f"blocks along {axis}", names, 0, lambda: fewer)
+        return found or most
 
     def _bind(
         self, member: Member, role: str, axis: str, count: int, names: tuple[str, ...]
@@ -229,7 +266,10 @@ class _Mapper:
     ) -> None:
         """The innermost of some loops to threads; what is left of them sinks."""
         most = 2 if self.options.threads is None else len(AXES)
+        points = self._points(points, names)
         wanted = self._wanted_threads(min(len(points), most))
+        if self.options.threads is None and self.draft.target.decider.searches:
+            wanted = self._threads_along(points, wanted, names)
         own = points[max(0, len(points) - len(wanted)) :]
         serial = list(points[: len(points) - len(own)])
         threads: list[tuple[Member, int]] = []
@@ -260,6 +300,34 @@ class _Mapper:
             self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
         lane = threads[-1][0] if threads and threads[-1][1] > 1 else None
         self._promote(inside, names, (*around, *bound_members), lane, sizes)
+
+    def _points(self, points: tuple[Member, ...], names: tuple[str, ...]) -> tuple[Member, ...]:
+        """The loops inside of a tile, that of the threads along x last."""
+        if not 1 < len(points) <= MOST_ORDERED:
+            return points
+        named = {self.draft.name(m, names): m for m in points}
+        last = self.draft.decide("threads along x run", names, [*named][-1], lambda: iter(named))
+        return (*(m for name, m in named.items() if name != last), named[last])
+
+    def _threads_along(
+        self, points: tuple[Member, ...], wanted: tuple[int, ...], names: tuple[str, ...]
+    ) -> tuple[int, ...]:
+        """The threads for the innermost loops, at most three, as was decided for one after the
+        other, that along x first."""
+        wanted = (*[1] * (min(len(points), len(AXES)) - len(wanted)), *wanted)
+        own = points[len(points) - len(wanted) :]
+        found: list[int] = []
+        for axis, member, default in zip(AXES, reversed(own), reversed(wanted), strict=False):
+            trips = self.draft.trips(member, names)
+            left = [n for other, n in self.threads.items() if other not in AXES[: len(found) + 1]]
+            taken = prod(max(n, self.threads[a]) for a, n in zip(AXES, found, strict=False))
+            room = min(self.gpu.threads // (taken * prod(left)), trips)
+            most = max(1, min(room, self.gpu.thread_limits[AXES.index(axis)]))
+            default = self._fitting(min(default, most), trips, member)
+            sizes = (n for n in _sizes(trips) if n <= most and (not member.span or trips % n == 0))
+            what = f"threads along {axis}"
+            found.append(self.draft.decide(what, names, default, partial(iter, tuple(sizes))))
+        return tuple(reversed(found))
 
     def _sunk(self, members: tuple[Member, ...], names: tuple[str, ...]) -> tuple[str, ...]:
         """The names of loops, once they are the innermost ones; those of one band sink together."""
@@ -302,6 +370,17 @@ class _Mapper:
         told = promoter.promote(inside, names)
         if told:
             self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+
+
+def _sizes(extent: int) -> list[int]:
+    """Sizes of tiles of a loop: powers of two, and what divides it into a few tiles.
+
+    >>> _sizes(20)
+    [1, 2, 3, 4, 5, 7, 8, 10, 16, 20]
+    """
+    most = min(extent, LARGEST)
+    divisors = {-(-extent // parts) for parts in range(1, 9)}
+    return sorted({2**n for n in range(11)}.union(divisors).intersection(range(1, most + 1)))
 
 
 def _branches(node: Node) -> tuple[Node, ...]:

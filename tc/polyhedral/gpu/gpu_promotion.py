@@ -18,7 +18,7 @@ from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
 from tc.plan import REGISTER, SHARED
-from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
 from tc.polyhedral.promotion import Footprint, promotion_fault
@@ -50,6 +50,7 @@ class Promoter:
     around: tuple[Member, ...]
     lane: Member | None
     sizes: tuple[int, ...] | None
+    asks: bool = True
 
     def promote(self, inside: Node, names: tuple[str, ...]) -> list[str]:
         """Promotes what pays; tells of it."""
@@ -70,6 +71,8 @@ class Promoter:
                 continue
             inside = self.around[-1] if self.around else None
             if self._is_scattered(tensor, users, inside, names):
+                continue
+            if not self.draft.decide(f"{tensor} in registers", names, True, either):
                 continue
             if self._promoted(tensor, REGISTER, inside, names):
                 yield f"{tensor} in registers"
@@ -124,11 +127,23 @@ class Promoter:
         if self.sizes is not None or not steps:
             return self._to_shared(self._tiled(steps, self.sizes or (), names), names)[0]
         before = self.draft.tree, list(self.draft.actions)
-        for size in REDUCTION_TILES:
+
+        def held(size: int) -> tuple[list[str], bool]:
             self.draft.tree, self.draft.actions = before[0], list(before[1])
-            told, has_all = self._to_shared(self._tiled(steps, (size,), names), names)
+            return self._to_shared(self._tiled(steps, (size,), names), names)
+
+        chosen, own = REDUCTION_TILES[-1], self.asks
+        self.asks = False
+        for size in REDUCTION_TILES:
+            told, has_all = held(size)
             if has_all:
+                chosen = size
                 break
+        self.asks = own
+        if self.draft.target.decider.searches:
+            sizes = [2**n for n in range(1, 9) if 2**n <= self.draft.trips(steps[0], names)]
+            chosen = self.draft.decide("steps at a time", names, chosen, partial(iter, sizes))
+            told, _ = held(chosen)
         if not told:
             self.draft.tree, self.draft.actions = before[0], list(before[1])
         return told
@@ -171,13 +186,20 @@ class Promoter:
     ) -> Iterator[str]:
         """Promotes tensors as long as there is room."""
         for tensor, found in wanted.items():
+            if not self._decided(f"{tensor} in shared memory", names, default=True):
+                continue
             counts = found.counts
             pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
+            if pitch and not self._decided(f"rows of {tensor} odd", names, default=True):
+                pitch = None
             how: dict[str, Any] = {"pitch": pitch, "unroll": bool(self.options.unroll_copies)}
             padded = self.draft.facts.fill(tensor, self._statements(names)) is not None
             if self._promoted(tensor, SHARED, inside, names, padded=padded, **how):
                 shape = " x ".join(map(str, counts))
                 yield f"{tensor} in shared memory, {shape} elements at a time"
+
+    def _decided(self, what: str, names: tuple[str, ...], *, default: bool) -> bool:
+        return self.draft.decide(what, names, default, either) if self.asks else default
 
     def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
         return [self.draft.facts.scop.statement(name) for name in names]
@@ -194,7 +216,10 @@ class Promoter:
             if found is None or tensor in held:
                 continue
             times = sum(self._instances(s, below=below) for s in users)
-            if times > prod(found.counts) and not self._is_coalesced(tensor, users):
+            if times <= prod(found.counts):
+                continue
+            coalesced = self._is_coalesced(tensor, users)
+            if not coalesced or self._decided(f"{tensor} held too", names, default=False):
                 yield tensor, found
         instances = partial(self._instances, below=below)
         yield from gathered_boxes(statements, below, self.draft.facts, instances)
