@@ -29,6 +29,7 @@ from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source
+from tc.tuning.lookup import with_tuned_plan
 
 if TYPE_CHECKING:
     from tc.tuning.tuner import TuningResult
@@ -126,7 +127,8 @@ def compile(
     `src` is the text, the `pathlib.Path` of a file with it, or a `tc.Source`. It is parsed and
     checked now, and compiled when first called with new sizes. `check`
     says whether reads that may leave their tensor, and integer divisions, are tested (G7): None is
-    the backend's default, which is on for CPUs. `backend` is one of `tc.backends()`.
+    the backend's default, which is on for CPUs. `backend` is one of `tc.backends()`. Where a plan
+    was tuned for the sizes of a call, or for near ones, it is used, unless `options` have one.
 
     Raises ParseError, CheckError, and BackendError for a backend that there is not.
 
@@ -408,6 +410,7 @@ def _trace(
         options_from(options),
         check=check,
         device=device,
+        make_with=with_tuned_plan,
     )
 
 

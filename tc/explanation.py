@@ -97,7 +97,8 @@ class _Stages(Mapping[str, str]):
             return "\n".join(lines).rstrip("\n")
         if stage == "source":
             return str(trace.text).rstrip("\n")
-        return tell(Story(trace.lowering, trace.shaped, trace.options, trace.device), stage)
+        given = (trace.lowering, trace.shaped, trace.options, trace.device)
+        return tell(Story(*given, trace.told), stage)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

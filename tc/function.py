@@ -39,6 +39,7 @@ from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import Source
 from tc.specialiser import OnDevice, Specialiser
+from tc.tuning.lookup import with_tuned_plan
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
 
@@ -207,7 +208,7 @@ class Compiled:
             self._expect_on_device(special, inputs, views, given, targets, family)
         else:
             results = run_specialised(
-                special, views, targets, alignment=family.alignment, threads=self._threads()
+                special, views, targets, alignment=family.alignment, threads=_threads(special)
             )
             if family is NUMPY:
                 self._expect(special, inputs, views, targets)
@@ -255,8 +256,15 @@ class Compiled:
         if not isinstance(self._backend, Backend):
             request = self._specialiser.request(sizes, frozenset())
             return Explanation(shape_program(self.program, sizes, request))
-        source, name = self.program.source, self.program.name
-        stages = trace(source, name, lambda _: sizes, self._backend, self.options, check=self.check)
+        stages = trace(
+            self.program.source,
+            self.program.name,
+            lambda _: sizes,
+            self._backend,
+            self.options,
+            check=self.check,
+            make_with=with_tuned_plan,
+        )
         return Explanation(stages.shaped, stages)
 
     def __repr__(self) -> str:
@@ -271,9 +279,6 @@ class Compiled:
 
     def _python_signature(self) -> Any:
         return python_signature(self.signature)
-
-    def _threads(self) -> int | None:
-        return self.options.threads or get_threads()
 
     def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
         return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
@@ -315,12 +320,12 @@ class Compiled:
         )
         if again and same and (given or not targets) and not program.static_scalars:
             outputs = [targets[name] for name in program.outputs] if given else []
-            entry, threads = self._entry, self._threads()
+            entry, threads = self._entry, _threads(special)
             if type(entry) is not CacheEntry or not entry.expects(special, views, outputs):
                 self._entry = new_entry(
                     special, self.signature, views, outputs, self._result, threads
                 )
-                if self._threads() != threads:  # set by another thread meanwhile
+                if _threads(special) != threads:  # set by another thread meanwhile
                     self._entry = None
 
     def _expect_on_device(
@@ -376,6 +381,11 @@ class Compiled:
         if special.fault is not None and not self._reported:
             self._reported = True
             issue_warnings((special.fault,), level + 1)
+
+
+def _threads(special: Specialisation) -> int | None:
+    """The most that a call may use."""
+    return special.request.options.threads or get_threads()
 
 
 def _as_is(array: Any, _like: Any) -> Any:

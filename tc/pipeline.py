@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from tc.backends.base import Backend, GpuBackend, KernelText
 from tc.device import Device
@@ -32,14 +33,48 @@ from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 
+T = TypeVar("T")
+
 _A_PROCESSOR = "device=tc.Device(vector_bits=256)"
 _A_GPU = 'device=tc.Gpu.named("sm_80")'
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[T]):
+    """What was made, with which options, and sentences on where these come from, if not from the
+    caller."""
+
+    value: T
+    options: Options
+    told: tuple[str, ...] = ()
+
+
+class MakeWith(Protocol):
+    """Makes something with the options of a request, or with a plan that is known for it."""
+
+    def __call__(
+        self,
+        make: Callable[[Options], T],
+        request: Request,
+        shaped: ShapedProgram,
+        device: Device | Gpu,
+    ) -> Made[T]: ...
+
+
+def as_asked(
+    make: Callable[[Options], T],
+    request: Request,
+    shaped: ShapedProgram,  # noqa: ARG001
+    device: Device | Gpu,  # noqa: ARG001
+) -> Made[T]:
+    """What `make` makes with the options of the request."""
+    return Made(make(request.options), request.options)
 
 
 @dataclass(frozen=True)
 class Trace:
     """What each stage made of a program for `device`, and the seconds that each took, by its name;
-    `lowering` has the parts of `lower`."""
+    `lowering` has the parts of `lower`; `told` says where the plan comes from."""
 
     module: Module
     program: Program
@@ -49,6 +84,7 @@ class Trace:
     options: Options
     device: Device | Gpu
     seconds: Mapping[str, float]
+    told: tuple[str, ...] = ()
 
     @property
     def kernel(self) -> Kernel:
@@ -136,9 +172,11 @@ def trace(
     *,
     check: bool,
     device: Device | Gpu | None = None,
+    make_with: MakeWith = as_asked,
 ) -> Trace:
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
-    device, by default that of the arrays that were given, else the backend's."""
+    device, by default that of the arrays that were given, else the backend's. `make_with` may know
+    a plan."""
     timed = Stopwatch()
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))
@@ -147,7 +185,8 @@ def trace(
     initial = frozenset(program.needs_initial)
     request = Request(program, sizes, initial, backend.name, options, check, device)
     shaped = timed("infer_ranges", lambda: shape_program(program, sizes, request))
-    with faults_reported(request):
+
+    def make(options: Options) -> tuple[Lowering, KernelText]:
         lowering = timed(
             "lower",
             lambda: trace_lowering(
@@ -159,8 +198,14 @@ def trace(
                 options=options,
             ),
         )
-        text = timed("emit", lambda: emitted(backend, lowering.kernel, options, device))
-    return Trace(module, program, shaped, lowering, text, options, device, timed.seconds)
+        return lowering, timed("emit", lambda: emitted(backend, lowering.kernel, options, device))
+
+    with faults_reported(request):
+        made = make_with(make, request, shaped, device)
+    lowering, text = made.value
+    return Trace(
+        module, program, shaped, lowering, text, made.options, device, timed.seconds, made.told
+    )
 
 
 def element_strides(shaped: ShapedProgram, sizes: CallSizes) -> dict[str, tuple[int, ...]]:

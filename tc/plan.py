@@ -333,10 +333,12 @@ class _Reader:
             return {"version": VERSION}
 
     def _object_of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
-        if twice:
-            self.errors.append(f"{as_json(dict(pairs))} has the key {twice[0]!r} twice")
-        return dict(pairs)
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, times in counts.items() if times > 1)
+            self.errors.append(f"{as_json(found)} has the key {twice!r} twice")
+        return found
 
     def _constant(self, name: str) -> str:
         self.errors.append(f"{name} is no number in JSON")
@@ -376,8 +378,10 @@ class _Reader:
         for number, action in enumerate(values):
             known = len(self.errors)
             actions.append(self._action(action))
-            where = f"action {number + 1} of the part {', '.join(statements)}, {as_json(action)}"
-            self.errors[known:] = [f"{where}: {cause}" for cause in self.errors[known:]]
+            if len(self.errors) > known:
+                named = f"of the part {', '.join(statements)}, {as_json(action)}"
+                wrong = [f"action {number + 1} {named}: {cause}" for cause in self.errors[known:]]
+                self.errors[known:] = wrong
         return Part(statements, tuple(action for action in actions if action is not None))
 
     def _action(self, value: object) -> Action | None:

@@ -24,7 +24,7 @@ from tc.backends.library import (
 )
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import at_place, element_strides, emitted, shape_program, target_of
+from tc.pipeline import Made, at_place, element_strides, emitted, shape_program, target_of
 from tc.polyhedral.lowering import trace_lowering
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.arrays.device_array import Place
@@ -35,6 +35,7 @@ from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import Specialisation, Temporaries, spaces, start_warnings
 from tc.semantics.program import Program, ShapedProgram
 from tc.stored_texts import stored_text
+from tc.tuning.lookup import with_tuned_plan
 
 REMEMBERED = 256
 """The number of specialisations of a function that are kept, those used last."""
@@ -104,15 +105,17 @@ class Specialiser:
         if on is not None and isinstance(backend, Backend):
             backend = at_place(backend, on.place)
         shaped = shape_program(self.program, sizes, request)
-        runner, fault = None, None
+        made: Made[Any] | None = None
+        fault = None
         if isinstance(backend, Backend):
-            runner, fault = compile_or_fall_back(
-                lambda how: self._compile(backend, replace(request, options=how), shaped, on),
+            made, fault = compile_or_fall_back(
+                lambda how: self._made(backend, replace(request, options=how), shaped, on),
                 request,
                 can_interpret=on is None,
             )
+        runner = None if made is None else made.value
         return Specialisation(
-            request,
+            request if made is None else replace(request, options=made.options),
             shaped,
             runner,
             InterpretBackend() if isinstance(backend, Backend) else backend,
@@ -122,7 +125,18 @@ class Specialiser:
             Temporaries.of(() if runner is None else runner.kernel.arguments),
             DeviceFrames(),
             fault,
+            () if made is None else made.told,
         )
+
+    def _made(
+        self, backend: Backend, request: Request, shaped: ShapedProgram, on: OnDevice | None
+    ) -> Made[Any]:
+        """What is compiled for these options, or for a plan that was tuned with them."""
+
+        def compile_with(options: Options) -> Any:
+            return self._compile(backend, replace(request, options=options), shaped, on)
+
+        return with_tuned_plan(compile_with, request, shaped, backend.device())
 
     def _compile(
         self, backend: Backend, request: Request, shaped: ShapedProgram, on: OnDevice | None

@@ -95,12 +95,13 @@ GPU = _Words(
 
 @dataclass(frozen=True)
 class Story:
-    """A lowering, and what it was made from."""
+    """A lowering, and what it was made from; `told` says where the plan comes from."""
 
     lowering: Lowering
     original: ShapedProgram
     options: Options
     device: Device | Gpu
+    told: tuple[str, ...] = ()
 
     @property
     def words(self) -> _Words:
@@ -217,6 +218,7 @@ def _mapped(story: Story) -> str:
     promoted = _serial(mapped.tree)
     tiled = _without_buffers(promoted)
     parts = [
+        *story.told,
         f"What is chosen for {describe(story.device)}{_asked(story)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
     ]

@@ -66,7 +66,8 @@ class Specialisation:
 
     `request` is what was asked for. `copies` are the places of inputs that must be copied, as
     their strides are no multiple of their elements; `warnings` are those of a call (R3, G2).
-    `fault` says why other code than that asked for runs.
+    `fault` says why other code than that asked for runs, `told` where a plan comes from that is
+    known for it; `request` has that plan.
     """
 
     request: Request
@@ -79,6 +80,7 @@ class Specialisation:
     temporaries: Temporaries
     frames: DeviceFrames
     fault: ProgramWarning | None = None
+    told: tuple[str, ...] = ()
 
 
 def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[OutputSpace, ...]:

@@ -114,9 +114,10 @@ class _Spelling:
 @dataclass(frozen=True, slots=True)
 class CanonicalCall:
     """What a call is, whatever its program calls things: `program` is a digest of the canonical
-    text; `shapes` are those of the inputs, and `scalars` the values of the static scalars, in order
-    of declaration. `strides` are, by the places of inputs, those that are not row-major, in
-    elements; `given` the places of the outputs that the caller passes."""
+    text; `check` says whether anything is tested at these sizes (G7); `shapes` are those of the
+    inputs, and `scalars` the values of the static scalars, in order of declaration. `strides` are,
+    by the places of inputs, those that are not row-major, in elements; `given` the places of the
+    outputs that the caller passes."""
 
     program: str
     backend: str
@@ -128,7 +129,7 @@ class CanonicalCall:
 
 
 def canonical_call(
-    program: p.Program,
+    shaped: p.ShapedProgram,
     sizes: CallSizes,
     strides: Mapping[str, Sequence[int]],
     given: frozenset[str],
@@ -136,10 +137,11 @@ def canonical_call(
     check: bool,
 ) -> CanonicalCall:
     """A call of a program, with the strides, in elements, of inputs that are not row-major."""
+    program = shaped.program
     return CanonicalCall(
         hashlib.sha256(canonical_text(program).encode()).hexdigest(),
         backend,
-        check,
+        check and any(statement.checked for statement in shaped.statements),
         tuple(tuple(sizes.shapes[name]) for name in program.inputs),
         tuple(sizes.scalars[n] for n in program.inputs if n in program.static_scalars),
         tuple((i, tuple(strides[n])) for i, n in enumerate(program.inputs) if n in strides),

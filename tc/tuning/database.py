@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,10 @@ from tc.gpu import Gpu
 from tc.options import Options
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import uninterrupted
-from tc.semantics.program import ShapedProgram
 from tc.tuning.canonical import CanonicalCall, Names, as_json, canonical_call
-from tc.tuning.database_file import PATIENCE, VARIABLE, default_path, reading, writing
-from tc.tuning.known_plans import Remembered, known_plans, remembered
-from tc.tuning.machines import device_value, versions
+from tc.tuning.database_file import VARIABLE, default_path, reading, writing
+from tc.tuning.known_plans import Remembered, known_plans, readable, remembered
+from tc.tuning.machines import PlanKey, base_of, device_value, versions
 from tc.tuning.problem import Problem, Trial
 
 if TYPE_CHECKING:
@@ -35,14 +34,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """A trial, and when it was made, on what, and by which search. `confirmed`: it was measured
-    once more, in turn with the plan that it should replace. `device` and `versions` are values of
-    JSON (`tc.tuning.machines`)."""
+    once more, in turn with the plan that it should replace; options without a plan are what tc
+    chooses itself, where nothing replaced that. `device` and `versions` are values of JSON, `base`
+    is what all candidates had in common (`tc.tuning.machines`)."""
 
     problem: Problem
     trial: Trial
     device: dict[str, Any]
     versions: dict[str, str]
     at: float
+    base: Options = field(default_factory=Options)
     search: str = ""
     seed: int | None = None
     confirmed: bool = False
@@ -82,11 +83,13 @@ class TuningDatabase:
         device: Device | Gpu,
         trial: Trial,
         *,
+        base: Options | None = None,
         search: str = "",
         seed: int | None = None,
         confirmed: bool = False,
     ) -> bool:
-        """Keeps what was measured just now; whether it could. Where not, as the disk is full, says
+        """Keeps what was measured just now, by a search that began with the options `base`; whether
+        it could. Where not, as the disk is full, says
         so once, by a TCWarning: the search goes on."""
         measurement = Measurement(
             problem=problem,
@@ -94,6 +97,7 @@ class TuningDatabase:
             device=device_value(device, problem.backend),
             versions=versions(problem.backend),
             at=time.time(),
+            base=base_of(base or Options(), device),
             search=search,
             seed=seed,
             confirmed=confirmed,
@@ -119,28 +123,24 @@ class TuningDatabase:
             rows = connection.execute(_ALL).fetchall()
         return map(_measurement, rows)
 
-    def best(self, problem: Problem, device: Device | Gpu) -> Remembered | None:
+    def best(
+        self, problem: Problem, device: Device | Gpu, base: Options | None = None
+    ) -> Remembered | None:
         """The fastest plan for a problem, of these sizes or of the nearest; None without one."""
-        return next(self.plans(problem, device), None)
+        return next(self.plans(problem, device, base), None)
 
-    def plans(self, problem: Problem, device: Device | Gpu) -> Iterator[Remembered]:
-        """Plans for a problem, that which should be fastest first: of these sizes as they were
-        measured, then of others, the nearest first, the fastest of each."""
+    def plans(
+        self, problem: Problem, device: Device | Gpu, base: Options | None = None
+    ) -> Iterator[Remembered]:
+        """Plans for a problem, found by searches that began with the options `base`, that which
+        should be fastest first: of these sizes as they were measured, then of others, the nearest
+        first, the fastest of each. What cannot be read is passed over."""
         if not self.exists:
             return iter(())
-        return self.plans_for(_call_of(problem), problem.shaped(), device)
-
-    def plans_for(
-        self,
-        call: CanonicalCall,
-        shaped: ShapedProgram,
-        device: Device | Gpu,
-        patience: float = PATIENCE,
-    ) -> Iterator[Remembered]:
-        """The same for a call of a program that is at hand."""
-        with reading(self.path, patience=patience) as connection:
-            key = as_json(device_value(device, call.backend))
-            return remembered(known_plans(connection, call, key), shaped)
+        call, shaped = _call_of(problem), problem.shaped()
+        with reading(self.path) as connection:
+            key = PlanKey.of(call, device, base or Options())
+            return readable(remembered(known_plans(connection, key), shaped))
 
     def _warn(self, what: str, error: TCError) -> None:
         if not self._warned:
@@ -151,7 +151,7 @@ class TuningDatabase:
 def _call_of(problem: Problem) -> CanonicalCall:
     shaped = problem.shaped()
     return canonical_call(
-        shaped.program,
+        shaped,
         problem.sizes,
         problem.element_strides(shaped),
         frozenset(problem.given),
@@ -162,11 +162,12 @@ def _call_of(problem: Problem) -> CanonicalCall:
 
 def _insert(connection: Connection, measurement: Measurement, call: CanonicalCall) -> int:
     """How many rows a measurement is: one, unless it is there already."""
-    trial = measurement.trial
+    trial, base = measurement.trial, measurement.base
     row = {
         "problem": _problem(connection, measurement.problem, call),
         "device": _text(connection, as_json(measurement.device)),
         "versions": _text(connection, as_json(measurement.versions)),
+        "base": None if base == Options() else _text(connection, base.to_json()),
         "options": _text(connection, trial.options.to_json()),
         "time": trial.time if trial.failure is None and trial.seconds else None,
         "confirmed": measurement.confirmed,
@@ -210,9 +211,10 @@ def _text(connection: Connection, text: str) -> int:
 
 _ALL = """
     SELECT problems.problem, options.text, samples, failure, device.text, versions.text, at,
-        search, seed, confirmed
+        base.text, search, seed, confirmed
     FROM trials JOIN problems ON problems.id = trials.problem
     JOIN texts AS options ON options.id = trials.options
+    LEFT JOIN texts AS base ON base.id = trials.base
     JOIN texts AS device ON device.id = trials.device
     JOIN texts AS versions ON versions.id = trials.versions
     ORDER BY trials.id
@@ -220,13 +222,14 @@ _ALL = """
 
 
 def _measurement(row: Sequence[Any]) -> Measurement:
-    problem, options, samples, failure, device, found, at, search, seed, confirmed = row
+    problem, options, samples, failure, device, found, at, base, search, seed, confirmed = row
     return Measurement(
         problem=Problem.from_json(problem),
         trial=Trial(Options.from_json(options), tuple(json.loads(samples)), failure),
         device=json.loads(device),
         versions=json.loads(found),
         at=at,
+        base=Options() if base is None else Options.from_json(base),
         search=search,
         seed=json.loads(seed),
         confirmed=bool(confirmed),

@@ -64,8 +64,16 @@ MIGRATIONS = (
     );
     CREATE INDEX fastest ON trials (problem, device, options, confirmed, time);
     """,
+    """
+    ALTER TABLE trials ADD COLUMN base INTEGER REFERENCES texts;
+    DROP INDEX fastest;
+    CREATE INDEX fastest ON trials (problem, device, base, options, confirmed, time);
+    CREATE INDEX verdicts ON trials (problem, device, base, options) WHERE confirmed;
+    CREATE INDEX alike ON problems (program, backend, checked, scalars, shapes, strides, given);
+    """,
 )
-"""From each version to the next; the first makes what a file of version 1 has."""
+"""From each version to the next; the first makes what a file of version 1 has. A trial without a
+base is one of the default options."""
 
 
 def default_path() -> Path | None:
@@ -142,7 +150,7 @@ def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
     except sqlite.DatabaseError as error:
         if type(error) not in (sqlite.DatabaseError, sqlite.OperationalError):
             raise
-        raise fault_of(error, path) from error
+        raise fault_of(error, path, patience) from error
 
 
 @contextmanager
@@ -204,12 +212,13 @@ def check_whole(connection: Connection, path: Path) -> None:
         raise fault_of(sqlite.DatabaseError(found), path)
 
 
-def fault_of(error: Exception, path: Path) -> InputError:
+def fault_of(error: Exception, path: Path, patience: float = PATIENCE) -> InputError:
     """What SQLite says, with what can be done."""
     for known, (told, repair) in _FAULTS.items():
         if known in str(error):
             where = shlex.quote(str(path))
-            return InputError(told.format(path=path, error=error), repair=repair.format(where))
+            cause = told.format(path=path, error=error, patience=patience)
+            return InputError(cause, repair=repair.format(where))
     return InputError(
         f"{path} is damaged, and stays as it is: {error}",
         repair=f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.damaged')}",
@@ -221,6 +230,6 @@ _FAULTS = {
     "disk I/O error": ("{path} cannot be read or written: {error}", "df {}"),
     "readonly": ("nothing can be written to {path}", "chmod u+w {}"),
     "unable to open": ("{path} cannot be opened", "ls -l {}"),
-    "locked": (f"another process has kept {{path}} for {PATIENCE:g} s", "fuser {}"),
+    "locked": ("another process has kept {path} for {patience:g} s", "fuser {}"),
 }
 """By what is in SQLite's messages: the cause, and the repair."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import log2
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tc.errors import BackendError
 from tc.options import Options
 from tc.semantics.program import ShapedProgram
 from tc.semantics.work import scaled
 from tc.tuning.canonical import CanonicalCall, Names, as_json
+from tc.tuning.machines import PlanKey
 from tc.tuning.plan_names import renamed
 from tc.tuning.plan_sizes import fitted, runs_of
 
@@ -29,11 +31,17 @@ MOST = 16
 """Plans of the sizes of a call, and other sizes, that are looked at."""
 
 
-class Remembered(NamedTuple):
-    """Options with a whole plan, and where they come from, in words."""
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
-    options: Options
+
+class Remembered(NamedTuple):
+    """Options with a whole plan, and where they come from, in words; None and `fault`, why, where
+    this tc cannot read them. Options without a plan are what tc chooses itself."""
+
+    options: Options | None
     why: str
+    is_exact: bool = True
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class KnownPlan:
     `measured` is how many plans were measured with it. `is_exact`: for just such a call."""
 
     is_exact: bool
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: Shapes
     names: str
     options: str
     seconds: float
@@ -51,6 +59,8 @@ class KnownPlan:
 
     def why(self, shaped: ShapedProgram) -> str:
         plans = "the only plan" if self.measured == 1 else f"the fastest of {self.measured} plans"
+        if _is_choice(self.options):
+            plans = f"what tc chooses itself, {plans}"
         taken = f"{scaled(self.seconds)}s on {time.strftime('%Y-%m-%d', time.gmtime(self.at))}"
         if self.is_exact:
             return f"{plans} measured for these sizes: {taken}"
@@ -59,70 +69,147 @@ class KnownPlan:
         return f"{plans} measured for {told}, the nearest sizes that were tuned: {taken} there"
 
 
+def _is_choice(options: str) -> bool:
+    """Whether options, as JSON, have no plan."""
+    return options.endswith('"plan": null}')
+
+
 _FASTEST = """
     SELECT names, text, coalesce(sum(confirmed * time) / sum(confirmed), avg(time)) AS seconds,
-        max(at)
+        max(at), max(confirmed) AS is_confirmed
     FROM trials JOIN problems ON problems.id = trials.problem JOIN texts ON texts.id = options
-    WHERE trials.problem IN ({}) AND device = ?
+    WHERE trials.problem IN ({numbers}) AND device = ? AND base IS ? {which}
     GROUP BY trials.problem, options HAVING count(*) = count(time)
-    ORDER BY max(confirmed) DESC, seconds, options
+    ORDER BY is_confirmed DESC, seconds, options
 """
 """Plans that never failed: those that were measured once more, in turn with another, come first."""
 
-_PROBLEMS = """
-    SELECT id, scalars, shapes, strides FROM problems
-    WHERE program = ? AND backend = ? AND checked = ? AND given = ? AND EXISTS
-        (SELECT 1 FROM trials WHERE problems.id = trials.problem AND device = ? AND time NOTNULL)
+_CONFIRMED = """
+    AND options IN (SELECT options FROM trials INDEXED BY verdicts
+        WHERE problem IN ({numbers}) AND device = ? AND base IS ? AND confirmed)
+"""
+
+_MEASURED = """
+    SELECT count(DISTINCT options) FROM trials
+    WHERE problem IN ({numbers}) AND device = ? AND base IS ? AND time NOTNULL
+"""
+
+_EXACT = """
+    SELECT id, given = ? FROM problems
+    WHERE program = ? AND backend = ? AND checked = ? AND scalars = ? AND shapes = ? AND strides = ?
+"""
+
+_OTHERS = """
+    SELECT id, given = ?, shapes, strides FROM problems
+    WHERE program = ? AND backend = ? AND checked = ? AND scalars = ?
+        AND NOT (shapes = ? AND strides = ?) AND {which}
+"""
+
+_WITH_TRIALS = """
+    EXISTS (SELECT 1 FROM trials
+        WHERE trials.problem = problems.id AND device = ? AND base IS ? AND time NOTNULL)
+"""
+
+_WITH_CONFIRMED = """
+    EXISTS (SELECT 1 FROM trials INDEXED BY verdicts
+        WHERE trials.problem = problems.id AND device = ? AND base IS ? AND confirmed)
 """
 
 
-def known_plans(connection: Connection, call: CanonicalCall, device: str) -> list[KnownPlan]:
+def known_plans(
+    connection: Connection, key: PlanKey, *, most: int = MOST, confirmed_only: bool = False
+) -> list[KnownPlan]:
     """The plans for a call on a device, that which should be fastest first: of calls just like it,
-    then the fastest of each other size, the nearest first."""
-    row = connection.execute("SELECT id FROM texts WHERE text = ?", (device,)).fetchone()
-    if row is None:
+    then the fastest of each other size, the nearest first. Which outputs a caller passes seldom
+    matters to a plan: those measured with the same come first among equals. Only plans that were
+    confirmed: no other sizes where there is one for these."""
+    call = key.call
+    device, base = _number(connection, key.device), None
+    if key.base is not None:
+        base = _number(connection, key.base)
+        if base is None:
+            return []
+    if device is None:
         return []
-    (device_id,) = row
-    key = (call.program, call.backend, call.check, as_json(call.given), device_id)
-    exact: list[int] = []
-    others: dict[tuple[float, str, str], list[int]] = {}
-    for number, scalars, shapes, strides in connection.execute(_PROBLEMS, key):
-        if scalars != as_json(call.scalars):
-            continue
-        if (shapes, strides) == (as_json(call.shapes), as_json(call.strides)):
-            exact.append(number)
-        elif (far := _distance(call, json.loads(shapes), json.loads(strides))) is not None:
-            others.setdefault((far, shapes, strides), []).append(number)
-    found = list(_plans(connection, exact, device_id, call.shapes, is_exact=True))[:MOST]
-    for (_, shapes, _), numbers in sorted(others.items())[: MOST - len(found)]:
-        at = tuple(map(tuple, json.loads(shapes)))
-        found += list(_plans(connection, numbers, device_id, at, is_exact=False))[:1]
+    take = _Taken(connection, device, base, confirmed_only)
+    own = (as_json(call.given), call.program, call.backend, call.check)
+    scalars, shapes, strides = map(as_json, (call.scalars, call.shapes, call.strides))
+    exact = connection.execute(_EXACT, (*own, scalars, shapes, strides)).fetchall()
+    found: list[KnownPlan] = []
+    for same in (True, False):
+        numbers = [number for number, is_same in exact if is_same == same]
+        found += take.plans(numbers, call.shapes, is_exact=True)
+    found = found[:most]
+    if found and confirmed_only:
+        return found
+    sql = _OTHERS.format(which=_WITH_CONFIRMED if confirmed_only else _WITH_TRIALS)
+    wanted = (*own, scalars, shapes, strides, device, base)
+    others = connection.execute(sql, wanted).fetchall()
+    for there, numbers in islice(_nearest(call, others), most - len(found)):
+        found += take.plans(numbers, there, is_exact=False)[:1]
     return found
 
 
-def _plans(
-    connection: Connection,
-    problems: list[int],
-    device: int,
-    shapes: tuple[tuple[int, ...], ...],
-    *,
-    is_exact: bool,
-) -> Iterator[KnownPlan]:
-    sql = _FASTEST.format(", ".join("?" * len(problems)))
-    rows = connection.execute(sql, (*problems, device)).fetchall()
-    for names, options, seconds, at in rows:
-        yield KnownPlan(is_exact, shapes, names, options, seconds, len(rows), at)
+def _nearest(
+    call: CanonicalCall, others: Sequence[tuple[int, int, str, str]]
+) -> Iterator[tuple[Shapes, list[int]]]:
+    """The shapes of other problems, with the numbers of those that have them, the nearest first."""
+    near: dict[tuple[float, bool, Shapes, str], list[int]] = {}
+    orders = {"[]": _orders(()), as_json(call.strides): _orders(call.strides)}
+    shapes = json.loads(f"[{','.join(at for _, _, at, _ in others)}]")  # all at once is quicker
+    for (number, is_same, _, strides), there in zip(others, shapes, strict=True):
+        if strides not in orders:
+            orders[strides] = _orders(json.loads(strides))
+        if orders[strides] == _orders(call.strides):
+            far = _distance(call, there)
+            if far is not None:
+                at = tuple(map(tuple, there))
+                near.setdefault((far, not is_same, at, strides), []).append(number)
+    for (_, _, at, _), numbers in sorted(near.items()):
+        yield at, numbers
 
 
-def _distance(
-    call: CanonicalCall,
-    shapes: list[list[int]],
-    strides: list[tuple[int, list[int]]],
-) -> float | None:
+def _number(connection: Connection, text: str) -> int | None:
+    row = connection.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Which plans are taken of a problem, all or only those that were confirmed."""
+
+    connection: Connection
+    device: int
+    base: int | None
+    confirmed_only: bool
+
+    def plans(self, problems: list[int], shapes: Shapes, *, is_exact: bool) -> list[KnownPlan]:
+        """Those of problems that are alike, the fastest first; what tc chooses itself comes after
+        what was confirmed to be faster once."""
+        if not problems:
+            return []
+        places = ", ".join("?" * len(problems))
+        own = (*problems, self.device, self.base)
+        which, given = "", own
+        if self.confirmed_only:
+            which, given = _CONFIRMED.format(numbers=places), (*own, *own)
+        sql = _FASTEST.format(numbers=places, which=which)
+        rows = self.connection.execute(sql, given).fetchall()
+        if not rows:
+            return []
+        sql = _MEASURED.format(numbers=places)
+        (measured,) = self.connection.execute(sql, own).fetchone()
+        rows.sort(key=lambda row: (-row[4], _is_choice(row[1])))
+        measured -= any(_is_choice(row[1]) for row in rows)  # its plan is there, too
+        return [
+            KnownPlan(is_exact, shapes, names, options, seconds, measured, at)
+            for names, options, seconds, at, _ in rows
+        ]
+
+
+def _distance(call: CanonicalCall, shapes: list[list[int]]) -> float | None:
     """How far the extents of inputs are from those of a call, the sum of the logarithms of their
-    ratios; None where they are too far, or lie in memory otherwise."""
-    if _orders(strides) != _orders(call.strides) or len(shapes) != len(call.shapes):
-        return None
+    ratios; None where they are too far."""
     total = 0.0
     for ours, theirs in zip(call.shapes, shapes, strict=True):
         for one, other in zip(ours, theirs, strict=True):
@@ -143,16 +230,22 @@ def _orders(strides: Iterable[tuple[int, Iterable[int]]]) -> dict[int, list[int]
 
 def remembered(known: Iterable[KnownPlan], shaped: ShapedProgram) -> Iterator[Remembered]:
     """Plans under the names of a program, and at its sizes. Whether they can be done is for the
-    compiler to find; what it cannot read is passed over."""
+    compiler to find."""
     names = Names.of(shaped.program)
     for found in known:
+        why = found.why(shaped)
         try:
             options = Options.from_json(found.options)
-            if options.plan is None:
-                continue
-            plan = renamed(options.plan, Names.from_json(found.names), names)
-            if not found.is_exact:
-                plan = fitted(plan, runs_of(shaped))
-            yield Remembered(replace(options, plan=plan), found.why(shaped))
-        except BackendError:  # a plan of another version of tc
-            continue
+            plan = options.plan
+            if plan is not None:
+                plan = renamed(plan, Names.from_json(found.names), names)
+                if not found.is_exact:
+                    plan = fitted(plan, runs_of(shaped))
+            yield Remembered(replace(options, plan=plan), why, found.is_exact)
+        except BackendError as error:  # a plan of another version of tc
+            yield Remembered(None, why, found.is_exact, error.cause)
+
+
+def readable(found: Iterable[Remembered]) -> Iterator[Remembered]:
+    """Those with a plan that this tc can read."""
+    return (each for each in found if each.options is not None and each.options.plan is not None)

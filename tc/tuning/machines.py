@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tc.device import Device, host, processor_name
 from tc.errors import BackendError, InputError
 from tc.gpu import Gpu
+from tc.options import GpuOptions, MappingOptions, Options
 from tc.process.subprocesses import run_program
+from tc.process.threads import get_threads
 from tc.process.uninterrupted import load
 from tc.runtime.fallback import version_of
+from tc.tuning.canonical import CanonicalCall, as_json
 
 _ESTIMATES = ("gflops", "gbytes")
 _PACKAGES = ("numpy", "numba", "llvmlite", "islpy")
@@ -44,6 +47,32 @@ def _name(device: Device | Gpu, backend: str) -> str:
         return str(load("tc.backends.opencl_device").opencl_device())
     except BackendError:  # texts need no device
         return ""
+
+
+def base_of(options: Options, device: Device | Gpu) -> Options:
+    """What candidates for a device have in common whose search begins with these options: the
+    options without a plan, and without those for devices of the other kind. `threads` are the most
+    that may run, None where the device has no more."""
+    if isinstance(device, Gpu):
+        return replace(options, plan=None, mapping=MappingOptions(), threads=None)
+    most = options.threads or get_threads()
+    threads = None if most is None or most >= device.threads else most
+    return replace(options, plan=None, gpu=GpuOptions(), threads=threads)
+
+
+class PlanKey(NamedTuple):
+    """What plans are found by: a call, and the texts of the device and of the base, None for the
+    default options."""
+
+    call: CanonicalCall
+    device: str
+    base: str | None
+
+    @classmethod
+    def of(cls, call: CanonicalCall, device: Device | Gpu, base: Options) -> PlanKey:
+        own = base_of(base, device)
+        text = None if own == Options() else own.to_json()
+        return cls(call, as_json(device_value(device, call.backend)), text)
 
 
 def check_device_value(value: object) -> None:

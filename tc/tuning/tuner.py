@@ -152,7 +152,9 @@ def tune(
 
     def kept(trial: Trial, *, confirmed: bool = False) -> None:
         if database is not None:
-            database.record(problem, device, trial, search=search, seed=seed, confirmed=confirmed)
+            database.record(
+                problem, device, trial, base=own, search=search, seed=seed, confirmed=confirmed
+            )
 
     run = _Run(TuningResult(problem, Trial(own), Trial(own)), budget or Budget(), kept, told)
 
@@ -192,6 +194,7 @@ class _Run:
         self, found: TuningResult, budget: Budget, kept: Callable[..., None], told: Told
     ) -> None:
         self.found, self.stopper = found, Stopper()
+        self._own = found.default.options
         self._budget, self._kept, self._told = budget, kept, told
         self._begin = time.perf_counter()
         self._waiting: dict[Options, Candidate] = {}
@@ -212,14 +215,16 @@ class _Run:
                 moments=(*self.found.moments, self._moment(measurer.best)),
             )
             self._keep(trial, found, measurer.best)
+        chosen = replace(measurer.default, options=self._own)
         if not self.found.trials and search.ask() is None:
+            self._keep(chosen, self.found, measurer.best, confirmed=True)
             raise BackendError(
                 f"{self.found.problem.entry}: there is nothing to tune at these sizes: one plan",
                 repair="tc.compile, which chooses it",
             )
         best = measurer.confirm()
-        confirmed = best.options != self.found.default.options
-        self._keep(best if confirmed else None, self.found, best, confirmed=True)
+        is_found = best.options != self.found.default.options
+        self._keep(best if is_found else chosen, self.found, best, confirmed=True)
 
     def stop(self, *, interrupted: bool = False) -> None:
         """Ends it at once: all that was found so far is kept, and nothing after that."""
@@ -227,6 +232,9 @@ class _Run:
         is_kept = self._keeping.acquire(timeout=_PATIENCE)
         self.found = replace(self.found, interrupted=interrupted)
         if is_kept:
+            best = self.found.best
+            if interrupted and best.options not in (self._own, self.found.default.options):
+                self._kept(best, confirmed=True)  # it has won once
             self._keeping.release()
 
     def _moment(self, best: Trial) -> Moment:
@@ -242,11 +250,10 @@ class _Run:
             yield candidate.options
 
     def _keep(
-        self, trial: Trial | None, found: TuningResult, best: Trial, *, confirmed: bool = False
+        self, trial: Trial, found: TuningResult, best: Trial, *, confirmed: bool = False
     ) -> None:
         with self._keeping:
             self.stopper.check()
-            if trial is not None:
-                self._kept(trial, confirmed=confirmed)
+            self._kept(trial, confirmed=confirmed)
             self.found = replace(found, best=best)
             self._told(self.found)

@@ -128,8 +128,6 @@ def test_the_same_measurement_is_kept_once(database: TuningDatabase) -> None:
         problem_of(MM.replace("B(k,j)", "B(k,j) where k in 0:K")),
         problem_of("def mm(float(K,M) A, float(K,N) B) -> (C) { C(i,j) +=! A(k,i) * B(k,j) }"),
         problem_of(backend="c"),
-        problem_of(check=False),
-        problem_of(given=frozenset({"C"})),
         problem_of(MM, [np.ones((64, 48), np.float32, order="F"), np.ones((48, 40), np.float32)]),
         problem_of(MM, {**SIZES, "N": 40 * 5}),
     ],
@@ -141,8 +139,6 @@ def test_the_same_measurement_is_kept_once(database: TuningDatabase) -> None:
         "where",
         "transposed",
         "backend",
-        "check",
-        "given",
         "strides",
         "far",
     ],
@@ -151,6 +147,47 @@ def test_what_differs_is_not_found(database: TuningDatabase, other: Problem) -> 
     database.add([measurement_of(problem_of(), tiled("i", 8), 1.0)])
     assert tiles(database, problem_of()) == [(8,)]
     assert tiles(database, other) == []
+
+
+def test_checks_matter_where_there_are_any(database: TuningDatabase) -> None:
+    gather = "def g(float(N) x, int32(M) at) -> (y) { y(i) = x(at(i)) }"
+    for text, sizes in ((MM, SIZES), (gather, {"N": 8, "M": 9})):
+        database.add([measurement_of(problem_of(text, sizes), tiled("i", 8), 1.0)])
+    assert tiles(database, problem_of(check=False)) == [(8,)]
+    assert tiles(database, problem_of(gather, {"N": 8, "M": 9})) == [(8,)]
+    assert tiles(database, problem_of(gather, {"N": 8, "M": 9}, check=False)) == []
+
+
+def test_plans_measured_with_the_same_outputs_come_first(database: TuningDatabase) -> None:
+    passed = problem_of(given=frozenset({"C"}))
+    database.add(
+        [
+            measurement_of(problem_of(), tiled("i", 8), 1.0),
+            measurement_of(passed, tiled("i", 4), 2.0),
+        ]
+    )
+    assert tiles(database, problem_of()) == [(8,), (4,)]
+    assert tiles(database, passed) == [(4,), (8,)]
+
+
+def test_options_have_plans_of_their_own(database: TuningDatabase) -> None:
+    one = tc.Options(threads=1)
+    device = Device(vector_bits=256, threads=2)
+    database.add([measurement_of(None, tiled("i", 8), 1.0, base=one)])
+    assert database.best(problem_of(), device) is None
+    assert sizes_of(database.best(problem_of(), device, one)) == (8,)
+    (kept,) = database.measurements()
+    assert kept.base == one
+    assert database.record(problem_of(), device, Trial(tiled("i", 4), (0.5,)), base=one)
+    assert sizes_of(database.best(problem_of(), device, one)) == (4,)
+    tc.set_threads(1)  # is the same, and no options say otherwise
+    try:
+        assert sizes_of(database.best(problem_of(), device)) == (4,)
+    finally:
+        tc.set_threads(None)
+    gpus = tc.Options(gpu=tc.GpuOptions(threads=(32,)), threads=2)  # makes no difference here
+    assert database.record(problem_of(), device, Trial(tiled("i", 2), (0.5,)), base=gpus)
+    assert sizes_of(database.best(problem_of(), device)) == (2,)
 
 
 @pytest.mark.parametrize(

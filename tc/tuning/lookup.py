@@ -1,0 +1,135 @@
+"""Plans that were tuned before, found again where a program is compiled for new sizes.
+
+The tuning database is looked at once for each specialisation: plans for just such a call come
+first, then those of the nearest sizes, and then the chooser, as ever. A plan from there is one as a
+user gives it: it is checked in the same way, and one that cannot be done is passed over. Where
+there is no database, nothing of it is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tc.device import Device
+from tc.errors import BackendError, InputError, TCError, render
+from tc.gpu import Gpu
+from tc.options import Options
+from tc.pipeline import Made, element_strides
+from tc.process.call_sites import warn
+from tc.process.uninterrupted import load
+from tc.runtime.fallback import Request, is_fault, is_strict
+from tc.semantics.program import ShapedProgram
+from tc.tuning.database_file import default_path, reading
+
+if TYPE_CHECKING:
+    from tc.tuning.known_plans import Remembered
+
+T = TypeVar("T")
+
+VARIABLE = "TC_TUNE"
+"""The environment variable that turns lookup off, by 0."""
+
+PATIENCE = 1.0
+"""Seconds to wait for another process that has locked the file."""
+
+MOST = 3
+"""Plans that are tried: each that cannot be done costs time."""
+
+_WARNED: set[Path] = set()
+"""Files of which it was said that they cannot be read."""
+
+
+def is_on() -> bool:
+    """Whether plans are looked up."""
+    return os.environ.get(VARIABLE) != "0"
+
+
+def with_tuned_plan(
+    make: Callable[[Options], T],
+    request: Request,
+    shaped: ShapedProgram,
+    device: Device | Gpu,
+    *,
+    database: Path | None = None,
+) -> Made[T]:
+    """What `make` makes with the first plan of the database that can be done, or with the options
+    of the request, whose own plan goes first. Errors are those of `make` for these options."""
+    told: list[str] = []
+    path = _file(request, database)
+    if path is not None:
+        for found in _known(path, request, shaped, device, told):
+            if found.options is not None and found.options.plan is None:
+                told.append(f"From {path}: {found.why}.")
+                break
+            try:
+                if found.options is None:
+                    raise BackendError(found.fault)
+                options = _within(found.options, request.options, device)
+                value = make(options)
+            except Exception as error:
+                if not isinstance(error, BackendError) and (is_strict() or not is_fault(error)):
+                    raise
+                cause = error.cause if isinstance(error, TCError) else repr(error)
+                told.append(f"Passed over in {path}: {found.why}. It cannot be done: {cause}")
+                continue
+            return Made(value, options, (*told, f"From {path}: {found.why}."))
+    return Made(make(request.options), request.options, tuple(told))
+
+
+def _within(options: Options, own: Options, device: Device | Gpu) -> Options:
+    """Options of the database with no more threads than the caller's own have."""
+    most = load("tc.tuning.machines").base_of(own, device).threads
+    threads = options.threads
+    if threads is None or (most is not None and threads > most):
+        threads = own.threads
+    return replace(options, threads=threads)
+
+
+def is_tuned(
+    request: Request, shaped: ShapedProgram, device: Device | Gpu, database: Path | None
+) -> bool:
+    """Whether a search for just such a call has ended."""
+    path = _file(request, database)
+    return path is not None and any(
+        found.is_exact for found in _known(path, request, shaped, device, [])
+    )
+
+
+def _file(request: Request, database: Path | None) -> Path | None:
+    """The file to look at, if there is one and nothing says otherwise."""
+    if request.options.plan is not None or not is_on():
+        return None
+    path = database or default_path()
+    return path if path is not None and path.exists() else None
+
+
+def _known(
+    path: Path, request: Request, shaped: ShapedProgram, device: Device | Gpu, told: list[str]
+) -> Iterator[Remembered]:
+    """The plans to try. A file that cannot be read has none, which a TCWarning says once."""
+    known_plans, machines = load("tc.tuning.known_plans"), load("tc.tuning.machines")
+    call = load("tc.tuning.canonical").canonical_call(
+        shaped,
+        request.sizes,
+        element_strides(shaped, request.sizes),
+        request.given,
+        request.backend,
+        request.check,
+    )
+    try:
+        key = machines.PlanKey.of(call, device, request.options)
+        with reading(path, patience=PATIENCE) as connection:
+            found = known_plans.known_plans(connection, key, most=MOST, confirmed_only=True)
+    except InputError as error:
+        told.append(f"Nothing is looked up in the tuning database: {error.cause}.")
+        if path not in _WARNED:
+            _WARNED.add(path)
+            cause = f"plans that were tuned are not looked up, as {error.cause}"
+            warn(render("tune", TCError(cause, repair=error.repair)))
+        return iter(())
+    remembered: Iterator[Remembered] = known_plans.remembered(found, shaped)
+    return remembered
