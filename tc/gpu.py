@@ -72,18 +72,21 @@ class Gpu:
             )
         return DATA_SHEETS[name]
 
-    def blocks_at_once(self, threads: int, shared: int) -> int:
+    def blocks_at_once(self, threads: int, shared: int, registers: int | None = None) -> int:
         """How many blocks of so many threads, with so many bytes of shared memory each, run at a
-        time for certain, however many registers a thread has.
+        time for certain, where a thread has so many registers, by default as many as it may.
 
         >>> import tc
         >>> tc.Gpu.named("sm_80").blocks_at_once(threads=64, shared=0) // 108
         4
         >>> tc.Gpu.named("sm_80").blocks_at_once(threads=64, shared=80 << 10) // 108
         2
+        >>> tc.Gpu.named("sm_80").blocks_at_once(threads=64, shared=0, registers=64) // 108
+        16
         """
         warps = -(-threads // self.warp)
-        of_a_warp = -(-self.thread_registers // _EACH_OF_A_WARP) * _EACH_OF_A_WARP * self.warp
+        each = self.thread_registers if registers is None else registers
+        of_a_warp = -(-each // _EACH_OF_A_WARP) * _EACH_OF_A_WARP * self.warp
         held = self.registers // _PARTS // of_a_warp * _PARTS
         most = min(
             self.processor_threads // (warps * self.warp),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tc.backends import nvrtc
 from tc.backends.base import KernelText
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
-from tc.backends.clike.cuda_dialect import FLAGS
+from tc.backends.clike.cuda_dialect import FLAGS, cuda_for
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.cuda_driver import DriverError, opened_driver
 from tc.backends.cuda_errors import NEWER_DRIVER, KernelOnDevice
@@ -89,10 +89,10 @@ class CudaBackend:
     def emit(
         self, kernel: Kernel, options: object | None = None, gpu: Gpu | None = None
     ) -> CudaText:
-        source, launches = print_kernel(kernel, CUDA_DIALECT), launches_of(kernel, CUDA_DIALECT)
+        gpu = gpu or Gpu()
+        source, launches = print_kernel(kernel, cuda_for(gpu)), launches_of(kernel, CUDA_DIALECT)
         chosen = options if isinstance(options, Options) else Options()
-        arch = (gpu or Gpu()).arch
-        return CudaText(kernel, self.name, source, launches=launches, options=chosen, arch=arch)
+        return CudaText(kernel, self.name, source, launches=launches, options=chosen, arch=gpu.arch)
 
     def load(self, text: KernelText) -> CudaKernel:
         options = text.options if isinstance(text, CudaText) else Options()

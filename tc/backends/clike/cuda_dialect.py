@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
+from tc.backends.clike.grid_text import waits_for_all
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
-from tc.gpu import SHARED_ALIGNMENT
+from tc.gpu import SHARED_ALIGNMENT, Gpu
 from tc.kernel.ir import Grid, Kernel
 
 STATIC_SHARED = 48 << 10
@@ -93,10 +96,14 @@ _RESPELT: Mapping[str, str] = {
 """Words of C99 in helper functions."""
 
 
-def _head(grid: Grid | None) -> str:
-    """The head of a function that a grid is run by."""
+def _head(grid: Grid | None, processors: int = Gpu().processors) -> str:
+    """The head of a function that a grid is run by. Where all blocks run at once on so many
+    multiprocessors, threads have no more registers than leave room for the blocks of each."""
     threads = math.prod(extents(grid.threads if grid else ()))
-    return f'extern "C" __global__ void __launch_bounds__({threads})'
+    blocks = math.prod(extents(grid.blocks)) if grid and waits_for_all(grid) else 1
+    each = -(-blocks // processors)
+    bounds = f"{threads}, {each}" if each > 1 else f"{threads}"
+    return f'extern "C" __global__ void __launch_bounds__({bounds})'
 
 
 _WAIT = "tc_wait_for_grid"
@@ -155,3 +162,8 @@ CUDA = Dialect(
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,
 )
+
+
+def cuda_for(gpu: Gpu) -> Dialect:
+    """CUDA C++ for a GPU with so many multiprocessors."""
+    return replace(CUDA, head=partial(_head, processors=gpu.processors))

@@ -1,7 +1,8 @@
 """Launches whose blocks wait for each other: all of them must run at a time.
 
 Blocks that a GPU has no room for at a time take turns, if they are fewer, so that none must be
-refused.
+refused. Their text tells the compiler how many a multiprocessor must have room for, and it keeps to
+the registers that these leave to a thread.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from tc.kernel.ir import GRID
 from tc.plan import AXES, BLOCK, THREAD
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
-from tc.polyhedral.gpu.gpu_promotion import shared_bytes
+from tc.polyhedral.gpu.gpu_promotion import register_bytes, shared_bytes
 from tc.polyhedral.schedule import Band, Node, Sync, in_order, leaves, nodes
 from tc.polyhedral.scop.scop import Scop
+
+BESIDE_TILES = 64
+"""Registers that a thread is given beside those of its tiles: without spills, the programs of the
+table need up to 62 (NVRTC 13, sm_90)."""
 
 _MOST_TURNS = 64
 """That are tried along an axis; of those that need more, all blocks go to it."""
@@ -32,7 +37,8 @@ def blocks_too_many(part: Node, scop: Scop, gpu: Gpu) -> tuple[int, int] | None:
     """The blocks of a launch, and how many of them run at a time, if these are fewer."""
     sizes = launch_sizes(part, scop)
     blocks, threads = (prod(sizes.get((role, a), 1) for a in AXES) for role in (BLOCK, THREAD))
-    most = gpu.blocks_at_once(threads, shared_bytes(part, scop))
+    registers = min(gpu.thread_registers, BESIDE_TILES + -(-register_bytes(part, scop) // 4))
+    most = gpu.blocks_at_once(threads, shared_bytes(part, scop), registers)
     return (blocks, most) if blocks > most else None
 
 

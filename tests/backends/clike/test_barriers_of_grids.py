@@ -17,8 +17,10 @@ from tc.backends.clike.c import C99
 from tc.backends.clike.cuda_dialect import CUDA
 from tc.backends.clike.opencl_dialect import OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
+from tc.backends.cuda import CudaBackend
 from tc.backends.geometry import LaunchGeometry
 from tc.errors import BackendError
+from tc.gpu import Gpu
 from tests.support.grid_cases import failing_at_once, largest_of_all
 
 EXPECTED = Path(__file__).parents[2] / "expected" / "launches"
@@ -35,6 +37,17 @@ def test_launches() -> None:
         "k_0: 6 x 1 x 1 blocks of 8 x 1 x 1 threads (x, y, z), 32 bytes of shared memory, "
         "all at once"
     )
+
+
+@pytest.mark.parametrize(("processors", "bounds"), [(1, "8, 6"), (4, "8, 2"), (6, "8")])
+def test_registers_leave_room_for_all_blocks(processors: int, bounds: str) -> None:
+    """Six blocks of eight threads; only where they wait for each other."""
+    gpu = Gpu(processors=processors)
+    assert (
+        f"__launch_bounds__({bounds}) k_0(" in CudaBackend().emit(largest_of_all(), gpu=gpu).source
+    )
+    source = CudaBackend().emit(failing_at_once(), gpu=gpu).source
+    assert re.findall(r"__launch_bounds__\(\d+\) k_1\(", source)
 
 
 def test_arguments() -> None:

@@ -121,6 +121,26 @@ def test_programs_of_one_launch(case: Case) -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize("arch", DATA_SHEETS)
+def test_compilers_leave_room_for_blocks_that_wait(arch: str) -> None:
+    """For several on each multiprocessor, and without a spill."""
+    text = """def chain(float(M,K) A, float(N,K) B) -> (C, D) {
+      C(m,n) +=! A(m,k) * B(n,k)
+      D(m,n) +=! C(m,k) * B(n,k)
+    }"""
+    gpu = tc.Gpu.named(arch)
+    how: dict[str, Any] = {"backend": "cuda", "options": ONE_LAUNCH, "device": gpu}
+    found = tc.emit(text, {"M": 1024, "N": 1024, "K": 1024}, **how)
+    assert isinstance(found, CudaText)
+    (launch,), usage = found.launches, found.usage()
+    assert usage is not None
+    used = usage[launch.function]
+    at_once = gpu.blocks_at_once(launch.threads, launch.shared, used.registers)
+    assert gpu.processors * 2 < launch.blocks <= at_once
+    assert used.spills == 0
+
+
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("test", "args"), OPERATIONS, ids=lambda p: p.__name__ if callable(p) else "-".join(map(str, p))
 )

@@ -17,7 +17,7 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import GRID, Barrier, Grid, Kernel
 from tc.polyhedral.gpu.residency import fewer_blocks
 from tc.polyhedral.lowering import Lowering
-from tc.polyhedral.schedule import Band, Leaf, Sequence, to_text
+from tc.polyhedral.schedule import Band, Leaf, Sequence, tiles, to_text
 from tests.support.bounds import assert_within
 from tests.support.launch_trees import member
 from tests.support.lowering import trace_lowering
@@ -27,7 +27,7 @@ from tests.support.scops import scop_of
 from tests.test_programs import copies, expected_and_bounds, fresh
 
 EXPECTED = Path(__file__).parents[2] / "expected" / "gpu_mapping"
-FEW = tc.Gpu(processors=1, registers=4 * 32 * 256)
+FEW = tc.Gpu(processors=1, processor_threads=4 * 32)
 """That runs four blocks of a warp at a time."""
 
 BACK = """def back(float(N) a) -> (b, c) {
@@ -38,6 +38,11 @@ SWEEPS = """def sweeps(float(N,M) a) -> (rows, columns, o) {
   rows(i) max=! a(i,j)
   columns(j) max=! a(i,j) - rows(i)
   o(i,j) = a(i,j) - rows(i) - columns(j)
+}"""
+
+CHAIN = """def chain(float(M,K) A, float(N,K) B) -> (C, D) {
+  C(m,n) +=! A(m,k) * B(n,k)
+  D(m,n) +=! C(m,k) * B(n,k)
 }"""
 
 
@@ -139,8 +144,8 @@ def test_nothing_to_do() -> None:
 
 def test_blocks_are_cut_to_those_that_run_at_a_time() -> None:
     """But only where they wait for each other."""
-    (grid,) = grids(lowered(BACK, tc.Gpu(), tile=(1,)).kernel)
-    assert blocks(grid) == 108 * 8  # warps of 32 * 256 registers
+    (grid,) = grids(lowered(BACK, replace(tc.Gpu(), processors=20), tile=(1,)).kernel)
+    assert blocks(grid) == 20 * 16
     (grid,) = grids(lowered(BACK, replace(FEW, processors=3), tile=(5,)).kernel)
     assert blocks(grid) == 12
     (grid,) = grids(lowered(BACK, FEW, tile=(5,), blocks=(3,)).kernel)
@@ -154,17 +159,30 @@ def test_blocks_by_threads_and_shared_memory() -> None:
     """Of two warps half as many run at a time; what all parts hold counts for each block."""
     (grid,) = grids(lowered(BACK, FEW, tile=(64,), threads=(64,)).kernel)
     assert blocks(grid) == 2
-    chain = """def chain(float(M,K) A, float(N,K) B) -> (C, D) {
-      C(m,n) +=! A(m,k) * B(n,k)
-      D(m,n) +=! C(m,k) * B(n,k)
-    }"""
     held = tc.Gpu(processors=1, processor_shared=40 << 10, registers=1 << 20)
     given = {name: np.ones((64, 64), np.float32) for name in "AB"}
-    kernel = traced(chain, given, held, options(tile=(16, 16), threads=(16, 16))).kernel
+    kernel = traced(CHAIN, given, held, options(tile=(16, 16), threads=(16, 16))).kernel
     size = sum(prod(b.shape) * 4 for b in kernel.buffers if b.role == "shared")
     (grid,) = grids(kernel)
     assert blocks(grid) == (40 << 10) // (size + 1024)
     assert 1 < blocks(grid) < 16
+
+
+def test_blocks_by_registers() -> None:
+    """64 for each thread, and those of its tiles; a part of four has room for 256."""
+    gpu = tc.Gpu(
+        processors=1, registers=4 * 32 * 256, processor_threads=2048, processor_shared=1 << 20
+    )
+    (grid,) = grids(lowered(BACK, gpu, tile=(5,)).kernel)
+    assert blocks(grid) == 4 * 4
+    given = {"A": np.ones((48, 64), np.float32), "B": np.ones((64, 64), np.float32)}
+    tiled = traced(CHAIN, given, gpu, options(tile=(16, 16), threads=(4, 4)))
+    assert {t.shape for t in tiles(tiled.mapped.tree) if t.scope == "register"} == {(4, 4)}
+    (grid,) = grids(tiled.kernel)
+    assert blocks(grid) == 4 * 3
+    narrow = replace(gpu, thread_registers=32)
+    (grid,) = grids(lowered(BACK, narrow, tile=(5,)).kernel)
+    assert blocks(grid) == 16  # blocks of a multiprocessor
 
 
 def test_turns_are_few() -> None:
