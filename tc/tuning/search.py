@@ -130,7 +130,7 @@ class GuidedSearch(GeneticSearch):
     fastest: a ridge regression of the logarithm of times on what kernels do (`features`), made anew
     after each trial. Now and then it asks for one at random."""
 
-    drawn: int = 12
+    drawn: int = 6
     explored: float = 0.2
 
     def ask(self) -> Candidate | None:

@@ -53,6 +53,13 @@ class RegisterTile:
     blocked: tuple[Access, ...]
     cost: float
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """All of it but the cost, by names."""
+        row = None if self.row is None else self.row.name
+        held = (tuple(access.site for access in found) for found in (self.packed, self.blocked))
+        return (self.vector.name, self.lanes, self.vectors, row, self.rows, self.reduced, *held)
+
 
 def choose_tile(
     nest: ParallelNest,
@@ -77,7 +84,8 @@ def choose_tile(
         return best
     if options.pack is None:
         unpacked = replace(search, options=replace(options, pack=False))
-        candidates += [t for t in unpacked.candidates() if t not in candidates]
+        known = {t.shape for t in candidates}
+        candidates += [t for t in unpacked.candidates() if t.shape not in known]
     return _decided(candidates, best, decide)
 
 
