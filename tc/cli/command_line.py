@@ -106,7 +106,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 def _add_tune(commands: Any) -> None:
-    tune = _program_command(commands, "tune", "search for the fastest plan of a def")
+    tune = _program_command(
+        commands, "tune", "search for the fastest plan of a def; tune db: what was measured"
+    )
     _add_backend(tune, "numba", "what plans are searched for")
     limits = (
         ("seconds", _positive, "S", "ends after so many seconds (default 60)"),
@@ -127,6 +129,37 @@ def _add_tune(commands: Any) -> None:
     tune.add_argument("--plot", metavar="FILE", help="a picture of the search: .png, .svg or .pdf")
     _add_options(tune)
     tune.set_defaults(command="tc.cli.tuning:tune")
+
+
+def tune_db_parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of what follows `tune db`."""
+    text = "the database of what was measured"
+    parser = argparse.ArgumentParser(prog=f"{name} tune db", description=f"{text.capitalize()}.")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    module = "tc.cli.tune_db"
+
+    def action(name: str, text: str, function: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+        added.set_defaults(command=f"{module}:{function}")
+        return added
+
+    shown = action("show", "where it is, and what was measured", "show")
+    exported = action("export", "all measurements as lines of JSON", "export")
+    exported.add_argument("file", nargs="?", default="-", metavar="FILE", help="where they go")
+    imported = action("import", "adds lines of JSON, each of which is checked", "import_lines")
+    imported.add_argument("file", metavar="FILE", help="the lines, - for standard input")
+    found = _program_command(actions, "best", "print the fastest plan as --options takes it")
+    _add_backend(found, "numba", "what the plan is for")
+    _add_options(found)
+    found.set_defaults(command=f"{module}:best")
+    pruned = action("prune", "removes all but the fastest plans of each size", "prune")
+    pruned.add_argument(
+        "--keep", type=partial(_at_least, 1), default=10, metavar="N",
+        help="how many plans are kept of each (default 10)",
+    )  # fmt: skip
+    for each in (shown, exported, imported, found, pruned):
+        each.add_argument("--database", metavar="FILE", help="a database, and not the user's")
+    return parser
 
 
 def _program_command(

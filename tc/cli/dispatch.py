@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
-from tc.cli.command_line import parser_of
+from tc.cli.command_line import parser_of, tune_db_parser_of
 from tc.cli.usage import UsageError
 from tc.errors import TCError, TCWarning
 
@@ -42,6 +42,8 @@ def _parsed(name: str, words: Sequence[str]) -> argparse.Namespace:
     parser = parser_of(name)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
+    if words[:2] == ["tune", "db"]:
+        parser, words = tune_db_parser_of(name), words[2:]
     arguments, rest = parser.parse_known_args(words)
     unknown = [item for item in rest if item.startswith("-") or "=" not in item]
     if unknown or (rest and not hasattr(arguments, "values")):

@@ -22,7 +22,7 @@ from tc.options import Options
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import uninterrupted
 from tc.tuning.canonical import CanonicalCall, Names, as_json, canonical_call
-from tc.tuning.database_file import VARIABLE, default_path, reading, writing
+from tc.tuning.database_file import VARIABLE, default_path, reading, shrink, writing
 from tc.tuning.known_plans import Remembered, known_plans, readable, remembered
 from tc.tuning.machines import PlanKey, base_of, device_value, versions
 from tc.tuning.problem import Problem, Trial
@@ -142,6 +142,18 @@ class TuningDatabase:
             key = PlanKey.of(call, device, base or Options())
             return readable(remembered(known_plans(connection, key), shaped))
 
+    def prune(self, keep: int) -> tuple[int, int]:
+        """Removes all but so many plans of each problem, on each device and for the same options,
+        the fastest, and those that were confirmed. Returns how many measurements were removed,
+        and how many are left."""
+        with writing(self.path) as connection:
+            removed = connection.execute(_PRUNE, {"keep": keep}).rowcount
+            for statement in _UNUSED:
+                connection.execute(statement)
+            (left,) = connection.execute("SELECT count(*) FROM trials").fetchone()
+        shrink(self.path)
+        return removed, int(left)
+
     def _warn(self, what: str, error: TCError) -> None:
         if not self._warned:
             self._warned = True
@@ -208,6 +220,24 @@ def _text(connection: Connection, text: str) -> int:
     (number,) = connection.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
     return int(number)
 
+
+_PRUNE = """
+    DELETE FROM trials WHERE (problem, device, ifnull(base, 0), options) NOT IN (
+        SELECT problem, device, base, options FROM (
+            SELECT problem, device, ifnull(base, 0) AS base, options, row_number() OVER (
+                PARTITION BY problem, device, base
+                ORDER BY max(confirmed) DESC, avg(time), options
+            ) AS place, max(confirmed) AS is_confirmed
+            FROM trials GROUP BY problem, device, base, options HAVING count(*) = count(time)
+        ) WHERE place <= :keep OR is_confirmed
+    )
+"""
+
+_UNUSED = (
+    "DELETE FROM problems WHERE id NOT IN (SELECT problem FROM trials)",
+    "DELETE FROM texts WHERE id NOT IN (SELECT device FROM trials UNION SELECT versions FROM trials"
+    " UNION SELECT options FROM trials UNION SELECT base FROM trials WHERE base NOTNULL)",
+)
 
 _ALL = """
     SELECT problems.problem, options.text, samples, failure, device.text, versions.text, at,

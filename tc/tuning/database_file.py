@@ -120,6 +120,14 @@ def writing(path: Path) -> Iterator[Connection]:
             yield connection
 
 
+def shrink(path: Path) -> None:
+    """Gives back the space of what was removed, where there is room to do that, and nobody else is
+    at it."""
+    with suppress(InputError), _connected(path, PATIENCE, "mode=rw") as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def _make(path: Path) -> None:
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

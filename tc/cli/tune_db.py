@@ -1,0 +1,180 @@
+"""`tc tune db`: the database of what was measured, shown, shared and pruned."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from itertools import groupby, islice
+from pathlib import Path
+from typing import TextIO
+
+from tabulate import tabulate
+
+from tc.backends import registry
+from tc.backends.base import Backend
+from tc.cli.given import read_call, read_options
+from tc.cli.shell import in_shell_words
+from tc.cli.usage import UsageError
+from tc.errors import InputError
+from tc.options import Options
+from tc.process.uninterrupted import uninterrupted
+from tc.runtime.sizes import resolve_sizes
+from tc.semantics.work import scaled
+from tc.tuning.database import Measurement, TuningDatabase
+from tc.tuning.exchange import RefusedLine, from_lines, to_line
+from tc.tuning.problem import Problem
+
+MOST_TOLD = 20
+"""Lines that are refused of which each is told of."""
+
+_AT_ONCE = 500  # measurements that are written in one transaction
+
+
+def export(arguments: argparse.Namespace) -> int:
+    measurements = _there(arguments).measurements()
+    with _written(arguments.file) as file:
+        count = 0
+        for count, measurement in enumerate(measurements, 1):  # noqa: B007
+            print(to_line(measurement), file=file)
+    if arguments.file != "-":
+        print(f"{count} measurements in {arguments.file}")
+    return 0
+
+
+def import_lines(arguments: argparse.Namespace) -> int:
+    """All lines that are right; the others are told of by their numbers."""
+    database, refused, read, new = _database(arguments), 0, 0, 0
+    database.check()
+    with _opened(arguments.file) as lines:
+        found = from_lines(lines)
+        while batch := list(islice(found, _AT_ONCE)):
+            right = [each for each in batch if isinstance(each, Measurement)]
+            if right:
+                new += uninterrupted(lambda right=right: database.add(right))  # type: ignore[misc]
+            read += len(batch)
+            for line in batch:
+                if isinstance(line, RefusedLine):
+                    refused += 1
+                    if refused <= MOST_TOLD:
+                        where = "<stdin>" if arguments.file == "-" else arguments.file
+                        error = in_shell_words(line.error)
+                        print(f"{where}:{line.number}: refused: {error}", file=sys.stderr)
+    if refused > MOST_TOLD:
+        print(f"and {refused - MOST_TOLD} more lines", file=sys.stderr)
+    print(f"{read - refused} of {read} measurements read, {new} of them new, in {database.path}")
+    return 1 if refused else 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    database = _database(arguments)
+    print(f"file          {database.path}")
+    if not database.exists:
+        print("measurements  none yet: there is no such file")
+        return 0
+    found = list(database.measurements())
+    failed = sum(each.trial.failure is not None for each in found)
+    print(f"size          {database.path.stat().st_size / 1e6:.1f} MB")
+    print(f"measurements  {len(found)}, of which {failed} failed")
+    if found:
+        head = ("def", "sizes", "backend", "device", "plans", "failed", "best", "won", "last")
+        print()
+        print(tabulate(list(_rows(found)), head, tablefmt="simple", disable_numparse=True))
+    return 0
+
+
+def best(arguments: argparse.Namespace) -> int:
+    """The options with the plan, as `--options` takes them."""
+    options, call = read_options(arguments) or Options(), read_call(arguments)
+    backend = registry.get(arguments.backend)
+    if not isinstance(backend, Backend):
+        raise UsageError(f"the backend {arguments.backend!r} has no plans")
+    sizes, database = resolve_sizes(call.program, call.values), _there(arguments)
+    given = frozenset(call.program.needs_initial)
+    check = backend.checks_by_default
+    problem = Problem.of(call.program, sizes, backend, check=check, given=given)
+    found = database.best(problem, backend.device(), options)
+    if found is None or found.options is None:
+        raise InputError(
+            f"{database.path} has no plan for {call.program.name} at these sizes, or near ones, "
+            f"on the backend {backend.name}",
+            repair=f"{arguments.program} tune {arguments.file}",
+        )
+    print(found.options.to_json())
+    print(found.why, file=sys.stderr)
+    return 0
+
+
+def prune(arguments: argparse.Namespace) -> int:
+    database = _there(arguments)
+    removed, left = uninterrupted(lambda: database.prune(arguments.keep))
+    print(f"removed {removed} of {removed + left} measurements from {database.path}")
+    return 0
+
+
+def _database(arguments: argparse.Namespace) -> TuningDatabase:
+    return TuningDatabase(arguments.database and Path(arguments.database))
+
+
+def _there(arguments: argparse.Namespace) -> TuningDatabase:
+    database = _database(arguments)
+    if not database.exists:
+        raise InputError(
+            f"there is no tuning database {database.path}", repair=f"{arguments.program} tune FILE"
+        )
+    return database
+
+
+def _rows(found: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
+    """A row for each problem on each device."""
+
+    def key(each: Measurement) -> tuple[str, ...]:
+        problem = each.problem
+        shapes = ", ".join(f"{n}({', '.join(map(str, s))})" for n, s in problem.shapes if s)
+        scalars = ", ".join(f"{name}={value}" for name, value in problem.scalars)
+        sizes = ", ".join(filter(None, (shapes, scalars)))
+        return problem.entry, sizes, problem.backend, each.device["name"] or each.device["kind"]
+
+    for head, members in groupby(sorted(found, key=key), key):
+        own = list(members)
+        ran = [each.trial for each in own if each.trial.failure is None]
+        won = [each for each in own if each.confirmed]
+        said = ""
+        if won:
+            said = "a plan" if any(each.trial.options.plan for each in won) else "tc's choice"
+        last = time.strftime("%Y-%m-%d", time.gmtime(max(each.at for each in own)))
+        fastest = f"{scaled(min(trial.time for trial in ran))}s" if ran else ""
+        plans = {trial.options for trial in ran if trial.options.plan is not None}
+        yield (*head, str(len(plans)), str(len(own) - len(ran)), fastest, said, last)
+
+
+@contextmanager
+def _written(name: str) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdout
+        return
+    try:
+        with open(name, "w", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"cannot write {name}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[TextIO]:
+    """A file whose lines are read one by one; what is no UTF-8 makes a line that is refused."""
+    if name == "-":
+        if sys.stdin is None:
+            raise UsageError("cannot read -: there is no standard input")
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")
+        yield sys.stdin
+        return
+    try:
+        with open(name, encoding="utf-8", errors="surrogateescape") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
