@@ -26,6 +26,7 @@ from tc.runtime.arrays.device_array import Place
 from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
 from tc.runtime.device_entry import DeviceEntry, is_entry_of, new_device_entry
+from tc.runtime.host_entry import HostEntry, new_host_entry
 from tc.runtime.inline_cache import CacheEntry, new_entry
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import (
@@ -142,7 +143,7 @@ class Compiled:
         self._warned: set[ProgramWarning] = set()
         self._reported = self._told_copies = False
         self._last: Specialisation | None = None
-        self._entry: CacheEntry | DeviceEntry | None = None
+        self._entry: CacheEntry | HostEntry | DeviceEntry | None = None
 
     @property
     def backend(self) -> str:
@@ -212,6 +213,8 @@ class Compiled:
             )
             if family is NUMPY:
                 self._expect(special, inputs, views, targets)
+            elif family.looks is not None and not devices:
+                self._expect_on_host(special, inputs, views, given, targets, family)
         if given or family is not NUMPY:
             wrap = family.wrap if on is None else _as_is
             results = [
@@ -327,6 +330,32 @@ class Compiled:
                 )
                 if _threads(special) != threads:  # set by another thread meanwhile
                     self._entry = None
+
+    def _expect_on_host(
+        self,
+        special: Specialisation,
+        inputs: tuple[Any, ...],
+        views: list[Array],
+        given: Mapping[str, Any],
+        targets: Mapping[str, Array],
+        family: Family,
+    ) -> None:
+        """The same for arrays of another library."""
+        again, self._last = self._last is special, special
+        names = self.program.outputs
+        is_given = len(targets) == len(names)
+        if not again or (targets and not is_given) or self.program.static_scalars:
+            return
+        outputs = [given[n] for n in names] if is_given else []
+        wanted = [targets[n] for n in names] if is_given else []
+        entry, threads = self._entry, _threads(special)
+        if type(entry) is not HostEntry or not entry.expects(special, inputs, outputs):
+            self._entry = new_host_entry(
+                *(special, self.signature, inputs, views, outputs, wanted),
+                *(family, self._result, threads),
+            )
+            if _threads(special) != threads:  # set by another thread meanwhile
+                self._entry = None
 
     def _expect_on_device(
         self,

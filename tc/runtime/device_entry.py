@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays.device_array import DeviceArray
-from tc.runtime.arrays.family import Family, Look, LookAtAll, OnDevices, one_by_one
+from tc.runtime.arrays.family import Family, OnDevices
+from tc.runtime.arrays.looks import Look, LookAtAll, Looks, Reach, reaches_of
 from tc.runtime.device_calls import (
     DEFAULT_STREAM,
     DeviceKernel,
@@ -28,10 +29,6 @@ from tc.runtime.device_calls import (
 )
 from tc.runtime.device_frames import DeviceFrame
 from tc.runtime.specialisation import Specialisation, access_error, out_of_memory
-
-Reach: TypeAlias = tuple[int, int, int, int]
-"""The places of an output and of another array, and how far from the output's pointer the other's
-is where they may share memory: more than the one, less than the other number of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,7 @@ class DeviceEntry:
     kernel: DeviceKernel
     family: Family
     devices: OnDevices
+    looks: Looks
     inputs: int
     given: int
     look: LookAtAll
@@ -65,7 +63,7 @@ class DeviceEntry:
         """The results, or None where arrays look different: then nothing has run. Errors are those
         of `run_on_device`."""
         devices, kernel = self.devices, self.kernel
-        if len(inputs) != self.inputs or not devices.is_usual():
+        if len(inputs) != self.inputs or not self.looks.is_usual():
             return None
         if self.given:
             kind = type(outputs)
@@ -122,13 +120,12 @@ class DeviceEntry:
 
     def _made_at(self, array: Any, place: int) -> Any:
         """The pointer to an array that the library has made, as it should be."""
-        devices, space = self.devices, self.special.outputs[place]
+        space = self.special.outputs[place]
         look = self.made.get(space[0])
         pointer = None if look is None else look(array)
         if pointer is None:
             pointer = made_at(array, space, self.family, self.kernel.place)
-            if devices.look is not None:
-                self.made[space[0]] = devices.look(array, self.family.target(array), True)
+            self.made[space[0]] = self.looks.look(array, self.family.target(array), True)
         return pointer
 
 
@@ -154,10 +151,10 @@ def new_device_entry(
 ) -> DeviceEntry | None:
     """What serves calls with arrays like these, which have been checked; None where the library
     does not say how its arrays look. `outputs` are all that there are, or none."""
-    devices = family.devices
+    devices, found = family.devices, family.devices.looks
     kernel: Any = special.runner
     arrays = [*zip(inputs, views, strict=True), *zip(outputs, targets, strict=True)]
-    if devices.look is None or is_computation(kernel):
+    if found is None or is_computation(kernel):
         return None
     if any(type(view) is DeviceArray and view.memory is not None for _, view in arrays):
         return None
@@ -166,7 +163,7 @@ def new_device_entry(
     looks, spans, numbers = [], [], []
     for place, (array, view) in enumerate(arrays):
         if type(view) is DeviceArray:
-            looks.append(devices.look(array, view, place >= len(inputs)))
+            looks.append(found.look(array, view, place >= len(inputs)))
             spans.append((place, view.address - view.span[0], view.span[1] - view.address))
         else:
             looks.append(_number(signature.inputs[place]))
@@ -175,36 +172,21 @@ def new_device_entry(
     stream, others = streams_of(current, views, targets)
     if others:
         return None
-    together = None if numbers or devices.together is None else devices.together
     return DeviceEntry(
         special,
         kernel,
         family,
         devices,
+        found,
         len(inputs),
         len(outputs),
-        one_by_one(looks) if together is None else together([a for a, _ in arrays], looks),
-        _reaches(spans, len(inputs)),
+        found.at_all([array for array, _ in arrays], looks, numbers=bool(numbers)),
+        reaches_of(spans, len(inputs)),
         tuple(numbers),
         () if outputs else tuple(_maker(kernel, devices, *space[1:]) for space in special.outputs),
         bool(kernel.words or special.temporaries.buffers or numbers),
         stream if current is None else None,
         result,
-    )
-
-
-def _reaches(spans: Sequence[tuple[int, int, int]], inputs: int) -> tuple[Reach, ...]:
-    """Those of each output with the arrays before it. `spans` are the places of arrays, those of
-    outputs behind so many inputs, with the bytes before and behind the pointer.
-
-    >>> _reaches([(0, 0, 8), (2, 4, 12)], 2)
-    ((2, 0, -12, 12),)
-    """
-    pairs = [(span, other) for span in spans if span[0] >= inputs for other in spans]
-    return tuple(
-        (output, place, -(below + behind), above + before)
-        for (output, below, above), (place, before, behind) in pairs
-        if place < output
     )
 
 

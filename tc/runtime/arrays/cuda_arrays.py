@@ -15,6 +15,7 @@ from tc.errors import InternalError
 from tc.runtime.arrays.cuda_pointers import device_at
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, is_out_of_memory
+from tc.runtime.arrays.looks import Looks
 
 INTERFACE = "__cuda_array_interface__"
 
@@ -90,7 +91,7 @@ def device_of(array: Any) -> int:
 def look_of_interface(
     array: Any, view: DeviceArray, written: bool, device: Callable[[Any], int] | None = None
 ) -> Callable[[Any], int | None]:
-    """As `OnDevices.look`; `device` is that of an array, where its address alone does not tell."""
+    """As `Looks.look`; `device` is that of an array, where its address alone does not tell."""
     kind, number, item = type(array), view.place.number, view.dtype.itemsize
     wanted: Mapping[str, Any] = getattr(array, INTERFACE)
     shape, typestr = wanted["shape"], wanted["typestr"]
@@ -165,7 +166,7 @@ def numba_family(cuda: Any) -> Family:
 
     devices = OnDevices(
         new,
-        look=look,
+        looks=Looks(look),
         pointer=pointer_of,
         fresh="numba.cuda.device_array({shape}, np.{dtype})",
         convert="numba.cuda.to_device({name})",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tc.errors import BackendError
+from tc.runtime.arrays.looks import Looks
 
 
 class Refusal(Exception):
@@ -23,13 +24,6 @@ class Refusal(Exception):
         self.repair = repair
 
 
-Look: TypeAlias = Callable[[Any], Any]
-"""The pointer to an array that looks as wanted, None for others."""
-
-LookAtAll: TypeAlias = Callable[[Sequence[Any]], list[Any] | None]
-"""The pointers to arrays, None where one of them looks different."""
-
-
 @dataclass(frozen=True, slots=True)
 class OnDevices:
     """What a library does on devices: `new` makes an array with no particular contents, of a shape
@@ -37,13 +31,9 @@ class OnDevices:
     stream; `stream` is that, None where the library has none, and arrays say theirs; `capturing` is
     whether what is launched there is only recorded, for a graph.
 
-    For calls that are like an earlier one: `look` takes an array, its view, and whether it is
-    written to, and gives a function: the pointer to an array that has the same look and could be
-    passed in its place, None for any other. `together` makes of such functions, and the arrays that
-    they were made of, the same for as many arrays, where the library has a faster way to find it
-    out. `maker` is `new` in two steps, the second of which takes the other array. `pointer` is that
-    of an array made by `new`, None where that may be another one than it was asked for; and
-    `is_usual` whether the library does nothing but compute now: no tracing, no transforms.
+    For calls that are like an earlier one: `looks` is how that is found out; `maker` is `new` in
+    two steps, the second of which takes the other array; `pointer` is that of an array made by
+    `new`, None where that may be another one than it was asked for.
 
     Where the library makes arrays by DLPack alone, `new` is None, and `adopt` makes one of what has
     `__dlpack__`, like its second argument; such a call waits for its end. With neither, users have
@@ -58,11 +48,9 @@ class OnDevices:
     new: Callable[[tuple[int, ...], np.dtype[Any], Any, Any], Any] | None
     stream: Callable[[Any], Any] = lambda _place: None
     capturing: Callable[[Any], bool] = lambda _place: False
-    look: Callable[[Any, Any, bool], Look] | None = None
-    together: Callable[[Sequence[Any], Sequence[Look]], LookAtAll] | None = None
+    looks: Looks | None = None
     maker: Callable[[tuple[int, ...], np.dtype[Any], Any], Callable[[Any], Any]] | None = None
     pointer: Callable[[Any], Any] | None = None
-    is_usual: Callable[[], bool] = lambda: True
     adopt: Callable[[Any, Any], Any] | None = None
     keeps_recorded: bool = False
     fresh: str | None = None
@@ -85,8 +73,8 @@ class Family:
     second argument; `measure` is a view of which only shape, strides and dtype are read; `cast` is
     how its users write a change of dtype, `convert` how they take over an array, and `fresh` how
     they make one; `touch` tells the library that an array is being written to, where it wants to
-    know. `to_host` is how users copy an array to the processor's memory, and `devices` what the
-    library does elsewhere.
+    know. `looks` is how arrays are found to be like those of an earlier call. `to_host` is how
+    users copy an array to the processor's memory, and `devices` what the library does elsewhere.
     """
 
     name: str
@@ -99,23 +87,9 @@ class Family:
     alignment: int = 1
     fresh: str = "np.empty({shape}, np.{dtype})"
     touch: Callable[[Any], None] | None = None
+    looks: Looks | None = None
     to_host: str = "copy it to the CPU"
     devices: OnDevices = NOWHERE
-
-
-def one_by_one(looks: Sequence[Look]) -> LookAtAll:
-    """As `OnDevices.together`, with one look at each."""
-
-    def look_at_all(arrays: Sequence[Any]) -> list[Any] | None:
-        pointers = []
-        for array, look in zip(arrays, looks, strict=True):
-            pointer = look(array)
-            if pointer is None:
-                return None
-            pointers.append(pointer)
-        return pointers
-
-    return look_at_all
 
 
 def no_such_type(library: str, dtype: np.dtype[Any]) -> BackendError:

@@ -25,6 +25,7 @@ from tc.runtime.arrays.family import (
     no_such_type,
     type_name,
 )
+from tc.runtime.arrays.looks import Looks
 
 DLPACK_DEVICES = {
     1: "CPU", 2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
@@ -84,7 +85,7 @@ def foreign_family(kind: type) -> Family:
         None,
         devices=OnDevices(
             _maker(kind, library),
-            look=look_of_interface if by_interface else None,
+            looks=Looks(look_of_interface) if by_interface else None,
             adopt=wrap if _module(kind, "from_dlpack") is not None else None,
         ),
     )

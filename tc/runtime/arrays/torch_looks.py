@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from tc.runtime.arrays.device_array import DeviceArray
-from tc.runtime.arrays.family import Look, LookAtAll, one_by_one
+from tc.runtime.arrays.looks import Look, LookAtAll, Looks, one_by_one
 
 _MOST_GUARDS = 4
 
 
-def look(
+def looks_of(torch: Any) -> Looks:
+    """Those of torch's tensors, wherever they lie."""
+    is_tracing, forward = tracing_of(torch), torch.autograd.forward_ad
+
+    def is_usual() -> bool:
+        return forward._current_level < 0 and not is_tracing()
+
+    return Looks(partial(_look, torch), partial(_together, torch), is_usual)
+
+
+def _look(
     torch: Any,
     tensor: Any,
-    view: DeviceArray,
+    view: Any,
     written: bool,  # noqa: ARG001  # no tensor is read-only
 ) -> Look:
-    """As `OnDevices.look`; tensors are refused as when they are read."""
+    """As `Looks.look`; tensors are refused as when they are read."""
     kind, dtype, shape, steps = type(tensor), tensor.dtype, tensor.shape, tensor.stride()
     number, item, needed = tensor.get_device(), view.dtype.itemsize, _needed(tensor)
     rows, is_empty = tensor.is_contiguous(), not tensor.numel()
@@ -45,8 +55,8 @@ def look(
     return pointer
 
 
-def together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> LookAtAll:
-    """As `OnDevices.together`, by what torch.compile asks of tensors, in C++: type, dtype, shape,
+def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> LookAtAll:
+    """As `Looks.together`, by what torch.compile asks of tensors, in C++: type, dtype, shape,
     strides, device, whether they require gradients, and which of torch's features are made use of.
     It asks nothing of memory, and tells apart more than the looks do, which decide then."""
     slowly = one_by_one(looks)

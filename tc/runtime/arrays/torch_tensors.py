@@ -7,7 +7,6 @@ resize the storage, as sharded training does after each layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +14,8 @@ import numpy as np
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
 from tc.runtime.arrays.device_array import CUDA, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
-from tc.runtime.arrays.torch_looks import look, reach, together, tracing_of
+from tc.runtime.arrays.looks import Looks
+from tc.runtime.arrays.torch_looks import looks_of, reach, tracing_of
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
@@ -43,7 +43,7 @@ def torch_family(torch: Any, kind: type) -> Family:
     def unresolved(_: Any) -> Any:
         raise Refusal("is a lazy negation of another tensor", "{name}.resolve_neg()")
 
-    read = _reader(torch, resolved, None)
+    read, looks = _reader(torch, resolved, None), looks_of(torch)
     return Family(
         "torch",
         _reader(
@@ -63,13 +63,14 @@ def torch_family(torch: Any, kind: type) -> Family:
         "{name}.to(torch.{dtype})",
         "torch.as_tensor({name})",
         touch=torch.autograd.graph.increment_version,
+        looks=looks,
         fresh="torch.empty({shape}, dtype=torch.{dtype})",
         to_host="{name}.cpu()",
-        devices=_on_devices(torch),
+        devices=_on_devices(torch, looks),
     )
 
 
-def _on_devices(torch: Any) -> OnDevices:
+def _on_devices(torch: Any, looks: Looks) -> OnDevices:
     """Torch's own allocator, and the stream that its user has chosen."""
     names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for processors
@@ -99,20 +100,13 @@ def _on_devices(torch: Any) -> OnDevices:
     def capturing(_place: Place) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
 
-    is_tracing, forward = tracing_of(torch), torch.autograd.forward_ad
-
-    def is_usual() -> bool:
-        return forward._current_level < 0 and not is_tracing()
-
     return OnDevices(
         new,
         stream,
         capturing,
-        look=partial(look, torch),
-        together=partial(together, torch),
+        looks=looks,
         maker=maker,
         pointer=torch.Tensor.data_ptr,
-        is_usual=is_usual,
         keeps_recorded=True,
         fresh='torch.empty({shape}, dtype=torch.{dtype}, device="cuda:{device}")',
         convert="torch.as_tensor({name}, device={first}.device)",

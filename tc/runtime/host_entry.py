@@ -1,0 +1,164 @@
+"""The inline cache of calls with arrays of other libraries than numpy in the processor's memory:
+those like the last one.
+
+The second call in succession with arrays of the same looks leaves a `HostEntry`, which serves
+calls whose arrays look so, too. Whatever differs is left to the usual way, with its messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tc.dtypes import Array
+from tc.errors import InputError
+from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
+from tc.runtime.arrays import address
+from tc.runtime.arrays.family import Family
+from tc.runtime.arrays.looks import LookAtAll, Looks, Reach, reaches_of
+from tc.runtime.guards import guard_of
+from tc.runtime.loaded import CompiledKernel
+from tc.runtime.specialisation import Specialisation, access_error, new_output, out_of_memory
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """A specialisation, for calls with arrays of a library that look as those of an earlier call:
+    so many `inputs`, and `given` outputs, none where these are made anew. `look` takes all that is
+    passed, with arrays of numpy for the `numbers`, which have their places here. `reaches` are
+    those of each output that is given and the arrays before it. `like` is the place of an input
+    that is an array, `result` the type of several results.
+    """
+
+    special: Specialisation
+    runner: CompiledKernel
+    family: Family
+    looks: Looks
+    inputs: int
+    given: int
+    look: LookAtAll
+    reaches: tuple[Reach, ...]
+    numbers: tuple[tuple[int, Parameter], ...]
+    like: int
+    threads: int | None
+    result: Any
+
+    def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
+        """The results, or None where arrays look different: then nothing has run. Errors are those
+        of `run_specialised`."""
+        if len(inputs) != self.inputs or not self.looks.is_usual():
+            return None
+        values = self._with_numbers(inputs) if self.numbers else inputs
+        results: list[Any] = []
+        if self.given:
+            kind = type(outputs)
+            results = [*outputs] if kind is tuple or kind is list else [outputs]
+        elif outputs is not None:
+            return None
+        if values is None or len(results) != self.given:
+            return None
+        pointers = self.look((*values, *results))
+        if pointers is None:
+            return None
+        for output, other, below, above in self.reaches:
+            if below < pointers[other] - pointers[output] < above:
+                return None
+        touch = self.family.touch
+        if touch is not None:
+            for target in results:
+                touch(target)
+        if self.given:
+            self._run(pointers)
+        else:
+            made = self._made()
+            self._run([*pointers, *map(address, made)])
+            wrap, like = self.family.wrap, inputs[self.like]
+            results = [wrap(array, like) for array in made]
+        return results[0] if self.result is None else tuple.__new__(self.result, results)
+
+    def _with_numbers(self, inputs: tuple[Any, ...]) -> Sequence[Any] | None:
+        """The inputs with an array for each number; None where one does not fit."""
+        values = list(inputs)
+        for place, parameter in self.numbers:
+            if not isinstance(values[place], NUMBERS):
+                return None
+            try:
+                values[place] = read_number(parameter, values[place])
+            except InputError:
+                return None
+        return values
+
+    def _made(self) -> list[Array]:
+        special, alignment = self.special, self.family.alignment
+        try:
+            return [new_output(shape, dtype, alignment) for _, shape, dtype in special.outputs]
+        except MemoryError as error:
+            raise out_of_memory(special.shaped) from error
+
+    def _run(self, pointers: list[int]) -> None:
+        special, runner = self.special, self.runner
+        try:
+            temporaries = special.temporaries.take()
+        except MemoryError as error:
+            raise out_of_memory(special.shaped) from error
+        failure = runner.run([*pointers, *map(address, temporaries)], threads=self.threads)
+        special.temporaries.give_back(temporaries)
+        if failure is not None:
+            raise access_error(special.shaped, runner.kernel, failure)
+
+    def expects(
+        self, special: Specialisation, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> bool:
+        """Whether it serves such calls."""
+        if special is not self.special or len(outputs) != self.given:
+            return False
+        values = self._with_numbers(tuple(inputs)) if self.numbers else inputs
+        return values is not None and self.look((*values, *outputs)) is not None
+
+
+def new_host_entry(
+    special: Specialisation,
+    signature: Signature,
+    inputs: Sequence[Any],
+    views: Sequence[Array],
+    outputs: Sequence[Any],
+    targets: Sequence[Array],
+    family: Family,
+    result: Any,
+    threads: int | None,
+) -> HostEntry | None:
+    """What serves calls with arrays like these, which have been checked; None where it cannot:
+    where the library does not say how its arrays look, and where inputs are copied. `outputs` are
+    all that there are, or none."""
+    found, few = family.looks, len(inputs)
+    if found is None or special.runner is None or special.copies:
+        return None
+    numbers = [place for place, value in enumerate(inputs) if isinstance(value, NUMBERS)]
+    arrays = [*zip(inputs, views, strict=True), *zip(outputs, targets, strict=True)]
+    wanted = guard_of([*views, *targets], ()).wanted
+    spans = [(at, w.below, w.above) for at, w in enumerate(wanted) if at not in numbers]
+    if not spans or spans[0][0] >= few:
+        return None  # new arrays are like an input
+    looks = [
+        address if place in numbers else found.look(array, view, place >= few)
+        for place, (array, view) in enumerate(arrays)
+    ]
+    values = [view if at in numbers else array for at, (array, view) in enumerate(arrays)]
+    look = found.at_all(values, looks, numbers=bool(numbers))
+    if look(values) is None:
+        return None
+    return HostEntry(
+        special,
+        special.runner,
+        family,
+        found,
+        few,
+        len(outputs),
+        look,
+        reaches_of(spans, few),
+        tuple((place, signature.inputs[place]) for place in numbers),
+        spans[0][0],
+        threads,
+        result,
+    )
