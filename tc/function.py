@@ -372,7 +372,7 @@ class Compiled:
         is_given = len(targets) == len(names)
         if not again or (targets and not is_given) or self.program.static_scalars:
             return
-        if not is_entry_of(special, self._entry, given=is_given):
+        if not is_entry_of(special, self._entry, views, family, given=is_given):
             outputs = [given[n] for n in names] if given else []
             wanted = [targets[n] for n in names] if given else []
             self._entry = new_device_entry(

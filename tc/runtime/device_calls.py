@@ -214,11 +214,12 @@ def _adopted(
 
 
 def made_at(array: Any, space: OutputSpace, family: Family, place: Place) -> Any:
-    """The pointer to an array that the library has made; BackendError where it is not what it was
-    asked for."""
+    """The pointer to an array that the library has made, of an output or, without a name, of memory
+    that only the kernel needs; BackendError where it is not what it was asked for."""
     if type(array) is LentArray:
         return array.address
-    _, shape, dtype = space
+    name, shape, dtype = space
+    given = "pass outputs=" if name else None
     try:
         view = family_of(array).target(array)
     except Refusal as refusal:
@@ -228,14 +229,14 @@ def made_at(array: Any, space: OutputSpace, family: Family, place: Place) -> Any
         raise BackendError(
             f"{family.name} has made an array on {found}, and the arrays of the call lie on "
             f"{place}",
-            repair="make that device its current one, or pass outputs=",
+            repair="make that device its current one" + (f", or {given}" if given else ""),
         )
     if view.shape != shape or view.dtype != dtype or not view.plain:
         raise BackendError(
             f"{family.name} has made an array of shape {view.shape} and dtype {view.dtype}, with "
             f"strides {view.strides} in bytes, for a row-major one of shape {shape} and dtype "
             f"{dtype}",
-            repair="pass outputs=",
+            repair=given,
         )
     return view.pointer
 

@@ -199,6 +199,15 @@ def _maker(
     return partial(new_array, kernel, devices, shape, dtype)
 
 
-def is_entry_of(special: Specialisation, entry: Any, *, given: bool) -> bool:
-    """Whether an entry is what `new_device_entry` would make again."""
-    return type(entry) is DeviceEntry and entry.special is special and bool(entry.given) == given
+def is_entry_of(
+    special: Specialisation, entry: Any, views: Sequence[Any], family: Family, *, given: bool
+) -> bool:
+    """Whether an entry is what `new_device_entry` would make again of arrays of the same shapes, as
+    far as a family and streams go."""
+    if type(entry) is not DeviceEntry or entry.special is not special:
+        return False
+    return (
+        bool(entry.given) == given
+        and entry.family is family
+        and (entry.stream is None or entry.stream == streams_of(None, views, ())[0])
+    )

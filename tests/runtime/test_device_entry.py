@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tc
+from tc.runtime import arrays
 from tc.runtime.device_entry import DeviceEntry
+from tests.support.on_devices import library_of
 from tests.support.stand_in import ALLOCATED, DeviceVector, StandInDriver, stand_in
 
 __all__ = ["stand_in"]
@@ -47,6 +49,28 @@ def test_a_repeated_call_launches_and_nothing_else(stand_in: StandInDriver) -> N
     np.testing.assert_array_equal(served(function, a, b).values, a.values @ b.values)
     assert stand_in.calls == [("on", 0), ("launch", "mm_0", 0)]
     assert [((3, 5), np.float32)] == ALLOCATED
+
+
+def test_entries_follow_streams_and_libraries(
+    stand_in: StandInDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls with others make an entry for these: arrays of one shape share their code."""
+    arrays._family_of_type.cache_clear()
+    cupy = library_of("cupy", monkeypatch)
+    function = tc.compile(PARTS, backend="cuda", options=tc.Options.preset("naive"))
+    for make in (
+        lambda: vector(6, stream=3),
+        lambda: vector(6, stream=7),
+        lambda: cupy.put(vector(6).values, 0),
+        lambda: vector(6),
+    ):
+        warm(function, make())
+        x = make()
+        found = served(function, x)
+        assert type(found.y) is type(x)
+        np.testing.assert_array_equal(found.y.values, x.values.sum() * x.values)
+    assert stand_in.names().count("load") == 1
+    arrays._family_of_type.cache_clear()
 
 
 def test_temporaries_are_kept_for_a_stream(stand_in: StandInDriver) -> None:

@@ -296,6 +296,11 @@ def test_a_library_that_makes_arrays_elsewhere(stand_in: StandInDriver) -> None:
             "tests has made an array on CUDA device 0, and the arrays of the call lie on CUDA "
             "device 1"
         )
+        assert caught.value.repair == "make that device its current one, or pass outputs="
+    y = DeviceVector(X.copy(), device=1)
+    with pytest.raises(tc.BackendError) as caught:  # memory for the number
+        tc.compile(SCALED, backend="cuda")(DeviceVector(X, device=1), 2.0, outputs=y)
+    assert caught.value.repair == "make that device its current one"
     assert "launch" not in stand_in.names()
 
 
