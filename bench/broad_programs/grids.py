@@ -7,10 +7,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numba import prange
 
+from bench.broad_programs.lazy_torch import F, torch
 from bench.broad_programs.program import ELEMENTS, FUNCTIONS, Program
 
 ZERO = np.float32(0)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.broad_programs.lazy_torch import load
 from bench.broad_programs.program import DrawnCase, Program
+from bench.broad_programs.table import FILES
 
 Run = Callable[[], Any]
 Form = Callable[[DrawnCase], Run]
@@ -59,6 +61,7 @@ def plan_file(plans: Path, program: Program) -> Path:
 def torch_peer(threads: int, plans: Path) -> tuple[str, Form]:  # noqa: ARG001
     import torch
 
+    load(FILES)
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
 

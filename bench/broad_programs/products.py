@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numba import prange
 
+from bench.broad_programs.lazy_torch import torch
 from bench.broad_programs.program import ELEMENTS, Program
 
 ZERO = np.float32(0)

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from bench.broad_programs import grids, losses, moves, networks, products, sums
 from bench.broad_programs.program import Program
 
-PROGRAMS: Mapping[str, Program] = {
-    p.key: p for file in (products, sums, moves, grids, networks, losses) for p in file.PROGRAMS
-}
+FILES = (products, sums, moves, grids, networks, losses)
+PROGRAMS: Mapping[str, Program] = {p.key: p for file in FILES for p in file.PROGRAMS}
 FAMILIES = tuple(dict.fromkeys(program.family for program in PROGRAMS.values()))
 
 

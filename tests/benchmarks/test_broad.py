@@ -4,6 +4,8 @@ the harness makes of a run."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from bench.broad_programs.program import ROUNDING, Drawn, Program, product
 from bench.broad_programs.table import FAMILIES, PROGRAMS
 from bench.broad_report import BroadRow, failures, means, row_of, table
 from bench.cpu_measure import Timing
+from bench.peers.process import ROOT
 
 SEED = 20_261
 
@@ -57,6 +60,18 @@ def check_loops(drawn: Drawn, expected: tuple[Any, ...]) -> None:
     for value, exact in zip(results, expected, strict=True):
         assert (value.shape, value.dtype.kind in "fu") == (exact.shape, True)
         assert np.abs(value - exact).max() <= drawn.tolerance(exact)
+
+
+def test_programs_load_no_torch() -> None:
+    """With places for its threads it would bind the process of tc to one core."""
+    code = "import sys, bench.broad_programs.process; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_torch_itself_is_there_for_compilers_of_formulas() -> None:
+    code = "from bench.broad_programs import grids, lazy_torch; lazy_torch.load([grids])\n"
+    code += "import sys, torch; sys.exit(grids.torch is not torch)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_enough_programs_of_enough_families() -> None:
