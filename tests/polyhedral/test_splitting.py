@@ -30,10 +30,13 @@ LONG = 200
 
 EAGER = Thresholds(few=1 << 40, parts=1, left=1, long=1)
 """Whatever may be split is."""
+CUT = Thresholds(few=1 << 40, parts=1, left=1 << 40, long=1, strips=2, strip=2)
+"""Whatever may be cut into strips is, with something left of odd numbers."""
+EACH = pytest.mark.parametrize("limits", [EAGER, CUT], ids=["split", "cut"])
 
 
-def split_eagerly(program: ShapedProgram) -> ShapedProgram:
-    return split(program, EAGER)
+def split_eagerly(program: ShapedProgram, limits: Thresholds = EAGER) -> ShapedProgram:
+    return split(program, limits)
 
 
 def texts(program: ShapedProgram) -> list[str]:
@@ -75,6 +78,26 @@ SPLIT = {
         "def f(float(K,L) X) -> (s) { s +=! X(k,l) }",
         ["S0.part: s.p0(l) +=! X(k, l)", "S0: s +=! s.p0(l)"],
     ),
+    "one variable, in strips": (
+        "def f(float(A) X, float(A) Y) -> (s) { s +=! X(i) * Y(i) }",
+        [
+            "S0.part: s.p0(i_part) +=! X(i_part * 576 + i) * Y(i_part * 576 + i)",
+            "S0: s +=! s.p0(i_part)",
+            "S0.rest: s += X(i) * Y(i)",
+        ],
+    ),
+    "strips with nothing left": (
+        "def f(float(B) X) -> (s) { s max= X(B - 1 - i) where i in 0:B }",
+        ["S0.part: s.p0(i_part) max=! X(B - 1 - (i_part * 576 + i))", "S0: s max= s.p0(i_part)"],
+    ),
+    "the longest of several in strips": (
+        "def f(float(N,C) X) -> (s) { s +=! X(n,c) * n }",
+        [
+            "S0.part: s.p0(c_part) +=! X(n, c_part * 192 + c) * n",
+            "S0: s +=! s.p0(c_part)",
+            "S0.rest: s += X(n, c) * n",
+        ],
+    ),
     "two to one target": (
         "def f(float(I,J) X) -> (s) { s +=! X(i,j)  s += X(i,j) * X(i,j) }",
         [
@@ -90,7 +113,8 @@ SPLIT = {
 @pytest.mark.parametrize("name", SPLIT)
 def test_split(name: str) -> None:
     text, expected = SPLIT[name]
-    found = split(shape(text, I=LONG, J=LONG, K=10_000, L=20, N=3))
+    sizes = {"A": 40_001, "B": 64 * 576, "C": 13_333, "I": LONG, "J": LONG, "K": 10_000, "L": 20}
+    found = split(shape(text, **sizes, N=3))
     assert texts(found) == expected
     assert_consistent(found)
 
@@ -98,14 +122,17 @@ def test_split(name: str) -> None:
 NOT_SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
     "many elements": ("def f(float(N,I,J) X) -> (s) { s(n) +=! X(n,i,j) }", {"N": 9}),
     "few steps": ("def f(float(I,J) X) -> (s) { s +=! X(i,j) }", {"I": 181, "J": 181}),
-    "one variable": ("def f(float(I) X) -> (s) { s +=! X(i) }", {"I": LONG * LONG}),
+    "one variable, rounded when stored": (
+        "def f(half(I) X) -> (s) { s +=! X(i) }",
+        {"I": LONG * LONG},
+    ),
+    "one variable that does not start at 0": (
+        "def f(float(I) X) -> (s) { s +=! X(i) where i in 1:I }",
+        {"I": LONG * LONG},
+    ),
     "few values of each": (
         "def f(float(I,J,K,L) X) -> (s) { s +=! X(i,j,k,l) }",
         {"I": 15, "J": 15, "K": 15, "L": 15},
-    ),
-    "parts of few steps": (
-        "def f(float(I,J) X) -> (s) { s +=! X(i,j) where i in 0:I, j in 1:J }",
-        {"I": 10_000, "J": 32},
     ),
     "no variable starts at 0": (
         "def f(float(I,J) X) -> (s) { s +=! X(i,j) where i in 1:I, j in 1:J }",
@@ -160,22 +187,24 @@ def test_names_that_are_taken() -> None:
 # --- results ----------------------------------------------------------------------------------
 
 
+@EACH
 @pytest.mark.parametrize("name", SPLIT)
-def test_rule_R5_results(name: str) -> None:
+def test_rule_R5_results(name: str, limits: Thresholds) -> None:
     rng = np.random.default_rng(7)
     text = SPLIT[name][0]
-    program = shape(text, N=3, I=4, J=6, K=5, L=2)
+    program = shape(text, A=7, B=8, C=9, N=3, I=4, J=6, K=5, L=2)
     arrays = {
         n: rng.normal(size=program.shapes[n]).astype(np.float32) for n in program.program.inputs
     }
-    found = split_eagerly(program)
+    found = split_eagerly(program, limits)
     assert found is not program
     assert_same_results(program, found, arrays)
     target = {"s": np.full(program.shapes["s"], 100, np.float32)}
     assert_same_results(program, found, arrays, target)
 
 
-def test_rows_that_are_not_written_stay() -> None:
+@EACH
+def test_rows_that_are_not_written_stay(limits: Thresholds) -> None:
     """The target starts at 2, and so does the part of the temporary that is used."""
     text = (
         "def f(float(N) z, float(N,I,J) X) -> (o)"
@@ -189,24 +218,26 @@ def test_rows_that_are_not_written_stay() -> None:
             "X": rng.normal(size=(5, 3, 4)).astype(np.float32),
         },
     )
-    found = split_eagerly(program)
-    assert texts(found)[1] == "S1.part: o.p0(n, i) +=! X(n, i, j) * o(n - 2)"
+    found = split_eagerly(program, limits)
+    part = "i" if limits is EAGER else "j_part"
+    assert texts(found)[1].startswith(f"S1.part: o.p0(n, {part}) +=! X(n, i, ")
     assert_same_results(program, found, arrays)
 
 
 @pytest.mark.parametrize("op", ["+", "*", "min", "max"])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
-def test_integers_stay_the_same_bits(op: str, dtype: type[Any]) -> None:
+@EACH
+def test_integers_stay_the_same_bits(limits: Thresholds, op: str, dtype: type[Any]) -> None:
     """They wrap around, and overflow here."""
-    limits = np.iinfo(dtype)
-    x = np.random.default_rng(4).integers(limits.min, limits.max, (5, 30), dtype, endpoint=True)
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(4).integers(info.min, info.max, (5, 30), dtype, endpoint=True)
     name = np.dtype(dtype).name
     program, arrays = shaped_with(f"def f({name}(I,J) X) -> (s) {{ s {op}=! X(i,j) }}", {"X": x})
-    found = split_eagerly(program)
+    found = split_eagerly(program, limits)
     assert found is not program
     expected = interpret(program, arrays, {})["s"]
     assert interpret(found, arrays, {})["s"] == expected
-    assert run_kernel(program, arrays, {}, EAGER)["s"] == expected
+    assert run_kernel(program, arrays, {}, limits)["s"] == expected
 
 
 @pytest.mark.parametrize("op", ["min", "max"])
@@ -242,16 +273,17 @@ def test_table_of_programs() -> None:
     assert "conv2d" in changed
 
 
+@EACH
 @settings(suppress_health_check=list(HealthCheck))
-@given(calls())
-def test_rule_R5_generated_programs(case: Call) -> None:
+@given(case=calls())
+def test_rule_R5_generated_programs(limits: Thresholds, case: Call) -> None:
     try:
         program, arrays = shaped_with(case.text, case.inputs)
         interpret(program, arrays, {})
     except TCError as error:
         event(type(error).__name__)
         return
-    found = split_eagerly(program)
+    found = split_eagerly(program, limits)
     event("left as written" if found is program else "split")
     if found is program:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, count
 
@@ -137,6 +137,23 @@ class Rewriting:
         if last.init and not last.reduction:
             last = replace(last, op="=", init=False)
         return self._shaped(last, old)
+
+    def again(self, expr: p.Expr) -> p.Expr:
+        """An expression that a statement has already, for another: with sites of its own."""
+
+        def renewed(node: p.Expr) -> p.Expr:
+            if isinstance(node, (p.Read, p.Binary)) and node.site >= 0:
+                return replace(node, site=next(self._sites))
+            return node
+
+        return rewrite(expr, renewed)
+
+    def apart(self, old: p.ShapedStatement, ranges: Mapping[str, p.Range]) -> p.ShapedStatement:
+        """What is left of an old statement over other ranges, after one that has written all of its
+        target: it goes on from there."""
+        statement = replace(old.statement, rhs=self.again(old.statement.rhs), init=False)
+        statement = replace(statement, name=f"{statement.name}.rest", continues="written")
+        return replace(self._shaped(statement, old), ranges={**old.ranges, **ranges})
 
     def program(
         self, change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None]

@@ -2,16 +2,29 @@
 
 `s +=! X(i,j) * Y(j,i)` becomes `t(i) +=! X(i,j) * Y(j,i)` and `s +=! t(i)`: each t(i) is
 independent. The parts are the same for any number of threads, so the bits of the result are too;
-R5 allows the order, as it allows any. Statements with checks keep theirs.
+R5 allows the order, as it allows any. Statements with checks keep theirs. Where no variable has a
+number of values that suits, the longest is cut into strips: `s +=! x(i)` becomes
+`t(p) +=! x(p * L + i)`, `s +=! t(p)`, and `s += x(i)` for the few that are left.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
-from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.dtypes import INT64
+from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
 from tc.polyhedral.rewrite.thresholds import Thresholds
-from tc.semantics.program import ShapedProgram, ShapedStatement
+from tc.semantics.program import (
+    Binary,
+    Expr,
+    Index,
+    Literal,
+    Range,
+    ShapedProgram,
+    ShapedStatement,
+    index_names,
+)
 
 
 def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
@@ -28,23 +41,40 @@ def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> Shaped
     >>> parts = split(infer_ranges(check(parse(source)), {"X": (1000, 1000)}, {}))
     >>> [statement.text for statement in parts.program.statements]
     ['s.p0(i) +=! X(i, j)', 's +=! s.p0(i)']
+    >>> row = Source("def f(float(I) x) -> (s) { s +=! x(i) }")
+    >>> parts = split(infer_ranges(check(parse(row)), {"x": (100_000,)}, {}))
+    >>> [statement.text for statement in parts.program.statements]
+    ['s.p0(i_part) +=! x(i_part * 1536 + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
     return rewriting.program(lambda old: _split(old, rewriting, limits))
 
 
-def _variable(shaped_statement: ShapedStatement, limits: Thresholds) -> str | None:
+def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
+    """Whether a reduction is long, and to few elements."""
+    statement, ranges = old.statement, old.ranges
+    if statement.op == "=" or old.checked or old.is_empty:
+        return False
+    elements = prod(ranges[v].extent for v in statement.outer)
+    return elements <= limits.few and _steps(old) >= limits.long
+
+
+def _steps(old: ShapedStatement) -> int:
+    return prod(old.ranges[v].extent for v in old.statement.reduction)
+
+
+def _starting_at_0(old: ShapedStatement) -> dict[str, int]:
+    """The reduction variables that begin at 0, as the elements of a temporary do, which must all
+    be written, with their numbers of values."""
+    ranges = {v: old.ranges[v] for v in old.statement.reduction}
+    return {v: r.extent for v, r in ranges.items() if r.begin == 0}
+
+
+def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
     """The variable to split along, if that is worthwhile: the first of as many values as give
     enough parts, and parts long enough."""
-    statement, ranges = shaped_statement.statement, shaped_statement.ranges
-    if statement.op == "=" or shaped_statement.checked or shaped_statement.is_empty:
-        return None
-    elements = prod(ranges[v].extent for v in statement.outer)
-    steps = prod(ranges[v].extent for v in statement.reduction)
-    if elements > limits.few or steps < limits.long:
-        return None
-    # a temporary has its elements from 0, and all must be written
-    parts = {v: ranges[v].extent for v in statement.reduction if ranges[v].begin == 0}
+    steps = _steps(old)
+    parts = _starting_at_0(old)
     enough = (v for v, n in parts.items() if n >= limits.parts and steps >= limits.left * n)
     return next(enough, None)
 
@@ -52,10 +82,59 @@ def _variable(shaped_statement: ShapedStatement, limits: Thresholds) -> str | No
 def _split(
     old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
 ) -> list[ShapedStatement] | None:
-    variable, statement = _variable(old, limits), old.statement
-    if variable is None:
+    if not _is_long(old, limits):
         return None
+    variable = _variable(old, limits)
+    return _cut(old, rewriting, limits) if variable is None else _parts(old, rewriting, variable)
+
+
+def _parts(old: ShapedStatement, rewriting: Rewriting, variable: str) -> list[ShapedStatement]:
+    """A reduction without one of its variables, and the reduction along that."""
+    statement = old.statement
     outer = (*statement.outer, variable)
     rest = tuple(v for v in statement.reduction if v != variable)
     partial, read = rewriting.store(old, statement.rhs, outer, rest, name="part", kind="p")
     return [partial, rewriting.remaining(old, read, outer)]
+
+
+def _cut(
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
+) -> list[ShapedStatement] | None:
+    """A reduction whose longest variable is cut into strips, whose lengths are multiples of
+    `limits.strip`, and what is left behind the last of them. Not where a value is rounded when it
+    is stored (Y8): what is left would round it again."""
+    statement, starting = old.statement, _starting_at_0(old)
+    variable = max(starting, key=lambda v: starting[v], default=None)
+    is_rounded = rewriting.shaped.program.tensors[statement.target].dtype != statement.rhs.dtype
+    if variable is None or is_rounded or variable not in index_names(statement.rhs):
+        return None
+    extent = starting[variable]
+    length = max(extent // limits.strips // limits.strip, 1) * limits.strip
+    number = extent // length
+    if number < limits.parts:
+        return None
+    strip = unused_name(
+        f"{variable}_part", {*statement.variables, *rewriting.shaped.program.tensors}
+    )
+    begin = Binary(
+        "*",
+        Index(strip, span=statement.span),
+        Literal(length, INT64, span=statement.span),
+        INT64,
+        span=statement.span,
+    )
+
+    def moved(node: Expr) -> Expr:
+        is_it = isinstance(node, Index) and node.name == variable
+        return Binary("+", begin, node, INT64, span=node.span) if is_it else node
+
+    variables = (*statement.outer, strip, *statement.reduction)
+    cut = replace(
+        old,
+        statement=replace(statement, rhs=rewrite(statement.rhs, moved), variables=variables),
+        ranges={**old.ranges, strip: Range(0, number), variable: Range(0, length)},
+    )
+    made = _parts(cut, rewriting, strip)
+    if number * length < extent:
+        made.append(rewriting.apart(old, {variable: Range(number * length, extent)}))
+    return made

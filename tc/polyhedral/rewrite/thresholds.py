@@ -11,7 +11,8 @@ from tc.polyhedral.rewrite.product_order import OrderCosts
 class Thresholds:
     """`order` prices the orders of a sum of products. A sum of `divided` terms is divided once, not
     term by term. A reduction of `long` steps to at most `few` elements is split into `parts` or
-    more partial ones, of `left` steps or more each."""
+    more partial ones, of `left` steps or more each; where no variable gives these, one is cut into
+    `strips` or more, whose lengths are multiples of `strip`."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     divided: int = 16
@@ -19,6 +20,8 @@ class Thresholds:
     parts: int = 16
     left: int = 32
     long: int = 1 << 15
+    strips: int = 64
+    strip: int = 64
 
     def factoring_all(self) -> Thresholds:
         """Those by which each sum is factored that then takes fewer operations."""
