@@ -271,6 +271,42 @@ def test_long_reductions_to_one_element_are_split() -> None:
     assert "parallel" in to_text(lowering.mapped.tree)
 
 
+def test_long_sums_along_one_variable_are_shared_by_threads() -> None:
+    row = "def row(float(N) x, float(N) y) -> (s) { s +=! x(i) * y(i) }"
+    lowering = trace(row, x=(100_001,), y=(100_001,))
+    assert "i_part parallel" in to_text(lowering.mapped.tree)
+
+
+BLUR = """
+def blur(float(M,N) x) -> (y) {
+  rows(i,j) +=! x(i,j+k) where k in 0:3
+  y(i,j) +=! rows(i+k,j) where k in 0:3
+}"""
+COLUMNS = """
+def columns(float(N,D) x) -> (y) {
+  m(d) max=! x(n,d)
+  e(n,d) = exp(x(n,d) - m(d))
+  y(n,d) = e(n,d) * m(d)
+}"""
+
+
+@pytest.mark.parametrize(("text", "along"), [(BLUR, "j"), (COLUMNS, "d")])
+def test_a_shared_loop_along_the_lines_gives_its_points_to_vectors(text: str, along: str) -> None:
+    """What the statements touch lies side by side along the loop that they share: vectors along the
+    other would be strided. Fewer points where the temporaries of more would leave the cache, and
+    where threads would have nothing to do."""
+    for shape, width in (((300, 1000), 64), ((9000, 1000), 16), ((300, 70), 16)):
+        mapped = trace(text, x=shape).mapped
+        assert f"{width} iterations of {along} at a time" in mapped.notes[0]
+        assert all(f" along {along}" in note for note in mapped.notes[1:])
+        assert f"{along} div {width} parallel" in to_text(mapped.tree)
+
+
+def test_a_shared_loop_across_the_lines_is_not_tiled() -> None:
+    rows = COLUMNS.replace("m(d)", "m(n)")
+    assert "[n parallel *] " in tree_of(rows, x=(300, 1000))
+
+
 def test_options_decide() -> None:
     mapping = MappingOptions(rows=5, vectors=2, pack=False, reduction_tile=100)
     options = Options(mapping=mapping)

@@ -137,7 +137,11 @@ class _Chooser:
         """Iterations of the last shared loop that are given to the nests; 0 for none."""
         if not members:
             return 0
-        default = self._points(members, child) if self._reuses(members[-1], child) else 0
+        default = 0
+        if self._reuses(members[-1], child):
+            default = self._points(members, child)
+        elif self._is_alone_contiguous(members[-1], child):
+            default = self._line_points(members, child)
         extent = self.draft.trips(members[-1], statements)
         sizes = (2**n for n in range(8) if 2**n < extent)
         return self.draft.decide("shared points", statements, default, lambda: (0, *sizes))
@@ -208,6 +212,42 @@ class _Chooser:
                 free = (access for access in statement.reads if not uses(access, variable))
                 found |= any(uses(access, v) for access in free for v in statement.reduction)
         return found
+
+    def _is_alone_contiguous(self, member: Member, child: Node) -> bool:
+        """Whether what statements below touch lies side by side along the member, and along no
+        other of their variables: without points of it, their vectors would be strided."""
+        facts, found = self.facts, False
+        for name in leaves(child):
+            statement = facts.scop.statement(name)
+            variable = member.values[name].variable
+            others = [v for v in statement.ranges if v != variable]
+            if variable in facts.tested(statement):
+                return False
+            for access in statement.accesses:
+                if facts.stride(access, variable) == 1:
+                    found |= bool(others)
+                elif any(facts.stride(access, v) in (1, None) for v in others):
+                    return False
+        return found
+
+    def _line_points(self, members: tuple[Member, ...], child: Node) -> int:
+        """As `_points`, of a loop that nests need for their vectors: at least a vector of them, and
+        no more than the cache holds of the temporaries."""
+        device, program = device_of(self.draft), self.facts.scop.shaped.program
+        statements = [self.facts.scop.statement(n) for n in leaves(child)]
+        *others, size = (max(extent(m, s) for s in statements) for m in members)
+        around, shapes = prod(others), self.facts.scop.shaped.shapes
+        written = {s.write.tensor for s in statements} & set(program.temporaries)
+        held = sum(
+            prod(shapes[t]) * compute_dtype(program.tensors[t].dtype).bytes for t in written
+        ) // (around * size)
+        least = device.lanes(max(map(self.facts.bits, statements)))
+        width = NEST_WIDTH
+        while width > least and (
+            width * held > device.l2 // 2 or around * size // width < 2 * device.threads
+        ):
+            width //= 2
+        return min(width, size)
 
     def _points(self, members: tuple[Member, ...], child: Node) -> int:
         """How many iterations of the last shared loop are given to the nests."""
