@@ -15,7 +15,7 @@ class Thresholds:
     `strips` or more, whose lengths are multiples of `strip`."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
-    divided: int = 16
+    divided: int = 2
     few: int = 8
     parts: int = 16
     left: int = 32
