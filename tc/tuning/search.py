@@ -28,7 +28,7 @@ FAILED = math.inf
 
 @dataclass
 class Search(ABC):
-    """A search of a space. The first candidate is the default one."""
+    """A search of a space. The first candidate is the default one, then come the known ones."""
 
     space: SearchSpace
     seed: int = 0
@@ -37,11 +37,16 @@ class Search(ABC):
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
+        self.seeds = list(self.space.seeds)
 
     def ask(self) -> Candidate | None:
         """The next candidate, None where nothing new is found."""
         if not self.known:
             return self._new(self.space.default)
+        while self.seeds:
+            known = self.space.make(self.seeds.pop(0))
+            if isinstance(known, Candidate) and known.digest not in self.known:
+                return self._new(known)
         for _ in range(_MOST_TRIES):
             found = self.space.make(self.draw())
             if isinstance(found, Candidate) and found.digest not in self.known:
@@ -134,7 +139,7 @@ class GuidedSearch(GeneticSearch):
     explored: float = 0.2
 
     def ask(self) -> Candidate | None:
-        if len(self.ranked()) < 4 or self.random.random() < self.explored:
+        if self.seeds or len(self.ranked()) < 4 or self.random.random() < self.explored:
             return super().ask()
         model = fitted({self.known[d].features: t for d, t in self.times.items() if t != FAILED})
         found: dict[str, Candidate] = {}

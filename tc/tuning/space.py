@@ -31,6 +31,10 @@ Point: TypeAlias = Mapping[str, str]
 OPTION = "option "
 """What the names of genes that are options begin with."""
 
+KNOWN = f"{OPTION}known"
+"""The gene of plans that are known: of other genes only options matter beside it, and it is handed
+down, but never drawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -54,11 +58,13 @@ class RefusedPoint:
 @dataclass
 class SearchSpace:
     """The candidates of a problem for the device of a backend. `genes` are those that were met so
-    far, with their values, the default first: each candidate that is made may add some."""
+    far, with their values, the default first: each candidate that is made may add some. `known` are
+    options with plans that were found before, for these sizes or for others."""
 
     problem: Problem
     backend: Backend
     base: Options = field(default_factory=Options)
+    known: Sequence[Options] = ()
     genes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -67,16 +73,25 @@ class SearchSpace:
         self._target = target_of(self.backend.device())
         statements = [s.statement.name for s in self._shaped.statements]
         bits, launches = self._device_bits(), self._target.launches
-        self._setters = dict(_option_genes(self.base, statements, bits, launches=launches))
-        self.genes.update({name: tuple(values) for name, values in self._setters.items()})
+        genes = dict(_option_genes(self.base, statements, bits, launches=launches))
+        self.genes.update({name: tuple(values) for name, values in genes.items()})
+        given = {str(n): _setter_of(options) for n, options in enumerate(self.known)}
+        self._setters = {KNOWN: given, **genes}
         self._made: dict[frozenset[tuple[str, str]], Candidate | RefusedPoint] = {}
 
     def make(self, point: Point) -> Candidate | RefusedPoint:
         """The candidate of a point. What is lowered once is kept."""
+        if KNOWN in point:
+            point = {name: value for name, value in point.items() if name.startswith(OPTION)}
         key = frozenset(point.items())
         if key not in self._made:
             self._made[key] = self._make(point)
         return self._made[key]
+
+    @property
+    def seeds(self) -> tuple[Point, ...]:
+        """The points of the plans that are known."""
+        return tuple({KNOWN: str(number)} for number in range(len(self.known)))
 
     @property
     def default(self) -> Candidate:
@@ -130,6 +145,10 @@ class SearchSpace:
 
 
 Setter: TypeAlias = Callable[[Options], Options]
+
+
+def _setter_of(known: Options) -> Setter:
+    return lambda _: known
 
 
 def _option_genes(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import median
 
 from tc.backends.base import Backend
@@ -21,6 +22,9 @@ from tc.tuning.measure import Limits, Measurer, Stopper
 from tc.tuning.problem import Problem, Trial
 from tc.tuning.search import FAILED, Search, search_named
 from tc.tuning.space import Candidate, SearchSpace
+
+KNOWN_PLANS = 4
+"""Plans of the database that are tried first."""
 
 GENERATION = 20
 """Candidates of a generation, of searches that have none of their own."""
@@ -141,9 +145,10 @@ def tune(
     """Searches for the fastest plan of a problem, within a budget.
 
     It begins with what tc chooses for the options `base`, which win unless another is faster beyond
-    noise. All that is measured is kept in `database`. An interrupt (Ctrl-C) ends the search at
-    once, whatever it is at: the result says so, and has the best so far. BackendError for unknown
-    searches, for programs without a choice, and where the default itself fails.
+    noise, and with the nearest plans of `database`, where all that is measured is kept. An
+    interrupt (Ctrl-C) ends the search at once, whatever it is at: the result says so, and has the
+    best so far. BackendError for unknown searches, for programs without a choice, and where the
+    default itself fails.
     """
     own = base or Options()
     if own.plan is not None:
@@ -159,7 +164,7 @@ def tune(
     run = _Run(TuningResult(problem, Trial(own), Trial(own)), budget or Budget(), kept, told)
 
     def work() -> None:
-        space = SearchSpace(problem, backend, own)
+        space = SearchSpace(problem, backend, own, _known(problem, backend, own, database))
         asked = search_named(search, space, seed)
         first = asked.ask()
         assert first is not None
@@ -184,6 +189,21 @@ def tune(
         run.stop()
         raise
     return run.found
+
+
+def _known(
+    problem: Problem, backend: Backend, base: Options, database: TuningDatabase | None
+) -> list[Options]:
+    """The plans that a search begins with: those of the database that were fastest, of these sizes
+    and of the nearest."""
+    if database is None:
+        return []
+    try:
+        found = database.plans(problem, backend.device(), base)
+    except InputError:  # told of when the first trial is kept
+        return []
+    options = (each.options for each in islice(found, KNOWN_PLANS))
+    return [each for each in options if each is not None]
 
 
 class _Run:

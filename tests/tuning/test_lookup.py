@@ -361,6 +361,17 @@ def test_forked_children_look(keep: Keep) -> None:
     assert plan_of(tc.explain(MM, M=20, K=48, N=40)) == tiled("i", 4).plan
 
 
+def test_searches_begin_with_what_is_known(keep: Keep) -> None:
+    """Of the nearest sizes, and the fastest of these."""
+    keep(tiled("i", 48))
+    keep(tiled("i", 4), sizes={"M": 30, "K": 48, "N": 40}, confirmed=False)
+    _, result = tc.autotune(
+        MM, M=30, K=48, N=40, search="random", max_candidates=2, max_seconds=120
+    )
+    tried = [trial.options.plan for trial in result.trials]
+    assert tried == [tiled("i", 4).plan, tiled("i", 30).plan]
+
+
 def test_the_process_that_tunes_sees_what_it_found(path: Path) -> None:
     before = tc.compile(MM)
     before(*operands())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +15,9 @@ from tc.runtime.sizes import CallSizes, resolve_sizes
 from tc.tuning.features import NAMES
 from tc.tuning.problem import Problem
 from tc.tuning.search import FAILED, SEARCHES, Search, fitted, search_named
-from tc.tuning.space import Candidate, RefusedPoint, SearchSpace
+from tc.tuning.space import KNOWN, Candidate, RefusedPoint, SearchSpace
 from tests.support.pipeline import checked
+from tests.support.tunings import tiled
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 ROW_SUM = "def rows(float(N,M) x) -> (s) { s(i) +=! x(i,j) }"
@@ -184,3 +186,22 @@ def test_the_model_orders_what_it_has_seen() -> None:
     model = fitted({p: 2.7**(2 * p[0] - p[1]) for p in points}, ridge=1e-6)  # fmt: skip
     ordered = sorted(points, key=model)
     assert ordered == sorted(points, key=lambda p: 2 * p[0] - p[1])
+
+
+@pytest.mark.parametrize("name", sorted(SEARCHES))
+def test_searches_begin_with_the_plans_that_are_known(name: str) -> None:
+    plain = space_of()
+    wrong, other = tiled("q", 4), replace(tiled("m", 5), mapping=tc.MappingOptions(unroll=64))
+    same = plain.default.options
+    known = (same, wrong, tiled("m", 7), other)
+    search = search_named(name, SearchSpace(plain.problem, plain.backend, known=known), 1)
+    first, second, third, fourth = tried(search, 4)
+    assert first.options == same
+    assert second.options == tiled("m", 7)
+    assert third.options == other
+    assert fourth.point != third.point
+    assert KNOWN not in search.space.genes
+    assert isinstance(search.space.make(search.space.seeds[1]), RefusedPoint)
+    more = search.space.make({**second.point, "option unroll": "64", "rows": "3"})
+    assert isinstance(more, Candidate)
+    assert more.options == replace(tiled("m", 7), mapping=tc.MappingOptions(unroll=64))
