@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ import pytest
 
 import tc
 from tc.device import host
-from tc.process import forks
 from tc.tuning import lookup
 from tc.tuning.database import TuningDatabase
 from tc.tuning.machines import device_value
+from tests.support import processes
 from tests.support.bounds import assert_within
+from tests.support.processes import ended_well, run_python
 from tests.support.tunings import MM, SIZES, measurement_of, problem_of, tiled
 
 Keep = Callable[..., TuningDatabase]
@@ -35,22 +37,27 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tuned.db"
 
 
+def kept(
+    path: Path,
+    options: tc.Options,
+    *seconds: float,
+    text: str = MM,
+    sizes: object = SIZES,
+    **how: Any,
+) -> TuningDatabase:
+    """A database with a plan for the sizes of a program, as a search leaves it that has ended."""
+    backend = how.pop("backend", "numba")
+    own = {name: how.pop(name) for name in ("check", "given") if name in how}
+    problem = problem_of(text, sizes, backend=backend, **own)
+    found = {"device": device_value(host(), backend), "confirmed": True, **how}
+    database = TuningDatabase(path)
+    database.add([measurement_of(problem, options, *(seconds or (1.0,)), **found)])
+    return database
+
+
 @pytest.fixture
 def keep(path: Path) -> Keep:
-    """Keeps a plan for the sizes of a program, as a search leaves it that has ended."""
-
-    def kept(
-        options: tc.Options, *seconds: float, text: str = MM, sizes: object = SIZES, **how: Any
-    ) -> TuningDatabase:
-        backend = how.pop("backend", "numba")
-        own = {name: how.pop(name) for name in ("check", "given") if name in how}
-        problem = problem_of(text, sizes, backend=backend, **own)
-        found = {"device": device_value(host(), backend), "confirmed": True, **how}
-        database = TuningDatabase(path)
-        database.add([measurement_of(problem, options, *(seconds or (1.0,)), **found)])
-        return database
-
-    return kept
+    return partial(kept, path)
 
 
 def plan_of(explanation: tc.Explanation) -> tc.Plan | None:
@@ -344,21 +351,36 @@ def test_several_threads_look_at_once(keep: Keep) -> None:
     }
 
 
+FORKS = """
+import os
+from pathlib import Path
+import tc
+from tc.process import forks
+from tests.tuning.test_lookup import MM, kept, operands, plan_of, tiled
+
+path = Path(os.environ["TC_TUNE_DB"])
+kept(path, tiled("i", 16))
+tc.compile(MM)(*operands())
+child = os.fork()
+if child == 0:
+    status = 1
+    try:
+        kept(path, tiled("i", 4), sizes={"M": 20, "K": 48, "N": 40})
+        found = plan_of(tc.explain(MM, M=20, K=48, N=40))
+        status = 0 if found == tiled("i", 4).plan and not forks.is_stranded() else 2
+    finally:
+        os._exit(status)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert plan_of(tc.explain(MM, M=20, K=48, N=40)) == tiled("i", 4).plan
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-def test_forked_children_look(keep: Keep) -> None:
-    keep(tiled("i", 16))
-    tc.compile(MM)(*operands())
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            keep(tiled("i", 4), sizes={"M": 20, "K": 48, "N": 40})
-            found = plan_of(tc.explain(MM, M=20, K=48, N=40))
-            status = 0 if found == tiled("i", 4).plan and not forks.is_stranded() else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert plan_of(tc.explain(MM, M=20, K=48, N=40)) == tiled("i", 4).plan
+@pytest.mark.usefixtures("path")
+def test_forked_children_look() -> None:
+    """In a process of its own: what other tests have imported may warn of forks."""
+    done = run_python(FORKS)
+    assert ended_well(done), processes.told(done)
 
 
 def test_searches_begin_with_what_is_known(keep: Keep) -> None:
