@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tc.process.threads import get_threads, set_threads
     from tc.runtime import cache
     from tc.source import Source
+    from tc.tuning.tuned import tuned
 
 __version__ = "0.1.0"
 
@@ -79,6 +80,7 @@ __all__ = [
     "interpret",
     "plan",
     "set_threads",
+    "tuned",
 ]
 
 _HOMES = {
@@ -102,6 +104,7 @@ _HOMES = {
     "tc.plan": ("Plan",),
     "tc.source": ("Source",),
     "tc.process.threads": ("get_threads", "set_threads"),
+    "tc.tuning.tuned": ("tuned",),
 }
 _MODULES = {"backends": "tc.backends", "cache": "tc.runtime.cache", "plan": "tc.plan"}
 """The first can be called."""

@@ -30,6 +30,7 @@ from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source
 from tc.tuning.lookup import with_tuned_plan
+from tc.tuning.tuned import TunedOptions
 
 if TYPE_CHECKING:
     from tc.tuning.tuner import TuningResult
@@ -119,7 +120,7 @@ def compile(
     *,
     entry: str | None = None,
     backend: str = "numba",
-    options: Options | None = None,
+    options: Options | TunedOptions | None = None,
     check: bool | None = None,
 ) -> Compiled:
     """A def of a text as a function of arrays.
@@ -200,7 +201,7 @@ def define(
     src: Text,
     *,
     backend: str = "numba",
-    options: Options | None = None,
+    options: Options | TunedOptions | None = None,
     check: bool | None = None,
 ) -> Definitions:
     """All defs of a text as functions: an object with one method per def.
@@ -456,8 +457,10 @@ def _check_entry(entry: object) -> None:
 
 
 def _function(
-    program: Program, backend: str, options: Options | None, check: bool | None
+    program: Program, backend: str, options: Options | TunedOptions | None, check: bool | None
 ) -> Compiled:
     if check is not None and not isinstance(check, bool | np.bool_):
         raise InputError(f"check={check!r}: it is True, False or None", repair="check=True")
+    if isinstance(options, TunedOptions):
+        return Compiled(program, backend, options.options, check, options)
     return Compiled(program, backend, options_from(options), check)

@@ -40,7 +40,7 @@ from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import Source
 from tc.specialiser import OnDevice, Specialiser
-from tc.tuning.lookup import with_tuned_plan
+from tc.tuning.tuned import TunedOptions
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
 
@@ -122,7 +122,12 @@ class Compiled:
     __signature__ = PerInstance("_python_signature")
 
     def __init__(
-        self, program: Program, backend: str, options: Options | None, check: bool | None
+        self,
+        program: Program,
+        backend: str,
+        options: Options | None,
+        check: bool | None,
+        tuned: TunedOptions | None = None,
     ) -> None:
         self.program = program
         self.__doc__ = program.source.text if program.span is None else program.span.text
@@ -138,7 +143,7 @@ class Compiled:
         self._result = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
-        self._specialiser = Specialiser(program, self._backend, self.options, self.check)
+        self._specialiser = Specialiser(program, self._backend, self.options, self.check, tuned)
         _FUNCTIONS[id(self)] = self
         self._warned: set[ProgramWarning] = set()
         self._reported = self._told_copies = False
@@ -266,7 +271,7 @@ class Compiled:
             self._backend,
             self.options,
             check=self.check,
-            make_with=with_tuned_plan,
+            make_with=self._specialiser.with_tuned_plan,
         )
         return Explanation(stages.shaped, stages)
 
@@ -278,7 +283,8 @@ class Compiled:
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.program.source
         text = (source.text, source.name, self.program.name)
-        return rebuild, (*text, self.backend, self.options, self._requested_check)
+        own = (self.backend, self.options, self._requested_check, self._specialiser.tuned)
+        return rebuild, (*text, *own)
 
     def _python_signature(self) -> Any:
         return python_signature(self.signature)
@@ -429,11 +435,17 @@ def runs_text(backend: str) -> BackendError:
 
 
 def rebuild(
-    text: str, name: str, entry: str, backend: str, options: Options, check: bool | None
+    text: str,
+    name: str,
+    entry: str,
+    backend: str,
+    options: Options,
+    check: bool | None,
+    tuned: TunedOptions | None = None,
 ) -> Compiled:
     """A function from what was pickled; its warnings were told where it was made first."""
     program = check_module(parse_source(Source(text, name)), entry)
-    return Compiled(program, backend, options, check)
+    return Compiled(program, backend, options, check, tuned)
 
 
 def issue_warnings(found: Iterable[ProgramWarning], level: int) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tc.backends.base import AnyBackend, Backend, GpuBackend, KernelText
@@ -22,11 +23,12 @@ from tc.backends.library import (
     library_kernel,
     match_contraction,
 )
+from tc.errors import TCError
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import Made, at_place, element_strides, emitted, shape_program, target_of
+from tc.pipeline import Made, MakeWith, at_place, element_strides, emitted, shape_program, target_of
 from tc.polyhedral.lowering import trace_lowering
-from tc.process.uninterrupted import uninterrupted
+from tc.process.uninterrupted import load, uninterrupted
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, compile_or_fall_back
@@ -35,7 +37,8 @@ from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import Specialisation, Temporaries, spaces, start_warnings
 from tc.semantics.program import Program, ShapedProgram
 from tc.stored_texts import stored_text
-from tc.tuning.lookup import with_tuned_plan
+from tc.tuning.lookup import is_on, is_tuned, with_tuned_plan
+from tc.tuning.tuned import TunedOptions
 
 REMEMBERED = 256
 """The number of specialisations of a function that are kept, those used last."""
@@ -61,8 +64,10 @@ class Specialiser:
     backend: AnyBackend
     options: Options
     check: bool
+    tuned: TunedOptions | None = None
     made: OrderedDict[Hashable, Specialisation] = field(default_factory=OrderedDict)
     building: Any = field(default_factory=threading.RLock)
+    tuning: Any = field(default_factory=threading.RLock)
 
     def find(self, key: Hashable) -> Specialisation | None:
         """What was made for this key, unless it is forgotten."""
@@ -89,14 +94,46 @@ class Specialiser:
                         self.made.popitem(last=False)
                 return special
 
+        if self.tuned is not None:
+            with self.tuning:  # one thread searches
+                if key not in self.made:
+                    self._search(self.tuned, sizes, given, on)
         return uninterrupted(make)
+
+    @property
+    def with_tuned_plan(self) -> MakeWith:
+        """Makes something with the plan that is known for it, if there is one."""
+        return partial(with_tuned_plan, database=self.tuned.database if self.tuned else None)
+
+    def _search(
+        self, tuned: TunedOptions, sizes: CallSizes, given: frozenset[str], on: OnDevice | None
+    ) -> None:
+        """Searches for a plan, unless a search for just such a call has ended. Where there can be
+        no search, the call goes on without."""
+        backend = self.backend
+        if not isinstance(backend, Backend) or not is_on():
+            return
+        backend = at_place(backend, None if on is None else on.place)
+        request = self.request(sizes, given)
+        shaped = shape_program(self.program, sizes, request)
+        if is_tuned(request, shaped, backend.device(), tuned.database):
+            return
+        problem = load("tc.tuning.problem").Problem
+        found = problem.of(self.program, sizes, backend, check=self.check, given=given)
+        try:
+            result = tuned.search_for(found, backend)
+        except TCError as error:  # as where there is one plan only
+            _LOG.info("%s is not tuned: %s", self.program.name, error.cause)
+            return
+        if result.interrupted:
+            raise KeyboardInterrupt
 
     def request(self, sizes: CallSizes, given: frozenset[str]) -> Request:
         return Request(self.program, sizes, given, self.backend.name, self.options, self.check)
 
     def after_fork_in_child(self) -> None:
         """A lock that another thread of the parent held is never released there."""
-        self.building = threading.RLock()
+        self.building, self.tuning = threading.RLock(), threading.RLock()
 
     def _specialise(
         self, sizes: CallSizes, given: frozenset[str], on: OnDevice | None
@@ -136,7 +173,7 @@ class Specialiser:
         def compile_with(options: Options) -> Any:
             return self._compile(backend, replace(request, options=options), shaped, on)
 
-        return with_tuned_plan(compile_with, request, shaped, backend.device())
+        return self.with_tuned_plan(compile_with, request, shaped, backend.device())
 
     def _compile(
         self, backend: Backend, request: Request, shaped: ShapedProgram, on: OnDevice | None

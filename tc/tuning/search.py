@@ -187,7 +187,12 @@ SEARCHES: dict[str, type[Search]] = {
 
 def search_named(name: object, space: SearchSpace, seed: int) -> Search:
     """A search by its name; BackendError for an unknown one."""
+    check_search(name)
+    return SEARCHES[str(name)](space, seed)
+
+
+def check_search(name: object) -> None:
+    """BackendError for a name that no search has."""
     if not isinstance(name, str) or name not in SEARCHES:
         names = ", ".join(map(repr, SEARCHES))
         raise BackendError(f"no search {name!r}; there are {names}", repair='search="guided"')
-    return SEARCHES[name](space, seed)

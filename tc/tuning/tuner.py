@@ -20,8 +20,10 @@ from tc.process.uninterrupted import beside
 from tc.tuning.database import TuningDatabase
 from tc.tuning.measure import Limits, Measurer, Stopper
 from tc.tuning.problem import Problem, Trial
-from tc.tuning.search import FAILED, Search, search_named
+from tc.tuning.search import FAILED, Search, check_search, search_named
 from tc.tuning.space import Candidate, SearchSpace
+
+__all__ = ["Budget", "Problem", "TuningDatabase", "TuningResult", "check_search", "tune"]
 
 KNOWN_PLANS = 4
 """Plans of the database that are tried first."""

@@ -1,0 +1,80 @@
+"""Options that say: search for a plan when new sizes are met, and remember it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tc.errors import BackendError
+from tc.options import Options, options_from
+from tc.process.uninterrupted import load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedOptions:
+    """What `tc.tuned` gives: how a function searches at the first call with new sizes; `options` is
+    what its candidates have in common."""
+
+    options: Options
+    search: str
+    seed: int
+    budget: tuple[float | None, int | None]
+    database: Path | None
+
+    def search_for(self, problem: Any, backend: Any) -> Any:
+        """The result of a search, which is kept. TCError where there can be none."""
+        tuner = load("tc.tuning.tuner")
+        database = tuner.TuningDatabase(self.database)
+        database.check()
+        seconds, candidates = self.budget
+        return tuner.tune(
+            problem,
+            backend,
+            base=self.options,
+            search=self.search,
+            seed=self.seed,
+            budget=tuner.Budget(max_seconds=seconds, max_candidates=candidates),
+            database=database,
+        )
+
+
+def tuned(
+    *,
+    max_seconds: float | None = 60.0,
+    max_candidates: int | None = None,
+    search: str = "guided",
+    seed: int = 0,
+    options: Options | None = None,
+    database: str | os.PathLike[str] | None = None,
+) -> TunedOptions:
+    """Options for `tc.compile` and `tc.define`: a function tunes itself.
+
+    At the first call with new sizes the tuning database is looked at; where no search for just such
+    a call has ended, `tc.autotune` runs with this budget, on values that are drawn, and its result
+    is kept for this process and all later ones. Ctrl-C ends the search, keeps what was found, and
+    is raised. With `TC_TUNE=0` nothing is looked up, and nothing tuned. Raises InputError for what
+    is no budget, BackendError for unknown searches, and options that have a plan already.
+
+    >>> import tc
+    >>> tc.compile("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", options=tc.tuned(max_seconds=5))
+    <tc f(float32(N) x) -> (y), backend numba>
+    >>> tc.tuned(search="annealing")
+    Traceback (most recent call last):
+    tc.errors.BackendError: BackendError: no search 'annealing'; there are 'genetic', 'guided', ...
+    repair: search="guided"
+    """
+    tuner = load("tc.tuning.tuner")
+    tuner.Budget(max_seconds=max_seconds, max_candidates=max_candidates)
+    tuner.check_search(search)
+    own = options_from(options)
+    if own.plan is not None:
+        raise BackendError("options= has a plan already: tuning looks for one", repair="plan=None")
+    return TunedOptions(
+        options=own,
+        search=search,
+        seed=seed,
+        budget=(max_seconds, max_candidates),
+        database=None if database is None else Path(database).absolute(),
+    )
