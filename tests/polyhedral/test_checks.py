@@ -104,3 +104,22 @@ def test_what_stands_in_for_values_decides_nothing(device: Any, actions: Any) ->
         arrays = {"b": np.full(15, 2, np.float32), "c": np.ones(4, np.float32), "o": o}
         assert evaluate(kernel, arrays) is None
         np.testing.assert_array_equal(o, np.ones(15, np.float32))
+
+
+@pytest.mark.parametrize("width", [16, 31, 100])
+def test_a_row_that_is_gathered_is_tested_once_for_each_vector(width: int) -> None:
+    """And its elements are copied as vectors; what fails is told as the interpreter does."""
+    text = "def rows(float(E,D) T, int(M) I) -> (o) { o(m,d) = T(I(m),d) }"
+    table = np.arange(50 * width, dtype=np.float32).reshape(50, width)
+    rows = np.array([3, 49, 0, 7], np.int32)
+    program = shaped(checked(text), {"T": table, "I": rows})
+    device = Device(vector_bits=512, vector_registers=32)
+    lowering = trace_lowering(program, {}, initial=frozenset(), check=True, device=device)
+    assert "for d" not in str(lowering.kernel)
+    assert np.array_equal(tc.compile(text)(table, rows), table[rows])
+    rows[2] = 50
+    with pytest.raises(tc.TCError) as wanted:
+        tc.interpret(text, table, rows)
+    with pytest.raises(tc.TCError) as found:
+        tc.compile(text)(table, rows)
+    assert str(found.value).split("-->")[0] == str(wanted.value).split("-->")[0]

@@ -131,8 +131,8 @@ class _Statements:
             case ir.Prefetch():
                 out.append(rebuild.map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
             case ir.Fail():
-                if active.mask is not None:
-                    raise StaysLoop
+                if active.guard is not None or not (active.mask is None or active.first):
+                    raise StaysLoop  # perhaps no iteration fails
                 out.append(
                     rebuild.map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out)))
                 )

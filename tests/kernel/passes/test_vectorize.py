@@ -263,6 +263,19 @@ def test_of_failures_of_all_lanes_the_first_counts() -> None:
     assert vectors(vector(inside))[-1] == "    fail 0 (k)"
 
 
+def test_failures_of_some_lanes_if_the_first_is_certainly_among_them() -> None:
+    """A row that is gathered, in vectors of which the last is not whole: one test serves all."""
+    fail = If(less(a(integer(0)), 100), (Fail(0, (L,)),))
+    assert vectors(vector(If(less(L, 3), (fail, Store("o", (L,), L)))))[:2] == [
+        "if a[0] < 100",
+        "  fail 0 (0)",
+    ]
+    tail = If(less(add(times(K, 4), L), 7), (fail, Store("o", (L,), L)))
+    assert vectors(loop("k", 2, vector(tail)))[1:3] == ["  if a[0] < 100", "    fail 0 (0)"]
+    assert stays(If(compare(">=", L, integer(2), {}), (fail, Store("o", (L,), L))))
+    assert "  for l in 0:4" in vectors(loop("k", 3, vector(tail)))  # perhaps no lane at all
+
+
 def test_functions_without_vectors_stay_loops() -> None:
     seen: list[Call] = []
 
