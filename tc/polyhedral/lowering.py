@@ -35,6 +35,7 @@ from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
 from tc.polyhedral.rewrite.half_sums import accumulates_halves, check_sums, keep_sums, rounded_early
+from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
@@ -193,6 +194,7 @@ def _rewrite(
     if not options.schedule.rewrite:
         return shaped, strides
     limits, wanted = target.rewriting, options.schedule
+    shaped = linearise(shaped, limits)
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)

@@ -80,7 +80,7 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
             MemoryScope(SHARED, gpu.shared),
         ),
         lanes=1,
-        rewriting=Thresholds(),
+        rewriting=Thresholds(pieces=0),
         fusion_bytes=gpu.shared,
         passes=GPU_PASSES,
         launches=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, count
+from operator import is_
 
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
@@ -153,18 +154,24 @@ class Rewriting:
         target: it goes on from there."""
         statement = replace(old.statement, rhs=self.again(old.statement.rhs), init=False)
         statement = replace(statement, name=f"{statement.name}.rest", continues="written")
-        return replace(self._shaped(statement, old), ranges={**old.ranges, **ranges})
+        return self.changed(statement, {**old.ranges, **ranges}, old)
+
+    def changed(
+        self, statement: p.Statement, ranges: Mapping[str, p.Range], old: p.ShapedStatement
+    ) -> p.ShapedStatement:
+        """A statement that an old one has become, or part of it, over its own ranges."""
+        return self._shaped(statement, replace(old, ranges=ranges))
 
     def program(
         self, change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None]
     ) -> p.ShapedProgram:
         """The program with each statement replaced by what `change` makes of it, None where it
-        stays; the very same where no temporary was made."""
+        stays; the very same where all do."""
         made: list[p.ShapedStatement] = []
         for old in self.shaped.statements:
             new = change(old)
             made += (old,) if new is None else new
-        if not self._tensors:
+        if len(made) == len(self.shaped.statements) and all(map(is_, made, self.shaped.statements)):
             return self.shaped
         shaped, program, statements = self.shaped, self.shaped.program, tuple(made)
         return replace(

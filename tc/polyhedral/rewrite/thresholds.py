@@ -12,7 +12,9 @@ class Thresholds:
     """`order` prices the orders of a sum of products. A sum of `divided` terms is divided once, not
     term by term. A reduction of `long` steps to at most `few` elements is split into `parts` or
     more partial ones, of `left` steps or more each; where no variable gives these, one is cut into
-    `strips` or more, whose lengths are multiples of `strip`."""
+    `strips` or more, whose lengths are multiples of `strip`. For linear subscripts, a range is cut
+    into at most `pieces` (0: no statement is changed for that), or into periods of at least
+    `period`."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     divided: int = 2
@@ -22,6 +24,8 @@ class Thresholds:
     long: int = 1 << 15
     strips: int = 64
     strip: int = 64
+    pieces: int = 4
+    period: int = 16
 
     def factoring_all(self) -> Thresholds:
         """Those by which each sum is factored that then takes fewer operations."""

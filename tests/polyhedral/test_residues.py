@@ -1,0 +1,224 @@
+"""Quotients in subscripts that become linear: what is cut, what is not, and the same bits."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from tc.errors import TCError
+from tc.kernel.ir import Kernel
+from tc.kernel.printer import to_text
+from tc.polyhedral.rewrite.residues import linearise
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.semantics.program import Binary, ShapedProgram
+from tc.semantics.reference.error_bound import error_bound
+from tc.semantics.reference.interpreter import interpret
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import calls
+from tests.support.bounds import assert_within
+from tests.support.interpreting import shaped_with
+from tests.support.lowering import lower
+from tests.support.programs import CASES
+from tests.support.rewrites import assert_consistent, assert_same_results, reshaped, run_kernel
+from tests.support.sizes_of_call import shape
+
+EAGER = Thresholds(period=2)
+
+
+def texts(program: ShapedProgram) -> list[str]:
+    return [
+        f"{s.statement.name}: {s.statement.text} "
+        + ", ".join(f"{v} in {r.begin}:{r.end}" for v, r in s.ranges.items())
+        for s in program.statements
+    ]
+
+
+def assert_same_bits(program: ShapedProgram, found: ShapedProgram, arrays: Any) -> None:
+    assert_consistent(found)
+    results = [run_kernel(found, reshaped(found, arrays), {})]
+    if not any(isinstance(n, Binary) for s in found.program.statements for n in s.subscripts):
+        results.append(interpret(found, arrays, {}))
+    for name, want in interpret(program, arrays, {}).items():
+        for got in results:
+            np.testing.assert_array_equal(got[name].reshape(want.shape), want)
+
+
+CUT = {
+    "a rotation by half": (
+        "def f(float(T,D) x) -> (o) { o(t,d) = d < D/2 ? -x(t,(d + D/2) % D) : x(t,(d + D/2) % D)"
+        " where t in 0:T, d in 0:D }",
+        [
+            "S0.piece0: o(t, d) = -x(t, d + 10) t in 0:3, d in 0:10",
+            "S0: o(t, d) = x(t, d - 10) t in 0:3, d in 10:20",
+        ],
+    ),
+    "a Kronecker product": (
+        "def f(float(A) x, float(T) y) -> (z) { z(i) = x(i/T) * y(i%T) where i in 0:A*T }",
+        ["S0: z(3 * i_div + i) = x(i_div) * y(i) i_div in 0:8, i in 0:3"],
+    ),
+    "backwards": (
+        "def f(float(D) x) -> (o) { o(d) = x((2*D - 1 - d) % D) where d in 0:D }",
+        ["S0: o(d) = x(-d + 19) d in 0:20"],
+    ),
+    "with a step": (
+        "def f(float(D) x) -> (o) { o(d) = x((2*d) % D) where d in 0:D }",
+        ["S0.piece0: o(d) = x(2 * d) d in 0:10", "S0: o(d) = x(2 * d - 20) d in 10:20"],
+    ),
+    "in a sum": (
+        "def f(float(T,D) x, float(D) w) -> (s) { s(t) +=! x(t,d) * w((d + 5) % D) }",
+        [
+            "S0.piece0: s(t) +=! x(t, d) * w(d + 5) t in 0:3, d in 0:15",
+            "S0: s(t) += x(t, d) * w(d - 15) t in 0:3, d in 15:20",
+        ],
+    ),
+    "with another variable": (
+        "def f(float(A,T) x) -> (o) { o(a,i) = x(a, (T*a + i) % T) where a in 0:A, i in 0:T }",
+        ["S0: o(a, i) = x(a, i) a in 0:8, i in 0:3"],
+    ),
+    "comparisons": (
+        "def f(float(D) x) -> (o) { o(d) = d >= 7 ? x((d + 13) % D) : 0.0 where d in 0:D }",
+        ["S0.piece0: o(d) = 0.0 d in 0:7", "S0: o(d) = x(d - 7) d in 7:20"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_cut(name: str) -> None:
+    text, expected = CUT[name]
+    program = shape(text, T=3, D=20, A=8)
+    found = linearise(program, EAGER)
+    assert texts(found) == expected
+    rng = np.random.default_rng(3)
+    inputs = program.program.inputs
+    arrays = {n: rng.integers(-9, 9, program.shapes[n]).astype(np.float32) for n in inputs}
+    assert_same_bits(program, found, arrays)
+
+
+NOT_CUT = {
+    "no quotient": "def f(float(D) x) -> (o) { o(d) = x(d) }",
+    "too many pieces": "def f(float(D) x) -> (o) { o(d) = x(7*d % D) where d in 0:D }",
+    "reads its target": "def f(float(D) x) -> (o) { o(d) = x(d)  o(d) = o(d) + x((d + D/2) % D) }",
+    "not along a last subscript": "def f(float(D,T) x) -> (o) { o(d,t) = x((d + 10) % D, t)"
+    " where d in 0:D }",
+    "checked": "def f(float(D) x, int(D) i) -> (o) { o(d) = x(i(d)) * x((d + 10) % D) }",
+    "of data": "def f(float(D) x, int32 k) -> (o) { o(d) = x((d + k) % D) where d in 0:D }",
+}
+
+
+@pytest.mark.parametrize("name", NOT_CUT)
+def test_not_cut(name: str) -> None:
+    sizes: dict[str, Any] = {"D": 20, "T": 3}
+    if name == "of data":
+        program, _ = shaped_with(NOT_CUT[name], {"x": np.zeros(20, np.float32), "k": np.int32(27)})
+        assert len(linearise(program, EAGER).statements) == 2  # what is known is a constant
+        return
+    program = shape(NOT_CUT[name], **sizes)
+    assert linearise(program, EAGER) is program
+
+
+def test_short_periods_stay() -> None:
+    program = shape(CUT["a Kronecker product"][0], T=15, A=8)
+    assert linearise(program, Thresholds()) is program
+    program = shape(CUT["a Kronecker product"][0], T=16, A=8)
+    assert linearise(program, Thresholds()) is not program
+    assert linearise(program, Thresholds(pieces=0)) is program
+
+
+def test_halves_are_summed_in_one_piece() -> None:
+    """What is stored between would be rounded (Y8)."""
+    text = CUT["in a sum"][0].replace("float(", "half(").replace("-> (s)", "-> (half(T) s)")
+    program = shape(text, T=3, D=20)
+    assert linearise(program, EAGER) is program
+
+
+def drawn(rng: random.Random) -> tuple[str, dict[str, np.ndarray]]:
+    """A program with quotients of one or two variables, all within range."""
+    m, n = rng.choice((3, 4, 5, 8, 12)), rng.choice((1, 2, 3, 4))
+    extent = rng.choice((m * n, m * n + 1, 7))
+
+    def index() -> str:
+        factor, shift = (
+            rng.choice((1, 1, 1, 1, 2, -1)),
+            rng.choice((0, 0, 0, rng.randrange(-9, 30))),
+        )
+        inner = f"{factor}*i + {shift}" + rng.choice(("", "", "", "", f" + {2 * m}*j", " + j"))
+        return rng.choice((f"({inner}) % {m}", f"(({inner}) / {m}) % 8", f"({inner}) % {2 * m}"))
+
+    condition = (
+        f"i {rng.choice(('<', '<=', '>', '>=', '==', '!='))} {rng.randrange(-1, extent + 1)}"
+    )
+    value = f"x({index()}) + y(j, {index()})"
+    value = f"{condition} ? {value} : x({index()})" if rng.random() < 0.5 else value
+    left, op = rng.choice((("o(j,i)", "="), ("o(i)", "+=!"), ("o(j)", "max=!"), ("o(j)", "+=!")))
+    begin = rng.choice((0, 0, 0, 2))
+    text = f"where i in {begin}:{begin + extent}, j in 0:3"
+    rng_data = np.random.default_rng(rng.randrange(1 << 30))
+    arrays = {
+        "x": rng_data.integers(-9, 9, 40).astype(np.float32),
+        "y": rng_data.integers(-9, 9, (3, 40)).astype(np.float32),
+    }
+    return f"def f(float(40) x, float(3,40) y) -> (o) {{ {left} {op} {value} {text} }}", arrays
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_quotients(seed: int) -> None:
+    """Sums of small whole numbers are exact in any order."""
+    text, given = drawn(random.Random(seed))
+    program, arrays = shaped_with(text, given)
+    assert_same_bits(program, linearise(program, EAGER), arrays)
+
+
+def test_random_quotients_are_cut() -> None:
+    cut = 0
+    for seed in range(40):
+        text, given = drawn(random.Random(seed))
+        program, _ = shaped_with(text, given)
+        cut += linearise(program, EAGER) is not program
+    assert cut > 12
+
+
+def test_table_of_programs() -> None:
+    for case in CASES:
+        rng = np.random.default_rng(5)
+        program, arrays = shaped_with(case.text, case.inputs(rng), case.def_name)
+        found = linearise(program, EAGER)
+        if found is not program:
+            assert_same_results(program, found, arrays, case.outputs(rng) if case.outputs else {})
+
+
+def reads(kernel: Kernel) -> str:
+    return " ".join(re.findall(r"x\[[^]]*", to_text(kernel)))
+
+
+def test_lowering_makes_subscripts_linear() -> None:
+    """In the whole pipeline: without it, `%` would be in the kernel."""
+    program = shape(CUT["a rotation by half"][0], T=3, D=40)
+    with_it, without = (
+        reads(lower(program, {}, initial=frozenset(), check=True, rewriting=Thresholds(pieces=n)))
+        for n in (4, 0)
+    )
+    assert ["%" in kernel for kernel in (with_it, without)] == [False, True]
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(calls())
+def test_generated_programs(case: Call) -> None:
+    try:
+        program, arrays = shaped_with(case.text, case.inputs)
+        expected = interpret(program, arrays, {})
+    except TCError as error:
+        event(type(error).__name__)
+        return
+    found = linearise(program, EAGER)
+    event("left as written" if found is program else "cut")
+    if found is program:
+        return
+    assert_consistent(found)
+    got, bounds = run_kernel(found, arrays, {}), error_bound(program, arrays, {})
+    for name, want in expected.items():
+        assert_within(got[name].reshape(want.shape), want, bounds[name])
