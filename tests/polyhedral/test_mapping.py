@@ -286,7 +286,8 @@ COLUMNS = """
 def columns(float(N,D) x) -> (y) {
   m(d) max=! x(n,d)
   e(n,d) = exp(x(n,d) - m(d))
-  y(n,d) = e(n,d) * m(d)
+  z(d) +=! e(n,d)
+  y(n,d) = e(n,d) / z(d)
 }"""
 
 
@@ -302,8 +303,15 @@ def test_a_shared_loop_along_the_lines_gives_its_points_to_vectors(text: str, al
         assert f"{along} div {width} parallel" in to_text(mapped.tree)
 
 
+def test_temporaries_of_one_nest_take_no_cache_from_a_shared_loop() -> None:
+    """The sums that are divided once are in registers; with them, 64 iterations would not fit."""
+    divided = BLUR.replace("x(i,j+k)", "x(i,j+k) / 3").replace("rows(i+k,j)", "rows(i+k,j) / 3")
+    notes = trace(divided, x=(1800, 2000)).mapped.notes
+    assert "64 iterations of j at a time" in notes[0]
+
+
 def test_a_shared_loop_across_the_lines_is_not_tiled() -> None:
-    rows = COLUMNS.replace("m(d)", "m(n)")
+    rows = COLUMNS.replace("m(d)", "m(n)").replace("z(d)", "z(n)")
     assert "[n parallel *] " in tree_of(rows, x=(300, 1000))
 
 

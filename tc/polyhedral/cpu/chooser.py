@@ -237,10 +237,16 @@ class _Chooser:
         statements = [self.facts.scop.statement(n) for n in leaves(child)]
         *others, size = (max(extent(m, s) for s in statements) for m in members)
         around, shapes = prod(others), self.facts.scop.shaped.shapes
-        written = {s.write.tensor for s in statements} & set(program.temporaries)
-        held = sum(
-            prod(shapes[t]) * compute_dtype(program.tensors[t].dtype).bytes for t in written
-        ) // (around * size)
+        parts = [
+            [self.facts.scop.statement(n) for n in leaves(p)] for p in groups(child, self.facts)
+        ]
+        kept = [  # what one nest alone touches is in registers
+            t
+            for t in program.temporaries
+            if sum(any(touches(s, t) for s in part) for part in parts) > 1
+        ]
+        sizes = (prod(shapes[t]) * compute_dtype(program.tensors[t].dtype).bytes for t in kept)
+        held = sum(sizes) // (around * size)
         least = device.lanes(max(map(self.facts.bits, statements)))
         width = NEST_WIDTH
         while width > least and (
