@@ -131,25 +131,29 @@ class GeneticSearch(Search):
 
 @dataclass
 class GuidedSearch(GeneticSearch):
-    """Draws many points as the genetic search does, and asks for the one that a model says is
-    fastest: a ridge regression of the logarithm of times on what kernels do (`features`), made anew
-    after each trial. Now and then it asks for one at random."""
+    """Draws points as the genetic search does, a few for each that it asks for, and asks for the
+    one that a model says is fastest, of these and of those that were passed over: a ridge
+    regression of the logarithm of times on what kernels do (`features`), made anew after each
+    trial. Now and then it asks for one at random. (To lower a candidate takes about as long as to
+    compile it, so that each that is drawn has to serve for long.)"""
 
-    drawn: int = 6
+    drawn: int = 3
     explored: float = 0.2
+    passed_over: dict[str, Candidate] = field(default_factory=dict)
 
     def ask(self) -> Candidate | None:
         if self.seeds or len(self.ranked()) < 4 or self.random.random() < self.explored:
             return super().ask()
         model = fitted({self.known[d].features: t for d, t in self.times.items() if t != FAILED})
-        found: dict[str, Candidate] = {}
         for _ in range(self.drawn):
             made = self.space.make(self.draw())
-            if isinstance(made, Candidate) and made.digest not in self.known:
-                found.setdefault(made.digest, made)
-        if not found:
+            if isinstance(made, Candidate):
+                self.passed_over.setdefault(made.digest, made)
+        for digest in self.known.keys() & self.passed_over.keys():
+            del self.passed_over[digest]
+        if not self.passed_over:
             return super().ask()
-        return self._new(min(found.values(), key=lambda made: model(made.features)))
+        return self._new(min(self.passed_over.values(), key=lambda made: model(made.features)))
 
     def draw(self) -> Point:
         best = self.ranked()
