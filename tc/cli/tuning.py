@@ -10,6 +10,7 @@ from tc import api
 from tc.cli import INTERRUPTED
 from tc.cli.given import read_call, read_options
 from tc.tuning.database import TuningDatabase
+from tc.tuning.database_file import VARIABLE
 from tc.tuning.reporting.picture import check_picture, draw
 from tc.tuning.reporting.report import report
 from tc.tuning.tuner import TuningResult
@@ -49,5 +50,11 @@ def _print_kept(result: TuningResult, arguments: argparse.Namespace) -> None:
     if not result.default.seconds:
         return
     path = TuningDatabase(arguments.database and Path(arguments.database)).path
-    if path.exists():
-        print(f"kept        {path}")
+    if not path.exists():
+        return
+    print(f"kept        {path}")
+    if result.best.options != result.default.options:
+        where = f"{VARIABLE}={shlex.quote(str(path))} " if arguments.database else ""
+        print(
+            f"            which the next {where}tc run {shlex.quote(arguments.file)} takes it from"
+        )
