@@ -33,6 +33,8 @@ from tc.tuning.lookup import with_tuned_plan
 from tc.tuning.tuned import TunedOptions
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tc.tuning.tuner import TuningResult
 
 Text: TypeAlias = str | os.PathLike[str] | Source
@@ -248,6 +250,7 @@ def autotune(
     max_candidates: int | None = None,
     generations: int | None = None,
     database: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     progress: bool | None = None,
     **named: Any,
 ) -> Tuned:
@@ -264,8 +267,9 @@ def autotune(
     `search` is "guided", "genetic" or "random", and `seed` its seed; it ends after `max_seconds`,
     `max_candidates`, or `generations` of 20. All that is measured is kept in the user's tuning
     database, or the file `database`. `options` without a plan are what candidates have in common.
-    How the search stands is shown on the standard error with `progress`, by default where that is
-    a terminal.
+    Candidates are compiled in processes of this machine, or wherever the workers of `executor` are
+    (of `concurrent.futures`, dask or MPI). How the search stands is shown on the standard error
+    with `progress`, by default where that is a terminal.
 
     Raises what `compile` and a first call do, and BackendError for unknown searches and programs
     without a choice, InputError for what is no budget.
@@ -298,6 +302,7 @@ def autotune(
             budget=budget,
             inputs=_arrays(program, values),
             database=tuner.TuningDatabase(None if database is None else Path(database)),
+            executor=executor,
             told=told,
         )
     return Tuned(Compiled(program, backend, result.best.options, check), result)

@@ -56,6 +56,9 @@ _SERIAL = ("c",)
 _NOISE = 0.01
 """The part of a time that is not told from noise."""
 
+_TRIES = 3
+"""How often the default is tried: without it there is no search, and others may end a process."""
+
 _ROUNDS = 11
 _WON = 9
 """Rounds in which two candidates are timed in turns, and in how many of them the new one has to be
@@ -246,7 +249,10 @@ class Measurer:
             arrays = {name: np.asarray(array) for name, array in self._inputs.items()}
             real = shared_arrays.write(self._memory, arrays)
         arguments = (self.problem, self._seed, self._memory, real)
-        outcome = self._profiled("references:prepare", arguments, self.limits.run_seconds)
+        for _ in range(_TRIES):
+            outcome = self._profiled("references:prepare", arguments, self.limits.run_seconds)
+            if outcome.failure is None or outcome.raised is not None:
+                break
         if outcome.failure is not None:
             raise _raised(outcome, f"{self.problem.entry} cannot be prepared")
         reference: Reference = pickle.loads(outcome.blobs[0])
@@ -254,6 +260,12 @@ class Measurer:
         self._session = Session(self.problem, self._backend, threads, self._memory, (reference,))
         begin = time.perf_counter()
         trial = self._trial(self.default.options, future, math.inf)
+        for _ in range(1, _TRIES):
+            if trial is None or trial.failure is None:
+                break
+            self._known.clear()
+            future = self._submitted(self.default.options)
+            trial = self._trial(self.default.options, future, math.inf)
         assert trial is not None
         if trial.failure is not None:
             raise BackendError(f"what tc chooses for {self.problem.entry} fails: {trial.failure}")

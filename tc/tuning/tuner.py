@@ -156,12 +156,20 @@ def tune(
     if own.plan is not None:
         raise BackendError("options= has a plan already: tuning looks for one", repair="plan=None")
     device = backend.device()
+    refused: list[tuple[Trial, bool]] = []
 
     def kept(trial: Trial, *, confirmed: bool = False) -> None:
-        if database is not None:
-            database.record(
+        """And what could not be kept before, as a disk was full for a while."""
+        if database is None:
+            return
+        refused.append((trial, confirmed))
+        while refused:
+            trial, confirmed = refused[0]
+            if not database.record(
                 problem, device, trial, base=own, search=search, seed=seed, confirmed=confirmed
-            )
+            ):
+                return
+            del refused[0]
 
     run = _Run(TuningResult(problem, Trial(own), Trial(own)), budget or Budget(), kept, told)
 

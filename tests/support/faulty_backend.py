@@ -76,6 +76,14 @@ def be_wrong_later(arrays: Arrays) -> None:
         be_wrong(arrays)
 
 
+def be_fast_and_wrong_later(arrays: Arrays) -> None:
+    """Faster than all others; wrong where calls follow each other with no check for long."""
+    CLOCK.now -= int(0.9e9 * SECONDS)
+    CALLS.append(1)
+    if len(CALLS) > 80:
+        be_wrong(arrays)
+
+
 def end_process(_: Arrays) -> None:
     os._exit(3)
 
@@ -136,24 +144,42 @@ CALLS: list[int] = []
 WELL = [be_fast, be_slow, be_alike, move_clock]
 FAULTS = [
     *(hang, allocate, talk, write_behind, write_before, read_far_behind, write_input, be_wrong),
-    *(forget_one, be_wrong_later, end_process, end_politely, be_killed, kill_server, raise_error),
+    *(
+        forget_one,
+        be_wrong_later,
+        be_fast_and_wrong_later,
+        end_process,
+        end_politely,
+        be_killed,
+        kill_server,
+        raise_error,
+    ),
     fork_and_stay,
 ]
 """What a kernel may do. Numbers below stand for them in options: those of compiling are behind."""
 
 
-def while_compiling(what: str) -> Options:
-    """Options whose kernel does that when it is loaded."""
-    return _numbered(1000 + 1 + _NAMES.index(what))
+def while_compiling(what: str, again: int = 0) -> Options:
+    """Options whose kernel does that when it is loaded; with `again` it is another kernel."""
+    return _numbered(_COMPILING + 1 + _NAMES.index(what), again)
 
 
-def while_running(what: str) -> Options:
+def while_running(what: str, again: int = 0) -> Options:
     """Options whose kernel does that when it is called."""
-    return _numbered(1 + _NAMES.index(what))
+    return _numbered(1 + _NAMES.index(what), again)
 
 
-def _numbered(number: int) -> Options:
-    return Options(mapping=MappingOptions(unroll=4096 + number))
+def what_it_does(options: Options) -> str | None:
+    """The name of what a kernel with these options does besides; None for nothing."""
+    number = (options.mapping.unroll - 4096) % _AGAIN % _COMPILING
+    return _NAMES[number - 1] if number > 0 else None
+
+
+_COMPILING, _AGAIN = 1000, 10_000
+
+
+def _numbered(number: int, again: int) -> Options:
+    return Options(mapping=MappingOptions(unroll=4096 + number + again * _AGAIN))
 
 
 _ALL: list[Callable[[Arrays], None]] = [*FAULTS, *WELL]
@@ -176,9 +202,9 @@ class FaultyBackend:
 
     def load(self, text: KernelText) -> FaultyKernel:
         time.perf_counter_ns = CLOCK
-        number = int(text.source)
-        if number > 1000:
-            _ALL[number - 1001]({})
+        number = int(text.source) % _AGAIN
+        if number > _COMPILING:
+            _ALL[number - _COMPILING - 1]({})
             number = 0
         return FaultyKernel(text.kernel, text.source, _ALL[number - 1] if number > 0 else None)
 

@@ -73,6 +73,14 @@ def test_what_is_sometimes_faster_does_not() -> None:
         assert measurer.best == measurer.default
 
 
+def test_a_winner_is_checked_in_turns_too(twice: Measurer) -> None:
+    """It is wrong after more calls than its own timing takes."""
+    (trial,) = twice.measure([while_running("be_fast_and_wrong_later")])
+    assert trial.failure is not None
+    assert trial.failure.startswith("it is wrong: y")
+    assert twice.best.options != trial.options
+
+
 def test_what_cannot_be_compiled_is_told(twice: Measurer) -> None:
     (trial,) = twice.measure([Options(mapping=MappingOptions(rows=99))])
     assert trial.failure == (
@@ -119,6 +127,15 @@ def test_real_inputs_that_fail() -> None:
 def test_a_pool_of_processes_compiles() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         _with_executor(pool)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_cluster_of_dask_compiles() -> None:
+    """Whose workers are processes of their own, as on other machines."""
+    distributed = pytest.importorskip("distributed")
+    how = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**how) as cluster, distributed.Client(cluster) as client:
+        _with_executor(client.get_executor(pure=False))
 
 
 def _with_executor(executor: Executor) -> None:

@@ -83,10 +83,11 @@ def compare(
     budget: float,
 ) -> tuple[Mapping[str, Any], Sequence[bytes]]:
     """Times candidates in turns, so that a slow moment of the machine falls on all of them: for
-    each, the seconds of a call in each round. A task."""
+    each, the seconds of a call in each round. The first is checked once more in the end. A task."""
     first = session.references[0]
     runs = [_Runner(session, *candidate) for candidate in candidates]
-    calls = [run.on_usual_arrays(first).call for run in runs]
+    frames = [run.on_usual_arrays(first) for run in runs]
+    calls = [frame.call for frame in frames]
     counts = [_calls_in(budget / rounds / len(calls), _once(call)) for call in calls]
     samples: list[list[float]] = [[] for _ in calls]
     places = list(range(len(calls)))
@@ -94,6 +95,7 @@ def compare(
         for place in places:
             samples[place].append(_mean(calls[place], counts[place]))
         places.reverse()
+    runs[0].checked(frames[0], first)
     return {"seconds": samples}, []
 
 

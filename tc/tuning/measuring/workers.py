@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tc.process.forks import step
@@ -165,8 +166,22 @@ class Worker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        _end_session(process.pid)
         with self._asking:
             os.close(self._answers)
+
+
+def _end_session(leader: int) -> None:
+    """Ends what tasks have started, and what their server, which is gone, could not end itself;
+    where the system tells of it."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[_SESSION]) == leader != int(folder.name):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+_SESSION = 3  # of the fields behind the name of a process
 
 
 def outcome_of(task: Task, report: ChildReport) -> Outcome:
