@@ -17,13 +17,13 @@ class TileCosts:
     """`issue`: slots that each instruction takes beside the units' time, whatever its width.
     `masked`: what masks at the ends of rows cost, as a factor, and `masked_gather` where they make
     gathers of strided reads. `packing`, `transposing`: to pack a vector, or transpose it in
-    registers. `staged`: to store a vector by way of a staged tile. `combining`: to combine the
-    partial sums of a vector at the end of a reduction. `spilled`: what panels cost that do not stay
-    in the cache, as a factor. Costs that differ by less than the factor `alike` are equal: wider
-    panels are taken then, for which rows are read less often. `unforeseen`: what lines cost that
-    hardware does not prefetch, as a factor. `far`: the bytes over which the vectors of one panel
-    may be spread before it is packed. `copying`: to copy an element to a padded copy, in
-    multiply-adds of the whole reduction."""
+    registers. `staged`: to store a vector by way of a staged tile, `scattered`: to store each of
+    its elements where it belongs. `combining`: to combine the partial sums of a vector at the end
+    of a reduction. `spilled`: what panels cost that do not stay in the cache, as a factor. Costs
+    that differ by less than the factor `alike` are equal: wider panels are taken then, for which
+    rows are read less often. `unforeseen`: what lines cost that hardware does not prefetch, as a
+    factor. `far`: the bytes over which the vectors of one panel may be spread before it is packed.
+    `copying`: to copy an element to a padded copy, in multiply-adds of the whole reduction."""
 
     issue: float = 0.125
     masked: float = 1.1
@@ -31,6 +31,7 @@ class TileCosts:
     packing: float = 6.0
     transposing: float = 7.0
     staged: float = 6.0
+    scattered: float = 4.0
     combining: float = 12.0
     spilled: float = 2.0
     alike: float = 1.01

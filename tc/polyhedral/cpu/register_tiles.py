@@ -296,7 +296,9 @@ class _Model:
             step = facts.stride(write, self._variable(name, shape.v))
             staged = main.accumulates and write.tensor == main.write.tensor
             staged = staged and facts.stride(write, self._variable(name, shape.u)) == 1
-            scattered = self.costs.staged * shape.share if staged else 2.0 * shape.lanes
+            scattered = (
+                self.costs.staged * shape.share if staged else self.costs.scattered * shape.lanes
+            )
             total += shape.share if step in (0, 1) else scattered
         return total / len(self.nest.items)
 
