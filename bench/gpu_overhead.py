@@ -112,6 +112,7 @@ def idle_driver() -> Iterator[None]:
     with (
         patch.object(cuda_driver.OPENED, "made", [opened]),
         patch.object(nvrtc, "version", lambda: "0.0"),
+        patch.object(nvrtc, "architectures", lambda: (tc.Gpu().arch,)),
         patch.object(cuda, "compile_text", nothing),
     ):
         yield

@@ -10,8 +10,8 @@ from tc.backends.base import KernelText
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
 from tc.backends.clike.cuda_dialect import FLAGS, cuda_for
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
-from tc.backends.cuda_driver import DriverError, opened_driver
-from tc.backends.cuda_errors import NEWER_DRIVER, KernelOnDevice
+from tc.backends.cuda_driver import INSTALL, DriverError, opened_driver
+from tc.backends.cuda_errors import NEWER_DRIVER, NEWER_NVRTC, OLDER_NVRTC, KernelOnDevice
 from tc.backends.cuda_kernel import CudaKernel, LaunchStep, steps_of
 from tc.backends.geometry import LaunchText
 from tc.backends.printing import values_of_fails
@@ -63,6 +63,30 @@ class CudaBackend:
                 "compiles for newer ones",
                 repair=NEWER_DRIVER,
             )
+        first, *others = (self.at(Place(CUDA, number)) for number in range(_count()))
+        gpu = first.device()
+        try:
+            first._check_architecture(gpu)
+        except BackendError:
+            if not any(each._is_known() for each in others):
+                raise
+
+    def _is_known(self) -> bool:
+        try:
+            self._check_architecture(self.device())
+        except BackendError:
+            return False
+        return True
+
+    def _check_architecture(self, gpu: Gpu) -> None:
+        """BackendError where NVRTC compiles nothing for a GPU: it is older, or has left it out."""
+        known = nvrtc.architectures()
+        if gpu.arch not in known:
+            raise BackendError(
+                f"{self.place} is of architecture {gpu.arch}, and NVRTC {nvrtc.version()} compiles "
+                f"for {', '.join(known)}",
+                repair=OLDER_NVRTC if _number(gpu.arch) < _number(known[0]) else NEWER_NVRTC,
+            )
 
     def usable(self) -> str | None:
         try:
@@ -102,10 +126,23 @@ class CudaBackend:
         steps: tuple[LaunchStep, ...] = ()
         if functions:
             gpu = self.device()
+            self._check_architecture(gpu)
             for launch in launches:
                 at.check_limits(launch, gpu)
             steps = steps_of(at, functions, launches, gpu, compile_text(text, gpu.arch))
         return CudaKernel(text.source, at, steps, values_of_fails(*kernel.regions))
+
+
+def _count() -> int:
+    """The devices that there are, one at least."""
+    try:
+        return opened_driver().driver.count()
+    except DriverError as error:
+        raise BackendError(f"CUDA's driver cannot be used: {error}", repair=INSTALL) from error
+
+
+def _number(arch: str) -> int:
+    return int(arch.removeprefix("sm_"))
 
 
 def compile_text(text: KernelText, arch: str) -> bytes:

@@ -180,10 +180,10 @@ class KernelOnDevice:
         return f"'{self.kernel.name}' ({'; '.join(told)})"
 
 
-NEWER_DRIVER = (
-    "install a newer driver of NVIDIA's, or an older NVRTC: pip uninstall nvidia-cuda-nvrtc; pip "
-    'install nvidia-cuda-nvrtc-cu12; backend="opencl" or "numba" runs it, tc.emit shows the code'
-)
+_ELSEWHERE = '; backend="opencl" or "numba" runs it, tc.emit shows the code'
+OLDER_NVRTC = f"pip uninstall nvidia-cuda-nvrtc; pip install nvidia-cuda-nvrtc-cu12{_ELSEWHERE}"
+NEWER_NVRTC = f"pip install --upgrade nvidia-cuda-nvrtc{_ELSEWHERE}"
+NEWER_DRIVER = f"install a newer driver of NVIDIA's, or an older NVRTC: {OLDER_NVRTC}"
 
 
 def fewer_threads(launch: LaunchGeometry, most: int) -> str:

@@ -69,6 +69,15 @@ def version() -> str:
     return f"{major.value}.{minor.value}"
 
 
+def architectures() -> tuple[str, ...]:
+    """Those that NVRTC compiles for, the oldest first; BackendError without it."""
+    library, count = _library(), ctypes.c_int()
+    library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    found = (ctypes.c_int * count.value)()
+    library.nvrtcGetSupportedArchs(found)
+    return tuple(f"sm_{number}" for number in sorted(found))
+
+
 def _library() -> ctypes.CDLL:
     library = _LOADED()
     if library is None:

@@ -35,6 +35,11 @@ OTHER_COMPILER = (
     "install a newer driver of NVIDIA's, or an older NVRTC: pip uninstall nvidia-cuda-nvrtc; pip "
     'install nvidia-cuda-nvrtc-cu12; backend="opencl" or "numba" runs it, tc.emit shows the code'
 )
+OLDER_COMPILER = OTHER_COMPILER.partition("NVRTC: ")[2]
+NEWER_COMPILER = (
+    'pip install --upgrade nvidia-cuda-nvrtc; backend="opencl" or "numba" runs it, tc.emit shows '
+    "the code"
+)
 CRASHED = (
     " The context of CUDA device 0 is lost with all that is in its memory: later calls in this "
     "process fail"
@@ -287,6 +292,37 @@ def test_a_driver_older_than_the_compiler(monkeypatch: pytest.MonkeyPatch) -> No
         "the driver runs programs of CUDA 12.4 and older, and NVRTC 13.5 compiles for newer ones",
         OTHER_COMPILER,
     )
+
+
+@pytest.mark.parametrize(
+    ("arch", "repair"),
+    [("sm_70", OLDER_COMPILER), ("sm_86", NEWER_COMPILER), ("sm_120", NEWER_COMPILER)],
+)
+def test_a_gpu_that_the_compiler_does_not_know(
+    arch: str, repair: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too old for it, or too new: that is told before a call."""
+    use(StandInDriver(gpus=(tc.Gpu(arch=arch),)), monkeypatch)
+    assert refused() == (
+        f"CUDA device 0 is of architecture {arch}, and NVRTC 0.0 compiles for sm_80, sm_90",
+        repair,
+    )
+
+
+@pytest.mark.parametrize("old", [0, 1])
+def test_one_of_two_gpus_that_the_compiler_does_not_know(
+    old: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = [tc.Gpu(), tc.Gpu()]
+    gpus[old] = tc.Gpu(arch="sm_70")
+    driver = StandInDriver(gpus=tuple(gpus))
+    use(driver, monkeypatch)
+    assert "cuda" in tc.backends()
+    function = tc.compile(MM, backend="cuda")
+    function.prepare(*2 * [DeviceVector(ONES, device=1 - old)])
+    assert ("load", 1 - old) in driver.calls
+    with pytest.raises(tc.BackendError, match=f"CUDA device {old} is of architecture sm_70"):
+        function.prepare(*2 * [DeviceVector(ONES, device=old)])
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,6 +222,7 @@ def use(driver: StandInDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = OpenedDriver(driver, cuda_driver.os.getpid(), driver.version())
     monkeypatch.setattr(cuda_driver.OPENED, "made", [opened])
     monkeypatch.setattr(nvrtc, "version", lambda: "0.0")
+    monkeypatch.setattr(nvrtc, "architectures", lambda: ("sm_80", "sm_90"))
     monkeypatch.setattr(cuda, "compile_text", driver.compile)
     ALLOCATED.clear()
 

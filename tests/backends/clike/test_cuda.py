@@ -309,3 +309,15 @@ ptxas info    : Function properties for k_0
 ptxas info    : Used 8 registers, 360 bytes cmem[0]
 """
     assert nvrtc.usage_in(text) == {"k_1": Usage(255, 36, 24), "k_0": Usage(8, 0, 0)}
+
+
+@needs_nvrtc
+def test_architectures_are_those_that_it_compiles_for() -> None:
+    source, known = 'extern "C" __global__ void f() {}', nvrtc.architectures()
+    assert {"sm_80", "sm_90"} < {*known}
+    for arch in (known[0], known[-1]):
+        assert nvrtc.compiled(source, arch).cubin
+    for number in (35, 999):
+        assert f"sm_{number}" not in known
+        with pytest.raises(tc.BackendError, match="NVRTC failed"):
+            nvrtc.compiled(source, f"sm_{number}")
