@@ -58,7 +58,23 @@ def _entry(repair: str) -> str:
 
 
 def _named(repair: str) -> str:
-    return re.sub(r'\b(backend|search)="(\w+)"', r"--\1 \2", repair)
+    """
+    >>> _named('backend="opencl" or "numba" runs it'), _named('search="random"')
+    ('--backend opencl or --backend numba runs it', '--search random')
+    """
+
+    def words(found: re.Match[str]) -> str:
+        return " or ".join(f"--{found[1]} {name}" for name in re.findall(r'"(\w+)"', found[0]))
+
+    return re.sub(r'\b(backend|search)="\w+"( or "\w+")*', words, repair)
+
+
+def _functions(repair: str) -> str:
+    """
+    >>> _functions("tc.emit shows its code")
+    'tc emit shows its code'
+    """
+    return re.sub(r"\btc\.(emit|explain)(?= )", r"tc \1", repair)
 
 
 def _sizes(repair: str) -> str:
@@ -112,7 +128,14 @@ def _directory(repair: str) -> str:
     return f'export TC_CACHE_DIR="{"$HOME" if found[1] else ""}{found[2]}"' if found else repair
 
 
-WITHOUT_CALL: tuple[Callable[[str], str], ...] = (_entry, _named, _sizes, _options, _directory)
+WITHOUT_CALL: tuple[Callable[[str], str], ...] = (
+    _entry,
+    _named,
+    _functions,
+    _sizes,
+    _options,
+    _directory,
+)
 
 
 # --- repairs about the values of a call -------------------------------------------------------
