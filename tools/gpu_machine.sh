@@ -113,6 +113,10 @@ there() {
     esac
     shift 2
   done
+  if [ ! -e "$ROOT/commit" ] || [ ! -d "$ROOT/wheels" ]; then
+    fail "there: $ROOT is no pack: make one by \`$SELF pack\`, unpack it on the machine with a GPU, and" \
+      "run gpu-pack/tools/gpu_machine.sh there"
+  fi
   local end=$((SECONDS + seconds)) chosen=()
   CHILD=""
   mapfile -t chosen < <(choose "$named")

@@ -6,6 +6,8 @@ without what a call has around it. "called" with torch, CuPy and numpy the progr
 second call goes another way, and once by a graph of torch. One process has the GPU, and is started
 anew after a failure, as the GPU may be lost to it. `--here` runs all in this process, as
 compute-sanitizer wants it; `--backend opencl` is for OpenCL.
+
+Where there is no GPU it says so, and that is no failure; one that cannot be used is.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import tc
+from bench.gpu_device import NoGpu, count_gpus
 from tc.backends import registry
 from tc.backends.base import GpuBackend
 from tests.support.bounds import assert_within
@@ -274,6 +277,12 @@ def main(given: Sequence[str] | None = None) -> int:
     if chosen.here:
         warnings.simplefilter("ignore", tc.TCWarning)
         return 0 if run_here(texts, chosen.backend) else 1
+    if chosen.backend == "cuda":
+        try:
+            count_gpus()
+        except NoGpu as error:
+            print(f"There is no GPU here ({error}), so nothing is run.")
+            return 0
     failed = run_apart(texts, chosen.backend, chosen.most)
     print(f"{len(texts) - len(failed)} of {len(texts)} are right")
     for name in failed:

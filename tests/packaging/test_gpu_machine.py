@@ -211,6 +211,19 @@ def test_what_cannot_be_installed_ends_it(machine: Callable[..., Machine]) -> No
     assert "said by install" in there.results()["logs/install.txt"]
 
 
+def test_a_folder_that_is_no_pack_is_told(machine: Callable[..., Machine]) -> None:
+    there = machine()
+    (there.pack / "commit").unlink()  # as in a checkout
+    status, said = there.take()
+    assert status == 2
+    script = there.pack / "tools" / SCRIPT.name
+    assert said == (
+        f"there: {there.pack} is no pack: make one by `{script} pack`, unpack it on the machine "
+        "with a GPU, and run gpu-pack/tools/gpu_machine.sh there\n"
+    )
+    assert not there.out.exists()
+
+
 @pytest.mark.parametrize("arguments", [[], ["her"]])
 def test_other_words_are_told_how_it_is_used(arguments: list[str]) -> None:
     done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)

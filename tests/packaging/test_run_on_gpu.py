@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.gpu_device import NoGpu
 from bench.gpu_overhead import posing
 from tc.backends.cuda_driver import DriverError
 from tests.support.programs import CASES
@@ -104,6 +105,27 @@ def pretend(patch: pytest.MonkeyPatch, *, bad: set[str], deadly: set[str]) -> No
     patch.setattr(run_on_gpu, "COMMAND", (sys.executable, "-c", text))
 
 
+@pytest.fixture
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_on_gpu, "count_gpus", lambda: 1)
+
+
+def test_no_gpu_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> int:
+        raise NoGpu("no driver of CUDA: libcuda.so.1: cannot open")
+
+    pretend(monkeypatch, bad={*names()}, deadly=set())
+    monkeypatch.setattr(run_on_gpu, "count_gpus", none)
+    assert main([]) == 0
+    assert capsys.readouterr().out == (
+        "There is no GPU here (no driver of CUDA: libcuda.so.1: cannot open), so nothing is run.\n"
+    )
+    assert main(["--backend", "opencl", "--most", "1", SGEMM]) == 1  # which may run anywhere
+
+
+@pytest.mark.usefixtures("one_gpu")
 def test_others_go_on_after_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +141,7 @@ def test_others_go_on_after_a_failure(
     assert said[-3:] == [f"{len(chosen) - 2} of {len(chosen)} are right", *told]
 
 
+@pytest.mark.usefixtures("one_gpu")
 def test_it_ends_with_many_failures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +153,7 @@ def test_it_ends_with_many_failures(
     assert f"\n0 of {len(CASES)} are right\n" in said
 
 
+@pytest.mark.usefixtures("one_gpu")
 def test_all_is_right(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pretend(monkeypatch, bad=set(), deadly=set())
     assert main([]) == 0
