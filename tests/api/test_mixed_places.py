@@ -136,6 +136,32 @@ def test_an_output_elsewhere(use: Use) -> None:
     assert error.repair == "torch.as_tensor(C, device=A.device)"
 
 
+@pytest.mark.parametrize("name", ["interface", "dlpack", "array api", "adopting"])
+@pytest.mark.usefixtures("stand_in")
+def test_libraries_that_tc_has_never_heard_of(name: str, use: Use) -> None:
+    """What to do is told in words, where nobody knows how these are written."""
+    library, mm = use(name), tc.compile(MM, backend="cuda")
+    a, b, c = library.put(A, 1), library.put(B, 1), np.empty((2, 4), np.float32)
+    fresh = "a row-major float32 array of shape (2, 4) on CUDA device 1"
+    assert error_of(lambda: mm(a, library.put(B, 0))).repair == "a copy of B on CUDA device 1"
+    kind = type(a).__module__.partition(".")[0]
+    assert error_of(lambda: mm(a, B)).repair == (
+        f"a copy of B as an array of {kind}, on CUDA device 1"
+    )
+    error = error_of(lambda: mm(a, b, outputs=library.put(c[:1], 1)))
+    assert error.cause == "mm: C in outputs= has shape (1, 4), but the output has shape (2, 4)"
+    assert error.repair == fresh
+    whole = np.zeros(12, np.float32)
+    overlapping = (
+        library.put(whole[:6].reshape(2, 3), 1),
+        b,
+        library.put(whole[4:].reshape(2, 4), 1),
+    )
+    error = error_of(lambda: mm(*overlapping[:2], outputs=overlapping[2]))
+    assert error.cause == "mm: C in outputs= shares memory with the input A"
+    assert error.repair == fresh
+
+
 TO_HOST = {
     "cupy": "A.get() for a copy there",
     "numba": "A.copy_to_host() for a copy there",

@@ -87,6 +87,9 @@ def foreign_family(kind: type) -> Family:
             _maker(kind, library),
             looks=Looks(look_of_interface) if by_interface else None,
             adopt=wrap if _module(kind, "from_dlpack") is not None else None,
+            fresh="a row-major {dtype} array of shape {shape} on CUDA device {device}",
+            convert=f"a copy of {{name}} as an array of {library}, on CUDA device {{device}}",
+            move="a copy of {name} on CUDA device {device}",
         ),
     )
 
