@@ -163,7 +163,10 @@ def tune(
         if database is None:
             return
         refused.append((trial, confirmed))
-        while refused:
+        keep_refused()
+
+    def keep_refused() -> None:
+        while refused and database is not None:
             trial, confirmed = refused[0]
             if not database.record(
                 problem, device, trial, base=own, search=search, seed=seed, confirmed=confirmed
@@ -198,6 +201,7 @@ def tune(
     except BaseException:
         run.stop()
         raise
+    keep_refused()
     return run.found
 
 

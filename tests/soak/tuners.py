@@ -21,6 +21,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,7 +30,7 @@ from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.runtime.sizes import CallSizes
 from tc.source import Source
-from tc.tuning.database import TuningDatabase
+from tc.tuning.database import Measurement, TuningDatabase
 from tc.tuning.measure import Limits
 from tc.tuning.problem import Problem, Trial
 from tc.tuning.search import SEARCHES, RandomSearch
@@ -112,8 +113,7 @@ def main(seed: str, candidates: str, database: str) -> None:
     _fill_disk(random.Random(seed), counts)
     backend = FaultyBackend()
 
-    def told(found: TuningResult) -> None:
-        _say("told", found.trials[-1] if found.trials else found.default)
+    def told(_: TuningResult) -> None:
         if draw.random() < 0.1:
             _kill_worker(draw, counts)
 
@@ -163,12 +163,19 @@ def _jump(share: float, counts: Counter[str]) -> None:
 
 
 def _fill_disk(draw: random.Random, counts: Counter[str]) -> None:
-    """Now and then no file may become longer."""
+    """Now and then no file may become longer, for a moment. What is kept is said."""
     add = TuningDatabase.add
+    last = [0]
 
-    def full(*arguments: Any) -> int:
-        if draw.random() > 0.1:
-            return add(*arguments)
+    def full(database: TuningDatabase, measurements: Sequence[Measurement]) -> int:
+        arguments = database, measurements
+        if last[0] or draw.random() > 0.1:
+            last[0] = 0
+            added = add(*arguments)
+            for measurement in measurements:
+                _say("kept", measurement.trial)
+            return added
+        last[0] = 1
         counts["the disk is full"] += 1
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
@@ -271,9 +278,9 @@ class Campaign:
             for m in (TuningDatabase(path).measurements() if path.exists() else ())
         ]
         for each in said:
-            if each["kind"] in ("told", "trial"):
+            if each["kind"] in ("kept", "trial"):
                 does = what_it_does(Options.from_json(each["options"]))
-                if each["kind"] == "told" and does is not None and does not in GOOD:
+                if each["kind"] == "kept" and does is not None and does not in GOOD:
                     self.counts[does] += 1
                 if does not in GOOD and each["failure"] is None:
                     self.findings.append(f"taken as right: {does}")
