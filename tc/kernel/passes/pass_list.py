@@ -15,6 +15,7 @@ from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.dead_code import eliminate_dead_code, eliminate_repeated_checks
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.first_terms import start_with_first_terms
+from tc.kernel.passes.guarded_terms import skip_guarded_terms
 from tc.kernel.passes.loop_invariants import hoist_invariant_calls
 from tc.kernel.passes.loop_partition import partition_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
@@ -59,6 +60,11 @@ PASSES: tuple[Pass, ...] = (
         "the last iteration of a loop is apart, where it alone has masks",
         lambda kernel, _: partition_loops(kernel),
         _with_vectors,
+    ),
+    Pass(
+        "guarded terms",
+        "loops run no terms of sums whose guard fails, and where it holds it is gone",
+        lambda kernel, _: skip_guarded_terms(kernel),
     ),
     Pass(
         "vectorization",

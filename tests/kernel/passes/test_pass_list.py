@@ -49,6 +49,7 @@ TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }
 PERMUTED = "def t(float(N,C,H,W) A) -> (O) { O(n,h,w,c) = A(n,c,h,w) }"
 SCALED = "def s(float(N,M) a, float(M) b) -> (o) { o(i,j) = a(i,j) * b(j) }"
 POOLED = "def m(float(N,H,W) I) -> (O) { O(n,h,w) max=! I(n,2*h+i,2*w+j) where i in 0:2, j in 0:2 }"
+LOWER = "def l(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! k <= i ? A(i,k) * B(k,j) : 0 }"
 NORM = """def norm(float(N,D) I) -> (O, m) {
     m(n) +=! I(n,d) * I(n,d)
     O(n,d) = I(n,d) * rsqrt(m(n))
@@ -150,6 +151,14 @@ def computes_with_vectors(kernel: Kernel) -> bool:
     return calls_of(kernel, "fma") == 128 * 64 * 96 // 16
 
 
+def adds_without_conditions(kernel: Kernel) -> bool:
+    """Below the diagonal, in a loop that ends there."""
+    loops = [stmt for stmt in every_statement(kernel) if isinstance(stmt, For)]
+    plain = (loop for loop in loops if not any(isinstance(s, For | If) for s in loop.body))
+    nodes = (e for loop in plain for stmt in loop.body for e in expressions(stmt))
+    return any(isinstance(e, Call) and e.function == "fma" for e in nodes)
+
+
 def has_no_marks(kernel: Kernel) -> bool:
     return not marks(kernel)
 
@@ -233,6 +242,7 @@ TABLE_OF_PASSES = (
     Row("write combining", PERMUTED, {"A": (61, 59, 67, 71)}, AVX2, stores_lines_past_the_caches),
     Row("transposes", TMM, {"A": (128, 1024), "B": (1024, 1024)}, AVX2, copies_by_vectors),
     Row("loop partition", SCALED, {"a": (1021, 1019), "b": (1019,)}, AVX2, masks_once_a_row),
+    Row("guarded terms", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
     Row("vectorization", MM, SMALL, WIDE, computes_with_vectors),
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
     Row("scalar replacement", MM, SMALL, WIDE, accumulates_in_locals),

@@ -1,0 +1,328 @@
+"""Reductions whose terms stand under a guard: only iterations that add something are run.
+
+`j <= i ? a : 0` adds nothing above the diagonal, and is just `a` below it. Where a loop's body does
+nothing but that, the loop becomes two: one where the guard certainly holds, without it, and one
+where it holds in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from tc.dtypes import INT64
+from tc.kernel import ir
+from tc.kernel.analysis.guard_ranges import guard_range
+from tc.kernel.folding import FALSE, TRUE, binary, integer, select
+from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
+from tc.kernel.local_names import LocalNames
+from tc.kernel.passes.lanes import conjuncts
+from tc.kernel.passes.unroll import unrolled_size
+from tc.kernel.rebuild import (
+    Stmts,
+    changed,
+    map_blocks,
+    map_expressions,
+    map_operands,
+    map_statements,
+    same_or,
+    substitute,
+)
+from tc.kernel.walk import assigned, assigned_in, declared, every_statement, names_in
+
+FEWEST = 8
+"""Iterations of a loop that is worth a second copy of its body."""
+
+LARGEST = 256
+"""Statements of such a copy, after unrolling."""
+
+
+def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with loops that run no terms whose guard fails, but for one: a sum may start at
+    -0, and 0 added to that is 0, however often.
+
+    Guards compare sums, products with constants, minima and maxima of loop variables. Where
+    iterations of a loop that threads share then do unequal work, long and short ones alternate,
+    as each thread runs adjacent ones.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.printer import to_text
+    >>> i, k = ir.Var("i", INT64), ir.Var("k", INT64)
+    >>> term = select(ir.Compare("<=", k, i), ir.Load("a", (i, k), FLOAT32), ir.Const(0.0, FLOAT32))
+    >>> total = ir.Store("s", (i,), binary("+", ir.Load("s", (i,), FLOAT32), term))
+    >>> loop = ir.For("k", integer(0), integer(9), (total,))
+    >>> buffers = ir.Buffer("a", FLOAT32, (9, 9), (9, 1), "input"), ir.Buffer(
+    ...     "s", FLOAT32, (9,), (1,), "output")
+    >>> rows = ir.For("i", integer(0), integer(9), (loop,), parallel=True)
+    >>> print(to_text(skip_guarded_terms(
+    ...     ir.Kernel("sums", buffers, ((rows,),), initial=frozenset({"s"})))))
+    kernel sums
+      input a: float32[9, 9]
+      output s: float32[9] initial
+    region
+      parallel for i_1 in 0:9
+        let i: int64 = i_1 % 2 == 0 ? i_1 / 2 : 8 - i_1 / 2
+        for k in 0:i + 1
+          s[i] = s[i] + a[i, k]
+        for k in i + 1:min(i + 2, 9)
+          s[i] = s[i] + (k <= i ? a[i, k] : 0.0f)
+    """
+    pass_ = _Pass(LocalNames(kernel), assigned(kernel), _never_negative_zero(kernel))
+    regions = (pass_.block(region, {}) for region in kernel.regions)
+    return changed(kernel, regions=same_or(kernel.regions, regions))
+
+
+@dataclass
+class _Pass:
+    """`moving` are locals that a Set changes; `deciding` what the bounds of loops depend on."""
+
+    names: LocalNames
+    moving: frozenset[str]
+    positive: frozenset[str]
+    deciding: set[str] = field(default_factory=set)
+
+    def block(self, block: Stmts, bounds: Bounds) -> Stmts:
+        known = dict(bounds)
+
+        def each(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+            match stmt:
+                case ir.Let(var=var, value=value) if value.dtype == INT64:
+                    if var not in self.moving:
+                        known[var] = interval(value, known)
+                    yield stmt
+                case ir.For():
+                    yield from self.loop(stmt, known)
+                case _:
+                    yield map_blocks(stmt, lambda inner: self.block(inner, known))
+
+        return map_statements(block, each)
+
+    def loop(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.For]:
+        inside = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
+        if loop.parallel:
+            self.deciding.clear()
+        new = changed(loop, body=self.block(loop.body, inside))
+        if loop.parallel and new is not loop:
+            yield self._balanced(loop, new)
+        elif loop.parallel or loop.mark or new is not loop or not _is_innermost(loop):
+            yield new
+        elif _trips(loop, bounds) < FEWEST or _size(loop) > LARGEST:
+            yield loop
+        else:
+            yield from self._parts(loop, bounds)
+
+    def _parts(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.For]:
+        """The loop without iterations that add nothing, and without a guard where it holds."""
+        inner = _inner_loops(loop.body)
+        local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
+        for test in _guards(loop.body):
+            if names_in(test) & (self.moving | (local - set(inner))):
+                continue
+            found = guard_range(test, loop, inner, bounds)
+            if found is None or not _adds_nothing(_settled(loop.body, test, FALSE), loop.var):
+                continue
+            self.deciding.update(*(names_in(e) for e in (*found.certain, *found.possible)))
+            whole = changed(
+                loop,
+                begin=found.certain[0],
+                end=found.certain[1],
+                body=_forwarded(_settled(loop.body, test, TRUE)),
+            )
+            one = integer(1)
+            if found.falls:
+                last = binary("min", binary("+", found.possible[1], one), loop.end, bounds)
+                yield from self._parts(whole, bounds)
+                yield changed(loop, begin=whole.end, end=last, body=self._conditional(loop.body))
+            else:
+                first = binary("max", binary("-", found.possible[0], one), loop.begin, bounds)
+                yield changed(loop, begin=first, end=whole.begin, body=self._conditional(loop.body))
+                yield from self._parts(whole, bounds)
+            return
+        yield loop
+
+    def _conditional(self, block: Stmts) -> Stmts:
+        """The block where what is added under a condition, or else 0, is only added under it, to
+        elements that are never -0: with masks, a sum of products stays one operation."""
+        block = tuple(map_blocks(stmt, self._conditional) for stmt in block)
+        match block:
+            case (
+                *before,
+                ir.Let(var=name, value=ir.Const(value=0)),
+                ir.If(condition=test, then=(*inside, ir.Set(var=set_, value=value)), otherwise=()),
+                ir.Store(
+                    buffer=buffer,
+                    value=ir.Binary(op="+", left=ir.Load() as old, right=ir.Var(name=used)),
+                ) as store,
+            ) if (
+                set_ == used == name
+                and buffer in self.positive
+                and _reads(tuple(inside), name) == 0
+                and old == ir.Load(buffer, store.indices, old.dtype)
+            ):
+                sum_ = changed(store, value=binary("+", old, value))
+                return (*before, ir.If(test, (*inside, sum_)))
+        return block
+
+    def _balanced(self, loop: ir.For, new: ir.For) -> ir.For:
+        """The first iteration, then the last, the second, and so on, where their work differs."""
+        own = {loop.var}
+        for stmt in ir.statements(loop.body):
+            if isinstance(stmt, ir.Let) and not names_in(stmt.value).isdisjoint(own):
+                own.add(stmt.var)
+        if own.isdisjoint(self.deciding):
+            return new
+        name = self.names.fresh(loop.var)
+        number, two = ir.Var(name, INT64), integer(2)
+        half, count = binary("/", number, two), binary("-", loop.end, loop.begin)
+        even = ir.Compare("==", binary("%", number, two), integer(0))
+        place = select(even, half, binary("-", binary("-", count, integer(1)), half))
+        own_value = ir.Let(loop.var, binary("+", place, loop.begin))
+        return replace(new, var=name, begin=integer(0), end=count, body=(own_value, *new.body))
+
+
+def _never_negative_zero(kernel: ir.Kernel) -> frozenset[str]:
+    """The arrays of locals whose elements start at a constant other than -0, and are added to:
+    none of them ever is -0, whatever is added."""
+
+    def keeps(store: ir.Store) -> bool:
+        match store.value:
+            case ir.Const(value=value):
+                return repr(value) != "-0.0"
+            case ir.Binary(op="+", left=ir.Load(buffer=buffer, indices=indices)):
+                return (buffer, indices) == (store.buffer, store.indices)
+            case _:
+                return False
+
+    stores = [stmt for stmt in every_statement(kernel) if isinstance(stmt, ir.Store)]
+    other = {store.buffer for store in stores if not keeps(store)}
+    return frozenset(b.name for b in kernel.buffers if b.role == "register" and b.name not in other)
+
+
+def _is_innermost(loop: ir.For) -> bool:
+    return all(s.mark in ("unroll", "vector") for s in ir.statements(loop.body) if _is_loop(s))
+
+
+def _is_loop(stmt: ir.Stmt) -> TypeGuard[ir.For]:
+    return isinstance(stmt, ir.For)
+
+
+def _trips(loop: ir.For, bounds: Bounds) -> int:
+    low, high = loop_interval(loop.begin, loop.end, bounds)
+    return high - low + 1
+
+
+def _size(loop: ir.For) -> int:
+    return sum(unrolled_size(stmt, {}) for stmt in loop.body)
+
+
+def _inner_loops(block: Stmts) -> dict[str, Interval]:
+    """The variables of the marked loops in a block, whose bounds are constants."""
+    found: dict[str, Interval] = {}
+    for stmt in filter(_is_loop, ir.statements(block)):
+        low, high = loop_interval(stmt.begin, stmt.end, {})
+        least, greatest = found.get(stmt.var, (low, high))
+        found[stmt.var] = min(least, low), max(greatest, high)
+    return found
+
+
+def _guards(block: Stmts) -> Iterator[ir.Compare]:
+    """The comparisons, of which both sides vary, that decide what is evaluated. Where one side is
+    a constant, it is the end of a tensor: `partition_loops` is for these."""
+    tests = (test for condition in _conditions(block) for test in conjuncts(condition))
+    yield from dict.fromkeys(
+        test
+        for test in tests
+        if isinstance(test, ir.Compare) and names_in(test.left) and names_in(test.right)
+    )
+
+
+def _conditions(block: Stmts) -> Iterator[ir.Expr]:
+    for stmt in ir.statements(block):
+        if isinstance(stmt, ir.If):
+            yield stmt.condition
+        yield from (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
+
+
+def _settled(block: Stmts, test: ir.Compare, value: ir.Const) -> Stmts:
+    """The block where a comparison is known."""
+
+    def settled(expr: ir.Expr) -> ir.Expr:
+        return value if expr == test else map_operands(expr, settled)
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        new = map_expressions(map_blocks(stmt, lambda b: map_statements(b, each)), settled)
+        if isinstance(new, ir.If) and isinstance(new.condition, ir.Const):
+            return new.then if new.condition.value else new.otherwise
+        return (new,)
+
+    return map_statements(block, each)
+
+
+def _forwarded(block: Stmts) -> Stmts:
+    """The block where locals that are declared only to be set once are declared at that value,
+    and where one statement uses it, right behind, are gone."""
+    block = tuple(map_blocks(stmt, _forwarded) for stmt in block)
+    for place, stmt in enumerate(block):
+        if isinstance(stmt, ir.Set):
+            name, before, behind = stmt.var, block[:place], block[place + 1 :]
+            lets = [s for s in before if isinstance(s, ir.Let) and s.var == name]
+            others = tuple(s for s in (*before, *behind) if s not in lets)
+            if len(lets) != 1 or name in assigned_in(others) or _reads(before, name):
+                continue
+            kept = tuple(s for s in before if s is not lets[0])
+            if len(behind) == 1 and isinstance(behind[0], ir.Store) and _reads(behind, name) == 1:
+                used = map_expressions(
+                    behind[0],
+                    lambda e: substitute(e, {name: stmt.value}, {}),  # noqa: B023
+                )
+                return (*kept, used)
+            return _forwarded((*kept, ir.Let(name, stmt.value), *behind))
+    return block
+
+
+def _reads(block: Stmts, name: str) -> int:
+    """How often statements use a local."""
+    return sum(
+        isinstance(node, ir.Var) and node.name == name
+        for stmt in ir.statements(block)
+        for node in ir.expressions(stmt)
+    )
+
+
+def _adds_nothing(block: Stmts, var: str, known: Mapping[str, ir.Expr] | None = None) -> bool:
+    """Whether a block, run for several values of a variable, does what it does for one: adds 0 to
+    elements, multiplies them by 1, or takes their minimum or maximum with a constant."""
+    values = dict(known or {})
+    for stmt in block:
+        match stmt:
+            case ir.Let(var=name, value=value):
+                values[name] = substitute(value, values, {})
+            case ir.For(body=body):
+                if not _adds_nothing(body, var, values):
+                    return False
+            case ir.Comment():
+                pass
+            case ir.Store(
+                buffer=name,
+                indices=at,
+                value=ir.Binary(op=op, left=ir.Load(buffer=old, indices=same), right=term),
+                mask=None,
+            ) if (name, at) == (old, same):
+                moves = any(var in names_in(substitute(index, values, {})) for index in at)
+                if moves or not _is_neutral(op, substitute(term, values, {})):
+                    return False
+            case _:
+                return False
+    return True
+
+
+def _is_neutral(op: str, term: ir.Expr) -> bool:
+    """Whether it is all the same how often a constant is added, or whatever else, to a number."""
+    match term:
+        case ir.Const(value=value):
+            return op in ("min", "max") or (op, value) in (("+", 0), ("*", 1))
+        case ir.Select(then=then, otherwise=otherwise):
+            return then == otherwise and _is_neutral(op, then)
+        case _:
+            return False

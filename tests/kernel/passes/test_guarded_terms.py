@@ -1,0 +1,189 @@
+"""Terms that are not run where their guard fails: that it is so, and what is added all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tc
+from tc.dtypes import FLOAT32
+from tc.kernel import ir
+from tc.kernel.evaluate import evaluate
+from tc.kernel.folding import binary, constant, integer, select
+from tc.kernel.ir import Compare, Expr, For, Kernel, Load, Select, Store
+from tc.kernel.passes.guarded_terms import FEWEST, skip_guarded_terms
+from tc.kernel.rebuild import substitute
+from tests.kernel.marked import add, all_statements, assert_same, dense, finish, loop, times, var
+
+ROWS, DEPTH, LANES = 3, 14, 2
+HEIGHT = 4 * ROWS
+ZERO = constant(0, FLOAT32)
+
+
+def sums(
+    guard: Expr,
+    *,
+    depth: int = DEPTH,
+    op: str = "+",
+    otherwise: Expr = ZERO,
+    parallel: bool = False,
+    initial: bool = True,
+) -> Kernel:
+    """Each element of `s[i0 * 3 + r, l]` with the terms of `a[.., k]` whose guard holds."""
+    row = add(times(var("i0"), ROWS), var("r"))
+    cell = (row, var("l"))
+    term = select(guard, Load("a", (row, var("k")), FLOAT32), otherwise)
+    store = Store("s", cell, binary(op, Load("s", cell, FLOAT32), term))
+    tile = loop("r", ROWS, loop("l", LANES, store, mark="vector"), mark="unroll")
+    nest = loop("i0", HEIGHT // ROWS, loop("k", depth, tile), parallel=parallel)
+    buffers = (
+        dense("a", FLOAT32, (HEIGHT, depth), "input"),
+        dense("s", FLOAT32, (HEIGHT, LANES), "output"),
+    )
+    held = frozenset({"s"} if initial else ())
+    return Kernel("sums", buffers, ((nest,),), initial=held)
+
+
+def parts(kernel: Kernel) -> list[For]:
+    return [s for s in all_statements(kernel) if isinstance(s, For) and s.var == "k"]
+
+
+def conditions(loop: For) -> int:
+    return sum(isinstance(e, Select) for s in ir.statements(loop.body) for e in ir.expressions(s))
+
+
+ROW = add(times(var("i0"), ROWS), var("r"))
+
+
+def numbers() -> st.SearchStrategy[int]:
+    return st.integers(-3, 3)
+
+
+@st.composite
+def sides(draw: Any) -> Expr:
+    """Sums of the variables of `sums`, and the lesser or the greater of two such."""
+    names = st.sampled_from(("k", "i0", "r", "l"))
+    chosen = draw(st.lists(st.tuples(names, numbers()), min_size=1, max_size=3))
+    total = add(integer(draw(st.integers(-20, 20))), *(times(var(n), f) for n, f in chosen))
+    if draw(st.integers(0, 3)) == 0:
+        total = binary(draw(st.sampled_from(("min", "max"))), total, draw(sides()))
+    if draw(st.integers(0, 3)) == 0:
+        total = binary("/", total, integer(draw(st.integers(1, 4))))
+    return total
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(("<", "<=", ">", ">=", "==", "!=")), sides(), sides(), st.booleans(),
+    st.sampled_from((("+", 0.0), ("+", -0.0), ("*", 1.0), ("min", 1.0), ("max", 3.0), ("+", 1.0))),
+)  # fmt: skip
+def test_whatever_the_guard_sums_stay_the_same(
+    op: str, left: Expr, right: Expr, parallel: bool, combined: tuple[str, float]
+) -> None:
+    kernel = sums(
+        Compare(op, left, right),
+        op=combined[0],
+        otherwise=constant(combined[1], FLOAT32),
+        parallel=parallel,
+    )
+    assert_same(kernel, skip_guarded_terms)
+    assert_same(kernel, lambda k: finish(k, lanes_bits=64))
+
+
+@pytest.mark.parametrize(
+    ("guard", "first", "last"),
+    [
+        (Compare("<=", var("k"), ROW), "certain", "partial"),
+        (Compare("<", ROW, var("k")), "partial", "certain"),
+        (Compare("<=", add(var("k"), var("l")), add(ROW, integer(2))), "certain", "partial"),
+        (Compare(">=", add(ROW, times(var("k"), -2)), var("l")), "certain", "partial"),
+        (Compare("<", ROW, add(times(var("l"), 3), integer(9))), "certain", "partial"),
+    ],
+)
+def test_loops_have_a_part_without_the_guard(guard: Expr, first: str, last: str) -> None:
+    found = parts(skip_guarded_terms(sums(guard)))
+    assert [("partial" if conditions(each) else "certain") for each in found] == [first, last]
+
+
+def test_two_guards_leave_a_part_without_any() -> None:
+    low = Compare("<=", var("k"), ROW)
+    both = ir.Logical("&&", (low, Compare("<=", ROW, add(var("k"), integer(9)))))
+    found = parts(assert_same(sums(both), skip_guarded_terms))
+    assert sorted(conditions(each) for each in found) == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        sums(Compare("<=", var("k"), ROW), depth=FEWEST - 1),
+        sums(Compare("<=", var("k"), ROW), otherwise=constant(1, FLOAT32)),
+        sums(Compare("<=", var("k"), ROW), op="*"),
+        sums(Compare("<", var("k"), integer(9))),
+        sums(Compare("==", var("k"), ROW)),
+        sums(Compare("<=", binary("*", var("k"), var("k")), ROW)),
+        sums(Compare("<=", times(var("k"), 1 << 62), ROW)),
+    ],
+    ids=("few", "another term", "a product with 0", "an end", "equal", "a square", "wraps around"),
+)
+def test_other_loops_stay(kernel: Kernel) -> None:
+    assert skip_guarded_terms(kernel) is kernel
+
+
+def test_terms_that_are_skipped_are_not_read() -> None:
+    """Of 12 rows, each reads as far as the last of its three, and the one 0 that is added."""
+    kernel = skip_guarded_terms(sums(Compare("<=", var("k"), ROW)))
+    loops = parts(kernel)
+    steps = 0
+    for i in range(HEIGHT // ROWS):
+        values = {"i0": integer(i)}
+        for each in loops:
+            begin, end = (substitute(e, values, {}) for e in (each.begin, each.end))
+            assert isinstance(begin, ir.Const)
+            assert isinstance(end, ir.Const)
+            steps += max(0, int(end.value) - int(begin.value))
+    assert steps == sum(3 * i + 3 + 1 for i in range(HEIGHT // ROWS))
+
+
+@pytest.mark.parametrize("row", [0, 1, 11])
+def test_a_sum_of_minus_zero_and_skipped_zeros_is_zero(row: int) -> None:
+    guard = Compare("<", add(var("k"), ROW), integer(-1))
+    other = Compare("<", add(var("k"), ROW), times(var("l"), -1))
+    for kernel in (sums(guard), sums(other)):
+        arrays = {
+            "a": np.full((HEIGHT, DEPTH), np.nan, np.float32),
+            "s": np.full((HEIGHT, LANES), -0.0, np.float32),
+        }
+        evaluate(finish(kernel, lanes_bits=64), arrays)
+        np.testing.assert_array_equal(np.signbit(arrays["s"][row]), False)
+
+
+def test_threads_share_long_and_short_iterations() -> None:
+    kernel = skip_guarded_terms(sums(Compare("<=", var("k"), ROW), parallel=True))
+    shared, own, *_ = all_statements(kernel)
+    assert isinstance(shared, For)
+    assert shared.parallel
+    assert isinstance(own, ir.Let)
+    order = [substitute(own.value, {shared.var: integer(n)}, {}) for n in range(4)]
+    assert order == [integer(n) for n in (0, 3, 1, 2)]
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize("size", [33])
+def test_triangles_of_products(backend: str, size: int) -> None:
+    """What the guard leaves out is NaN, and is not read."""
+    random = np.random.default_rng(size)
+    a, b = (random.integers(-4, 5, (size, size)).astype(np.float32) for _ in range(2))
+    lower, upper = np.tril(a), np.triu(a, 1)
+    text = "def f(float(N,N) A, float(N,N) B) -> (C) "
+    holes = np.where(np.tri(size, dtype=bool), a, np.float32(np.nan))
+    made = tc.define(text + "{ C(i,j) +=! k <= i ? A(i,k) * B(k,j) : 0 }", backend=backend)
+    np.testing.assert_array_equal(made.f(holes, b), lower @ b)
+    holes = np.where(np.tri(size, dtype=bool), np.float32(np.nan), a)
+    made = tc.define(text + "{ C(i,j) +=! i < k ? A(i,k) * B(k,j) : 0 }", backend=backend)
+    np.testing.assert_array_equal(made.f(holes, b), upper @ b)
+    made = tc.define(text + "{ C(i,j) +=! j <= i ? A(i,k) * B(j,k) : 0 }", backend=backend)
+    np.testing.assert_array_equal(made.f(a, b), np.tril(a @ b.T))
