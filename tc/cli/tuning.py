@@ -49,9 +49,10 @@ def tune(arguments: argparse.Namespace) -> int:
 def _print_kept(result: TuningResult, arguments: argparse.Namespace) -> None:
     if not result.default.seconds:
         return
-    path = TuningDatabase(arguments.database and Path(arguments.database)).path
-    if not path.exists():
+    if result.unkept:
+        print(f"not kept    {result.unkept} measurements, as said above")
         return
+    path = TuningDatabase(arguments.database and Path(arguments.database)).path
     print(f"kept        {path}")
     if result.best.options != result.default.options:
         where = f"{VARIABLE}={shlex.quote(str(path))} " if arguments.database else ""

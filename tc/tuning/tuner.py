@@ -88,6 +88,7 @@ class TuningResult:
     """What tuning found, so far or at its end: the trial of what tc chooses itself, the best, which
     is that or one that is faster beyond noise, all trials in order, the moment of each, and whether
     an interrupt ended it.
+    `unkept` of the measurements could not be kept in the database.
 
     A default that was not measured when the interrupt came has no seconds.
     """
@@ -98,6 +99,7 @@ class TuningResult:
     trials: tuple[Trial, ...] = ()
     moments: tuple[Moment, ...] = ()
     interrupted: bool = False
+    unkept: int = 0
 
     @property
     def speedup(self) -> float:
@@ -202,7 +204,7 @@ def tune(
         run.stop()
         raise
     keep_refused()
-    return run.found
+    return replace(run.found, unkept=len(refused))
 
 
 def _known(

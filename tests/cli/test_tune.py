@@ -46,6 +46,18 @@ def test_a_search_ends_with_a_report(
     assert len(list(TuningDatabase(path).measurements())) >= 3
 
 
+def test_what_cannot_be_kept_is_not_said_to_be(
+    mm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tuned.db"
+    path.write_text("no database")
+    assert main(["tune", mm, "--max-candidates", "1", "--database", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert f"what is measured is not kept, as {path} is damaged" in printed.err
+    assert printed.out.endswith("not kept    3 measurements, as said above\n")
+    assert path.read_text() == "no database"
+
+
 def test_a_picture(mm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "search.png"
     words = ("--max-candidates", "1", "--database", str(tmp_path / "t.db"), "--plot", str(picture))
