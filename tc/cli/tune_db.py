@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import groupby, islice
@@ -16,15 +17,16 @@ from tabulate import tabulate
 
 from tc.backends import registry
 from tc.backends.base import Backend
-from tc.cli.given import read_call, read_options
+from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.shell import in_shell_words
 from tc.cli.usage import UsageError
-from tc.errors import InputError
+from tc.errors import InputError, TCError
 from tc.options import Options
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.sizes import resolve_sizes
 from tc.semantics.work import scaled
 from tc.tuning.database import Measurement, TuningDatabase
+from tc.tuning.database_file import is_database
 from tc.tuning.exchange import RefusedLine, from_lines, to_line
 from tc.tuning.problem import Problem
 
@@ -35,11 +37,14 @@ _AT_ONCE = 500  # measurements that are written in one transaction
 
 
 def export(arguments: argparse.Namespace) -> int:
-    measurements = _there(arguments).measurements()
+    """All that can be read; how many cannot is told."""
+    passed_over: list[TCError] = []
+    measurements = _there(arguments).measurements(passed_over.append)
     with _written(arguments.file) as file:
         count = 0
         for count, measurement in enumerate(measurements, 1):  # noqa: B007
             print(to_line(measurement), file=file)
+    _tell(passed_over)
     if arguments.file != "-":
         print(f"{count} measurements in {arguments.file}")
     return 0
@@ -75,7 +80,8 @@ def show(arguments: argparse.Namespace) -> int:
     if not database.exists:
         print("measurements  none yet: there is no such file")
         return 0
-    found = list(database.measurements())
+    passed_over: list[TCError] = []
+    found = list(database.measurements(passed_over.append))
     failed = sum(each.trial.failure is not None for each in found)
     print(f"size          {database.path.stat().st_size / 1e6:.1f} MB")
     print(f"measurements  {len(found)}, of which {failed} failed")
@@ -83,6 +89,7 @@ def show(arguments: argparse.Namespace) -> int:
         head = ("def", "sizes", "backend", "device", "plans", "failed", "best", "won", "last")
         print()
         print(tabulate(list(_rows(found)), head, tablefmt="simple", disable_numparse=True))
+    _tell(passed_over)
     return 0
 
 
@@ -101,11 +108,21 @@ def best(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"{database.path} has no plan for {call.program.name} at these sizes, or near ones, "
             f"on the backend {backend.name}",
-            repair=f"{arguments.program} tune {arguments.file}",
+            repair=shlex.join([arguments.program, "tune", *_words(arguments, call)]),
         )
     print(found.options.to_json())
     print(found.why, file=sys.stderr)
     return 0
+
+
+def _words(arguments: argparse.Namespace, call: GivenCall) -> Iterator[str]:
+    """What `tc tune` is to be told to search for the same."""
+    yield arguments.file
+    yield from (f"{name}={text}" for name, text in call.pairs.items())
+    for name in ("entry", "backend", "database"):
+        value = getattr(arguments, name)
+        if value is not None and (name, value) != ("backend", "numba"):
+            yield from (f"--{name}", value)
 
 
 def prune(arguments: argparse.Namespace) -> int:
@@ -126,6 +143,13 @@ def _there(arguments: argparse.Namespace) -> TuningDatabase:
             f"there is no tuning database {database.path}", repair=f"{arguments.program} tune FILE"
         )
     return database
+
+
+def _tell(passed_over: Sequence[TCError]) -> None:
+    """Of measurements that cannot be read, and why the first cannot."""
+    if passed_over:
+        why = passed_over[0].cause
+        print(f"{len(passed_over)} measurements are passed over: {why}", file=sys.stderr)
 
 
 def _rows(found: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
@@ -153,10 +177,16 @@ def _rows(found: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def _written(name: str) -> Iterator[TextIO]:
+    """A file that is written anew, unless it is a database."""
     if name == "-":
         yield sys.stdout
         return
     try:
+        if is_database(Path(name)):
+            raise InputError(
+                f"{name} is a database, and stays as it is",
+                repair=f"tc tune db export {shlex.quote(f'{name}.jsonl')}",
+            )
         with open(name, "w", encoding="utf-8") as file:
             yield file
     except OSError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,11 +117,14 @@ class TuningDatabase:
             pairs = zip(measurements, calls, strict=True)
             return sum(_insert(connection, *pair) for pair in pairs)
 
-    def measurements(self) -> Iterator[Measurement]:
-        """All of them, the first first."""
+    def measurements(
+        self, passed_over: Callable[[TCError], None] | None = None
+    ) -> Iterator[Measurement]:
+        """All of them, the first first. One that this tc cannot read is passed over where somebody
+        is told so, and else a TCError."""
         with reading(self.path) as connection:
             rows = connection.execute(_ALL).fetchall()
-        return map(_measurement, rows)
+        return _readable(rows, passed_over)
 
     def best(
         self, problem: Problem, device: Device | Gpu, base: Options | None = None
@@ -249,6 +252,18 @@ _ALL = """
     JOIN texts AS versions ON versions.id = trials.versions
     ORDER BY trials.id
 """
+
+
+def _readable(
+    rows: Iterable[Sequence[Any]], passed_over: Callable[[TCError], None] | None
+) -> Iterator[Measurement]:
+    for row in rows:
+        try:
+            yield _measurement(row)
+        except TCError as error:
+            if passed_over is None:
+                raise
+            passed_over(error)
 
 
 def _measurement(row: Sequence[Any]) -> Measurement:

@@ -31,6 +31,9 @@ APPLICATION = 0x74637475
 PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
 
+_MAGIC = b"SQLite format 3\0"
+"""What files of SQLite begin with."""
+
 MIGRATIONS = (
     """
     CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -126,6 +129,14 @@ def shrink(path: Path) -> None:
     with suppress(InputError), _connected(path, PATIENCE, "mode=rw") as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is one of SQLite, of whatever program."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _make(path: Path) -> None:

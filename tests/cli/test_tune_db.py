@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,39 @@ def test_export_and_import(
         said = f"6 of 6 measurements read, {new} of them new, in {other}\n"
         assert capsys.readouterr().out == said
     assert list(TuningDatabase(other).measurements()) == list(full.measurements())
+
+
+def test_an_export_overwrites_no_database(
+    full: TuningDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "lines.jsonl"
+    link.symlink_to(full.path)
+    before = list(full.measurements())
+    for name in (full.path, link):
+        assert main(["tune", "db", "export", str(name)]) == 1
+        assert capsys.readouterr().err == (
+            f"InputError: {name} is a database, and stays as it is\n"
+            f"repair: tc tune db export {name}.jsonl\n"
+        )
+    assert list(full.measurements()) == before
+
+
+def test_a_measurement_of_another_version_hides_no_other(
+    full: TuningDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(full.path)) as connection, connection:
+        connection.execute(
+            """UPDATE texts SET text = replace(text, '"version": 1', '"version": 7')
+            WHERE text LIKE '%[8]%'"""
+        )
+    lines = tmp_path / "lines.jsonl"
+    told = "2 measurements are passed over: the plan has version 7, and this tc reads version 1\n"
+    assert main(["tune", "db", "export", str(lines)]) == 0
+    assert capsys.readouterr() == (f"4 measurements in {lines}\n", told)
+    assert main(["tune", "db", "show"]) == 0
+    printed = capsys.readouterr()
+    assert "measurements  4, of which 1 failed\n" in printed.out
+    assert printed.err == told
 
 
 def test_wrong_lines_are_told_by_their_numbers(
@@ -141,7 +176,7 @@ def test_best_is_what_options_takes(
     assert main(["tune", "db", "best", str(text), "M=2", "K=3", "N=4"]) == 1
     assert capsys.readouterr().err == (
         f"InputError: {full.path} has no plan for mm at these sizes, or near ones, on the backend "
-        f"numba\nrepair: tc tune {text}\n"
+        f"numba\nrepair: tc tune {text} M=2 K=3 N=4\n"
     )
 
 
