@@ -30,7 +30,7 @@ from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source
 from tc.tuning.lookup import with_tuned_plan
-from tc.tuning.tuned import TunedOptions
+from tc.tuning.tuned import TunedOptions, database_path
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -272,7 +272,7 @@ def autotune(
     with `progress`, by default where that is a terminal.
 
     Raises what `compile` and a first call do, and BackendError for unknown searches and programs
-    without a choice, InputError for what is no budget.
+    without a choice, InputError for what is no budget, seed, database or executor.
 
     >>> import tc
     >>> tc.autotune("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", N=9, max_seconds=0)
@@ -284,10 +284,17 @@ def autotune(
     budget = tuner.Budget(
         max_seconds=max_seconds, max_candidates=max_candidates, generations=generations
     )
+    tuner.check_seed(seed)
+    path = database_path(database)
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise InputError(
+            f"executor={executor!r}: it is an executor of concurrent.futures, or None",
+            repair="executor=None",
+        )
     function = compile(src, entry=entry, backend=backend, options=options, check=check)
     found = registry.get(backend)
     if not isinstance(found, Backend):
-        raise runs_text(backend)
+        raise runs_text(backend, lacks="plans to try")
     program, values = function.program, as_collection(function.signature, inputs_or_sizes, named)
     sizes = resolve_sizes(program, values)
     given = frozenset(program.needs_initial)
@@ -301,7 +308,7 @@ def autotune(
             seed=seed,
             budget=budget,
             inputs=_arrays(program, values),
-            database=tuner.TuningDatabase(None if database is None else Path(database)),
+            database=tuner.TuningDatabase(path),
             executor=executor,
             told=told,
         )

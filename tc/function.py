@@ -427,9 +427,9 @@ def _as_is(array: Any, _like: Any) -> Any:
     return array
 
 
-def runs_text(backend: str) -> BackendError:
+def runs_text(backend: str, *, lacks: str = "code to show") -> BackendError:
     return BackendError(
-        f"the backend {backend!r} runs the text itself: it has no code to show",
+        f"the backend {backend!r} runs the text itself: it has no {lacks}",
         repair='backend="c"',
     )
 

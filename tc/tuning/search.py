@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tc.errors import BackendError
+from tc.errors import BackendError, InputError
 from tc.tuning.space import Candidate, Point, SearchSpace
 
 _MOST_TRIES = 50
@@ -193,6 +193,12 @@ def search_named(name: object, space: SearchSpace, seed: int) -> Search:
     """A search by its name; BackendError for an unknown one."""
     check_search(name)
     return SEARCHES[str(name)](space, seed)
+
+
+def check_seed(seed: object) -> None:
+    """InputError for what is no seed."""
+    if type(seed) is not int or seed < 0:
+        raise InputError(f"seed={seed!r}: it is an integer of at least 0", repair="seed=0")
 
 
 def check_search(name: object) -> None:

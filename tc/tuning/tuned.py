@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tc.errors import BackendError
+from tc.errors import BackendError, InputError
 from tc.options import Options, options_from
 from tc.process.uninterrupted import load
 
@@ -68,7 +68,8 @@ def tuned(
     tuner = load("tc.tuning.tuner")
     tuner.Budget(max_seconds=max_seconds, max_candidates=max_candidates)
     tuner.check_search(search)
-    own = options_from(options)
+    tuner.check_seed(seed)
+    path, own = database_path(database), options_from(options)
     if own.plan is not None:
         raise BackendError("options= has a plan already: tuning looks for one", repair="plan=None")
     return TunedOptions(
@@ -76,5 +77,17 @@ def tuned(
         search=search,
         seed=seed,
         budget=(max_seconds, max_candidates),
-        database=None if database is None else Path(database).absolute(),
+        database=None if path is None else path.absolute(),
     )
+
+
+def database_path(database: object) -> Path | None:
+    """The file that a `database=` names, None for the user's; InputError for what names none."""
+    if database is None:
+        return None
+    if not isinstance(database, str | os.PathLike) or not os.fspath(database):
+        raise InputError(
+            f"database={database!r}: it is the path of a file, or None",
+            repair='database="tuned.db"',
+        )
+    return Path(database)

@@ -20,10 +20,18 @@ from tc.process.uninterrupted import beside
 from tc.tuning.database import TuningDatabase
 from tc.tuning.measure import Limits, Measurer, Stopper
 from tc.tuning.problem import Problem, Trial
-from tc.tuning.search import FAILED, Search, check_search, search_named
+from tc.tuning.search import FAILED, Search, check_search, check_seed, search_named
 from tc.tuning.space import Candidate, SearchSpace
 
-__all__ = ["Budget", "Problem", "TuningDatabase", "TuningResult", "check_search", "tune"]
+__all__ = [
+    "Budget",
+    "Problem",
+    "TuningDatabase",
+    "TuningResult",
+    "check_search",
+    "check_seed",
+    "tune",
+]
 
 KNOWN_PLANS = 4
 """Plans of the database that are tried first."""

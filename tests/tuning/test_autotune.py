@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,20 @@ def test_it_ends_in_time(tmp_path: Path) -> None:
         ),
         (
             {"backend": "interpret"},
-            "BackendError: the backend 'interpret' runs the text itself: it has no code to show\n"
+            "BackendError: the backend 'interpret' runs the text itself: it has no plans to try\n"
             'repair: backend="c"',
+        ),
+        *(
+            (
+                {"seed": seed},
+                f"InputError: seed={seed!r}: it is an integer of at least 0\nrepair: seed=0",
+            )
+            for seed in (-1, 1.5, "x")
+        ),
+        (
+            {"executor": 3},
+            "InputError: executor=3: it is an executor of concurrent.futures, or None\n"
+            "repair: executor=None",
         ),
         (
             {"options": tc.Options(plan=tc.Plan())},
@@ -85,6 +98,17 @@ def test_what_is_refused(how: dict[str, Any], message: str, tmp_path: Path) -> N
         tc.autotune(MM, M=4, K=3, N=5, database=tmp_path / "tuned.db", **how)
     assert str(caught.value) == message
     assert not (tmp_path / "tuned.db").exists()
+
+
+@pytest.mark.parametrize("database", [3, ""])
+def test_a_database_that_is_no_path(database: Any) -> None:
+    for refused in (partial(tc.autotune, MM, M=4, K=3, N=5), tc.tuned):
+        with pytest.raises(tc.InputError) as caught:
+            refused(database=database)
+        assert str(caught.value) == (
+            f"InputError: database={database!r}: it is the path of a file, or None\n"
+            'repair: database="tuned.db"'
+        )
 
 
 def test_a_program_without_a_choice(tmp_path: Path) -> None:
