@@ -100,11 +100,11 @@ def is_tuned(
 
 
 def _file(request: Request, database: Path | None) -> Path | None:
-    """The file to look at, if there is one and nothing says otherwise."""
+    """The file to look at, if there is one that may be read and nothing says otherwise."""
     if request.options.plan is not None or not is_on():
         return None
     path = database or default_path()
-    return path if path is not None and path.exists() else None
+    return path if path is not None and os.path.exists(path) else None
 
 
 def _known(

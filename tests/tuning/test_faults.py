@@ -4,8 +4,10 @@ reason, none is returned, and nothing that was measured is lost."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +138,11 @@ PHASES = {
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_in_each_phase(
-    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     owner, name, number, least = PHASES[phase]
+    request.addfinalizer(partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     monkeypatch.setattr(owner, name, interrupting(getattr(owner, name), number))
     path = tmp_path / "tuned.db"
     asked = [while_running("be_slow"), while_running("be_fast"), while_running("be_alike")]

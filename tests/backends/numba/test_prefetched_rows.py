@@ -80,8 +80,8 @@ def test_hints_change_no_result(
     usual = tc.compile(TEXTS[name], backend=backend)(*inputs)
     request.getfixturevalue("tiny")
     function = tc.compile(TEXTS[name], backend=backend)
-    scalar = name == "rows" and columns % 16  # loops over the elements of a row, which are near
-    assert has_prefetches(kernel_of(function, *inputs)) is not bool(scalar)
+    scalar = name == "rows" and columns == 300  # the last of some vectors would be empty: a loop
+    assert has_prefetches(kernel_of(function, *inputs)) is not scalar
     np.testing.assert_array_equal(function(*inputs), usual)
 
 
