@@ -211,12 +211,14 @@ class Compiled:
         results: list[Any]
         if on is not None:
             results = run_on_device(special, signature, views, targets, family, like)
-            self._expect_on_device(special, inputs, views, given, targets, family)
         else:
             results = run_specialised(
                 special, views, targets, alignment=family.alignment, threads=_threads(special)
             )
-            if family is NUMPY:
+        if self._may_be_next(special, targets):
+            if on is not None:
+                self._expect_on_device(special, inputs, views, given, targets, family)
+            elif family is NUMPY:
                 self._expect(special, inputs, views, targets)
             elif family.looks is not None and not devices:
                 self._expect_on_host(special, inputs, views, given, targets, family)
@@ -312,6 +314,14 @@ class Compiled:
         check_initial(self.program, given)
         return self._specialiser.make(key, sizes, given, on)
 
+    def _may_be_next(self, special: Specialisation, targets: Mapping[str, Any]) -> bool:
+        """After a call: whether the next may be served as this one, as this one was called as the
+        one before, and its outputs were all given or all new."""
+        again, self._last = self._last is special, special
+        program = self.program
+        whole = not targets or len(targets) == len(program.outputs)
+        return again and whole and not program.static_scalars
+
     def _expect(
         self,
         special: Specialisation,
@@ -319,23 +329,18 @@ class Compiled:
         views: list[Array],
         targets: Mapping[str, Array],
     ) -> None:
-        """After a call: the next may be the same again, if the one before was."""
-        again, self._last = self._last is special, special
-        program = self.program
-        given = len(targets) == len(program.outputs)
-        same = all(
-            view is value or isinstance(value, NUMBERS)  # and not copied
+        """Serves calls with arrays of numpy like these from here on."""
+        if any(
+            view is not value and not isinstance(value, NUMBERS)  # a copy
             for view, value in zip(views, inputs, strict=True)
-        )
-        if again and same and (given or not targets) and not program.static_scalars:
-            outputs = [targets[name] for name in program.outputs] if given else []
-            entry, threads = self._entry, _threads(special)
-            if type(entry) is not CacheEntry or not entry.expects(special, views, outputs):
-                self._entry = new_entry(
-                    special, self.signature, views, outputs, self._result, threads
-                )
-                if _threads(special) != threads:  # set by another thread meanwhile
-                    self._entry = None
+        ):
+            return
+        outputs = [targets[name] for name in self.program.outputs] if targets else []
+        entry, threads = self._entry, _threads(special)
+        if type(entry) is not CacheEntry or not entry.expects(special, views, outputs):
+            self._entry = new_entry(special, self.signature, views, outputs, self._result, threads)
+            if _threads(special) != threads:  # set by another thread meanwhile
+                self._entry = None
 
     def _expect_on_host(
         self,
@@ -347,13 +352,8 @@ class Compiled:
         family: Family,
     ) -> None:
         """The same for arrays of another library."""
-        again, self._last = self._last is special, special
-        names = self.program.outputs
-        is_given = len(targets) == len(names)
-        if not again or (targets and not is_given) or self.program.static_scalars:
-            return
-        outputs = [given[n] for n in names] if is_given else []
-        wanted = [targets[n] for n in names] if is_given else []
+        names = self.program.outputs if targets else ()
+        outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
         entry, threads = self._entry, _threads(special)
         if type(entry) is not HostEntry or not entry.expects(special, inputs, outputs):
             self._entry = new_host_entry(
@@ -373,17 +373,13 @@ class Compiled:
         family: Family,
     ) -> None:
         """The same for arrays on a device."""
-        again, self._last = self._last is special, special
-        names = self.program.outputs
-        is_given = len(targets) == len(names)
-        if not again or (targets and not is_given) or self.program.static_scalars:
+        if is_entry_of(special, self._entry, views, family, given=bool(targets)):
             return
-        if not is_entry_of(special, self._entry, views, family, given=is_given):
-            outputs = [given[n] for n in names] if given else []
-            wanted = [targets[n] for n in names] if given else []
-            self._entry = new_device_entry(
-                special, self.signature, inputs, views, outputs, wanted, family, self._result
-            )
+        names = self.program.outputs if targets else ()
+        outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
+        self._entry = new_device_entry(
+            special, self.signature, inputs, views, outputs, wanted, family, self._result
+        )
 
     def _warn(self, warnings: Iterable[ProgramWarning], level: int) -> None:
         for warning in warnings:

@@ -51,9 +51,10 @@ class ScheduleOptions:
     three parallel loops, "min" only the statements that write one tensor; "isl" leaves it to isl's
     own scheduler, for at most `seconds`. "auto" is "max" where the operands of what is fused fit
     into the cache, else "min". `apart` names statements ("S1") that share no loops with what stands
-    before them. `rewrite`: sums of products may be factored, long reductions split, and adjacent
-    dimensions joined (R5). `factor`: all sums of products for which an order takes fewer operations
-    are factored, or none; `split`: likewise reductions that can be split; None leaves it to tc.
+    before them; with "isl" it has no effect. `rewrite`: sums of products may be factored, long
+    reductions split, and adjacent dimensions joined (R5). `factor`: all sums of products for which
+    an order takes fewer operations are factored, or none; `split`: likewise reductions that can be
+    split; None leaves it to tc.
 
     >>> import tc
     >>> tc.ScheduleOptions(fusion="min").fusion

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import TextIOWrapper
 from itertools import groupby, islice
 from pathlib import Path
@@ -42,8 +43,9 @@ def export(arguments: argparse.Namespace) -> int:
     measurements = _there(arguments).measurements(passed_over.append)
     with _written(arguments.file) as file:
         count = 0
-        for count, measurement in enumerate(measurements, 1):  # noqa: B007
+        for measurement in measurements:
             print(to_line(measurement), file=file)
+            count += 1
     _tell(passed_over)
     if arguments.file != "-":
         print(f"{count} measurements in {arguments.file}")
@@ -59,7 +61,7 @@ def import_lines(arguments: argparse.Namespace) -> int:
         while batch := list(islice(found, _AT_ONCE)):
             right = [each for each in batch if isinstance(each, Measurement)]
             if right:
-                new += uninterrupted(lambda right=right: database.add(right))  # type: ignore[misc]
+                new += uninterrupted(partial(database.add, right))
             read += len(batch)
             for line in batch:
                 if isinstance(line, RefusedLine):

@@ -198,7 +198,7 @@ def _rewrite(
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
-    shaped = divide_last(shaped, limits)
+    shaped = divide_last(shaped)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
     return coalesce(shaped, strides)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tc.dtypes import FLOAT32
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.polyhedral.rewrite.division import divide_last
-from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
@@ -22,7 +21,7 @@ from tests.support.programs import CASES
 from tests.support.rewrites import assert_consistent, assert_same_results
 from tests.support.sizes_of_call import shape
 
-STEPS = Thresholds().divided
+STEPS = 2
 ROWS = "def f(float(N,D) x, float(N) y) -> (o)"
 
 
@@ -161,7 +160,7 @@ def test_infinities_and_zeros() -> None:
     x = np.array([first, second], np.float32).T
     y = np.array([0, 0, 0, 2, 2, 2, 2], np.float32)
     program, arrays = shaped_with(ROWS + " { o(n) +=! x(n,d) / y(n) }", {"x": x, "y": y})
-    found = divide_last(program, Thresholds(divided=2))
+    found = divide_last(program)
     plain, divided = (interpret(p, arrays, {})["o"] for p in (program, found))
     np.testing.assert_array_equal(plain, [inf, nan, nan, inf, nan, nan, np.float32(2e38)])
     np.testing.assert_array_equal(divided, [inf, -inf, inf, inf, nan, nan, inf])
@@ -173,7 +172,7 @@ def test_table_of_programs() -> None:
     for case in CASES:
         rng = np.random.default_rng(5)
         program, arrays = shaped_with(case.text, case.inputs(rng), case.def_name)
-        found = divide_last(program, Thresholds(divided=1))
+        found = divide_last(program)
         if found is not program:
             changed.append(case.name)
             assert_same_results(program, found, arrays, case.outputs(rng) if case.outputs else {})
@@ -208,7 +207,7 @@ def quotients(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 @given(quotients(), st.booleans())
 def test_rule_R5_generated_quotients(case: tuple[str, dict[str, Any]], given_output: bool) -> None:
     program, arrays = shaped_with(*case)
-    found = divide_last(program, Thresholds(divided=1))
+    found = divide_last(program)
     event("left as written" if found is program else "divided")
     if found is program:
         return

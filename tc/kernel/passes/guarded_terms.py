@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeGuard
 
 from tc.dtypes import INT64
@@ -272,10 +273,8 @@ def _forwarded(block: Stmts) -> Stmts:
                 continue
             kept = tuple(s for s in before if s is not lets[0])
             if len(behind) == 1 and isinstance(behind[0], ir.Store) and _reads(behind, name) == 1:
-                used = map_expressions(
-                    behind[0],
-                    lambda e: substitute(e, {name: stmt.value}, {}),  # noqa: B023
-                )
+                value = partial(substitute, values={name: stmt.value}, bounds={})
+                used = map_expressions(behind[0], value)
                 return (*kept, used)
             return _forwarded((*kept, ir.Let(name, stmt.value), *behind))
     return block

@@ -11,13 +11,12 @@ from dataclasses import replace
 from math import prod
 
 from tc.polyhedral.rewrite.rewriting import Rewriting
-from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.factors import quotient_of
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
 
-def divide_last(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
-    """The program with quotients by what does not depend on the sum taken out of long sums.
+def divide_last(shaped: ShapedProgram) -> ShapedProgram:
+    """The program with quotients by what does not depend on the sum taken out of sums.
 
     The temporaries are named after the target ("m.q0"); the statement that divides keeps its
     name. A program in which nothing is divided is returned as it is.
@@ -34,16 +33,14 @@ def divide_last(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> 
     >>> [statement.text for statement in divided.program.statements]
     ['m.q0(n) +=! x(n, d)', 'm(n) = m.q0(n) / D']
     """
-    rewriting, steps = Rewriting(shaped, "divided"), (thresholds or Thresholds()).divided
-    return rewriting.program(lambda old: _divided(old, rewriting, steps))
+    rewriting = Rewriting(shaped, "divided")
+    return rewriting.program(lambda old: _divided(old, rewriting))
 
 
-def _divided(
-    old: ShapedStatement, rewriting: Rewriting, least: int
-) -> list[ShapedStatement] | None:
+def _divided(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:
     outer, reduction = old.statement.outer, old.statement.reduction
     quotient = quotient_of(old)
-    if quotient is None or prod(old.ranges[v].extent for v in reduction) < least:
+    if quotient is None or prod(old.ranges[v].extent for v in reduction) < 2:
         return None
     total, read = rewriting.store(old, quotient.left, outer, reduction, name="sum", kind="q")
     return [total, rewriting.remaining(old, replace(quotient, left=read), outer)]
