@@ -82,7 +82,8 @@ class Pocl:
         self._log: Any = None
 
     def run(self, *job: Any) -> None:
-        """Runs the test of a module, by its name, with parameters; AssertionError if it fails."""
+        """Runs the test of a module, by its name, with parameters; AssertionError if it fails, and
+        it is skipped if it says so."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -100,6 +101,8 @@ class Pocl:
         finally:
             timer.cancel()
             timer.join()
+        if isinstance(answer, Skip):
+            pytest.skip(answer.reason)
         assert answer is None, answer
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -130,6 +133,13 @@ class Pocl:
 
 POCL = Pocl()
 atexit.register(POCL.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """What the process answers where a test skips itself."""
+
+    reason: str
 
 
 class _Writer(pickle.Pickler):
@@ -165,7 +175,9 @@ def serve() -> None:
             try:
                 test: Any = getattr(importlib.import_module(module), name)
                 test.__wrapped__(**given)
-                answer = None
+                answer: object = None
+            except pytest.skip.Exception as skipped:
+                answer = Skip(str(skipped))
             except BaseException:
                 answer = traceback.format_exc()
             pickle.dump(answer, answers)

@@ -22,6 +22,7 @@ LISTED = {
     "for GCC on x86-64": "of the system",
     "backend c is not usable here": "of the system",
     r"needs (vectors|vectors of 256 bits|(32 )?registers of 512 bits)": "of the processor",
+    "the OpenCL device takes no arrays of more than two gigabytes": "of the machine",
     "(counts|looks for) instructions of AVX-512": "of the processor",
     "this machine runs no code for haswell": "of the processor",
     "the instructions are those of x86|these are instruction sets of x86-64": "of the processor",
