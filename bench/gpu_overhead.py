@@ -35,6 +35,8 @@ LENGTH = 256
 GOAL = 10e-6
 """Seconds, beside the driver's launch."""
 
+OWN = "of an input, by the array's own Python"
+
 Times = Mapping[str, float]
 """Seconds of a call by what it is: its number of inputs, and where its output comes from."""
 
@@ -268,6 +270,16 @@ def launching(library: Library, wait: Callable[[], None], stream: int) -> Times:
     return {name: statistics.median(seconds) for name, seconds in samples.items()}
 
 
+def own_part(library: Library, budget: float) -> Times:
+    """Of an array that says by Python what it is: what it takes for that itself, in each call."""
+    array = library.new()
+    if not isinstance(array, Plain):
+        return {}
+    runs = {OWN: lambda: array.__cuda_array_interface__}
+    samples = seconds_of_rounds(runs, budget=budget, rounds=ROUNDS, clock=time.thread_time)
+    return {OWN: statistics.median(samples[OWN])}
+
+
 def microseconds(seconds: float) -> str:
     """
     >>> microseconds(4.567e-6)
@@ -296,7 +308,7 @@ def measured(found: Sequence[Library], budget: float) -> dict[str, Times]:
         for library in found:
             samples = call_samples(library, budget)
             times = {name: statistics.median(seconds) for name, seconds in samples.items()}
-            columns[library.name] = {**times, **parts(times)}
+            columns[library.name] = {**times, **parts(times), **own_part(library, budget / 10)}
     return columns
 
 
