@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
+import tc
 from tc.dtypes import FLOAT32
 from tc.errors import TCError
 from tc.polyhedral.rewrite.splitting import split
@@ -28,9 +29,9 @@ LONG = 200
 """Values of each of two variables, more than enough steps to be split."""
 
 
-EAGER = Thresholds(few=1 << 40, parts=1, left=1, long=1)
+EAGER = Thresholds(few=1 << 40, shared=1 << 40, parts=1, left=1, long=1)
 """Whatever may be split is."""
-CUT = Thresholds(few=1 << 40, parts=1, left=1 << 40, long=1, strips=2, strip=2)
+CUT = Thresholds(few=1 << 40, shared=1 << 40, parts=1, left=1 << 40, long=1, strips=2, strip=2)
 """Whatever may be cut into strips is, with something left of odd numbers."""
 EACH = pytest.mark.parametrize("limits", [EAGER, CUT], ids=["split", "cut"])
 
@@ -96,6 +97,14 @@ SPLIT = {
             "S0.part: s.p0(c_part) +=! X(n, c_part * 192 + c) * n",
             "S0: s +=! s.p0(c_part)",
             "S0.rest: s += X(n, c) * n",
+        ],
+    ),
+    "more elements that read the same": (
+        "def f(float(A,N) X, float(A,N) Y) -> (s) { s(i,j) +=! X(k,i) * Y(k,j) }",
+        [
+            "S0.part: s.p0(k_part, i, j) +=! X(k_part * 576 + k, i) * Y(k_part * 576 + k, j)",
+            "S0: s(i, j) +=! s.p0(k_part, i, j)",
+            "S0.rest: s(i, j) += X(k, i) * Y(k, j)",
         ],
     ),
     "two to one target": (
@@ -171,6 +180,32 @@ def test_what_belongs_to_a_temporary() -> None:
     assert found.program.temporaries == ("s.p0",)
     assert found.shapes["s.p0"] == (3, LONG)
     assert found.program.tensors["s.p0"].dtype == FLOAT32  # rounded once, at the end (Y8)
+
+
+def test_parts_of_shared_reads_are_few() -> None:
+    """Each holds all elements of the target: 64 values of `i` are parts, 65 are not."""
+    text = "def f(float(I,J,N) X, float(I,J,N) Y) -> (s) { s(n,m) +=! X(i,j,n) * Y(i,j,m) }"
+    for i, parts in ((64, 64), (65, 78)):
+        found = split(shape(text, I=i, J=5000, N=3))
+        assert found.shapes["s.p0"] == (parts, 3, 3)
+
+
+@pytest.mark.parametrize(("n", "is_split"), [(128, True), (129, False)])
+def test_how_many_elements_are_few(n: int, is_split: bool) -> None:
+    """Those that fit, so that all parts of them still do; none where each has reads of its own."""
+    product = "def f(float(K,N) X, float(K,N) Y) -> (s) { s(i,j) +=! X(k,i) * Y(k,j) }"
+    assert (len(split(shape(product, K=40_000, N=n)).statements) > 1) == is_split
+    rows = "def f(float(K,N) X, float(K) y) -> (s) { s(i) +=! X(k,i) * X(k,i) }"
+    assert len(split(shape(rows, K=40_000, N=n)).statements) == 1
+
+
+def test_threads_share_the_parts() -> None:
+    """Those of a product with fewer elements than registers hold, too: what adds the parts up has
+    loops of its own, and does not bring its few iterations around them."""
+    text = "def f(float(K,M) A, float(K,N) B) -> (C) { C(i,j) +=! A(k,i) * B(k,j) }"
+    mapped = str(tc.explain(text, K=40_000, M=21, N=11))
+    assert "band [k_part parallel *" in mapped
+    assert "S0.part, S0.init, S0" not in mapped  # of what shares loops
 
 
 def test_names_that_are_taken() -> None:

@@ -5,6 +5,9 @@ independent. The parts are the same for any number of threads, so the bits of th
 R5 allows the order, as it allows any. Statements with checks keep theirs. Where no variable has a
 number of values that suits, the longest is cut into strips: `s +=! x(i)` becomes
 `t(p) +=! x(p * L + i)`, `s +=! t(p)`, and `s += x(i)` for the few that are left.
+
+Where all elements need all of an operand, as in `C(i,j) +=! A(k,i) * B(k,j)`, more of them count as
+few: a strip of the operands stays in the cache for all elements.
 """
 
 from __future__ import annotations
@@ -21,10 +24,23 @@ from tc.semantics.program import (
     Index,
     Literal,
     Range,
+    Read,
     ShapedProgram,
     ShapedStatement,
     index_names,
+    walk,
 )
+
+_PARTIAL = "part"
+
+
+def name_of_partial(statement: str) -> str:
+    """What the statement is called whose partial reductions a statement combines.
+
+    >>> name_of_partial("S0")
+    'S0.part'
+    """
+    return f"{statement}.{_PARTIAL}"
 
 
 def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
@@ -52,11 +68,22 @@ def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> Shaped
 
 def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
-    statement, ranges = old.statement, old.ranges
+    statement = old.statement
     if statement.op == "=" or old.checked or old.is_empty:
         return False
-    elements = prod(ranges[v].extent for v in statement.outer)
-    return elements <= limits.few and _steps(old) >= limits.long
+    most = limits.few if _has_own_reads(old) else limits.shared
+    return _elements(old) <= most and _steps(old) >= limits.long
+
+
+def _elements(old: ShapedStatement) -> int:
+    return prod(old.ranges[v].extent for v in old.statement.outer)
+
+
+def _has_own_reads(old: ShapedStatement) -> bool:
+    """Whether a variable of the left side is in each subscript list that is read: threads that
+    share its values among them read nothing twice. A product of matrices has none."""
+    reads = [{*index_names(node)} for node in walk(old.statement.rhs) if isinstance(node, Read)]
+    return bool({*old.statement.outer}.intersection(*reads))
 
 
 def _steps(old: ShapedStatement) -> int:
@@ -72,10 +99,10 @@ def _starting_at_0(old: ShapedStatement) -> dict[str, int]:
 
 def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
     """The variable to split along, if that is worthwhile: the first of as many values as give
-    enough parts, and parts long enough."""
-    steps = _steps(old)
+    enough parts, and parts long enough. Parts of more than a few elements are few."""
     parts = _starting_at_0(old)
-    enough = (v for v, n in parts.items() if n >= limits.parts and steps >= limits.left * n)
+    most = _steps(old) // limits.left if _elements(old) <= limits.few else limits.strips
+    enough = (v for v, n in parts.items() if limits.parts <= n <= most)
     return next(enough, None)
 
 
@@ -91,9 +118,12 @@ def _split(
 def _parts(old: ShapedStatement, rewriting: Rewriting, variable: str) -> list[ShapedStatement]:
     """A reduction without one of its variables, and the reduction along that."""
     statement = old.statement
-    outer = (*statement.outer, variable)
+    if _has_own_reads(old):
+        outer = (*statement.outer, variable)
+    else:  # all elements of a part read what it reads
+        outer = (variable, *statement.outer)
     rest = tuple(v for v in statement.reduction if v != variable)
-    partial, read = rewriting.store(old, statement.rhs, outer, rest, name="part", kind="p")
+    partial, read = rewriting.store(old, statement.rhs, outer, rest, name=_PARTIAL, kind="p")
     return [partial, rewriting.remaining(old, read, outer)]
 
 

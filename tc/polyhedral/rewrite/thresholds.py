@@ -10,13 +10,14 @@ from tc.polyhedral.rewrite.product_order import OrderCosts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """`order` prices the orders of a sum of products. A reduction of `long` steps to at most `few`
-    elements is split into `parts` or more partial ones, of `left` steps or more each; where no
-    variable gives these, one is cut into `strips` or more, whose lengths are multiples of `strip`.
-    For linear subscripts, a range is cut into at most `pieces` (0: no statement is changed for
-    that), or into periods of at least `period`."""
+    elements, or `shared` ones that read the same elements, is split into `parts` or more partial
+    ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
+    more, whose lengths are multiples of `strip`. For linear subscripts, a range is cut into at most
+    `pieces` (0: no statement is changed for that), or into periods of at least `period`."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
+    shared: int = 1 << 14
     parts: int = 16
     left: int = 32
     long: int = 1 << 15

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from math import prod
 
 from tc.errors import BackendError
+from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 
@@ -14,9 +15,12 @@ from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 def worthwhile(scop: Scop, most_bytes: int) -> Accept:
     """Accepts a merge if what each iteration of the shared loops reads again (weights, say) has at
     most so many bytes, which stay in the cache from one to the next; then what one cluster gives to
-    the other stays there too."""
+    the other stays there too. Partial reductions and what combines them share no loops: these are
+    over the few elements, and would stand around the many parts, which are for threads."""
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
+        if any(name_of_partial(name) in first.statements for name in second.statements):
+            return False
         reread: dict[str, int] = {}
         for name in (*first.statements, *second.statements):
             statement = scop.statement(name)
