@@ -121,12 +121,24 @@ def test_not_cut(name: str) -> None:
     assert linearise(program, EAGER) is program
 
 
-def test_short_periods_stay() -> None:
-    program = shape(CUT["a Kronecker product"][0], T=15, A=8)
-    assert linearise(program, Thresholds()) is program
-    program = shape(CUT["a Kronecker product"][0], T=16, A=8)
-    assert linearise(program, Thresholds()) is not program
-    assert linearise(program, Thresholds(pieces=0)) is program
+HEAD = "def f(float(A,B) x, float(N,N) y, float(T) t) -> (z)"
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        (CUT["a Kronecker product"][0], 2),
+        (f"{HEAD} {{ z(n,i) = x(n/3, i/T) where n in 0:9, i in 0:B*T }}", 2),
+        (f"{HEAD} {{ z(n,i) = y(n, i % T * A + i / T) where i in 0:A*T }}", 16),
+        (f"{HEAD} {{ z(n,i) = y(i % T * A + i / T, n) where i in 0:A*T }}", 16),
+    ],
+)
+def test_short_periods_stay(text: str, least: int) -> None:
+    """But for those whose vectors are one load each."""
+    for period in (2, 3, 15, 16):
+        program = shape(text, T=period, A=8, B=32, N=160)
+        assert (linearise(program, Thresholds()) is not program) == (period >= least)
+        assert linearise(program, Thresholds(pieces=0)) is program
 
 
 def test_halves_are_summed_in_one_piece() -> None:

@@ -82,16 +82,23 @@ def load(
         return _load_contiguous(pointer, start, count, mask, aligned=aligned)
     if mask is None and first == last:
         return broadcast(load(pointer, start + first, 1), count)
-    if mask is None and last - first < _WINDOWS * count:
-        return _load_windows(pointer, start, places)
+    is_near = last - first < _WINDOWS * count
+    if is_near and (mask is None or len({*places}) == count):
+        return _load_windows(pointer, start, places, mask)
     if list(places) == list(range(0, -count, -1)):
         backward = None if mask is None else _reverse(mask)
         return _reverse(_load_contiguous(pointer, start + first, count, backward))
     return gather(pointer, start, pattern(code, places, INT64), mask)
 
 
-def _load_windows(pointer: TracedPointer, start: TracedValue, places: Sequence[int]) -> TracedValue:
-    """The elements of contiguous loads, of which the last ends with the last of them."""
+def _load_windows(
+    pointer: TracedPointer,
+    start: TracedValue,
+    places: Sequence[int],
+    mask: TracedValue | None = None,
+) -> TracedValue:
+    """The elements of contiguous loads, of which the last ends with the last of them. With a mask,
+    which is for places that differ, nothing of what lies between is read."""
     first, last = min(places), max(places)
     width = min(len(places), last - first + 1)
     owners = [(place - first) // width for place in places]
@@ -99,8 +106,9 @@ def _load_windows(pointer: TracedPointer, start: TracedValue, places: Sequence[i
     found: list[int] = []  # the lanes of `merged` that hold the elements, -1 where none does yet
     for number in sorted(set(owners)):
         begin = min(first + number * width, last + 1 - width)
-        window = _load_contiguous(pointer, start + begin, width)
         inside = [p - begin if o == number else -1 for p, o in zip(places, owners, strict=True)]
+        wanted = None if mask is None else _moved(mask, inside, width)
+        window = _load_contiguous(pointer, start + begin, width, wanted)
         if merged is None:
             merged, found = window, inside
         else:
@@ -109,6 +117,13 @@ def _load_windows(pointer: TracedPointer, start: TracedValue, places: Sequence[i
             merged, found = shuffle(merged, window, both), list(range(len(places)))
     assert merged is not None
     return shuffle(merged, merged, found)
+
+
+def _moved(mask: TracedValue, places: Sequence[int], lanes: int) -> TracedValue:
+    """Of so many lanes those at `places` as the mask says, the others left out; -1: at none."""
+    nothing = broadcast(as_value(mask.code, False, BOOL), mask.dtype.lanes)
+    lane_of = {place: lane for lane, place in enumerate(places) if place >= 0}
+    return shuffle(mask, nothing, [lane_of.get(n, mask.dtype.lanes) for n in range(lanes)])
 
 
 def _reverse(value: TracedValue) -> TracedValue:

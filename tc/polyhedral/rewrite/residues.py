@@ -8,7 +8,7 @@ tiles and copies need. What is computed stays the same to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from math import gcd, lcm
@@ -26,8 +26,8 @@ _STEPS = {"<": (0,), ">=": (0,), "<=": (1,), ">": (1,), "==": (0, 1), "!=": (0, 
 
 def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgram:
     """The program with statements cut into pieces, at most `thresholds.pieces`, or with a variable
-    become two, the inner of at least `thresholds.period` values, where that makes quotients along
-    a last subscript linear.
+    become two, where that makes quotients along a last subscript linear: the inner one has
+    `thresholds.period` values or more, or each access goes along it from one element to the next.
 
     Statements with checks stay, and those that read what they write. A program in which nothing is
     cut is returned as it is.
@@ -193,7 +193,7 @@ def _periods(
     """A statement with `variable` = `outer` * period + `variable`, if no quotient of it is left."""
     statement, whole = old.statement, old.ranges[variable]
     period = lcm(*(m // gcd(m, form.terms[variable]) for form, m in quotients))
-    if whole.begin or whole.extent % period or not limits.period <= period < whole.extent:
+    if whole.begin or whole.extent % period or not 2 <= period < whole.extent:
         return None
     taken = {*statement.variables, *rewriting.shaped.program.tensors}
     outer = unused_name(f"{variable}_div", taken)
@@ -212,14 +212,34 @@ def _periods(
     rhs = _simplified(rewrite(statement.rhs, moved), known, box)
     if any(True for v in (variable, outer) for _ in _quotients(rhs, v, known)):
         return None
+    target = tuple(rewrite(subscript, moved) for subscript in statement.subscripts)
+    if period < limits.period and not _in_steps(variable, (target, *_read_at(rhs)), known):
+        return None
     new = replace(
         statement,
         rhs=rhs,
-        subscripts=tuple(rewrite(subscript, moved) for subscript in statement.subscripts),
+        subscripts=target,
         outer=doubled(statement.outer),
         variables=doubled(statement.variables),
     )
     return rewriting.changed(new, ranges, old)
+
+
+def _read_at(expr: p.Expr) -> list[tuple[p.Expr, ...]]:
+    return [node.subscripts for node in p.walk(expr) if isinstance(node, p.Read)]
+
+
+def _in_steps(variable: str, accesses: Iterable[tuple[p.Expr, ...]], known: KnownSizes) -> bool:
+    """Whether each access stays where it is along a variable, or goes from one element to the next:
+    a short vector of these is one load."""
+    for subscripts in accesses:
+        for axis, subscript in enumerate(reversed(subscripts)):
+            if variable not in p.index_names(subscript):
+                continue
+            form = linear_form(subscript, known)
+            if axis or form is None or abs(form.terms[variable]) > 1:
+                return False
+    return True
 
 
 # --- expressions over smaller ranges ----------------------------------------------------------

@@ -142,6 +142,31 @@ def test_masked_lanes_touch_nothing(count: int, step: int, dtype: DType, before:
     run_at_edges(kernel, inputs, before=before)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype", [FLOAT32, BOOL, UINT8, FLOAT64], ids=str)
+@pytest.mark.parametrize("step", [2, 3, 5, -2, -4, 7])
+def test_any_lanes_of_strided_loads(step: int, dtype: DType, seed: int) -> None:
+    """The lanes that are left out are 0, and what they would read may lie outside of the buffer."""
+    wanted = np.random.default_rng(seed).random(16) < 0.5
+    used = np.flatnonzero(wanted)
+    start = -min(used * step)
+    size = start + max(used * step) + 1
+    mask = Load("m", (ramp(integer(0), 16),), BOOL.vector(16))
+    loaded = Load("a", (ramp(integer(int(start)), 16, step),), dtype.vector(16), mask)
+    kernel = Kernel(
+        "k",
+        (
+            dense("a", dtype, (int(size),), "input"),
+            dense("m", BOOL, (16,), "input"),
+            dense("o", dtype, (16,), "output"),
+        ),
+        ((Store("o", (ramp(integer(0), 16),), loaded),),),
+    )
+    inputs = {"a": numbers(int(size), dtype), "m": wanted}
+    for before in (False, True):
+        run_at_edges(kernel, inputs, before=before)
+
+
 @pytest.mark.parametrize("count", [0, 1, 16])
 def test_one_element_for_all_lanes_that_the_mask_keeps(count: int) -> None:
     """Where it keeps none, the element need not exist."""
