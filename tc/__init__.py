@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         AccessError,
         BackendError,
         CheckError,
+        GradError,
         InputError,
         InternalError,
         ParseError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tc.explanation import Explanation
     from tc.function import Compiled, TensorInfo
     from tc.gpu import Gpu
+    from tc.gradient.reverse_mode import grad
     from tc.options import PRESETS, GpuOptions, MappingOptions, Options, ScheduleOptions
     from tc.plan import Plan
     from tc.process.threads import get_threads, set_threads
@@ -55,6 +57,7 @@ __all__ = [
     "Explanation",
     "Gpu",
     "GpuOptions",
+    "GradError",
     "InputError",
     "InternalError",
     "KernelText",
@@ -77,6 +80,7 @@ __all__ = [
     "error_bound",
     "explain",
     "get_threads",
+    "grad",
     "interpret",
     "plan",
     "set_threads",
@@ -100,6 +104,7 @@ _HOMES = {
     "tc.device": ("Device",),
     "tc.explanation": ("Explanation",),
     "tc.gpu": ("Gpu",),
+    "tc.gradient.reverse_mode": ("grad",),
     "tc.options": ("PRESETS", "GpuOptions", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.plan": ("Plan",),
     "tc.source": ("Source",),

@@ -103,6 +103,10 @@ class AccessError(TCError):
     """
 
 
+class GradError(TCError):
+    """A program, or a part of one, of which no gradient can be derived (rules D)."""
+
+
 class BackendError(TCError):
     """A backend, tool or option cannot be used here."""
 

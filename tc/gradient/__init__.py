@@ -1,0 +1,1 @@
+"""Gradients of programs, as texts of the same language in gather form."""

@@ -1,0 +1,136 @@
+"""The adjoints of the reads in a right side (D3), by the derivatives of operations (D10)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tc.builtins.derivatives import DERIVATIVES
+from tc.errors import GradError
+from tc.frontend.parser import parse
+from tc.gradient import terms as e
+from tc.semantics import program as p
+from tc.semantics.check.checker import check
+from tc.source import Source
+
+ARGUMENTS = "xyzw"
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one read gets where all conditions hold."""
+
+    read: p.Read
+    adjoint: p.Expr
+    conditions: tuple[p.Expr, ...]
+
+
+def contributions(
+    expr: p.Expr, adjoint: p.Expr, conditions: tuple[p.Expr, ...] = ()
+) -> Iterator[Contribution]:
+    """What the floating reads of an expression get from its adjoint, in text order."""
+    if not expr.dtype.is_float or not _carries(expr):
+        return
+    match expr:
+        case p.Read():
+            yield Contribution(expr, adjoint, conditions)
+        case p.Convert(operand=operand):
+            yield from contributions(operand, adjoint, conditions)
+        case p.Unary(operand=operand):
+            yield from contributions(operand, e.negative(adjoint), conditions)
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
+            yield from contributions(then, adjoint, (*conditions, condition))
+            yield from contributions(otherwise, adjoint, (*conditions, e.negation(condition)))
+        case p.Binary(op=op, left=left, right=right):
+            for operand, part in _binary(op, left, right, adjoint, expr):
+                yield from contributions(operand, part, conditions)
+        case p.Call(function=function, args=args):
+            table = DERIVATIVES.get(function)
+            if table is None:
+                raise GradError(
+                    f"{function} has no derivative among the built-in functions",
+                    rule="D10",
+                    span=expr.span,
+                )
+            values = dict(zip(ARGUMENTS, args, strict=False)) | {"f": expr}
+            for operand, derivative in zip(args, table, strict=True):
+                if _carries(operand):
+                    factor = _with_arguments(derivative, values)
+                    against = e.product(adjoint, factor)
+                    if function in ("fmin", "fmax") and not all(map(_carries, args)):
+                        against = _strict(expr, operand, adjoint)
+                    yield from contributions(operand, against, conditions)
+
+
+def _carries(expr: p.Expr) -> bool:
+    """Whether a floating element is read in what the value depends on continuously."""
+    match expr:
+        case p.Read():
+            return expr.dtype.is_float
+        case p.Convert(operand=operand):
+            return expr.dtype.is_float and _carries(operand)
+        case p.Select(then=then, otherwise=otherwise):
+            return _carries(then) or _carries(otherwise)
+        case p.Compare() | p.Logical():
+            return False
+        case _:
+            return any(map(_carries, p.children(expr)))
+
+
+def _binary(
+    op: str, left: p.Expr, right: p.Expr, adjoint: p.Expr, value: p.Expr
+) -> Iterator[tuple[p.Expr, p.Expr]]:
+    match op:
+        case "+":
+            yield from ((left, adjoint), (right, adjoint))
+        case "-":
+            yield from ((left, adjoint), (right, e.negative(adjoint)))
+        case "*":
+            yield from ((left, e.product(adjoint, right)), (right, e.product(adjoint, left)))
+        case "/":
+            quotient = e.binary("/", adjoint, right)
+            yield left, quotient
+            yield right, e.negative(e.binary("/", e.product(adjoint, value), right))
+        case "%":
+            floor = p.Call("floor", (e.binary("/", left, right),), value.dtype, span=e.NOWHERE)
+            yield from ((left, adjoint), (right, e.negative(e.product(adjoint, floor))))
+        case "min" | "max" if _carries(left) and _carries(right):
+            sign = "<" if op == "min" else ">"
+            half = p.Literal(0.5, value.dtype, span=e.NOWHERE)
+            for this, other in ((left, right), (right, left)):
+                tie = e.select(e.compare("==", this, other), e.product(adjoint, half))
+                yield this, e.select(e.compare(sign, this, other), adjoint, tie)
+        case "min" | "max":
+            yield left, _strict(value, left, adjoint)
+            yield right, _strict(value, right, adjoint)
+
+
+def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr) -> p.Expr:
+    """Against what carries no gradient, a tie gives 0; fmin and fmax ignore a NaN."""
+    left, right = p.children(value)
+    other = right if operand is left else left
+    name = value.function if isinstance(value, p.Call) else getattr(value, "op", "")
+    wins = e.compare("<" if name.endswith("min") else ">", operand, other)
+    if name.startswith("f"):
+        missing = e.compare("!=", other, other)
+        wins = p.Logical("||", (wins, missing), span=e.NOWHERE)
+        if isinstance(other, p.Literal | p.Size) or isinstance(
+            getattr(other, "operand", None), p.Literal | p.Size
+        ):
+            wins = e.compare("<" if name.endswith("min") else ">", operand, other)
+    return e.select(wins, adjoint)
+
+
+@functools.cache
+def _parsed(derivative: str) -> p.Expr:
+    names = ", ".join(f"double {name}" for name in (*ARGUMENTS, "f"))
+    program = check(parse(Source(f"def d({names}) -> (o) {{ o = {derivative} }}")))
+    return program.statements[0].rhs
+
+
+def _with_arguments(derivative: str, values: Mapping[str, p.Expr]) -> p.Expr:
+    def change(node: p.Expr) -> p.Expr | None:
+        return values[node.tensor] if isinstance(node, p.Read) else None
+
+    return e.rebuilt(_parsed(derivative), change)

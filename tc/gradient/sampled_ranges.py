@@ -1,0 +1,87 @@
+"""Ranges and shapes of a program as size expressions (D4), the same for several sizes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tc.errors import GradError, InputError, RangeError
+from tc.semantics import program as p
+from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.ranges.symbolic_text import to_text
+from tc.semantics.size_values import KnownSizes, evaluate
+from tc.source import Span
+
+ATTEMPTS = 400
+SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRanges:
+    """Begin and end by statement and variable, sizes by tensor, and programs at some sizes."""
+
+    ranges: Mapping[str, Mapping[str, tuple[p.Expr, p.Expr]]]
+    shapes: Mapping[str, tuple[p.Expr, ...]]
+    samples: tuple[p.ShapedProgram, ...]
+
+
+def sampled_ranges(program: p.Program) -> SampledRanges:
+    """The ranges of a program; GradError where inference has no expression for them, or where
+    sizes differ in it."""
+    samples = _samples(program)
+    if len(samples) < 2:
+        raise GradError(
+            f"no sizes were found at which '{program.name}' has ranges",
+            rule="D4",
+            span=program.span,
+        )
+    ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
+    for position, statement in enumerate(program.statements):
+        bounds = ranges.setdefault(statement.name, {})
+        for variable in statement.variables:
+            found = [s.statements[position].ranges[variable] for s in samples]
+            begin = _agreed([r.symbolic_begin for r in found], variable, statement.span)
+            end = _agreed([r.symbolic_end for r in found], variable, statement.span)
+            bounds[variable] = (begin, end)
+    shapes = {}
+    for name, tensor in program.tensors.items():
+        shapes[name] = tuple(
+            _agreed([s.symbolic_shapes[name][axis] for s in samples], name, tensor.span)
+            for axis in range(tensor.rank)
+        )
+    return SampledRanges(ranges, shapes, samples)
+
+
+def _agreed(found: list[p.Expr | None], name: str, span: Span) -> p.Expr:
+    texts = {None if expr is None else to_text(expr) for expr in found}
+    first = found[0]
+    if len(texts) != 1 or first is None or "." in "".join(t or "." for t in texts):
+        raise GradError(
+            f"the range or shape of '{name}' has no expression in the sizes that holds for all",
+            rule="D4",
+            span=span,
+            repair=f"give the range in a where clause: where {name} in 0:...",
+        )
+    return first
+
+
+def _samples(program: p.Program) -> tuple[p.ShapedProgram, ...]:
+    numbers = random.Random(0)
+    found = []
+    for attempt in range(ATTEMPTS):
+        largest = (6, 12, 24, 60)[attempt % 4]
+        sizes = {name: numbers.randint(1, largest) for name in program.sizes}
+        scalars = {name: numbers.randint(1, 3) for name in program.static_scalars}
+        known = KnownSizes(sizes, {}, scalars)
+        shapes = {}
+        for name in program.inputs:
+            dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
+            shapes[name] = tuple(d for d in dims if d is not None)
+        try:
+            found.append(infer_ranges(program, shapes, scalars))
+        except (InputError, RangeError):
+            continue
+        if len(found) == SAMPLES:
+            break
+    return tuple(found)

@@ -1,0 +1,90 @@
+"""The statements of a gradient, and their text; ranges that follow by themselves are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tc.errors import CheckError, GradError, InputError, RangeError, TCError
+from tc.frontend.parser import parse
+from tc.gradient import terms as e
+from tc.semantics import program as p
+from tc.semantics.check.checker import check
+from tc.semantics.ranges.range_inference import infer_ranges
+from tc.source import Source
+
+ExprBounds = tuple[p.Expr, p.Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A statement to be: `target(indices) op rhs where ...`."""
+
+    target: str
+    indices: tuple[str, ...]
+    op: str
+    rhs: p.Expr
+    where: Mapping[str, ExprBounds] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
+        clauses = ", ".join(f"{v} in {_bound(b)}:{_bound(c)}" for v, (b, c) in self.where.items())
+        where = f" where {clauses}" if clauses else ""
+        return f"{left} {self.op} {e.text(self.rhs)}{where}"
+
+
+def _bound(bound: p.Expr) -> str:
+    text = e.text(bound)
+    return text if text.replace("_", "").isalnum() else f"({text})"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCall:
+    """Sizes to try: shapes of the inputs and the values of integer scalars."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    scalars: Mapping[str, int]
+
+
+def without_idle_ranges(
+    head: str, statements: Sequence[Written], calls: Sequence[SampleCall]
+) -> list[Written]:
+    """The statements without where clauses that change nothing at any of the sizes."""
+    wanted = _ranges(head, statements, calls)
+    if isinstance(wanted, TCError):
+        raise GradError(
+            f"the text of the gradient would not be accepted: {wanted.cause}",
+            rule="D18",
+            repair="tc.grad of the parts of the program, each a def",
+        ) from wanted
+    kept = list(statements)
+    for position, statement in enumerate(statements):
+        trials = [tuple(statement.where), *((v,) for v in statement.where)]
+        for left_out in trials:
+            rest = {v: b for v, b in kept[position].where.items() if v not in left_out}
+            attempt = [*kept[:position], replace(statement, where=rest), *kept[position + 1 :]]
+            if _ranges(head, attempt, calls) == wanted:
+                kept = attempt
+    return kept
+
+
+def body_text(head: str, statements: Sequence[Written]) -> str:
+    lines = "\n".join(statement.text for statement in statements)
+    return f"{head} {{\n{lines}\n}}\n"
+
+
+def _ranges(head: str, statements: Sequence[Written], calls: Sequence[SampleCall]) -> object:
+    try:
+        program = check(parse(Source(body_text(head, statements))))
+        found = []
+        for call in calls:
+            shapes = {name: call.shapes[name] for name in program.inputs}
+            shaped = infer_ranges(program, shapes, call.scalars)
+            found.append((shaped.shapes, [s.ranges for s in shaped.statements]))
+    except (CheckError, InputError, RangeError) as error:
+        return error
+    return [
+        (shapes, [{v: (r.begin, r.end) for v, r in ranges.items()} for ranges in all_ranges])
+        for shapes, all_ranges in found
+    ]
