@@ -55,7 +55,7 @@ def without_idle_ranges(
     if isinstance(wanted, TCError):
         raise GradError(
             f"the text of the gradient would not be accepted: {wanted.cause}",
-            rule="D18",
+            rule="D4",
             repair="tc.grad of the parts of the program, each a def",
         ) from wanted
     kept = list(statements)

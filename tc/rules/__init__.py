@@ -1,4 +1,5 @@
-"""The rules of the language by name: T text, Y types, N names, R reductions, G ranges, P in place.
+"""The rules of the language by name: T text, Y types, N names, R reductions, G ranges, P in place,
+D gradients.
 
 Errors cite them; `tc explain G5` prints one, and the page spec/rules.md, made from here, has all.
 
@@ -8,14 +9,21 @@ Starting at the identity
 
 from __future__ import annotations
 
-from tc.rules import names, ranges, reductions, text, types
+from tc.rules import gradients, names, ranges, reductions, text, types
 from tc.rules.rule import PAGES, Rule, filled
 
 __all__ = ["PAGES", "RULES", "Rule", "page"]
 
 RULES = {
     rule.name: rule
-    for rules in (text.RULES, types.RULES, names.RULES, reductions.RULES, ranges.RULES)
+    for rules in (
+        text.RULES,
+        types.RULES,
+        names.RULES,
+        reductions.RULES,
+        ranges.RULES,
+        gradients.RULES,
+    )
     for rule in rules
 }
 
