@@ -129,6 +129,7 @@ HEAD = "def f(float(A,B) x, float(N,N) y, float(T) t) -> (z)"
     [
         (CUT["a Kronecker product"][0], 2),
         (f"{HEAD} {{ z(n,i) = x(n/3, i/T) where n in 0:9, i in 0:B*T }}", 2),
+        (f"{HEAD} {{ z(i) +=! x(k, i/T) * t(i % T) where i in 0:B*T }}", 16),
         (f"{HEAD} {{ z(n,i) = y(n, i % T * A + i / T) where i in 0:A*T }}", 16),
         (f"{HEAD} {{ z(n,i) = y(i % T * A + i / T, n) where i in 0:A*T }}", 16),
     ],

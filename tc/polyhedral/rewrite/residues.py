@@ -28,6 +28,7 @@ def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgra
     """The program with statements cut into pieces, at most `thresholds.pieces`, or with a variable
     become two, where that makes quotients along a last subscript linear: the inner one has
     `thresholds.period` values or more, or each access goes along it from one element to the next.
+    What is summed is summed in longer vectors than these.
 
     Statements with checks stay, and those that read what they write. A program in which nothing is
     cut is returned as it is.
@@ -213,7 +214,9 @@ def _periods(
     if any(True for v in (variable, outer) for _ in _quotients(rhs, v, known)):
         return None
     target = tuple(rewrite(subscript, moved) for subscript in statement.subscripts)
-    if period < limits.period and not _in_steps(variable, (target, *_read_at(rhs)), known):
+    if period < limits.period and (
+        statement.reduction or not _in_steps(variable, (target, *_read_at(rhs)), known)
+    ):
         return None
     new = replace(
         statement,
