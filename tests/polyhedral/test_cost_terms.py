@@ -36,6 +36,7 @@ TRANSPOSE = "def t(float(N,M) x) -> (o) { o(j,i) = x(i,j) }"
 SHUFFLED = """def shuffled(float(68,141) x, float(58,3) y) -> (z) {
   z(i,j) = x(i / 58, j % 3 * 47 + j / 3) * y(i % 58, j % 3) where i in 0:3944, j in 0:141
 }"""
+COLUMNS = "def m(float(4000,1100) x) -> (o) { o(j) max=! x(i,j) }"
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
 
 
@@ -60,6 +61,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
         ("transposing", 100.0, "sum_log 1000x1000", WIDE),
         ("staged", 0.0, "tmm 128x32x256", WIDE),
         ("scattered", 2.0, SHUFFLED, WIDE),
+        ("run", 0.0, COLUMNS, WIDE),
         ("unforeseen", 1.0, MM, LARGE_L2),
         ("combining", 0.0, "tbmm 500x26x72x26", SMALL),
         ("spilled", 1.0, "MLP1 127x1999x131", SIXTEEN_REGISTERS),

@@ -23,6 +23,7 @@ class TileCosts:
     that differ by less than the factor `alike` are equal: wider panels are taken then, for which
     rows are read less often. `unforeseen`: what lines cost that hardware does not prefetch, as a
     factor. `far`: the bytes over which the vectors of one panel may be spread before it is packed.
+    `run`: to go on, with each step of a reduction, at another place of memory that no cache holds.
     `copying`: to copy an element to a padded copy, in multiply-adds of the whole reduction."""
 
     issue: float = 0.125
@@ -37,6 +38,7 @@ class TileCosts:
     alike: float = 1.01
     unforeseen: float = 4.0
     far: int = 128 << 10
+    run: float = 2.0
     copying: float = 8.0
 
 

@@ -145,6 +145,20 @@ def _fetched(access: Access, shape: TileShape, unforeseen: float) -> tuple[float
     return fetched, neighbours, line * depth / neighbours
 
 
+def is_streamed(access: Access, shape: TileShape) -> bool:
+    """Whether each step of a reduction reads vectors beside each other, at another place than the
+    step before, that are read only once and that no cache of a core holds."""
+    nest, facts = shape.nest, shape.nest.facts
+    if shape.v in nest.main.statement.reduction or abs(facts.stride(access, shape.v) or 0) != 1:
+        return False
+    if any(s is None or len(s.terms) > 1 for s in access.subscripts):
+        return False
+    moves = any(nest.uses(access, m) for m in nest.main.reduction)
+    shaped = facts.scop.shaped
+    size = prod(shaped.shapes[access.tensor]) * nest.element
+    return moves and _uses(access, shape) == 1 and size > shape.device.l2
+
+
 def _window(access: Access, shape: TileShape) -> int:
     """The steps of a short innermost reduction that shift a read along the rows, by one row each:
     compilers unroll it, and keep in registers what the next step needs again."""

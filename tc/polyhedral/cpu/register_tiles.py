@@ -21,7 +21,14 @@ from tc.kernel.passes.demanded_lanes import SHORTEST
 from tc.options import MappingOptions
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
-from tc.polyhedral.cpu.operands import TileOperand, TileShape, is_alone, operand, vectors_of
+from tc.polyhedral.cpu.operands import (
+    TileOperand,
+    TileShape,
+    is_alone,
+    is_streamed,
+    operand,
+    vectors_of,
+)
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
 
@@ -209,6 +216,7 @@ class _Model:
         u = None if row is None else nest.variable(row)
         self.shape = TileShape(nest, device, nest.variable(vector), u, lanes, share, cycles)
         self.reads = search.operands(self.shape, reduced=self.reduced)
+        self.streamed = sum(is_streamed(r.access, self.shape) for r in self.reads)
         self.width = nest.extent(vector)
         self.height = 1 if row is None else nest.extent(row)
         self.depth = prod(map(nest.extent, nest.main.reduction))
@@ -241,7 +249,7 @@ class _Model:
         busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
         busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
         work = max(busy, self.latency) + costs.issue * (loads + operations)
-        work += self.moving * accumulators
+        work += self.moving * accumulators + self.streamed * costs.run * rows
         if self.reduced:
             work += costs.combining * rows / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
