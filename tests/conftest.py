@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 settings.register_profile("dev", max_examples=40, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=40,
+    max_examples=45,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
