@@ -25,7 +25,7 @@ from bench import cpu_machine
 from bench.broad_programs.peers import DEFAULT, NAMES, PACKAGES, SUBJECTS, plan_file
 from bench.broad_programs.process import DrawnProcess
 from bench.broad_programs.program import Drawn, Program
-from bench.broad_programs.table import FAMILIES, select
+from bench.broad_programs.table import FAMILIES, select, some_of_each
 from bench.broad_report import report, row_of
 from bench.cpu import RESULTS, words
 from bench.cpu_measure import Settings, Timing, measure
@@ -40,6 +40,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of the sizes; a new one by default")
     parser.add_argument("--families", default="", help=", ".join(FAMILIES))
     parser.add_argument("--programs", default="", help="parts of names: a,b")
+    parser.add_argument("--each", type=int, default=0, help="of each family; 0: all of them")
     parser.add_argument("--peers", default=",".join(DEFAULT), help=", ".join(NAMES))
     parser.add_argument("--tune", type=float, default=0.0, help="seconds for each program; 0: none")
     parser.add_argument("--rounds", type=int, default=Settings.rounds)
@@ -166,15 +167,25 @@ def main(given: Sequence[str] | None = None) -> None:
         path = chosen.resume
         path.write_text(whole_lines(path), encoding="utf-8")
         heading, records = read_run(path)
-        seed, done = heading["seed"], {record["program"] for record in records}
-        programs = [program for program in programs if program.key not in done]
+        seed, each = heading["seed"], heading.get("each", 0)
+        done = {record["program"] for record in records}
     else:
         seed = secrets.randbelow(10**6) if chosen.seed is None else chosen.seed
+        each, done = chosen.each, set()
         machine = cpu_machine.describe(PACKAGES, chosen.threads)
         out = chosen.out or RESULTS / f"broad-{cpu_machine.short_name(machine)}-seed{seed}"
         path = out.with_suffix(".jsonl")
-        heading = {"machine": machine, "seed": seed, "tune": chosen.tune, "rounds": chosen.rounds}
+        heading = {
+            "machine": machine,
+            "seed": seed,
+            "each": each,
+            "tune": chosen.tune,
+            "rounds": chosen.rounds,
+        }
         path.write_text(json.dumps(heading) + "\n", encoding="utf-8")
+    if each:
+        programs = some_of_each(programs, each, seed)
+    programs = [program for program in programs if program.key not in done]
     print(f"seed {seed}, {len(programs)} programs, {path}", flush=True)
     measured(programs, names, chosen, seed, path)
     print(f"\n{write_tables(path, least=chosen.least)}")

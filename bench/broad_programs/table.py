@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 
 from bench.broad_programs import grids, losses, moves, networks, products, sums
@@ -35,3 +36,20 @@ def select(families: Sequence[str], words: Sequence[str]) -> list[Program]:
         if (not families or program.family in families)
         and (not words or any(word in name for word in words))
     ]
+
+
+def some_of_each(programs: Sequence[Program], count: int, seed: int) -> list[Program]:
+    """So many programs of each family as a seed draws them, in the order that they had.
+
+    >>> drawn = some_of_each(select(["sums", "thin"], []), 2, seed=7)
+    >>> [program.family for program in drawn]
+    ['thin', 'thin', 'sums', 'sums']
+    >>> drawn == some_of_each(select(["sums", "thin"], []), 2, seed=7)
+    True
+    """
+    generator = random.Random(seed)
+    kept = set()
+    for family in FAMILIES:
+        own = [program.key for program in programs if program.family == family]
+        kept.update(generator.sample(own, min(count, len(own))))
+    return [program for program in programs if program.key in kept]

@@ -245,7 +245,10 @@ def fault_of(error: Exception, path: Path, patience: float = PATIENCE) -> InputE
 
 
 _FAULTS = {
-    "disk is full": ("there is no space left for {path}", "tc tune db prune --keep 10"),
+    "disk is full": (
+        "there is no space left for {path}",
+        f"{VARIABLE}={{}} tc tune db prune --keep 10",
+    ),
     "disk I/O error": ("{path} cannot be read or written: {error}", "df {}"),
     "readonly": ("nothing can be written to {path}", "chmod u+w {}"),
     "unable to open": ("{path} cannot be opened", "ls -l {}"),

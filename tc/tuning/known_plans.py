@@ -7,9 +7,11 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
 
 from tc.errors import BackendError
 from tc.options import Options
@@ -154,19 +156,17 @@ def _nearest(
     call: CanonicalCall, others: Sequence[tuple[int, int, str, str]]
 ) -> Iterator[tuple[Shapes, list[int]]]:
     """The shapes of other problems, with the numbers of those that have them, the nearest first."""
-    near: dict[tuple[float, bool, Shapes, str], list[int]] = {}
-    orders = {"[]": _orders(()), as_json(call.strides): _orders(call.strides)}
-    shapes = json.loads(f"[{','.join(at for _, _, at, _ in others)}]")  # all at once is quicker
-    for (number, is_same, _, strides), there in zip(others, shapes, strict=True):
-        if strides not in orders:
-            orders[strides] = _orders(json.loads(strides))
-        if orders[strides] == _orders(call.strides):
-            far = _distance(call, there)
-            if far is not None:
-                at = tuple(map(tuple, there))
-                near.setdefault((far, not is_same, at, strides), []).append(number)
-    for (_, _, at, _), numbers in sorted(near.items()):
-        yield at, numbers
+    own = _orders(call.strides)
+    texts = {strides for *_, strides in others}
+    alike = {text for text in texts if _orders(json.loads(text)) == own}
+    others = [other for other in others if other[3] in alike]
+    near: dict[tuple[float, bool, str, str], list[int]] = {}
+    distances = _distances(call, [shapes for _, _, shapes, _ in others])
+    for (number, is_same, shapes, strides), far in zip(others, distances, strict=True):
+        if far is not None:
+            near.setdefault((far, not is_same, shapes, strides), []).append(number)
+    for (_, _, shapes, _), numbers in sorted(near.items()):
+        yield tuple(map(tuple, json.loads(shapes))), numbers
 
 
 def _number(connection: Connection, text: str) -> int | None:
@@ -207,17 +207,19 @@ class _Taken:
         ]
 
 
-def _distance(call: CanonicalCall, shapes: list[list[int]]) -> float | None:
+def _distances(call: CanonicalCall, shapes: Sequence[str]) -> Iterator[float | None]:
     """How far the extents of inputs are from those of a call, the sum of the logarithms of their
-    ratios; None where they are too far."""
-    total = 0.0
-    for ours, theirs in zip(call.shapes, shapes, strict=True):
-        for one, other in zip(ours, theirs, strict=True):
-            if one != other:
-                if 0 in (one, other) or not 1 / FARTHEST <= one / other <= FARTHEST:
-                    return None
-                total += abs(log2(one / other))
-    return total
+    ratios; None where they are too far. All at once: there may be hundreds."""
+    found = json.loads(f"[{','.join(shapes)}]")
+    ours = np.array(list(chain.from_iterable(call.shapes)), np.float64)
+    theirs = np.empty((len(found), len(ours)))
+    for row, each in zip(theirs, found, strict=True):
+        row[:] = list(chain.from_iterable(each))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(theirs == ours, 1.0, theirs / ours)
+        steps = np.abs(np.log2(ratios))
+    for far, farthest in zip(steps.sum(axis=-1), steps.max(axis=-1, initial=0.0), strict=True):
+        yield float(far) if farthest <= log2(FARTHEST) else None
 
 
 def _orders(strides: Iterable[tuple[int, Iterable[int]]]) -> dict[int, list[int]]:

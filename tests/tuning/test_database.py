@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from math import log2
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 
 import tc
 from tc.device import Device, host, processor_name
+from tc.tuning.canonical import CanonicalCall, as_json
 from tc.tuning.database import TuningDatabase
-from tc.tuning.known_plans import Remembered
+from tc.tuning.known_plans import Remembered, _distances
 from tc.tuning.problem import Problem, Trial
 from tests.support.tunings import DEVICE, MM, SIZES, measurement_of, problem_of, tiled
 
@@ -205,6 +207,20 @@ def test_devices_of_another_kind_have_plans_of_their_own(
     database.add([measurement_of(problem_of(), tiled("i", 8), 1.0)])
     assert tiles(database, problem_of(), Device(vector_bits=256, threads=2, gflops=9.0)) == [(8,)]
     assert tiles(database, problem_of(), device) == []
+
+
+def test_distances_are_those_of_the_extents_one_by_one() -> None:
+    generator = np.random.default_rng(3)
+    shapes = generator.integers(0, 9, (200, 4)).tolist()
+    call = CanonicalCall("", "numba", False, ((4, 3), (3, 5)), (), (), ())
+    found = list(_distances(call, [as_json([shape[:2], shape[2:]]) for shape in shapes]))
+    for shape, far in zip(shapes, found, strict=True):
+        pairs = list(zip(shape, (4, 3, 3, 5), strict=True))
+        if all(there and 1 / 4 <= there / own <= 4 for there, own in pairs):
+            assert far == pytest.approx(sum(abs(log2(there / own)) for there, own in pairs))
+        else:
+            assert far is None
+    assert 20 < found.count(None) < 180
 
 
 def test_the_nearest_sizes_come_after_the_same(database: TuningDatabase) -> None:

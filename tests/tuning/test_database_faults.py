@@ -112,7 +112,7 @@ def test_a_full_disk_is_told_of_once_and_nothing_is_lost(
     (warning,) = caught
     assert str(warning.message) == (
         f"tune: what is measured is not kept, as there is no space left for {database.path}\n"
-        "repair: tc tune db prune --keep 10"
+        f"repair: TC_TUNE_DB={database.path} tc tune db prune --keep 10"
     )
     assert not database.record(problem_of(), device, Trial(tiled("i", 2), (0.5,)))  # said before
     with pytest.raises(tc.InputError, match="there is no space left"):
