@@ -9,7 +9,8 @@ from functools import cached_property
 from tc.kernel.ir import row_major
 from tc.polyhedral.scop.checked_variables import checked_variables
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.semantics.program import Index, Literal, Read, Select, walk
+from tc.semantics.program import Index, Literal, Read, Select, index_names, walk
+from tc.semantics.size_values import KnownSizes, evaluate
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,26 @@ class Facts:
             variable in (self._variables(access, axis) if s is None else s.terms)
             for axis, s in enumerate(access.subscripts)
         )
+
+    def places(self, access: Access, variable: str | None, most: int) -> tuple[int, ...]:
+        """At how many places an access is for as many values of a variable as 1 to `most`, from 0
+        on, all others being 0."""
+        if not self.uses(access, variable):
+            return (1,) * most
+        if variable is None or None not in access.subscripts:
+            return tuple(range(1, most + 1))
+        shaped = self.scop.shaped
+        known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+        subscripts = self.reads[access.site].subscripts
+        others = {name: 0 for subscript in subscripts for name in index_names(subscript)}
+        found: set[tuple[int | None, ...]] = set()
+        counts = []
+        for value in range(most):
+            at = known.at({**others, variable: value})
+            place = tuple(evaluate(subscript, at) for subscript in subscripts)
+            found.add((value,) if None in place else place)
+            counts.append(len(found))
+        return tuple(counts)
 
     def _variables(self, access: Access, axis: int) -> frozenset[str]:
         subscript = self.reads[access.site].subscripts[axis]

@@ -36,6 +36,7 @@ TRANSPOSE = "def t(float(N,M) x) -> (o) { o(j,i) = x(i,j) }"
 SHUFFLED = """def shuffled(float(68,141) x, float(58,3) y) -> (z) {
   z(i,j) = x(i / 58, j % 3 * 47 + j / 3) * y(i % 58, j % 3) where i in 0:3944, j in 0:141
 }"""
+REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(4000,1100) x) -> (o) { o(j) max=! x(i,j) }"
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
 
@@ -56,7 +57,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
     [
         ("issue", 0.0, "tmm 128x32x256", WIDE),
         ("masked", 1.0, "c3 128x1024x1000", SMALL),
-        ("masked_gather", 1.1, "maxpool2x2 13x31x109x113", WIDE),
+        ("masked_gather", 1.1, REVERSED, NARROW_UNITS),
         ("packing", 0.1, "tmm 128x1024x1024", WIDE),
         ("transposing", 100.0, "sum_log 1000x1000", WIDE),
         ("staged", 0.0, "tmm 128x32x256", WIDE),
@@ -125,3 +126,24 @@ def test_limits(
     before = plan(program, cpu_target(device), **sizes)
     monkeypatch.setattr(module, name, other)
     assert plan(program, cpu_target(device), **sizes) != before
+
+
+def test_rows_that_read_the_same_places_share_them() -> None:
+    """Of a transposed convolution each second row reads the same elements of K: the rows are along
+    w. Vectors along w would gather them."""
+    text = """def f(float(N,C,H,W) X, float(C,M,2,2) K) -> (O) {
+      O(n,m,h,w) +=! X(n,c,h/2,w/2) * K(c,m,h%2,w%2) where h in 0:H*2, w in 0:W*2
+    }"""
+    found = str(plan(text, cpu_target(NARROW_UNITS), N=1, C=46, H=67, W=44, M=39))
+    assert '"bind": "m mod 16", "role": "vector"' in found
+    assert '"bind": "w mod 16", "role": "unroll"' in found
+
+
+def test_tiles_of_shared_loops_are_even() -> None:
+    """Of 65 iterations a tile of 64 would leave one, for which as much is computed."""
+    text = """def f(float(B,T,D) Q, float(B,S,D) K, float(B,S,E) V) -> (O) {
+      state(b,d,e) +=! K(b,u,d) * V(b,u,e)
+      O(b,t,e) +=! Q(b,t,d) * state(b,d,e)
+    }"""
+    found = str(plan(text, cpu_target(NARROW_UNITS), B=16, T=460, S=572, D=53, E=65))
+    assert '{"tile": "e", "sizes": [80]}' in found

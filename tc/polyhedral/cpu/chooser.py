@@ -26,6 +26,7 @@ from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches, transfer
 from tc.polyhedral.schedule import Band, Member, Node, leaves, tile
+from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Chosen, Target
 
 NEST_ROWS, NEST_WIDTH = 16, 64
@@ -230,6 +231,9 @@ class _Chooser:
                     return False
         return found
 
+    def _bits(self, statements: Iterable[ScopStatement]) -> int:
+        return max(map(self.facts.bits, statements))
+
     def _line_points(self, members: tuple[Member, ...], child: Node) -> int:
         """As `_points`, of a loop that nests need for their vectors: at least a vector of them, and
         no more than the cache holds of the temporaries."""
@@ -247,7 +251,7 @@ class _Chooser:
         ]
         sizes = (prod(shapes[t]) * compute_dtype(program.tensors[t].dtype).bytes for t in kept)
         held = sum(sizes) // (around * size)
-        least = device.lanes(max(map(self.facts.bits, statements)))
+        least = device.lanes(self._bits(statements))
         width = NEST_WIDTH
         while width > least and (
             width * held > device.l2 // 2 or around * size // width < 2 * device.threads
@@ -261,8 +265,19 @@ class _Chooser:
         *others, size = (max(extent(m, s) for s in statements) for m in members)
         around = prod(others)
         if others and around >= MIN_PARTS:
-            return min(size, NEST_WIDTH)
+            return evenly(size, NEST_WIDTH, device_of(self.draft).lanes(self._bits(statements)))
         rows = NEST_ROWS
         while rows > 4 and around * size // rows < 2 * device_of(self.draft).threads:
             rows //= 2
         return max(1, min(rows, size))
+
+
+def evenly(size: int, about: int, lanes: int) -> int:
+    """The size of tiles of about so many iterations, whole vectors, the last about as large as the
+    others: of one that is much smaller, most of the work is for nothing.
+
+    >>> evenly(128, 64, 16), evenly(65, 64, 16), evenly(130, 64, 16), evenly(10, 64, 16)
+    (64, 80, 80, 10)
+    """
+    parts = round(size / about)
+    return size if size <= about else -(-size // (parts * lanes)) * lanes

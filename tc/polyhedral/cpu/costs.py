@@ -15,8 +15,8 @@ from tc.polyhedral.actions.draft import Draft
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileCosts:
     """`issue`: slots that each instruction takes beside the units' time, whatever its width.
-    `masked`: what masks at the ends of rows cost, as a factor, and `masked_gather` where they make
-    gathers of strided reads. `packing`, `transposing`: to pack a vector, or transpose it in
+    `masked`: what masks at the ends of rows cost, as a factor, and `masked_gather` where they are
+    those of gathers. `packing`, `transposing`: to pack a vector, or transpose it in
     registers. `staged`: to store a vector by way of a staged tile, `scattered`: to store each of
     its elements where it belongs. `combining`: to combine the partial sums of a vector at the end
     of a reduction. `spilled`: what panels cost that do not stay in the cache, as a factor. Costs

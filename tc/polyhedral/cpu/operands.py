@@ -10,6 +10,9 @@ from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.scop.scop import Access
 
+MAX_ROWS = 16
+"""How many rows of a tile are tried."""
+
 SHORT = 9
 """Reductions of so few steps are unrolled, over small tiles."""
 
@@ -37,14 +40,16 @@ class TileShape:
 class TileOperand:
     """A read, as a tile sees it: whether it moves `along` the vector and `across` the rows.
 
+    Along `rows` it is at so many places: those of quotients and remainders are often the same.
     A vector of it takes `loads` instructions, which keep one unit busy for `loading` slots, and
     `fetched` bytes of lines, for so many `neighbours` together; `kept` bytes are fetched before the
     same lines are needed again. The next `window` steps shift it by a row each. `packing` is what
-    that costs a vector, in slots.
+    that costs a vector, in slots. `gathered`: one by one, not in whole vectors that are shuffled.
     """
 
     along: bool
     across: bool
+    rows: tuple[int, ...]
     loads: float
     loading: float
     fetched: float
@@ -53,6 +58,7 @@ class TileOperand:
     window: int
     packing: float
     blocked: bool
+    gathered: bool
     access: Access
 
 
@@ -63,13 +69,14 @@ def operand(
     tensor is `unwritten` and has no other accesses."""
     facts, share, line = shape.nest.facts, shape.share, shape.device.line
     step = facts.stride(access, shape.v)
-    packing, loads, loading, blocked = 0.0, 1.0, share, False
+    packing, loads, loading, blocked, gathered = 0.0, 1.0, share, False, False
     if may_pack and _packable(access, shape, costs):
         packing = costs.packing * share / max(1, _uses(access, shape))
     elif unwritten and step not in (None, 0, 1) and facts.stride(access, shape.u) == 1:
         packing, blocked = costs.transposing * share, True
     elif step is None or abs(step) > 4:
         loads = loading = float(shape.lanes)
+        gathered = True
     elif step == 1:
         loading += 0.0 if _is_aligned(access, shape) else shape.vector / line / shape.cycles
     elif step != 0:
@@ -79,6 +86,7 @@ def operand(
     return TileOperand(
         along=step != 0,
         across=facts.uses(access, shape.u),
+        rows=facts.places(access, shape.u, MAX_ROWS),
         loads=loads,
         loading=loading,
         fetched=fetched,
@@ -87,13 +95,14 @@ def operand(
         window=_window(access, shape),
         packing=packing,
         blocked=blocked,
+        gathered=gathered,
         access=access,
     )
 
 
 def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> float:
     """How many vectors of a read a step of a tile loads, if so many registers are free."""
-    count = (vectors if read.along else 1) * (rows if read.across else 1)
+    count = (vectors if read.along else 1) * read.rows[rows - 1]
     if read.along or not read.across or rows + read.window - 1 > registers:
         return count
     return (rows + read.window - 1) / read.window

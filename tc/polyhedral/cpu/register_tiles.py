@@ -22,6 +22,7 @@ from tc.options import MappingOptions
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.operands import (
+    MAX_ROWS,
     TileOperand,
     TileShape,
     is_alone,
@@ -38,8 +39,8 @@ Decide: TypeAlias = Callable[[str, str, Callable[[], Iterable[str]]], str]
 MANY = 4
 """Vectors of a row from which the last one alone is made shorter."""
 
-MAX_VECTORS, MAX_ROWS = 8, 16
-"""How many vectors, and rows, are tried."""
+MAX_VECTORS = 8
+"""How many vectors of a row are tried."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ class _Model:
         cost = work / (useful * _fullness(self.height, rows))
         cost += self._reread(vectors) * (-(-self.width // width) - 1)
         if self.width % width:
-            gathers = any(r.loads > 1 for r in self.reads)
+            gathers = any(r.gathered for r in self.reads)
             cost *= costs.masked_gather if gathers else costs.masked
         if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
             cost *= costs.spilled
