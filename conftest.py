@@ -33,6 +33,8 @@ _NEED = {
     "tc/backends/cuda_bindings_driver.py": "cuda.bindings",
 }
 collect_ignore = [path for path, library in _NEED.items() if not is_installed(library)]
+if not is_installed("torch"):
+    collect_ignore += ["tc/torch", "spec/torch.md"]
 """Modules with no examples that can only be imported where a library is."""
 
 

@@ -94,6 +94,9 @@ class RangeError(TCError):
 class InputError(TCError):
     """An argument of a call is not what the parameter asks for."""
 
+    front: str | None = None
+    """The module that may serve the call, where a framework asks for more than numbers."""
+
 
 class AccessError(TCError):
     """A checked read or division failed while the program ran (G7, Y4).

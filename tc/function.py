@@ -5,21 +5,22 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.dtypes import Array
-from tc.errors import BackendError, TCWarning
+from tc.errors import BackendError, InputError, TCWarning
 from tc.explanation import Explanation
-from tc.introspection import PerInstance, python_signature
-from tc.options import Options
+from tc.introspection import PerInstance, followed_by_torch, hide_from_torch, python_signature
+from tc.options import Options, how_compiled
 from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
 from tc.process.threads import get_threads, on_change
+from tc.process.uninterrupted import load
 from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
 from tc.runtime.arrays import NUMPY
 from tc.runtime.arrays.device_array import Place
@@ -64,11 +65,17 @@ class TensorInfo:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
+class Entry(Protocol):
+    """What is asked first by a call: the results, or None where it does not serve such calls."""
+
+    def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any: ...
+
+
 _FUNCTIONS: weakref.WeakValueDictionary[int, Compiled] = weakref.WeakValueDictionary()
 """By their ids."""
 
 
-def _functions() -> Iterator[Compiled]:
+def live_functions() -> Iterator[Compiled]:
     """All that there are; other threads may make more meanwhile."""
     for reference in _FUNCTIONS.valuerefs():  # a list, made at once
         function = reference()
@@ -78,15 +85,15 @@ def _functions() -> Iterator[Compiled]:
 
 def _forget_entries() -> None:
     """Entries run with the threads that were allowed when they were made."""
-    for function in _functions():
-        function._entry = None
+    for function in live_functions():
+        function.serve_usual(None)
 
 
 on_change(_forget_entries)
 
 
 def _after_fork_in_child() -> None:
-    for function in _functions():
+    for function in live_functions():
         function._specialiser.after_fork_in_child()
 
 
@@ -102,9 +109,9 @@ class Compiled:
     lie where the backend runs: in the memory of the processor, for "cuda" on one CUDA device, for
     "opencl" in buffers of one context (pyopencl); these two take arrays of the processor, too.
     Numbers, Python's and numpy's, stand for inputs of rank 0 whose type holds their value. Several
-    results come as a named tuple. Nothing is differentiated yet: a torch tensor that requires a
-    gradient is refused, but under `torch.no_grad()` and `inference_mode()`, and so is what jax or
-    torch traces.
+    results come as a named tuple. Torch's tensors that require gradients get them: `backward` runs
+    the program that `tc.grad` derives, compiled as this one is. What torch traces
+    becomes a node of its graph; what jax and torch.func trace is refused.
 
     `outputs` (R4) is a sequence in return order, a dict by name of some or all, or the array of a
     single output: row-major, writable, apart from all other arrays, and returned as it is. A
@@ -140,15 +147,20 @@ class Compiled:
         self._requested_check = check
         self.check = self._backend.checks_by_default if check is None else check
         self.signature = signature_of(program)
-        self._result = (
+        self.how = how_compiled(self.backend, self.options, check)
+        self.result = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
         self._specialiser = Specialiser(program, self._backend, self.options, self.check, tuned)
         _FUNCTIONS[id(self)] = self
+        hide_from_torch(Compiled.__call__)
         self._warned: set[ProgramWarning] = set()
         self._reported = self._told_copies = False
         self._last: Specialisation | None = None
-        self._entry: CacheEntry | HostEntry | DeviceEntry | None = None
+        self._entry: Entry | None = None
+        self.usual: CacheEntry | HostEntry | DeviceEntry | None = None
+        self.fronts: dict[str, Any] = {}
+        self._first: Entry | None = None
 
     @property
     def backend(self) -> str:
@@ -164,6 +176,7 @@ class Compiled:
     def __name__(self) -> str:  # as functions have it
         return self.program.name
 
+    @followed_by_torch
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
         entry = self._entry
         if entry is not None and not named:
@@ -175,12 +188,22 @@ class Compiled:
             inputs = bind_call(self.signature, inputs, named)
         return self.call(inputs, outputs)
 
-    def call(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """Calls the function with one value per input; warnings point two frames up."""
+    def call(self, inputs: tuple[Any, ...], outputs: Any, *, numbers: bool = False) -> Any:
+        """Calls the function with one value per input; warnings point two frames up. With
+        `numbers`, arrays of which their library asks for more than these are refused."""
         signature = self.signature
         kinds, on = self._kinds, None
         devices = bool(kinds)
-        views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
+        refused = None
+        try:
+            views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
+        except InputError as error:
+            if error.front is None or numbers:
+                raise
+            refused = error.with_traceback(None)  # frames would keep the arrays
+            refused.__context__ = None
+        if refused is not None:  # outside, so that no other error stands beside those of the front
+            return load(str(refused.front)).call(self, inputs, outputs, refused)
         given = targets = _NO_TARGETS
         if outputs is not None:
             given = bind_outputs(signature, outputs)
@@ -228,7 +251,17 @@ class Compiled:
                 given[name] if name in given else wrap(result, like)
                 for name, result in zip(self.program.outputs, results, strict=True)
             ]
-        return results[0] if self._result is None else self._result(*results)
+        return results[0] if self.result is None else self.result(*results)
+
+    def serve_usual(self, entry: CacheEntry | HostEntry | DeviceEntry | None) -> None:
+        """Serves calls by this entry, or none, from here on; those with gradients as ever."""
+        self.usual = entry
+        if self._first is None:
+            self._entry = entry
+
+    def serve_first(self, entry: Entry) -> None:
+        """Asks this first from here on; it asks `usual` where nothing but numbers is wanted."""
+        self._entry = self._first = entry
 
     def infer(self, /, *inputs_or_sizes: Any, **named: Any) -> dict[str, TensorInfo]:
         """Shape and dtype of each output by name, without running or compiling anything.
@@ -256,6 +289,13 @@ class Compiled:
             raise runs_text(self.backend)
         return special.runner.source
 
+    def compiled_alike(self, program: Program) -> Compiled:
+        """Another program, compiled as this one is, but for a plan, which is for its loops."""
+        options = replace(self.options, plan=None)
+        return Compiled(
+            program, self.backend, options, self._requested_check, self._specialiser.tuned
+        )
+
     def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
         """What tc makes of the program for such inputs, from ranges to code: `print` shows the
         ranges and a summary, `.stages` has a text of every stage.
@@ -281,6 +321,9 @@ class Compiled:
         inputs = ", ".join(p.text for p in self.signature.inputs)
         outputs = ", ".join(self.program.outputs)
         return f"<tc {self.program.name}({inputs}) -> ({outputs}), backend {self.backend}>"
+
+    def __deepcopy__(self, _: Any) -> Compiled:
+        return self  # as functions of Python
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.program.source
@@ -336,11 +379,13 @@ class Compiled:
         ):
             return
         outputs = [targets[name] for name in self.program.outputs] if targets else []
-        entry, threads = self._entry, _threads(special)
+        entry, threads = self.usual, _threads(special)
         if type(entry) is not CacheEntry or not entry.expects(special, views, outputs):
-            self._entry = new_entry(special, self.signature, views, outputs, self._result, threads)
+            self.serve_usual(
+                new_entry(special, self.signature, views, outputs, self.result, threads)
+            )
             if _threads(special) != threads:  # set by another thread meanwhile
-                self._entry = None
+                self.serve_usual(None)
 
     def _expect_on_host(
         self,
@@ -354,14 +399,16 @@ class Compiled:
         """The same for arrays of another library."""
         names = self.program.outputs if targets else ()
         outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
-        entry, threads = self._entry, _threads(special)
+        entry, threads = self.usual, _threads(special)
         if type(entry) is not HostEntry or not entry.expects(special, inputs, outputs):
-            self._entry = new_host_entry(
-                *(special, self.signature, inputs, views, outputs, wanted),
-                *(family, self._result, threads),
+            self.serve_usual(
+                new_host_entry(
+                    *(special, self.signature, inputs, views, outputs, wanted),
+                    *(family, self.result, threads),
+                )
             )
             if _threads(special) != threads:  # set by another thread meanwhile
-                self._entry = None
+                self.serve_usual(None)
 
     def _expect_on_device(
         self,
@@ -373,12 +420,14 @@ class Compiled:
         family: Family,
     ) -> None:
         """The same for arrays on a device."""
-        if is_entry_of(special, self._entry, views, family, given=bool(targets)):
+        if is_entry_of(special, self.usual, views, family, given=bool(targets)):
             return
         names = self.program.outputs if targets else ()
         outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
-        self._entry = new_device_entry(
-            special, self.signature, inputs, views, outputs, wanted, family, self._result
+        self.serve_usual(
+            new_device_entry(
+                special, self.signature, inputs, views, outputs, wanted, family, self.result
+            )
         )
 
     def _warn(self, warnings: Iterable[ProgramWarning], level: int) -> None:

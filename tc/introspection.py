@@ -1,12 +1,17 @@
-"""How functions present themselves to Python's tools."""
+"""How functions present themselves to Python's tools, and to torch.compile."""
 
 from __future__ import annotations
 
 import keyword
+import sys
+from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, TypeVar
 
+from tc.process.uninterrupted import load
 from tc.runtime.arguments import Signature as CallSignature
+
+T = TypeVar("T", bound=Callable[..., Any])
 
 
 class PerInstance:
@@ -47,3 +52,50 @@ def python_signature(signature: CallSignature) -> Signature:
 
 def _spelled(name: str) -> str:
     return name if name.isidentifier() and not keyword.iskeyword(name) else f"_{name}"
+
+
+# --- torch.compile --------------------------------------------------------------------------------
+
+TORCH = "tc.torch.routes"
+"""What serves calls of which torch asks for more than numbers."""
+
+_ROUTES: list[Any] = []
+_HIDDEN: set[Any] = set()
+
+
+def followed_by_torch(call: T) -> T:
+    """Has torch.compile, where it meets a call of a function, follow `traced` of the routes in its
+    place. Other calls do not notice: it is an attribute that only torch reads."""
+
+    def follow(function: Any, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
+        _load_routes()
+        return _ROUTES[0].traced(function, inputs, outputs, named)
+
+    call._torchdynamo_inline = follow  # type: ignore[attr-defined]
+    return call
+
+
+def _load_routes() -> None:
+    """Run by torch.compile while it follows a call, which then finds the routes where they lie."""
+    if not _ROUTES:
+        _ROUTES.append(load(TORCH))
+
+
+_load_routes._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def hide_from_torch(*functions: Callable[..., Any]) -> None:
+    """Has torch.compile leave calls of these, and all that they call, to Python, where it meets
+    them outside of what it follows."""
+    torch = sys.modules.get("torch")
+    if torch is None or _HIDDEN.issuperset(functions):
+        return
+    try:
+        frames = torch._C._dynamo.eval_frame
+        skip = frames._FrameAction.SKIP
+        for function in functions:
+            how = frames._FrameExecStrategy(skip, skip)
+            frames.set_code_exec_strategy(function.__code__, how)
+        _HIDDEN.update(functions)
+    except AttributeError:  # it is not public; of another version, or of a torch half imported
+        return

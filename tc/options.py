@@ -277,6 +277,21 @@ class Options:
         return cls(**read)
 
 
+def how_compiled(backend: str, options: Options, check: bool | None) -> str:
+    """What a program is compiled with, as text: a JSON object without what is left to tc.
+
+    >>> import tc
+    >>> how_compiled("c", tc.Options(), None), how_compiled("c", tc.Options(), False)
+    ('{"backend": "c"}', '{"backend": "c", "check": false}')
+    """
+    value: dict[str, Any] = {"backend": backend}
+    if check is not None:
+        value["check"] = bool(check)
+    if options != Options():
+        value["options"] = options.to_value()
+    return json.dumps(value)
+
+
 def options_json(text: str, *, repair: str) -> Any:
     """What a text says as JSON; BackendError if it is none.
 

@@ -255,7 +255,13 @@ def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tupl
         if parameter.rank == 0 and not hasattr(value, "shape"):
             cause = f"is of type {type(value).__name__}, but {parameter.text} asks for a number"
             raise fault(parameter, cause) from None
-        raise fault(parameter, refusal.cause, refusal.repair) from None
+        raise _refused(parameter, refusal) from None
+
+
+def _refused(parameter: Parameter, refusal: Refusal) -> InputError:
+    error = fault(parameter, refusal.cause, refusal.repair)
+    error.front = refusal.front
+    return error
 
 
 def read_other(parameter: Parameter, view: Any, family: Family) -> Array:

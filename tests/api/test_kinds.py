@@ -147,16 +147,11 @@ def test_torch_outputs_and_their_version(torch: Any, backend: str) -> None:
 def test_torch_refusals(torch: Any, backend: str) -> None:
     function = tc.compile(COPY, backend=backend)
 
-    class Subclass(torch.Tensor):
-        pass
-
     x = torch.ones(3)
     wrong = [
-        (torch.ones(3, device="meta"), "meta"),
         (x.to(torch.bfloat16), r"(?s)bfloat16.*x\.to\(torch\.float32\)"),
         (x.to(torch.float64), r"(?s)float64.*x\.to\(torch\.float32\)"),
         (x.to_sparse(), "sparse_coo"),
-        (x.as_subclass(Subclass), "Subclass"),
         (x.to(torch.complex64), "complex64"),
     ]
     for value, message in wrong:
@@ -167,6 +162,7 @@ def test_torch_refusals(torch: Any, backend: str) -> None:
         (torch.tensor([1j, 2j, 3j]).conj().imag, "negation"),
         (torch.ones(6)[::2], "row-major"),
         (torch.ones(1).expand(3), "row-major"),
+        (torch.ones(3, device="meta"), "meta tensor"),
     ]:
         with pytest.raises(tc.InputError, match=message):
             function(x, outputs=output)
@@ -175,14 +171,9 @@ def test_torch_refusals(torch: Any, backend: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_torch_traced_tensors_are_refused(torch: Any, backend: str) -> None:
     function = tc.compile(COPY, backend=backend)
-    fake_mode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
-    with fake_mode():
-        fake = torch.ones(3)
     transforms = [
-        lambda: function(fake),
         lambda: torch.func.vmap(function)(torch.ones(2, 3)),
         lambda: torch.func.grad(lambda x: function(x).sum())(torch.ones(3)),
-        lambda: torch.func.functionalize(function)(torch.ones(3)),
         lambda: torch.func.jvp(function, (torch.ones(3),), (torch.ones(3),)),
     ]
     for transform in transforms:
@@ -192,7 +183,7 @@ def test_torch_traced_tensors_are_refused(torch: Any, backend: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_inside_of_torch_compile(torch: Any, backend: str) -> None:
-    """As spec/limits.md has it; without `disable` it is torch's to say whether it can."""
+    """A call is a part of the graph, unless torch is told not to look."""
     function = tc.compile(COPY, backend=backend)
     opaque = torch.compiler.disable(function)
     torch._dynamo.reset()
@@ -202,12 +193,8 @@ def test_inside_of_torch_compile(torch: Any, backend: str) -> None:
         assert got.tolist() == [1, 3, 5, 7, 9]
         with pytest.raises(torch._dynamo.exc.Unsupported):
             torch.compile(lambda x: opaque(2 * x), backend="eager", fullgraph=True)(x)
-        try:
-            got = torch.compile(lambda x: function(2 * x) + 1, backend="eager")(x)
-        except Exception as error:
-            assert not isinstance(error, tc.TCError)  # noqa: PT017
-        else:
-            assert got.tolist() == [1, 3, 5, 7, 9]
+        whole = torch.compile(lambda x: function(2 * x) + 1, backend="eager", fullgraph=True)
+        assert whole(x).tolist() == [1, 3, 5, 7, 9]
     finally:
         torch._dynamo.reset()
 

@@ -198,14 +198,16 @@ def test_bfloat16(use: Use) -> None:
 
 
 def test_torch_refuses_as_on_the_processor(use: Use, stand_in: StandInDriver) -> None:
-    """Gradients, negations, transforms, and devices that CUDA does not run."""
+    """Gradients of outputs, negations, transforms, and devices that CUDA does not run."""
     library, one = use("torch"), tc.compile(ONE, backend="cuda")
     torch, put = library.module.torch, library.module.put
     x = put(torch.arange(3.0))
     needs = put(torch.arange(3.0)).requires_grad_()
-    for given, output in [(needs, None), (x, needs)]:
+    for given, output in [(needs, x), (x, needs)]:
         error = refused(lambda g=given, o=output: one(g, outputs=o))
         assert "requires a gradient" in error.cause
+    (gradient,) = torch.autograd.grad(one(needs), needs, put(torch.ones(3)))
+    assert gradient.tolist() == [2, 2, 2]
     with torch.no_grad():
         assert one(needs).tolist() == [0, 2, 4]
     negated = put(torch.tensor([1j, 2j]).conj()).imag
@@ -214,7 +216,7 @@ def test_torch_refuses_as_on_the_processor(use: Use, stand_in: StandInDriver) ->
     assert one(negated).tolist() == [-2, -4]
     error = refused(lambda: one(put(torch.arange(2.0)), outputs=negated))
     assert error.cause == "one: o in outputs= is a lazy negation of another tensor"
-    for transform in (torch.func.vmap, torch.func.grad, torch.func.functionalize):
+    for transform in (torch.func.vmap, torch.func.grad):
         error = refused(lambda t=transform: t(one)(put(torch.ones(2, 3))))
         assert "is traced by torch" in error.cause
     assert "launch" in stand_in.names()

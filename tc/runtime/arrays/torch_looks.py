@@ -113,6 +113,8 @@ def tracing_of(torch: Any) -> Callable[[], bool]:
     computes would become a constant of the record."""
     private = torch._C
     try:
+        functions = private._len_torch_function_stack
+        before = torch._ops._len_torch_dispatch_stack_pre_dispatch
         state, modes = private._get_tracing_state, private._len_torch_dispatch_stack
         keys = private._TorchDispatchModeKey
         recording = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
@@ -123,6 +125,9 @@ def tracing_of(torch: Any) -> Callable[[], bool]:
     def is_tracing() -> bool:
         if state() is not None:
             return True
-        return bool(modes()) and any(mode(key) is not None for key in recording)
+        if modes() and any(mode(key) is not None for key in recording):
+            return True
+        # make_fx before dispatch has a mode of functions, too
+        return bool(functions() and before())
 
     return is_tracing

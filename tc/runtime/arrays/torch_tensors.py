@@ -26,6 +26,9 @@ NAMES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32"
 
 _ANYWHERE = 4096
 
+FRONT = "tc.torch.routes"
+"""What serves calls with tensors of which torch asks for more than numbers."""
+
 
 def torch_family(torch: Any, kind: type) -> Family:
     """The family of a type of tensors; `Refusal` where it may mean more than its numbers."""
@@ -49,8 +52,8 @@ def torch_family(torch: Any, kind: type) -> Family:
         _reader(
             torch,
             resolved,
-            "requires a gradient, but tc computes none: what is learnt would stop here (under "
-            "torch.no_grad() the call is fine)",
+            "requires a gradient, of which nothing would be learnt here (under torch.no_grad() it "
+            "is fine)",
         ),
         _reader(
             torch,
@@ -155,7 +158,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
         try:
             if gradient is not None:
                 if tensor.requires_grad and grad_mode():
-                    raise _transformed(torch, tensor) or Refusal(gradient, "{name}.detach()")
+                    raise _transformed(torch, tensor) or Refusal(gradient, "{name}.detach()", FRONT)
                 if forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
                     raise _tangent(torch, tensor)
             # a functional tensor has an address, with anything at all behind it
@@ -204,6 +207,7 @@ def traced_by_torch() -> Refusal:
     return Refusal(
         "is traced by torch, so that it has no values yet",
         "call the function outside of what is traced",
+        FRONT,
     )
 
 
@@ -220,6 +224,7 @@ def _subclass(kind: type) -> Refusal:
     return Refusal(
         f"is of {type_name(kind)}, a subclass of torch's tensors",
         "{name}.as_subclass(torch.Tensor)",
+        FRONT,
     )
 
 
@@ -269,6 +274,7 @@ def _refusal(torch: Any, tensor: Any, error: Exception | None = None) -> Refusal
             "is a meta tensor, which has a shape and no values",
             'load or compute its values first: torch.zeros_like({name}, device="cpu") is of '
             "this shape",
+            FRONT,
         )
     if tensor.is_nested:
         return _nested()

@@ -1,0 +1,150 @@
+"""The gradients of one function: their programs, each made once, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tc.errors import GradError
+from tc.frontend.parser import parse
+from tc.function import Compiled
+from tc.gradient.reverse_mode import grad
+from tc.process.uninterrupted import Once
+from tc.semantics.check.checker import check
+from tc.semantics.program import Program, Read, walk
+from tc.source import Source
+
+INPUT, OUTPUT, COTANGENT = range(3)
+
+Taken = tuple[int, int]
+"""What a gradient takes: which kind of tensor of the function, and its place among these."""
+
+CallShapes = tuple[tuple[str, Any], ...]
+"""The shapes of the inputs of a call by name, and the values of those that code depends on."""
+
+
+_NO_EXPRESSION = "D4"
+"""The rule of errors about ranges that have no expression in the sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The program of a gradient as a function. `arguments` are what it takes, `kept` those of them
+    that a call of the function has to keep, and `wrt` the places of the inputs that its results
+    belong to; `sizes` are those that it is for, None for all."""
+
+    function: Compiled
+    arguments: tuple[Taken, ...]
+    kept: tuple[Taken, ...]
+    wrt: tuple[int, ...]
+    sizes: CallShapes | None
+
+    def results(self, values: dict[Taken, Any]) -> Sequence[Any]:
+        """The gradients by `wrt`, of values of the arguments."""
+        found = self.function(*map(values.__getitem__, self.arguments))
+        return (found,) if len(self.wrt) == 1 else found
+
+
+class Gradients:
+    """The gradients of a function, by what they are asked for. `floating` are the places of the
+    outputs that have cotangents."""
+
+    def __init__(self, function: Compiled) -> None:
+        program = function.program
+        self.function = function
+        self.floating = tuple(_floating(program, program.outputs))
+        self._read = _read_on(program)
+        self._made: dict[Any, Once[Gradient]] = {}
+        self._for_sizes_alone: set[tuple[int, ...]] = set()
+
+    def of(self, wrt: tuple[int, ...], inputs: Sequence[Any]) -> Gradient:
+        """The gradient of a call, for inputs at these places: for all sizes, or where it has no
+        expression for these, for those of the call (D4). GradError."""
+        if wrt not in self._for_sizes_alone:
+            try:
+                return self._once(wrt, (), None)
+            except GradError as error:
+                if error.rule != _NO_EXPRESSION:
+                    raise
+                self._for_sizes_alone.add(wrt)
+        return self._once(wrt, (), self._sizes(inputs))
+
+    def without(self, whole: Gradient, unused: tuple[int, ...]) -> Gradient:
+        """The gradient where some outputs are `unused`: what comes by them is left out, where it is
+        more than adding a cotangent of zeros."""
+        names = self.function.program.outputs
+        constant = tuple(names[place] for place in unused if names[place] not in self._read)
+        if not constant:
+            return whole
+        found = self._once(whole.wrt, constant, whole.sizes)
+        return found if {*found.kept} <= {*whole.kept} else whole
+
+    def _once(self, *key: Any) -> Gradient:
+        made = self._made.get(key)
+        if made is None:
+            made = self._made.setdefault(key, Once(lambda: self._gradient(*key)))
+        return made()
+
+    def _gradient(
+        self, wrt: tuple[int, ...], constant: tuple[str, ...], sizes: CallShapes | None
+    ) -> Gradient:
+        function, forward = self.function, self.function.program
+        text = grad(
+            forward.source,
+            [forward.inputs[place] for place in wrt],
+            entry=forward.name,
+            constant=constant,
+            sizes=None if sizes is None else dict(sizes),
+        )
+        program = check(parse(Source(text, f"<gradient of {forward.name}>")), None)
+        arguments = _arguments(forward, program, self.floating)
+        return Gradient(
+            function.compiled_alike(program),
+            arguments,
+            tuple(argument for argument in arguments if argument[0] != COTANGENT),
+            wrt,
+            sizes,
+        )
+
+    def _sizes(self, inputs: Sequence[Any]) -> CallShapes:
+        parameters = zip(self.function.signature.inputs, inputs, strict=True)
+        return tuple(
+            (p.name, tuple(map(int, value.shape)) if p.rank else int(value))
+            for p, value in parameters
+            if p.rank or p.static
+        )
+
+
+def _floating(program: Program, names: Sequence[str]) -> list[int]:
+    """The places of tensors that gradients belong to."""
+    return [place for place, name in enumerate(names) if program.tensors[name].dtype.is_float]
+
+
+def _read_on(program: Program) -> frozenset[str]:
+    """The tensors that statements read to define others."""
+    return frozenset(
+        node.tensor
+        for statement in program.statements
+        for node in walk(statement.rhs)
+        if isinstance(node, Read) and node.tensor != statement.target
+    )
+
+
+def _arguments(forward: Program, program: Program, floating: tuple[int, ...]) -> tuple[Taken, ...]:
+    """What the inputs of a gradient are (D2): inputs and outputs by their names, and behind them a
+    cotangent for each floating output."""
+    known = {name: (INPUT, place) for place, name in enumerate(forward.inputs)}
+    known |= {name: (OUTPUT, place) for place, name in enumerate(forward.outputs)}
+    first = len(program.inputs) - len(floating)
+    for name in program.inputs[:first]:
+        if name not in known:
+            raise GradError(
+                f"the gradient of '{forward.name}' reads '{name}', which the caller gives in "
+                "outputs=, where nothing has gradients",
+                rule="D15",
+                span=forward.span,
+                repair="an input in its place",
+            )
+    found = (known[name] for name in program.inputs[:first])
+    return (*found, *((COTANGENT, place) for place in floating))

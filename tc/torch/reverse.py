@@ -1,0 +1,109 @@
+"""Reverse mode of eager calls: a function of autograd that keeps what the gradient reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tc.function import Compiled
+from tc.torch.gradients import COTANGENT, INPUT, Gradients
+from tc.torch.modes import PLAIN, records_alone
+
+_NAME = "tc.torch"
+
+
+class Differentiable:
+    """Serves the calls of a function some of whose tensors require gradients, and leaves the others
+    to what serves them as ever."""
+
+    def __init__(self, function: Compiled) -> None:
+        self.function = function
+        self.gradients = Gradients(function)
+        program = function.program
+        self.inputs = len(program.inputs)
+        floating = self.gradients.floating
+        self.whole = [n for n in range(len(program.outputs)) if n not in floating]
+
+    def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
+        """As an entry of the function does."""
+        if torch.is_grad_enabled():
+            for value in inputs:
+                if type(value) in PLAIN and value.requires_grad:
+                    if outputs is None and len(inputs) == self.inputs and records_alone(inputs):
+                        return self.call(inputs)
+                    return None
+        usual = self.function.usual
+        return None if usual is None else usual.serve(inputs, outputs)
+
+    def call(self, inputs: tuple[Any, ...]) -> Any:
+        """The results of a call that gradients are recorded of."""
+        if not self.gradients.floating:
+            with torch.no_grad():
+                return self.function(*inputs)
+        found = Reverse.apply(self, *inputs)
+        result = self.function.result
+        return found if result is None else tuple.__new__(result, found)
+
+    def run(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results, where torch records nothing."""
+        usual = self.function.usual
+        found = None if usual is None else usual.serve(inputs, None)
+        if found is None:
+            found = self.function.call(inputs, None, numbers=True)
+        return (found,) if self.function.result is None else found
+
+
+def differentiable(function: Compiled) -> Differentiable:
+    """What torch keeps of a function."""
+    found: Differentiable = function.fronts.get(_NAME) or function.fronts.setdefault(
+        _NAME, Differentiable(function)
+    )
+    return found
+
+
+class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here
+    """A call, and the call of its gradient: that is a function of tc, too, and has gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, by: Differentiable, *inputs: Any) -> Any:
+        needed = ctx.needs_input_grad
+        wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
+        results = by.run(inputs)
+        gradient = by.gradients.of(wrt, inputs)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(results[place] for place in by.whole))
+        kept = [inputs[at] if kind == INPUT else results[at] for kind, at in gradient.kept]
+        ctx.save_for_backward(*(value for value in kept if isinstance(value, torch.Tensor)))
+        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        ctx.by, ctx.gradient = by, gradient
+        if len(results) > 1:
+            ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
+        return results[0] if by.function.result is None else tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        by, gradients = ctx.by, ctx.by.gradients
+        unused = tuple(place for place in gradients.floating if cotangents[place] is None)
+        found: list[Any] = [None] * (by.inputs + 1)
+        if len(unused) == len(gradients.floating):
+            return tuple(found)
+        saved = iter(ctx.saved_tensors)
+        values = {
+            argument: next(saved) if number is None else number
+            for argument, number in zip(ctx.gradient.kept, ctx.numbers, strict=True)
+        }
+        for place in gradients.floating:
+            cotangent = cotangents[place]
+            if cotangent is None:
+                cotangent = zeros(*ctx.shapes[place])
+            values[COTANGENT, place] = cotangent
+        gradient = gradients.without(ctx.gradient, unused)
+        for place, result in zip(gradient.wrt, gradient.results(values), strict=True):
+            found[place + 1] = result
+        return tuple(found)
+
+
+def zeros(shape: Any, dtype: Any, device: Any) -> Any:
+    """Zeros that take no memory."""
+    return torch.zeros((), dtype=dtype, device=device).expand(shape)

@@ -1,0 +1,75 @@
+"""The ways that a call goes where torch asks for more than numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tc.errors import InputError
+from tc.function import Compiled
+from tc.runtime.arguments import NUMBERS, bind_call
+from tc.torch.modes import is_transformed, records_alone
+from tc.torch.operation import texts_of
+from tc.torch.operator import operator
+from tc.torch.reverse import differentiable
+
+
+def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: InputError) -> Any:
+    """The results of a call that the usual way has refused, for this reason, as torch asks for
+    more than numbers."""
+    if outputs is not None:
+        raise InputError(
+            f"{refused.cause}: what is written to outputs= has no gradients",
+            rule="R4",
+            span=refused.span,
+            repair=f"{refused.repair}, or a call without outputs=",
+        )
+    if is_transformed(inputs):
+        raise refused
+    if not records_alone(inputs):
+        return _by_operator(function, inputs)
+    by = differentiable(function)
+    results = by.call(inputs)
+    function.serve_first(by)
+    return results
+
+
+def traced(
+    function: Compiled, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]
+) -> Any:
+    """A call as torch.compile follows it."""
+    if outputs is not None or torch._C._are_functorch_transforms_active():
+        return _untraced(function, inputs, outputs, named)
+    few = len(inputs) != len(function.signature.inputs)
+    if named or few or (len(inputs) == 1 and isinstance(inputs[0], list | tuple | dict)):
+        inputs = bind_call(function.signature, inputs, named)
+    return _by_operator(function, inputs)
+
+
+def _untraced(
+    function: Compiled, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]
+) -> Any:
+    return function(*inputs, outputs=outputs, **named)
+
+
+try:
+    _untraced = torch.compiler.disable(
+        _untraced, reason="torch.func, and outputs= of tc, are no part of a graph"
+    )
+except TypeError:  # an older torch takes no reason
+    _untraced = torch.compiler.disable(_untraced)
+
+
+def _by_operator(function: Compiled, inputs: tuple[Any, ...]) -> Any:
+    tensors, numbers = [], {}
+    for parameter, value in zip(function.signature.inputs, inputs, strict=True):
+        if isinstance(value, NUMBERS) and parameter.rank == 0:
+            if parameter.static:
+                numbers[parameter.name] = int(value)
+                continue
+            value = torch.full((), value, dtype=getattr(torch, parameter.dtype.name))
+        tensors.append(value)
+    results = operator(tensors, texts_of(function, numbers))
+    return results[0] if function.result is None else function.result(*results)

@@ -1,0 +1,181 @@
+"""`tc.torch.Module`: parameters, their first values, and what torch does with modules."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+import tc
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+
+CONV = (
+    "def conv(float(N,C,H,W) I, float(M,C,KH,KW) W1, float(M) B, int32 s) -> (O) {"
+    " O(n,m,h,w) = B(m)  O(n,m,h,w) += I(n,c,s*h+kh,s*w+kw) * W1(m,c,kh,kw) }"
+)
+NORM = (
+    "def norm(double(N,D) x, double(D) G, double(D) B, double e) -> (y) {"
+    " s(n) +=! x(n,d) * x(n,d)  y(n,d) = x(n,d) / sqrt(s(n) + e) * G(d) + B(d) }"
+)
+EMBED = (
+    "def embed(float(V,D) T, int32(N) at, float(N,D) x) -> (y) {"
+    " y(n,d) = T(at(n),d) + x(n,d) where n in 0:N }"
+)
+
+
+def interpreted(text: str) -> tc.Compiled:
+    return tc.compile(text, backend="interpret")
+
+
+def conv(**more: Any) -> Any:
+    torch.manual_seed(0)
+    given = {"W1": (4, 3, 2, 2), "B": (4,), "s": 2, **more}
+    return tc.torch.Module(interpreted(CONV), **given)
+
+
+def test_a_layer_is_that_of_torch() -> None:
+    layer, same = conv(), torch.nn.Conv2d(3, 4, 2, stride=2)
+    with torch.no_grad():
+        same.weight.copy_(layer.W1)
+        same.bias.copy_(layer.B)
+    x = torch.rand(2, 3, 6, 6)
+    torch.testing.assert_close(layer(x), same(x))
+    torch.testing.assert_close(layer(I=x), same(x))
+    layer(x).cos().sum().backward()
+    same(x).cos().sum().backward()
+    torch.testing.assert_close(layer.W1.grad, same.weight.grad)
+    torch.testing.assert_close(layer.B.grad, same.bias.grad)
+    names = [name for name, _ in layer.named_parameters()]
+    assert names == ["W1", "B"]
+    assert str(layer) == "Module(conv(I), W1=float32(4, 3, 2, 2), B=float32(4), s=2)"
+
+
+def test_first_values() -> None:
+    torch.manual_seed(0)
+    layer = conv(W1=(50, 3, 4, 4), B=(50,))
+    bound = 1 / math.sqrt(3 * 4 * 4)
+    assert layer.W1.abs().max() <= bound
+    assert layer.W1.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+    assert layer.B.eq(0).all()
+    norm = tc.torch.Module(interpreted(NORM), G=(3,), B=(3,), e=0.5)
+    assert norm.G.tolist() == [1, 1, 1]
+    assert norm.B.tolist() == [0, 0, 0]
+    assert norm.e == 0.5
+    assert norm.e.dtype == torch.float64
+    table = tc.torch.Module(interpreted(EMBED), T=(100, 30)).T
+    assert table.std().item() == pytest.approx(1, rel=0.05)
+    before = layer.W1.clone()
+    layer.reset_parameters()
+    assert not torch.equal(layer.W1, before)
+
+
+def test_values_that_are_given() -> None:
+    table, at = torch.nn.Parameter(torch.rand(5, 3)), torch.tensor([1, 4], dtype=torch.int32)
+    layer = tc.torch.Module(interpreted(EMBED), T=table, at=at)
+    assert layer.T is table
+    assert dict(layer.named_buffers()).keys() == {"at"}
+    x = torch.rand(2, 3)
+    torch.testing.assert_close(layer(x), table[at] + x)
+    layer.reset_parameters()
+    torch.testing.assert_close(layer(x), table[at] + x)
+    assert tc.torch.Module(EMBED)(table.detach(), at, x).shape == (2, 3)
+
+
+def test_state_copies_and_pickles() -> None:
+    layer, other, x = conv(), conv(), torch.rand(2, 3, 6, 6)
+    other.reset_parameters()
+    assert not torch.equal(layer(x), other(x))
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(layer(x), other(x))
+    twin = copy.deepcopy(layer)
+    assert twin.function is layer.function
+    assert twin.W1 is not layer.W1
+    again = pickle.loads(pickle.dumps(layer))
+    stored = io.BytesIO()
+    torch.save(layer, stored)
+    stored.seek(0)
+    loaded = torch.load(stored, weights_only=False)
+    for found in (twin, again, loaded):
+        assert torch.equal(found(x), layer(x))
+        assert str(found) == str(layer)
+        found.reset_parameters()
+
+
+def test_a_network_learns() -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(conv(), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(36, 2))
+    optimizer = torch.optim.Adam(net.parameters(), 0.05)
+    x, y = torch.rand(8, 3, 6, 6), torch.tensor([0, 1] * 4)
+    losses = []
+    for _ in range(25):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_in_a_graph() -> None:
+    layer, x = conv(), torch.rand(2, 3, 6, 6)
+    torch._dynamo.reset()
+    run = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(run(x), layer(x))
+    run(x).sum().backward()
+    assert layer.W1.grad is not None
+    exported = torch.export.export(layer, (x,))
+    torch.testing.assert_close(exported.module()(x), layer(x))
+    torch._dynamo.reset()
+
+
+def test_a_layer_without_values() -> None:
+    with torch.device("meta"):
+        layer = conv()
+        assert layer(torch.ones(2, 3, 6, 6)).shape == (2, 4, 3, 3)
+    layer.to_empty(device="cpu").reset_parameters()
+    assert layer.B.tolist() == [0] * 4
+
+
+def test_the_dtype_stays_declared() -> None:
+    with pytest.raises(tc.InputError, match="has dtype float64"):
+        conv().double()(torch.rand(2, 3, 6, 6, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"W": (4, 3, 2, 2)}, r"no input 'W'; it takes I, W1, B, s"),
+        ({"W1": (4, 3, 2)}, r"W1 has the shape \(4, 3, 2\), but float32\(M, C, KH, KW\)"),
+        ({"W1": (4, 3, 2, -2)}, "W1 has the shape"),
+        ({"W1": (4, 3, 2, 2), "B": (5,)}, "dimension 0 of B is 5, but 4 by W1"),
+        ({"B": torch.ones(4, dtype=torch.float64)}, r"B is float64\(4\), but float32\(M\) B"),
+        ({"B": [1.0, 2.0]}, "B is given as list, where a tensor is asked for, or a shape"),
+        ({"s": 2.5}, "asks for an integer"),
+        ({"s": (1,)}, "s is given as tuple, where a tensor is asked for, whose integers"),
+    ],
+)
+def test_what_does_not_fit(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(tc.InputError, match=message):
+        tc.torch.Module(interpreted(CONV), **given)
+
+
+def test_names_of_modules() -> None:
+    text = "def f(float(N) x, float(N) type) -> (y) { y(i) = x(i) * type(i) }"
+    with pytest.raises(tc.InputError, match="type is the name of what modules of torch have"):
+        tc.torch.Module(interpreted(text), type=(3,))
+
+
+def test_calls_that_do_not_fit() -> None:
+    layer, x = conv(), torch.rand(2, 3, 6, 6)
+    with pytest.raises(tc.InputError, match="takes 1 input"):
+        layer()
+    with pytest.raises(tc.InputError, match="takes 1 input"):
+        layer(x, x)
+    with pytest.raises(tc.InputError, match="has no input 'W1'"):
+        layer(x, W1=x)

@@ -1,0 +1,260 @@
+"""The operator `tc::run`: torch's own check of it, and what torch traces."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+import tc
+from tests.torch.layers import Layer, layers
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+
+LAYERS = layers(torch)
+BY_NAME = {layer.name: layer for layer in LAYERS}
+TWICE = "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) * x(i) }"
+STRIDED = (
+    "def strided(float(N) x, float a, int32 s, int32 k) -> (y, z) {"
+    " y(i) = a * x(s*i) + float(k)  z +=! y(i) }"
+)
+
+
+def interpreted(text: str) -> tc.Compiled:
+    return tc.compile(text, backend="interpret")
+
+
+def given(layer: Layer, tensors: Any) -> Any:
+    function = interpreted(layer.text)
+    return tensors, function.text, function.program.name, function.how
+
+
+@pytest.fixture(scope="module")
+def run() -> Any:
+    import tc.torch
+
+    assert tc.torch.__doc__
+    return torch.ops.tc.run.default
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_torch_finds_nothing_wrong_with_it(layer: Layer, run: Any) -> None:
+    """Schema, registrations, shapes without values, and gradients in graphs of any sizes."""
+    assert set(torch.library.opcheck(run, given(layer, layer.tensors(torch))).values()) == {
+        "SUCCESS"
+    }
+
+
+def laid_out(x: Any, w: Any) -> dict[str, tuple[Any, Any]]:
+    """Images and filters in other layouts, and of no elements."""
+    return {
+        "channels last": (x.to(memory_format=torch.channels_last), w),
+        "transposed": (x.transpose(2, 3), w.mT),
+        "every second one": (torch.cat([x, x], 3)[..., ::2], w),
+        "expanded": (x[:1].expand(3, -1, -1, -1), w[:, :1].expand(-1, 2, -1, -1)),
+        "no images": (x[:0], w),
+        "without gradients": (x.detach(), w.detach()),
+    }
+
+
+@pytest.mark.parametrize("layout", laid_out(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1)))
+def test_layouts(layout: str, run: Any) -> None:
+    layer = BY_NAME["convolution"]
+    x, w = laid_out(*layer.tensors(torch))[layout]
+    leaves = [t.detach().requires_grad_(t.requires_grad) for t in (x, w)]
+    torch.library.opcheck(run, given(layer, leaves))
+    found, wanted = interpreted(layer.text)(x, w), layer.same(x, w)
+    torch.testing.assert_close(found, wanted)
+    assert found.is_contiguous()
+
+
+# --- what traces --------------------------------------------------------------------------------
+
+
+def fake_results() -> list[tuple[int, ...]]:
+    """Shapes, of tensors without values."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    function = interpreted(STRIDED)
+    with FakeTensorMode() as mode:
+        found = function(mode.from_tensor(torch.ones(9)), 2.0, 3, k=1)
+        return [tuple(result.shape) for result in found]
+
+
+def recorded(**how: Any) -> Callable[[Any, Any], Any]:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return lambda function, x: make_fx(function, **how)(x)(x + 1)
+
+
+TRACERS: dict[str, Callable[[Any, Any], Any]] = {
+    "make_fx": recorded(),
+    "make_fx fake": recorded(tracing_mode="fake"),
+    "make_fx symbolic": recorded(tracing_mode="symbolic"),
+    "make_fx before dispatch": recorded(pre_dispatch=True),
+    "functionalize": lambda f, x: torch.func.functionalize(f)(x + 1),
+    "jit.trace": lambda f, x: torch.jit.trace(f, (x,))(x + 1),
+    "symbolic_trace": lambda f, x: torch.fx.symbolic_trace(lambda x: f(x))(x + 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("warm", [0, 3])
+@pytest.mark.parametrize("tracer", TRACERS)
+def test_a_record_computes_anew(tracer: str, warm: int) -> None:
+    """Results are those of other values than were traced, and not constants of the record."""
+    function, x = tc.compile(TWICE), torch.arange(3.0)
+    for _ in range(warm):
+        function(x)
+    assert TRACERS[tracer](function, x).tolist() == [2, 8, 18]
+
+
+def test_shapes_without_values() -> None:
+    assert fake_results() == [(3,), ()]
+    x = torch.ones(9, device="meta", requires_grad=True)
+    y, z = interpreted(STRIDED)(x, 2.0, 3, 1)
+    assert (y.device.type, tuple(y.shape), tuple(z.shape)) == ("meta", (3,), ())
+    y.sum().backward()
+    assert x.grad.shape == (9,)
+    with pytest.raises(tc.InputError, match=r"dtype torch\.float64"):
+        interpreted(STRIDED)(x.double(), 2.0, 3, 1)
+    with pytest.raises(tc.InputError, match="has rank 2"):
+        interpreted(STRIDED)(x[None], 2.0, 3, 1)
+    scalar = torch.ones((), dtype=torch.int32, device="meta")
+    with pytest.raises(tc.InputError, match="shapes follow from its value"):
+        interpreted(STRIDED)(x, 2.0, scalar, 1)
+    mm = interpreted(BY_NAME["matmul"].text)
+    with pytest.raises(tc.InputError, match="size K is 4"):
+        mm(*(torch.ones(3, 4, dtype=torch.float64, device="meta") for _ in range(2)))
+
+
+class Plain(torch.Tensor):  # type: ignore[misc]
+    """A subclass that means nothing more."""
+
+
+class Counted(torch.Tensor):  # type: ignore[misc]
+    """A subclass that sees what is done to it."""
+
+    seen: ClassVar[list[Any]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.seen.append(func)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_subclasses() -> None:
+    function = interpreted(TWICE)
+    found = function(torch.arange(3.0).as_subclass(Plain))
+    assert type(found) is Plain
+    assert found.tolist() == [0, 2, 8]
+    x = torch.arange(3.0, requires_grad=True)
+    function(x.as_subclass(Plain)).sum().backward()
+    assert x.grad.tolist() == [0, 4, 8]
+    function(torch.ones(2).as_subclass(Counted))
+    assert torch.ops.tc.run in Counted.seen or torch.ops.tc.run.default in Counted.seen
+
+
+def test_modes_of_dispatch_see_it() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Log(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kw: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kw or {}))
+
+    x, function = torch.arange(3.0, requires_grad=True), interpreted(TWICE)
+    for _ in range(2):
+        with Log():
+            found = function(x)
+        found.sum().backward()
+    assert seen.count(torch.ops.tc.run.default) == 2
+    assert x.grad.tolist() == [0, 8, 16]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tangents_are_not_lost_in_silence(run: Any) -> None:
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(torch.ones(3), torch.ones(3))
+        with pytest.raises(tc.InputError, match="carries a tangent"):
+            run([dual], TWICE, "twice", '{"backend": "interpret"}')
+
+
+@pytest.mark.parametrize(
+    ("src", "entry", "options", "error"),
+    [
+        ("def f(", "f", '{"backend": "interpret"}', tc.ParseError),
+        (TWICE, "other", '{"backend": "interpret"}', tc.TCError),
+        (TWICE, "twice", '{"backend": "none"}', tc.BackendError),
+        (TWICE, "twice", "{}", tc.BackendError),
+        (TWICE, "twice", "no JSON", tc.BackendError),
+        (TWICE, "twice", '{"backend": "interpret", "numbers": {"q": 1}}', tc.InputError),
+    ],
+)
+def test_texts_that_are_none(
+    src: str, entry: str, options: str, error: type[tc.TCError], run: Any
+) -> None:
+    with pytest.raises(error):
+        run([torch.ones(3)], src, entry, options)
+
+
+def test_inputs_that_are_missing(run: Any) -> None:
+    for tensors in ([], [torch.ones(3)] * 2):
+        with pytest.raises(tc.InputError, match="1 tensor"):
+            run(tensors, TWICE, "twice", '{"backend": "interpret"}')
+
+
+@pytest.mark.usefixtures("run")
+def test_options_are_those_of_the_function() -> None:
+    """And the function itself runs, where there is one."""
+    from tc.torch.operation import operation_of
+
+    function = tc.compile(TWICE, options=tc.Options(threads=1), check=False)
+    texts = function.text, "twice", function.how
+    assert operation_of(*texts).function is function
+    del function
+    fresh = operation_of(TWICE, "twice", '{"backend": "interpret", "check": true}')
+    assert fresh.function.check
+    assert operation_of(*texts).function.options.threads == 1
+
+
+def test_a_process_that_knows_the_text_alone() -> None:
+    """An exported program is loaded where nothing but `tc.torch` was imported."""
+    layer = BY_NAME["linear"]
+    function = interpreted(layer.text)
+
+    class Linear(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            numbers = torch.Generator().manual_seed(1)
+            self.w = torch.nn.Parameter(torch.rand(2, 4, generator=numbers, dtype=torch.float64))
+            self.b = torch.nn.Parameter(torch.rand(2, generator=numbers, dtype=torch.float64))
+
+        def forward(self, x: Any) -> Any:
+            return function(x, self.w, self.b)
+
+    import io
+
+    module, x = Linear(), torch.rand(5, 4, dtype=torch.float64)
+    sizes = {"x": {0: torch.export.Dim("n")}}
+    for strict in (True, False):
+        program = torch.export.export(module, (x,), dynamic_shapes=sizes, strict=strict)
+        torch.testing.assert_close(program.module()(x[:3]), module(x[:3]))
+    stored = io.BytesIO()
+    torch.export.save(program, stored)
+    script = (
+        "import io, sys, torch, tc.torch\n"
+        "module = torch.export.load(io.BytesIO(sys.stdin.buffer.read())).module()\n"
+        "print(*module(torch.ones(3, 4, dtype=torch.float64)).flatten().tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=stored.getvalue(), capture_output=True, check=True
+    )
+    wanted = module(torch.ones(3, 4, dtype=torch.float64)).flatten()
+    assert [float(value) for value in done.stdout.split()] == wanted.tolist()
