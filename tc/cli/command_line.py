@@ -8,6 +8,7 @@ from typing import Any
 
 from tc import __version__
 from tc.backends import registry
+from tc.cli import listed_words
 from tc.options import PRESETS
 from tc.stages import STAGES
 
@@ -94,6 +95,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     emitted.set_defaults(command=f"{MODULE}:emit")
 
     _add_tune(commands)
+    _add_derived(commands)
 
     kept = commands.add_parser("cache", help="the kernels that are kept on disk")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
@@ -160,6 +162,54 @@ def tune_db_parser_of(name: str) -> argparse.ArgumentParser:
     for each in (shown, exported, imported, found, pruned):
         each.add_argument("--database", metavar="FILE", help="a database, and not the user's")
     return parser
+
+
+def _add_derived(commands: Any) -> None:
+    """Commands that print a program made of another."""
+
+    def derived_command(name: str, text: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}."
+        )
+        added.add_argument("file", metavar="FILE", help="a text, - for standard input")
+        added.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
+        added.set_defaults(command=f"tc.cli.derived:{name}")
+        return added
+
+    gradient = derived_command("grad", "print the gradient of a def as a def")
+    tangent = derived_command("jvp", "print a def with its derivative along a direction as a def")
+    for parser in (gradient, tangent):
+        parser.add_argument(
+            "--wrt",
+            type=listed_words.names,
+            metavar="A,B",
+            help="the inputs that it is taken with respect to (default all floating ones)",
+        )
+        parser.add_argument(
+            "--constant",
+            type=listed_words.names,
+            default=[],
+            metavar="T,U",
+            help="tensors that nothing flows through",
+        )
+    gradient.add_argument("--ties", default="split", metavar="HOW",
+                          help="of the largest: split (the default), or first")  # fmt: skip
+    gradient.add_argument("--save", default="outputs", metavar="WHICH",
+                          help="what it is given: outputs (the default), all, none")  # fmt: skip
+    gradient.add_argument(
+        "--sizes",
+        type=listed_words.sizes,
+        metavar="N=3,K=4",
+        help="a gradient for these sizes only, where there is none for all",
+    )
+    batched = derived_command("batch", "print a def for each element of a batch as a def")
+    batched.add_argument(
+        "--in-axes",
+        type=listed_words.axes,
+        required=True,
+        metavar="A=0,B=none",
+        help="which dimension of each input is that of the batch; one number is for all inputs",
+    )
 
 
 def _program_command(

@@ -69,12 +69,32 @@ def _named(repair: str) -> str:
     return re.sub(r'\b(backend|search)="\w+"( or "\w+")*', words, repair)
 
 
+def _derived(repair: str) -> str:
+    """What `tc.grad` and its kin are asked for.
+
+    >>> _derived("wrt=['A', 'B']"), _derived("in_axes={'A': 0, 'B': None}")
+    ('--wrt A,B', '--in-axes A=0,B=none')
+    >>> _derived("ties='split'"), _derived("sizes=inputs, or a range")
+    ('--ties split', '--sizes NAME=VALUE,..., or a range')
+    """
+    if repair.startswith("sizes=inputs"):
+        return repair.replace("sizes=inputs", "--sizes NAME=VALUE,...", 1)
+    found = re.fullmatch(r"(wrt|constant|ties|save|in_axes)=(.*)", repair)
+    if found is None:
+        return repair
+    value = ast.literal_eval(found[2])
+    if isinstance(value, dict):
+        value = [f"{name}={'none' if axis is None else axis}" for name, axis in value.items()]
+    words = value if isinstance(value, str) else ",".join(map(str, value))
+    return f"--{found[1].replace('_', '-')} {shlex.quote(words)}"
+
+
 def _functions(repair: str) -> str:
     """
     >>> _functions("tc.emit shows its code")
     'tc emit shows its code'
     """
-    return re.sub(r"\btc\.(emit|explain)(?= )", r"tc \1", repair)
+    return re.sub(r"\btc\.(emit|explain|grad)(?= )", r"tc \1", repair)
 
 
 def _sizes(repair: str) -> str:
@@ -131,6 +151,7 @@ def _directory(repair: str) -> str:
 WITHOUT_CALL: tuple[Callable[[str], str], ...] = (
     _entry,
     _named,
+    _derived,
     _functions,
     _sizes,
     _options,

@@ -1,0 +1,137 @@
+"""tc grad, tc jvp and tc batch on the command line: they print what the functions give."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+import tc
+from tc.cli import main
+
+TEXT = """\
+def scale(float(N,K) A, float s) -> (O, m) {
+  m max=! A(i,k)
+  O(i,k) = A(i,k) * s - m
+}
+def twice(float(N,K) A, float s, int(N) J) -> (Q, m) {
+  (P, m) = scale(A, s)
+  Q(i) +=! P(J(i),k) * P(i,k)
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "scale.tc"
+    path.write_text(TEXT)
+    return str(path)
+
+
+def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err
+
+
+def test_the_gradient_of_a_def(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = printed(["grad", file, "--entry", "scale"], capsys)
+    assert plain == tc.grad(TEXT, entry="scale")
+    words = "--wrt s,A --constant m --ties first --save none --sizes N=3,K=2"
+    some = printed(["grad", file, "--entry", "scale", *words.split()], capsys)
+    assert some == tc.grad(
+        TEXT,
+        ["s", "A"],
+        entry="scale",
+        constant="m",
+        ties="first",
+        save="none",
+        sizes={"N": 3, "K": 2},
+    )
+    assert "float(3, 2) d_A" in some
+
+
+def test_a_def_with_its_tangents(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = printed(["jvp", file, "--entry", "twice"], capsys)
+    assert plain == tc.jvp(TEXT, entry="twice")
+    some = printed(["jvp", file, "--entry=twice", "--wrt=A", "--constant", "m,P"], capsys)
+    assert some == tc.jvp(TEXT, "A", entry="twice", constant=("m", "P"))
+
+
+def test_a_def_for_a_batch(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(["batch", file, "--entry", "twice", "--in-axes", "A=2, s=none, J=0"], capsys)
+    assert made == tc.batch(TEXT, {"A": 2, "s": None, "J": 0}, entry="twice")
+    assert printed(["batch", file, "--entry=twice", "--in-axes=0"], capsys) == tc.batch(
+        TEXT, 0, entry="twice"
+    )
+    assert printed(["batch", file, "--entry=twice", "--in-axes=-1"], capsys) == tc.batch(
+        TEXT, -1, entry="twice"
+    )
+
+
+def test_one_reads_what_another_prints(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = printed(["batch", file, "--entry", "scale", "--in-axes", "A=0"], capsys)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(first))
+    assert printed(["jvp", "-", "--wrt", "A"], capsys) == tc.jvp(first, "A")
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "repair"),
+    [
+        ("grad --wrt x", "wrt names 'x'", "--wrt A,s"),
+        ("jvp --wrt A,J", "wrt names 'J'", "--wrt A,s"),
+        ("jvp --constant u", "constant names 'u'", "--constant A"),
+        ("grad --ties last", "ties is 'last'", "--ties split"),
+        ("batch --in-axes B=0", "in_axes names 'B'", "--in-axes A=0"),
+        ("batch --in-axes s=1", "which has rank 0", "--in-axes s=0"),
+        ("batch --in-axes A=none", "no input of 'twice' a batch", "--in-axes A=0"),
+    ],
+)
+def test_repairs_are_words_to_paste(
+    file: str, words: str, cause: str, repair: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *rest = words.split()
+    said = refused([command, file, "--entry", "twice", *rest], capsys)
+    assert cause in said
+    assert said.endswith(f"repair: {repair}\n")
+    assert f"{file}:5:1" in said or "ties" in words
+    printed([command, file, "--entry", "twice", *shlex.split(repair)], capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("batch FILE", "--in-axes"),
+        ("batch FILE --in-axes A=x", "A=0 or A=none, and not 'x'"),
+        ("batch FILE --in-axes all", "A=0,B=none, or 0 for all inputs, and not 'all'"),
+        ("batch FILE --in-axes A=0,B", "pairs such as A=0,B=none, and not 'B'"),
+        ("grad FILE --sizes N=small", "N=3, and not 'small'"),
+        ("jvp FILE N=3", "unrecognized arguments: N=3"),
+        ("jvp", "FILE"),
+    ],
+)
+def test_wrong_words_are_wrong_usage(
+    file: str, words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([file if word == "FILE" else word for word in words.split()])
+    assert caught.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_missing_file_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jvp", "missing.tc"]) == 2
+    assert "cannot read missing.tc" in capsys.readouterr().err
