@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tc.explanation import Explanation
     from tc.function import Compiled, TensorInfo
     from tc.gpu import Gpu
+    from tc.gradient.batching import batch
+    from tc.gradient.forward_mode import jvp
     from tc.gradient.reverse_mode import grad
     from tc.options import PRESETS, GpuOptions, MappingOptions, Options, ScheduleOptions
     from tc.plan import Plan
@@ -73,6 +75,7 @@ __all__ = [
     "TensorInfo",
     "autotune",
     "backends",
+    "batch",
     "cache",
     "compile",
     "define",
@@ -82,6 +85,7 @@ __all__ = [
     "get_threads",
     "grad",
     "interpret",
+    "jvp",
     "plan",
     "set_threads",
     "tuned",
@@ -104,6 +108,8 @@ _HOMES = {
     "tc.device": ("Device",),
     "tc.explanation": ("Explanation",),
     "tc.gpu": ("Gpu",),
+    "tc.gradient.batching": ("batch",),
+    "tc.gradient.forward_mode": ("jvp",),
     "tc.gradient.reverse_mode": ("grad",),
     "tc.options": ("PRESETS", "GpuOptions", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.plan": ("Plan",),
@@ -111,7 +117,12 @@ _HOMES = {
     "tc.process.threads": ("get_threads", "set_threads"),
     "tc.tuning.tuned": ("tuned",),
 }
-_MODULES = {"backends": "tc.backends", "cache": "tc.runtime.cache", "plan": "tc.plan"}
+_MODULES = {
+    "backends": "tc.backends",
+    "cache": "tc.runtime.cache",
+    "plan": "tc.plan",
+    "torch": "tc.torch",
+}
 """The first can be called."""
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

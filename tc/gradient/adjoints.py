@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tc.builtins.derivatives import DERIVATIVES
 from tc.errors import GradError
@@ -26,10 +26,29 @@ class Contribution:
     conditions: tuple[p.Expr, ...]
 
 
+def gathered(found: Iterable[Contribution]) -> list[Contribution]:
+    """What each read gets in all: those of one element under one condition are one."""
+    kept: list[Contribution] = []
+    for new in found:
+        for place, old in enumerate(kept):
+            if (old.read, old.conditions) == (new.read, new.conditions):
+                both = e.sum_of(old.adjoint, new.adjoint)
+                if both is not None:
+                    kept[place] = replace(old, adjoint=both)
+                    break
+        else:
+            kept.append(new)
+    return kept
+
+
 def contributions(
-    expr: p.Expr, adjoint: p.Expr, conditions: tuple[p.Expr, ...] = ()
+    expr: p.Expr,
+    adjoint: p.Expr,
+    conditions: tuple[p.Expr, ...] = (),
+    value: p.Expr | None = None,
 ) -> Iterator[Contribution]:
-    """What the floating reads of an expression get from its adjoint, in text order."""
+    """What the floating reads of an expression get from its adjoint, in text order. `value` is
+    what holds the value of the expression, where something does: it is not computed again."""
     if not expr.dtype.is_float or not _carries(expr):
         return
     match expr:
@@ -43,7 +62,7 @@ def contributions(
             yield from contributions(then, adjoint, (*conditions, condition))
             yield from contributions(otherwise, adjoint, (*conditions, e.negation(condition)))
         case p.Binary(op=op, left=left, right=right):
-            for operand, part in _binary(op, left, right, adjoint, expr):
+            for operand, part in _binary(op, left, right, adjoint, expr, value or expr):
                 yield from contributions(operand, part, conditions)
         case p.Call(function=function, args=args):
             table = DERIVATIVES.get(function)
@@ -53,7 +72,7 @@ def contributions(
                     rule="D10",
                     span=expr.span,
                 )
-            values = dict(zip(ARGUMENTS, args, strict=False)) | {"f": expr}
+            values = dict(zip(ARGUMENTS, args, strict=False)) | {"f": value or expr}
             for operand, derivative in zip(args, table, strict=True):
                 if _carries(operand):
                     factor = _with_arguments(derivative, values)
@@ -79,7 +98,7 @@ def _carries(expr: p.Expr) -> bool:
 
 
 def _binary(
-    op: str, left: p.Expr, right: p.Expr, adjoint: p.Expr, value: p.Expr
+    op: str, left: p.Expr, right: p.Expr, adjoint: p.Expr, value: p.Expr, stored: p.Expr
 ) -> Iterator[tuple[p.Expr, p.Expr]]:
     match op:
         case "+":
@@ -91,7 +110,7 @@ def _binary(
         case "/":
             quotient = e.binary("/", adjoint, right)
             yield left, quotient
-            yield right, e.negative(e.binary("/", e.product(adjoint, value), right))
+            yield right, e.negative(e.binary("/", e.product(adjoint, stored), right))
         case "%":
             floor = p.Call("floor", (e.binary("/", left, right),), value.dtype, span=e.NOWHERE)
             yield from ((left, adjoint), (right, e.negative(e.product(adjoint, floor))))

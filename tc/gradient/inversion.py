@@ -1,148 +1,389 @@
-"""Subscripts solved for the index variables of a statement, exactly, over the integers (D5).
+"""Subscripts solved for the index variables of a statement, exactly, over the integers (D5, D6).
 
-What has no variable with coefficient 1 or -1, and what is not linear, stays as a condition on the
-element (D13): always right, and the place where strides will be solved (D6).
+The instances that read an element are the solutions of linear equations. A quotient and a remainder
+are variables of their own, and an equation more. What is not linear stays as a condition on the
+element (D13): always right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
+import math
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from tc.dtypes import INT32, INT64
 from tc.gradient import terms as e
+from tc.gradient.statement_text import ExprBounds
+from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
+from tc.semantics.ranges.polynomials import (
+    ONE,
+    Poly,
+    add,
+    constant,
+    is_constant,
+    linear,
+    multiply,
+    quotient,
+    scale,
+    to_expr,
+    to_poly,
+)
+from tc.semantics.ranges.symbolic_text import to_text
 
-_Form: TypeAlias = dict[p.Expr | None, int]
-"""Coefficients by atom: an index variable or what no index variable is in; None is the constant."""
+Form: TypeAlias = dict[str, Poly]
+"""Coefficients by unknown; what is known stands under ""."""
+
+LETTERS = "xyzuvabcdefg"
+STEPS = "pqrstuvw"
 
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """`elements` name the element per dimension; `values` are those of the variables that were
-    solved for; where all `selections` hold, the read is of that element."""
+    """The instances that read an element. `elements` name it, one per dimension; `fixed` are those
+    that are one value only. `values` are those of the variables that were solved for, `ranges`
+    those of variables that are new, solved for or not; all `guards` have to hold."""
 
     elements: tuple[str, ...]
-    values: dict[str, p.Expr]
-    selections: tuple[p.Expr, ...]
+    fixed: Mapping[str, p.Expr]
+    values: Mapping[str, p.Expr]
+    ranges: Mapping[str, ExprBounds]
+    guards: tuple[p.Expr, ...]
 
 
 def invert(
-    subscripts: tuple[p.Expr, ...],
-    solvable: Iterable[str],
+    subscripts: Sequence[p.Expr],
+    ranges: Mapping[str, ExprBounds],
+    outer: Container[str],
     fresh: Callable[[str, Container[str]], str],
 ) -> Inversion:
-    """The instances that read an element; `solvable` are the variables, the best to solve first."""
-    order = list(solvable)
+    """The instances that read an element by these subscripts; `ranges` are those of the statement's
+    variables, of which those of its left side, `outer`, are the best to solve for."""
     elements: list[str] = []
     equations: list[tuple[p.Expr, str]] = []
     for subscript in subscripts:
         if isinstance(subscript, p.Index) and subscript.name not in elements:
             elements.append(subscript.name)
         else:
-            elements.append(fresh("xyzuvabcdefg"[len(equations) % 12], elements))
+            stem = LETTERS[len(equations) % len(LETTERS)]
+            elements.append(fresh(stem, {*elements, *ranges}))
             equations.append((subscript, elements[-1]))
-    free = [name for name in order if name not in elements]
-    solved: dict[str, _Form] = {}
-    left: list[tuple[p.Expr, str]] = []
-    progress = True
-    while equations and progress:
-        progress = False
-        for subscript, element in equations:
-            form = _form(subscript)
-            if form is None:
-                left.append((subscript, element))
+    unknown = {name: name in outer for name in ranges if name not in elements}
+    system = _System(unknown, dict(ranges), fresh, {*elements, *ranges})
+    left = [pair for pair in equations if not system.takes(*pair)]
+    system.solve()
+    values = {name: system.written(form) for name, form in system.solved.items()}
+    selected = [
+        e.compare("==", e.substituted(subscript, values), e.index(element))
+        for subscript, element in left
+    ]
+    fixed, guards = _fixed(system.guards, [element for _, element in equations])
+    implied = {whole for whole, _ in system.quotients.values()} & values.keys()
+    new = {n: bounds for n, bounds in system.ranges.items() if n not in {*ranges, *implied}}
+    conditions = tuple(map(as_condition, (*guards, *selected)))
+    return Inversion(tuple(elements), fixed, values, new, conditions)
+
+
+def _fixed(
+    guards: Sequence[p.Expr], elements: Sequence[str]
+) -> tuple[dict[str, p.Expr], list[p.Expr]]:
+    """The elements that guards hold to one value, and the other guards."""
+    fixed: dict[str, p.Expr] = {}
+    others = []
+    for guard in guards:
+        match guard:
+            case p.Compare(op="==", left=p.Index(name=name), right=right) if (
+                name in elements and name not in fixed and not p.index_names(right)
+            ):
+                fixed[name] = right
+            case _:
+                others.append(guard)
+    return fixed, others
+
+
+@dataclass
+class _System:
+    """Linear equations, each a form that is 0. `unknown` are the variables to solve for, with
+    whether they are, or come from, one of the left side. Those whose value was divided, and what
+    it was computed from, are unknown no longer: the latter stay as loops."""
+
+    unknown: dict[str, bool]
+    ranges: dict[str, ExprBounds]
+    fresh: Callable[[str, Container[str]], str]
+    taken: set[str]
+    equations: list[Form] = field(default_factory=list)
+    solved: dict[str, Form] = field(default_factory=dict)
+    guards: list[p.Expr] = field(default_factory=list)
+    quotients: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+
+    def takes(self, subscript: p.Expr, element: str) -> bool:
+        """Adds the equation of a subscript and an element; whether it is linear."""
+        form = self._linear(subscript)
+        if form is None:
+            return False
+        self.equations.append({**form, "": add(form.get("", {}), _atom(element), -1)})
+        return True
+
+    def solve(self) -> None:
+        while self.equations:
+            forms = [self._simplified(form) for form in self.equations]
+            ways = [(place, way) for place, form in enumerate(forms) for way in _ways(form, self)]
+            place, way = min(ways, key=lambda found: found[1].rank)
+            form = forms.pop(place)
+            self.equations = forms
+            way.solve(self, form, *way.names)
+
+    # --- what the ways to solve an equation need --------------------------------------------
+
+    def put(self, name: str, value: Form) -> None:
+        """Solves for a variable."""
+        del self.unknown[name]
+        self.solved = {n: _replaced(form, name, value) for n, form in self.solved.items()}
+        self.equations = [_replaced(form, name, value) for form in self.equations]
+        self.solved[name] = value
+
+    def known(self, form: Form) -> Poly:
+        """A form as a polynomial, whose variables stay as loops."""
+        for name in form:
+            self.unknown.pop(name, None)
+        return _known(form)
+
+    def written(self, form: Form) -> p.Expr:
+        return to_expr(_known(form), SYMBOLS)
+
+    def name(self, stem: str) -> str:
+        name = self.fresh(stem, self.taken)
+        self.taken.add(name)
+        return name
+
+    def step(self) -> str:
+        """The name of a variable that counts steps."""
+        letter = next((each for each in STEPS if each not in self.taken), STEPS[0])
+        return self.name(letter)
+
+    def _simplified(self, form: Form) -> Form:
+        """A form without variables that are known."""
+        known = {name: c for name, c in form.items() if name and name not in self.unknown}
+        rest = {name: c for name, c in form.items() if name in self.unknown and c}
+        return {**rest, "": add(form.get("", {}), _known(known))}
+
+    # --- quotients --------------------------------------------------------------------------
+
+    def _linear(self, subscript: p.Expr) -> Form | None:
+        """The form of a subscript; quotients and remainders in it become variables."""
+        is_linear = True
+
+        def change(node: p.Expr) -> p.Expr | None:
+            nonlocal is_linear
+            if isinstance(node, p.Read) and p.index_names(node):
+                is_linear = False
+                return node
+            if isinstance(node, p.Binary) and node.op in "/%" and p.index_names(node):
+                pair = self._quotient(node.left, node.right)
+                if pair is None:
+                    is_linear = False
+                    return node
+                return e.index(pair["/%".index(node.op)])
+            return None
+
+        rebuilt = e.rebuilt(subscript, change)
+        form = linear(rebuilt, SYMBOLS) if is_linear else None
+        return None if form is None else dict(form)
+
+    def _quotient(self, dividend: p.Expr, divisor: p.Expr) -> tuple[str, str] | None:
+        """The variables that are a quotient and its remainder; None where it is not linear."""
+        by = {} if p.index_names(divisor) else to_poly(divisor, SYMBOLS)
+        if not by or not _is_positive(by):
+            return None
+        key = (to_text(dividend), to_text(divisor))
+        if key not in self.quotients:
+            form = self._linear(dividend)
+            extremes = None if form is None else self._extremes(form)
+            if form is None or extremes is None:
+                return None
+            low, high = (quotient(extreme, by, SYMBOLS) for extreme in extremes)
+            names = whole, rest = self.step(), self.name("r")
+            is_outer = any(self.unknown.get(name, False) for name in form)
+            self.unknown |= {whole: is_outer, rest: False}
+            end = add(high, ONE)
+            self.ranges[whole] = (to_expr(low, SYMBOLS), to_expr(end, SYMBOLS))
+            self.ranges[rest] = (e.ZERO, to_expr(by, SYMBOLS))
+            parts = {whole: scale(by, -1), rest: scale(ONE, -1)}
+            self.equations.append({**form, **parts})
+            self.quotients[key] = names
+        return self.quotients[key]
+
+    def _extremes(self, form: Form) -> tuple[Poly, Poly] | None:
+        """The least and the largest value of a form over the ranges of its variables."""
+        low = high = form.get("", {})
+        for name, coefficient in form.items():
+            if not name:
                 continue
-            form = _replaced(_added(form, {e.index(element): 1}, -1), solved)
-            unit = [n for n in free if abs(form.get(e.index(n), 0)) == 1]
-            if not unit:
-                left.append((subscript, element))
-                continue
-            chosen = e.index(unit[0])
-            coefficient = form.pop(chosen)
-            value = {atom: -coefficient * c for atom, c in form.items()}
-            solved = {n: _replaced(f, {unit[0]: value}) for n, f in solved.items()}
-            solved[unit[0]] = value
-            free.remove(unit[0])
-            progress = True
-        equations, left = left, []
-    values = {name: _expression(form) for name, form in solved.items()}
-    selections = tuple(
-        e.compare("==", _as_condition(e.substituted(subscript, values)), e.index(element))
-        for subscript, element in equations
+            begin, end = (to_poly(bound, SYMBOLS) for bound in self.ranges[name])
+            first, last = (multiply(coefficient, b) for b in (begin, add(end, ONE, -1)))
+            if _is_positive(coefficient):
+                low, high = add(low, first), add(high, last)
+            elif _is_positive(scale(coefficient, -1)):
+                low, high = add(low, last), add(high, first)
+            else:
+                return None
+        return low, high
+
+
+# --- ways to solve an equation for one of its unknowns, the best first ------------------------
+
+
+class _Way(NamedTuple):
+    rank: int
+    solve: Callable[..., None]
+    names: tuple[str, ...]
+
+
+def _ways(form: Form, system: _System) -> Iterator[_Way]:
+    """How an equation can be solved, and for which unknowns (D5)."""
+    names = [name for name in form if name]
+    numbers = {name: form[name].get((), 0) for name in names if is_constant(form[name])}
+    if not names:
+        yield _Way(0, _no_unknown, ())
+    for name in names:
+        worse = 0 if system.unknown[name] else 4
+        if abs(numbers.get(name, 0)) == 1:
+            yield _Way(1 if len(names) == 1 else 2 + worse, _unit, (name,))
+        elif name not in numbers:
+            yield _Way(5 + worse, _symbolic, (name,))
+        elif len(numbers) == 1:
+            yield _Way(3 + worse, _divided, (name,))
+        else:
+            others = [other for other in numbers if other != name]
+            other = min(others, key=lambda other: math.gcd(numbers[name], numbers[other]))
+            yield _Way(4 + worse, _stride, (name, other))
+
+
+def _no_unknown(system: _System, form: Form) -> None:
+    """A condition: what is to be known stands alone on the left, where it can."""
+    rest = form[""]
+    units = [q for q, c in rest.items() if len(q) == 1 and isinstance(q[0], p.Index) and c == -1]
+    if units:
+        right = to_expr({q: c for q, c in rest.items() if q != units[0]}, SYMBOLS)
+        system.guards.append(e.compare("==", units[0][0], right))
+    elif rest:
+        system.guards.append(e.compare("==", to_expr(rest, SYMBOLS), e.ZERO))
+
+
+def _unit(system: _System, form: Form, name: str) -> None:
+    """v + rest = 0, or -v + rest = 0."""
+    sign = form[name][()]
+    system.put(name, {n: scale(c, -sign) for n, c in form.items() if n != name})
+
+
+def _divided(system: _System, form: Form, name: str) -> None:
+    """c * v + rest = 0: v is a quotient where c divides the rest."""
+    number = form[name][()]
+    right = system.known({n: scale(c, -1) for n, c in form.items() if n != name})
+    if number < 0:
+        number, right = -number, scale(right, -1)
+    _divides(system, right, number)
+    system.put(name, {"": quotient(right, constant(number), SYMBOLS)})
+
+
+def _stride(system: _System, form: Form, name: str, other: str) -> None:
+    """c * v + d * w = b with constant c and d (D6): w in steps of c from a residue, and v."""
+    right = system.known({n: scale(c, -1) for n, c in form.items() if n not in (name, other)})
+    c, d = form[name][()], form[other][()]
+    if c < 0:
+        c, d, right = -c, -d, scale(right, -1)
+    common = math.gcd(c, d)
+    _divides(system, right, common)
+    c, d, right = c // common, d // common, quotient(right, constant(common), SYMBOLS)
+    if c == 1:
+        system.unknown.pop(other)
+        system.put(name, {"": add(right, _known({other: constant(d)}), -1)})
+        return
+    step = system.step()
+    begin, end = (to_poly(bound, SYMBOLS) for bound in system.ranges[other])
+    first = quotient(begin, constant(c), SYMBOLS)
+    last = quotient(add(end, constant(c - 1)), constant(c), SYMBOLS)
+    system.ranges[step] = (to_expr(first, SYMBOLS), to_expr(last, SYMBOLS))
+    residue = _remainder(scale(right, pow(d, -1, c)), c)
+    steps = _atom(step)
+    if d == 1:
+        value = add(quotient(right, constant(c), SYMBOLS), steps, -1)
+    elif d == -1:
+        value = add(quotient(add(right, constant(c - 1)), constant(c), SYMBOLS), steps)
+    else:
+        taken = add(scale(steps, c), residue)
+        value = quotient(add(right, scale(taken, d), -1), constant(c), SYMBOLS)
+    system.put(other, {"": add(scale(steps, c), residue)})
+    system.put(name, {"": value})
+
+
+def _symbolic(system: _System, form: Form, name: str) -> None:
+    """s * v + rest = 0, where only a call knows s: v is a quotient where s divides the rest."""
+    factor = form[name]
+    right = system.known({n: scale(c, -1) for n, c in form.items() if n != name})
+    remainder = e.binary("%", to_expr(right, SYMBOLS), to_expr(factor, SYMBOLS))
+    system.guards.append(e.compare("==", remainder, e.ZERO))
+    system.put(name, {"": quotient(right, factor, SYMBOLS)})
+
+
+def _divides(system: _System, poly: Poly, number: int) -> None:
+    """The guard that a number divides a polynomial, unless it always does."""
+    remainder = _remainder(poly, number)
+    if remainder:
+        system.guards.append(e.compare("==", to_expr(remainder, SYMBOLS), e.ZERO))
+
+
+def _remainder(poly: Poly, number: int) -> Poly:
+    """The remainder of a division by a constant; multiples of it are left out."""
+    reduced = {q: c % number for q, c in poly.items() if c % number}
+    if is_constant(reduced):
+        return constant(reduced.get((), 0) % number)
+    return {(e.binary("%", to_expr(reduced, SYMBOLS), e.number(number)),): 1}
+
+
+# --- forms ------------------------------------------------------------------------------------
+
+
+def _atom(name: str) -> Poly:
+    return {(e.index(name),): 1}
+
+
+def _known(form: Mapping[str, Poly]) -> Poly:
+    total = form.get("", {})
+    for name, coefficient in form.items():
+        if name:
+            total = add(total, multiply(coefficient, _atom(name)))
+    return total
+
+
+def _replaced(form: Form, name: str, value: Form) -> Form:
+    """A form in which a variable has its value."""
+    if name not in form:
+        return form
+    factor = form[name]
+    rest = {n: c for n, c in form.items() if n != name}
+    return {n: add(rest.get(n, {}), multiply(factor, value.get(n, {}))) for n in {**rest, **value}}
+
+
+def _is_positive(poly: Poly) -> bool:
+    """Whether a polynomial shows that it is above 0, where no size in it is 0."""
+    return bool(poly) and all(
+        c > 0 and all(isinstance(atom, p.Size | p.Extent) for atom in q) for q, c in poly.items()
     )
-    return Inversion(tuple(elements), values, selections)
 
 
-def _as_condition(subscript: p.Expr) -> p.Expr:
-    """A subscript outside of subscripts, where integers keep their types (Y9)."""
-    match subscript:
-        case p.Convert(operand=p.Read(dtype=dtype) as operand) if dtype in (INT32, INT64):
-            return operand
+def as_condition(expr: p.Expr) -> p.Expr:
+    """What stood in a subscript, outside of subscripts, where integers keep their types (Y9)."""
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:
+            case p.Compare(left=p.Convert(operand=p.Read(dtype=dtype) as left), right=right) if (
+                dtype in (INT32, INT64)
+            ):
+                return e.compare(node.op, left, e.rebuilt(right, change))
             case p.Convert(operand=p.Read(), dtype=dtype) if dtype == INT64:
                 return p.Convert(node.operand, INT64, True, span=e.NOWHERE)
         return None
 
-    return e.rebuilt(subscript, change)
-
-
-def _form(expr: p.Expr) -> _Form | None:
-    if not p.index_names(expr):
-        match expr:
-            case p.Literal(value=int(value)):
-                return {None: value} if value else {}
-            case p.Binary(op=("+" | "-")):
-                pass
-            case _:
-                return {expr: 1}
-    match expr:
-        case p.Index():
-            return {e.index(expr.name): 1}
-        case p.Unary(operand=operand):
-            form = _form(operand)
-            return None if form is None else _added({}, form, -1)
-        case p.Binary(op=("+" | "-") as op, left=left, right=right):
-            a, b = _form(left), _form(right)
-            return None if a is None or b is None else _added(a, b, 1 if op == "+" else -1)
-        case p.Binary(op="*", left=left, right=right):
-            for factor, operand in ((left, right), (right, left)):
-                form = _form(operand)
-                if isinstance(factor, p.Literal) and form is not None:
-                    return _added({}, form, int(factor.value))
-    return None
-
-
-def _added(left: _Form, right: _Form, times: int) -> _Form:
-    total = dict(left)
-    for atom, coefficient in right.items():
-        total[atom] = total.get(atom, 0) + times * coefficient
-        if total[atom] == 0:
-            del total[atom]
-    return total
-
-
-def _replaced(form: _Form, values: dict[str, _Form]) -> _Form:
-    total: _Form = {}
-    for atom, coefficient in form.items():
-        value = values.get(atom.name) if isinstance(atom, p.Index) else None
-        total = _added(total, {atom: 1} if value is None else value, coefficient)
-    return total
-
-
-def _expression(form: _Form) -> p.Expr:
-    terms = sorted(form.items(), key=lambda term: (term[0] is None, term[1] < 0))
-    total: p.Expr | None = None
-    for atom, coefficient in terms:
-        size = abs(coefficient)
-        term = e.number(size) if atom is None else atom
-        if atom is not None and size != 1:
-            term = e.binary("*", e.number(size), atom)
-        if total is None:
-            total = term if coefficient > 0 else e.binary("-", e.ZERO, term)
-        else:
-            total = e.binary("+" if coefficient > 0 else "-", total, term)
-    return e.ZERO if total is None else total
+    return e.rebuilt(expr, change)

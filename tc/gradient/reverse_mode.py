@@ -1,33 +1,36 @@
-"""Reverse mode: the text of a program's gradient (D1 to D3, D7, D8, D11, D12, D17)."""
+"""Reverse mode: the text of a program's gradient (D1 to D3, D7 to D9, D11, D12, D14).
+
+versions of the forward program -> its statements in reverse
+    -> what each read of a right side gets (adjoints), by the instances that read an element
+       (inversion) -> statements that add to cotangents -> the def around them
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tc.dtypes import FLOAT16, FLOAT32, FLOAT64
+from tc.dtypes import FLOAT16, FLOAT64
 from tc.errors import GradError
-from tc.frontend.format import format_source
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
-from tc.gradient.adjoints import Contribution, contributions
-from tc.gradient.inversion import invert
-from tc.gradient.sampled_ranges import SampledRanges, sampled_ranges
-from tc.gradient.statement_text import (
-    ExprBounds,
-    SampleCall,
-    Written,
-    body_text,
-    without_idle_ranges,
-)
+from tc.gradient.adjoints import Contribution, contributions, gathered
+from tc.gradient.branches import branches
+from tc.gradient.cotangents import Cotangents
+from tc.gradient.gradient_def import Forward, gradient_def
+from tc.gradient.inversion import as_condition, invert
+from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
+from tc.gradient.statement_text import ExprBounds
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
 from tc.source import Source
 
-SPELLED = {"float32": "float", "float64": "double", "float16": "half"}
+TIES = ("split", "first")
+SAVE = ("outputs", "all", "none")
 
 
 def grad(
@@ -35,15 +38,25 @@ def grad(
     wrt: Sequence[str] | str | None = None,
     *,
     entry: str | None = None,
-    constant: Iterable[str] = (),
+    constant: Iterable[str] | str = (),
+    ties: str = "split",
+    save: str = "outputs",
+    sizes: object = None,
 ) -> str:
     """The text of a def that computes the gradient of a def (D1).
 
     It takes the inputs that it uses, outputs that it needs, and a cotangent `d_O` for each
     floating output `O`, and returns `d_A` for each input `A` named by `wrt`, by default each
-    floating one. Nothing flows through the tensors in `constant`.
+    floating one. What the caller gives in an output is the input `O_0`. Nothing flows through the
+    tensors in `constant`.
 
-    Raises GradError, with the rule and the statement, for what is not derived.
+    `ties`: where several terms are the largest, each gets its share ("split"), or the first in
+    order of the text all ("first", D11). `save`: which values of the forward program are inputs
+    and not computed again: its "outputs", these and temporaries ("all"), or "none" (D17).
+    `sizes` are inputs, or sizes by name: with them, the text is for these only (D4).
+
+    Raises GradError, with the rule and the statement, for what is not derived, and InputError for
+    options that there are not.
 
     >>> import tc
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
@@ -53,14 +66,41 @@ def grad(
       d_x(k) +=! d_C(i) * A(i, k)
     }
     """
+    for name, value, known in (("ties", ties, TIES), ("save", save, SAVE)):
+        if value not in known:
+            raise GradError(
+                f"{name} is {value!r}; there are {', '.join(map(repr, known))}",
+                rule="D1",
+                repair=f"{name}={known[0]!r}",
+            )
     source = src if isinstance(src, Source) else Source(src)
     program = check(parse(source), entry)
-    return _Reverse.of(program, _asked(program, wrt), frozenset(constant)).text()
+    found = sampled_ranges(program) if sizes is None else ranges_at(program, sizes)
+    through = _named(program, constant)
+    return _Reverse.of(program, wrt, through, found, ties).text(save)
 
 
-def _asked(program: p.Program, wrt: Sequence[str] | str | None) -> tuple[str, ...]:
-    floating = tuple(n for n in program.inputs if program.tensors[n].dtype.is_float)
-    asked = floating if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
+def _named(program: p.Program, constant: Iterable[str] | str) -> frozenset[str]:
+    """The tensors that carry no gradient; GradError for one that there is not."""
+    names = frozenset({constant} if isinstance(constant, str) else constant)
+    for name in sorted(names - program.tensors.keys()):
+        known = [each for each in program.tensors if program.tensors[each].dtype.is_float]
+        raise GradError(
+            f"constant names '{name}', which is no tensor of '{program.name}'",
+            rule="D16",
+            span=program.span,
+            repair=f"constant={known[:1]}",
+        )
+    return names
+
+
+def _asked(
+    program: p.Program, wrt: Sequence[str] | str | None, given: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What the gradient is taken with respect to; `given` are the caller's tensors by name."""
+    floating = [n for n in program.inputs if program.tensors[n].dtype.is_float]
+    floating += [v for v, name in given.items() if program.tensors[name].dtype.is_float]
+    asked = tuple(floating) if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
     for name in asked:
         if name not in floating:
             what = "is no floating input" if name in program.inputs else "is no input"
@@ -70,6 +110,14 @@ def _asked(program: p.Program, wrt: Sequence[str] | str | None) -> tuple[str, ..
                 span=program.span,
                 repair=f"wrt={list(floating)}",
             )
+    if len(set(asked)) < len(asked):
+        twice = next(name for name in asked if asked.count(name) > 1)
+        raise GradError(
+            f"wrt names '{twice}' twice",
+            rule="D16",
+            span=program.span,
+            repair=f"wrt={list(dict.fromkeys(asked))}",
+        )
     if not asked:
         raise GradError(f"'{program.name}' has no floating input", rule="D16", span=program.span)
     return asked
@@ -80,47 +128,46 @@ class _Reverse:
     """What is known and made so far of one gradient."""
 
     program: p.Program
-    wrt: tuple[str, ...]
     found: SampledRanges
-    steps: tuple[VersionStep, ...]
+    ties: str
     taken: set[str]
-    active: set[str]
-    shapes: dict[str, tuple[p.Expr, ...]]
-    types: dict[str, str]
-    cotangents: dict[str, str] = field(default_factory=dict)  # of a version
-    started: set[str] = field(default_factory=set)  # cotangents that hold something
-    written: list[Written] = field(default_factory=list)
+    cotangents: Cotangents
+    wrt: tuple[str, ...] = ()
+    steps: tuple[VersionStep, ...] = ()
+    given: Mapping[str, str] = field(default_factory=dict)  # the caller's tensors
+    active: set[str] = field(default_factory=set)
+    counts: dict[str, str] = field(default_factory=dict)  # of the largest terms, by version
 
     @classmethod
-    def of(cls, program: p.Program, wrt: tuple[str, ...], constant: frozenset[str]) -> _Reverse:
-        found = sampled_ranges(program)
-        for tensor in program.tensors.values():
-            if tensor.dtype == FLOAT16:
-                raise GradError(
-                    f"'{tensor.name}' is half, of which no gradient is derived",
-                    rule="D17",
-                    span=tensor.span,
-                    repair="float",
-                )
+    def of(
+        cls,
+        program: p.Program,
+        wrt: Sequence[str] | str | None,
+        constant: frozenset[str],
+        found: SampledRanges,
+        ties: str,
+    ) -> _Reverse:
         taken = {*program.tensors, *program.sizes}
         taken |= {v for s in program.statements for v in s.variables}
-        new = cls(program, wrt, found, (), taken, set(wrt) - constant, {}, {})
-        new.steps = versions(program, found, new.fresh)
-        for name, tensor in program.tensors.items():
-            new.shapes[name] = found.shapes[name]
-            new.types[name] = tensor.dtype.name
+        shapes = dict(found.shapes)
+        types = {name: tensor.dtype for name, tensor in program.tensors.items()}
+        new = cls(program, found, ties, taken, Cotangents(shapes, types, functools.partial(str)))
+        new.cotangents.fresh = new.fresh
+        new.steps, new.given = versions(program, found, new.fresh)
+        new.wrt = _asked(program, wrt, new.given)
+        for version, tensor in [*new.given.items(), *((s.version, s.tensor) for s in new.steps)]:
+            shapes[version], types[version] = shapes[tensor], types[tensor]
+        new.active = set(new.wrt) - constant
         for step in new.steps:
-            new.shapes[step.version] = found.shapes[step.tensor]
-            new.types[step.version] = program.tensors[step.tensor].dtype.name
             reads = {c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)}
-            if reads & new.active and step.tensor not in constant and step.version not in constant:
+            sources = reads | {step.previous or step.version}
+            if sources & new.active and not {step.tensor, step.version} & constant:
                 new.active.add(step.version)
         return new
 
     def fresh(self, name: str) -> str:
         """The name, or with _2, _3, ... where it is taken (D2)."""
-        stem = re.sub(r"\W", "_", name)
-        name = self.untaken(stem)
+        name = self.untaken(re.sub(r"\W", "_", name))
         self.taken.add(name)
         return name
 
@@ -132,154 +179,249 @@ class _Reverse:
 
     # --- statements -------------------------------------------------------------------------
 
-    def text(self) -> str:
-        outputs = [o for o in self.program.outputs if self.program.tensors[o].dtype.is_float]
-        given = {o: self.fresh(f"d_{o}") for o in outputs}
-        results = {a: self.fresh(f"d_{a}") for a in self.wrt}
-        self.cotangents.update(results)
-        read = {
-            c.read.tensor
-            for step in self.steps
-            for c in contributions(step.statement.rhs, e.ZERO)
-            if step.version in self.active
-        }
-        for output in outputs:
-            self.cotangents[output] = given[output]
-            self.started.add(given[output])
-            if output in read and output in self.active:
-                self.cotangents[output] = self.fresh(f"b_{output}")
-                self._add(output, self._variables(output), e.read(given[output], ()), copy=True)
+    def text(self, save: str) -> str:
+        program, cotangents = self.program, self.cotangents
+        outputs = [o for o in program.outputs if program.tensors[o].dtype.is_float]
+        given = {output: cotangents.give(output) for output in outputs}
+        results = {name: cotangents.result(name) for name in self.wrt}
         for step in reversed(self.steps):
-            cotangent = self.cotangents.get(step.version)
-            if step.version in self.active and cotangent in self.started:
+            cotangent = cotangents.of(step.version)
+            if step.version in self.active and cotangent is not None:
                 self._derive(step, cotangent)
         for name in self.wrt:
-            if results[name] not in self.started:
-                self._add(name, self._variables(name), e.ZERO)
-        return self._whole(given, results)
-
-    def _variables(self, tensor: str) -> tuple[str, ...]:
-        return tuple("ijklmnpq"[k] if k < 8 else f"i{k}" for k in range(len(self.shapes[tensor])))
-
-    def _add(
-        self,
-        tensor: str,
-        indices: tuple[str, ...],
-        rhs: p.Expr,
-        where: dict[str, ExprBounds] | None = None,
-        copy: bool = False,
-    ) -> None:
-        """One contribution to the cotangent of a tensor: the first assigns, as it covers it."""
-        if copy:
-            assert isinstance(rhs, p.Read)
-            rhs = e.read(rhs.tensor, tuple(map(e.index, indices)))
-        target = self.cotangents.setdefault(tensor, "")
-        if not target:
-            target = self.cotangents[tensor] = self.fresh(f"d_{tensor}")
-        names = set(self.types.values())
-        if {FLOAT32.name, FLOAT64.name} <= names:
-            dtype = FLOAT32 if self.types[tensor] == FLOAT32.name else FLOAT64
-            rhs = p.Convert(rhs, dtype, True, span=e.NOWHERE)
-        op = "+="
-        if target not in self.started:
-            op = "+=!" if where else "="
-        self.started.add(target)
-        sizes = zip(indices, self.shapes[tensor], strict=True)
-        ranges = {name: (e.ZERO, size) for name, size in sizes} | (where or {})
-        self.written.append(Written(target, indices, op, rhs, ranges))
+            if cotangents.of(name) is None:
+                cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
+        cotangents.round()
+        forward = Forward(program, self.found, self.steps, self.given, save)
+        return gradient_def(forward, self.fresh, given, results, cotangents.written)
 
     def _derive(self, step: VersionStep, cotangent: str) -> None:
-        """What one statement gives to all that it reads (D3)."""
-        statement, ranges = step.statement, self.found.ranges[step.statement.name]
-        adjoint: p.Expr = e.read(cotangent, statement.subscripts)
-        guard: tuple[p.Expr, ...] = ()
-        if statement.op in ("min", "max"):
-            equal = e.compare("==", statement.rhs, e.read(step.version, statement.subscripts))
-            count = self.fresh(f"n_{step.version}")
-            one = e.select(equal, e.number(1))
-            op = "+=!" if statement.reduction else "="
-            self.written.append(Written(count, statement.outer, op, one, dict(ranges)))
-            adjoint = e.binary("/", adjoint, e.read(count, statement.subscripts))
-            guard = (equal,)
-            self._refuse_offset(step)
-        elif statement.op == "*":
-            adjoint = e.product(adjoint, self._others(step))
-            self._refuse_offset(step)
-        for found in contributions(statement.rhs, adjoint, guard):
+        """What one statement gives to all that it reads (D3), and to what it changes (D9)."""
+        old = step.previous if step.previous in self.active else None
+        reads = [c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)]
+        adjoint, guard = self._adjoint(step, cotangent)
+        in_place = old is not None and old not in reads and self.cotangents.is_owned(cotangent)
+        if old is not None and not in_place:
+            self._carry(step, old, cotangent)
+        value = None
+        if step.statement.op == "=" and self._is_stored(step):
+            value = self._read(step.version, step.statement)
+        for found in gathered(contributions(step.statement.rhs, adjoint, guard, value)):
             if found.read.tensor in self.active:
-                self._contribute(step, found)
+                for each in branches(found):
+                    self._contribute(step, each)
+        if old is not None and in_place:
+            self.cotangents.alias(old, cotangent)
+            self._keep(step, old)
 
-    def _refuse_offset(self, step: VersionStep) -> None:
-        """Tensors made on the way have the shape that the ranges give, from 0."""
-        for variable in step.statement.outer:
-            if self.found.ranges[step.statement.name][variable][0] != e.ZERO:
-                raise GradError(
-                    f"the range of '{variable}' does not begin at 0 in a reduction with "
-                    f"{step.statement.op}, of which no gradient is derived",
-                    rule="D11" if step.statement.op != "*" else "D12",
-                    span=step.statement.span,
-                    repair=f"let '{variable}' begin at 0",
+    def _is_stored(self, step: VersionStep) -> bool:
+        """Whether the version holds the very value of the right side."""
+        alone = not any(other.joins and other.version == step.version for other in self.steps)
+        return alone and self.cotangents.types[step.version] != FLOAT16
+
+    def _read(self, tensor: str, statement: p.Statement) -> p.Read:
+        return self.cotangents.read(tensor, statement.subscripts)
+
+    def _adjoint(self, step: VersionStep, cotangent: str) -> tuple[p.Expr, tuple[p.Expr, ...]]:
+        """The adjoint of a statement's right side, and the conditions under which it gets it."""
+        adjoint: p.Expr = self._read(cotangent, step.statement)
+        match step.statement.op:
+            case "min" | "max" if self.ties == "first":
+                return adjoint, (self._is_first(step),)
+            case "min" | "max":
+                equal = e.compare(
+                    "==", step.statement.rhs, self._read(step.version, step.statement)
                 )
+                return e.binary("/", adjoint, self._count(step, equal)), (equal,)
+            case "*":
+                return e.product(adjoint, self._others(step)), ()
+        return adjoint, ()
+
+    # --- what is changed (D9) ---------------------------------------------------------------
+
+    def _carry(self, step: VersionStep, old: str, cotangent: str) -> None:
+        """Begins the cotangent of the version before, which must not change the one after."""
+        is_sum = not step.is_anew and step.statement.op == "+"
+        reads = {c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)}
+        if is_sum and old not in reads:
+            self.cotangents.alias(old, cotangent)
+            return
+        self.cotangents.copy(old, cotangent)
+        self._keep(step, old)
+
+    def _keep(self, step: VersionStep, old: str) -> None:
+        """Leaves to the version before what the statement has kept of it, of its cotangent that is
+        that of the version after."""
+        statement, op = step.statement, step.statement.op
+        ranges = {v: step.ranges[v] for v in statement.outer}
+        cotangent = self.cotangents.names[old]
+        own: p.Expr = self._read(cotangent, statement)
+        if step.is_anew:
+            kept: p.Expr = e.ZERO
+        elif op == "+":
+            return
+        elif op == "*":
+            kept = e.product(own, self._product(step))
+        else:
+            before, after = (self._read(name, statement) for name in (old, step.version))
+            equal = e.compare("==", before, after)
+            if self.ties == "split":
+                own = e.binary("/", own, self._counted(step))
+            kept = e.select(equal, own)
+        self.cotangents.write(cotangent, statement.outer, "=", kept, ranges)
+
+    def _product(self, step: VersionStep) -> p.Expr:
+        """The product of the terms of an element."""
+        statement = step.statement
+        if not statement.reduction:
+            return statement.rhs
+        name = self.fresh(f"y_{step.version}")
+        self._temporary(name, statement.outer, "*=!", statement.rhs, step.ranges)
+        return self._read(name, statement)
+
+    # --- the largest and the smallest (D11) -------------------------------------------------
+
+    def _temporary(
+        self,
+        name: str,
+        indices: tuple[str, ...],
+        op: str,
+        rhs: p.Expr,
+        where: Mapping[str, ExprBounds],
+    ) -> None:
+        self.cotangents.shapes[name] = tuple(where[v][1] for v in indices)
+        self.cotangents.write(name, indices, op, rhs, where)
+
+    def _count(self, step: VersionStep, equal: p.Expr) -> p.Expr:
+        """How many terms are the largest, with the value before where the statement goes on."""
+        statement, ranges = step.statement, step.ranges
+        count = self.fresh(f"n_{step.version}")
+        one = e.select(equal, e.number(1))
+        op = "+=!" if statement.reduction else "="
+        self._temporary(count, statement.outer, op, one, ranges)
+        if step.previous is not None and not step.is_anew:
+            before, after = (self._read(n, statement) for n in (step.previous, step.version))
+            own = e.select(e.compare("==", before, after), e.number(1))
+            outer = {v: ranges[v] for v in statement.outer}
+            self._temporary(count, statement.outer, "+=", own, outer)
+        self.counts[step.version] = count
+        return self._read(count, statement)
+
+    def _counted(self, step: VersionStep) -> p.Expr:
+        return self._read(self.counts[step.version], step.statement)
+
+    def _is_first(self, step: VersionStep) -> p.Expr:
+        """Whether a term is the first that is the largest, in order of the text; the value before
+        comes before all."""
+        statement, ranges = step.statement, step.ranges
+        after = self._read(step.version, statement)
+        equal = e.compare("==", statement.rhs, after)
+        conditions = [equal]
+        if step.previous is not None and not step.is_anew:
+            conditions = [e.compare("!=", self._read(step.previous, statement), after), equal]
+        if not statement.reduction:
+            return e.conjunction(conditions)
+        place: p.Expr = e.ZERO
+        size: p.Expr = e.number(1)
+        for variable in statement.reduction:
+            begin, end = ranges[variable]
+            extent = e.difference(end, begin)
+            own = e.difference(e.index(variable), begin)
+            place = own if place == e.ZERO else e.binary("+", e.binary("*", place, extent), own)
+            size = extent if size == e.number(1) else e.binary("*", size, extent)
+        name = self.fresh(f"p_{step.version}")
+        first = p.Select(equal, place, size, FLOAT64, span=e.NOWHERE)
+        self._temporary(name, statement.outer, "min=!", first, ranges)
+        conditions[-1] = e.compare("==", place, self._read(name, statement))
+        return e.conjunction(conditions)
+
+    # --- products (D12) ---------------------------------------------------------------------
 
     def _others(self, step: VersionStep) -> p.Expr:
-        """The product of the other terms of an instance (D12)."""
-        statement, ranges = step.statement, self.found.ranges[step.statement.name]
+        """The product of the other terms of an element, and of the value before where the
+        statement goes on."""
+        statement, ranges = step.statement, step.ranges
+        factor: p.Expr = p.Literal(1.0, FLOAT64, span=e.NOWHERE)
+        if step.previous is not None and not step.is_anew:
+            factor = self._read(step.previous, statement)
         if not statement.reduction:
-            return p.Literal(1.0, FLOAT64, span=e.NOWHERE)
-        for variable in statement.reduction:
-            if ranges[variable][0] != e.ZERO:
-                raise GradError(
-                    f"the range of '{variable}' does not begin at 0 in a product, of which no "
-                    "gradient is derived",
-                    rule="D12",
-                    span=statement.span,
-                )
+            return factor
         others = {v: self.fresh("q") for v in statement.reduction}
-        same = [e.compare("==", e.index(o), e.index(v)) for v, o in others.items()]
-        renamed = {v: e.index(o) for v, o in others.items()}
-        rhs = e.substituted(statement.rhs, renamed)
+        begins = {v: ranges[v][0] for v in statement.reduction}
+        own = {v: e.index(v) for v in statement.reduction}
+        shifted = {v: e.total(own[v], begins[v]) for v in own}
+        same = [e.compare("==", e.index(o), shifted[v]) for v, o in others.items()]
+        rhs = e.substituted(statement.rhs, {v: e.index(o) for v, o in others.items()})
         name = self.fresh(f"x_{step.version}")
         term = p.Select(e.conjunction(same), e.number(1), rhs, FLOAT64, span=e.NOWHERE)
-        where = dict(ranges) | {o: ranges[v] for v, o in others.items()}
+        where = {v: ranges[v] for v in statement.outer}
+        where |= {v: (e.ZERO, e.difference(ranges[v][1], begins[v])) for v in own}
+        where |= {o: ranges[v] for v, o in others.items()}
         indices = (*statement.outer, *statement.reduction)
-        self.written.append(Written(name, indices, "*=!", term, where))
-        return e.read(name, tuple(map(e.index, indices)))
+        self._temporary(name, indices, "*=!", term, where)
+        places = [e.index(v) for v in statement.outer]
+        places += [e.difference(own[v], begins[v]) for v in own]
+        return e.product(e.read(name, tuple(places)), factor)
+
+    # --- one read (D5 to D7) ----------------------------------------------------------------
 
     def _contribute(self, step: VersionStep, found: Contribution) -> None:
-        """The statement of one read: subscripts inverted, guards outermost (D5, D7)."""
-        statement, ranges = step.statement, self.found.ranges[step.statement.name]
-        order = (*statement.outer, *statement.reduction)
-        made = invert(found.read.subscripts, order, self.untaken)
-        shape = self.shapes[found.read.tensor]
+        """The statement of one read: subscripts inverted, guards outermost."""
+        statement = step.statement
+        order = dict.fromkeys((*statement.outer, *statement.reduction))
+        made = invert(
+            found.read.subscripts,
+            {v: step.ranges[v] for v in order},
+            statement.outer,
+            self.untaken,
+        )
+        ranges = {**step.ranges, **made.ranges}
         conditions = [part for c in found.conditions for part in self._parts(c, found.read)]
-        adjoint = e.substituted(found.adjoint, made.values)
-        inside = list(made.selections)
+        one = {v: b for v, (b, end) in ranges.items() if e.difference(end, b) == e.number(1)}
+        one = {v: b for v, b in one.items() if v not in made.elements and v not in made.values}
+        values = {v: e.substituted(value, one) for v, value in made.values.items()} | one
+        adjoint = e.substituted(found.adjoint, values)
+        shape = self.cotangents.shapes[found.read.tensor]
+        sizes = dict(zip(made.elements, shape, strict=True))
+        placed = (e.substituted(c, values) for c in conditions)
+        conditions = [left for c in placed for left in e.simplified(c, sizes)]
         covered: list[p.Expr] = []
+        inside = [e.substituted(g, one) for g in made.guards]
+        bare = self._bare(found.adjoint)
         for variable, (begin, end) in ranges.items():
-            value = made.values.get(variable)
-            if value is None and variable in made.elements:
-                value, limit = e.index(variable), shape[made.elements.index(variable)]
-                checks = [("<=", begin, value)] * (begin != e.ZERO)
-                checks += [("<", value, end)] * (end != limit)
-            elif value is not None:
-                checks = [("<=", begin, value), ("<", value, end)]
-            else:
+            if variable in one or (variable not in values and variable not in sizes):
                 continue
-            guards = [e.compare(op, left, right) for op, left, right in checks]
-            is_read = (variable, begin, end) in self._bare(found.adjoint)
-            (covered if is_read else inside).extend(guards)
+            value = values.get(variable, e.index(variable))
+            guards = [as_condition(g) for g in e.within(begin, value, end, sizes)]
+            (covered if (variable, begin, end) in bare else inside).extend(guards)
+        parts, others = self._places(made.fixed, sizes, bool(conditions))
+        inside += others
         plain = not any(isinstance(n, p.Select | p.Logical) for n in p.walk(adjoint))
         if covered and plain and not conditions:
             rhs = e.pad(adjoint)
         else:
-            inside += covered
-            inside += [e.substituted(c, made.values) for c in conditions]
+            inside += covered + conditions
             rhs = adjoint
         if inside:
             rhs = e.select(e.conjunction(inside), rhs)
-        gone = {*made.values, *made.elements}
-        where = {v: bounds for v, bounds in ranges.items() if v not in gone}
-        self._add(found.read.tensor, made.elements, rhs, where)
+        gone = {*values, *made.elements}
+        loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
+        self.cotangents.add(found.read.tensor, made.elements, rhs, loops, parts)
+
+    def _places(
+        self, fixed: Mapping[str, p.Expr], sizes: Mapping[str, p.Expr], conditional: bool
+    ) -> tuple[dict[str, ExprBounds], list[p.Expr]]:
+        """Elements that are one value only: as ranges (D14), or where the read may not happen, and
+        the value be none of the tensor, as conditions."""
+        parts: dict[str, ExprBounds] = {}
+        conditions = []
+        for name, value in fixed.items():
+            bounds = None if conditional else e.place(value, sizes[name])
+            if bounds is None:
+                conditions.append(as_condition(e.compare("==", e.index(name), value)))
+            else:
+                parts[name] = bounds
+        return parts, conditions
 
     def _parts(self, condition: p.Expr, access: p.Read) -> list[p.Expr]:
         """A condition without what says that the read itself is in bounds."""
@@ -287,91 +429,11 @@ class _Reverse:
 
     def _bare(self, adjoint: p.Expr) -> set[tuple[str, p.Expr, p.Expr]]:
         """The variables that alone index a read that is always made, with the dimension."""
-        found = set()
-        shapes = dict(self.shapes)
-        for tensor, cotangent in self.cotangents.items():
-            shapes.setdefault(cotangent, self.shapes[tensor])
-        for node in p.walk(adjoint):
-            if isinstance(node, p.Read) and node.tensor in shapes:
-                for subscript, size in zip(node.subscripts, shapes[node.tensor], strict=True):
-                    if isinstance(subscript, p.Index):
-                        found.add((subscript.name, e.ZERO, size))
-        return found
-
-    # --- the whole text ---------------------------------------------------------------------
-
-    def _whole(self, given: dict[str, str], results: dict[str, str]) -> str:
-        saved, forward = self._needed()
-        statements = [*forward, *self.written]
-        dims = {o: self._dims(o, n) for o, n in zip(given, self._named(given), strict=True)}
-        for output in saved:
-            if output not in dims:
-                dims[output] = self._dims(output, self._named([output])[0])
-        returns = [self._declared(a, results[a]) for a in self.wrt]
-        body = "\n".join(s.text for s in statements) + " ".join(returns)
-        kept = {n for n in self.program.inputs if re.search(rf"\b{re.escape(n)}\b", body)}
-        tail = [self._declared(o, o, dims[o]) for o in saved]
-        tail += [self._declared(o, n, dims[o]) for o, n in given.items()]
-        for name in self.program.inputs:
-            missing = [s for s in self.program.sizes if re.search(rf"\b{re.escape(s)}\b", body)]
-            declared = " ".join([*(self._declared(k, k) for k in kept), *tail])
-            mine = self._declared(name, name)
-            if any(not _names(declared, s) and _names(mine, s) for s in missing):
-                kept.add(name)
-        head = [self._declared(n, n) for n in self.program.inputs if n in kept]
-        name = self.fresh(f"{self.program.name}_grad")
-        start = f"def {name}({', '.join([*head, *tail])}) -> ({', '.join(returns)})"
-        calls = [self._call(shaped, given) for shaped in self.found.samples]
-        written = without_idle_ranges(start, statements, calls)
-        text = format_source(Source(body_text(start, written)))
-        check(parse(Source(text)))
-        return text
-
-    def _call(self, shaped: p.ShapedProgram, given: dict[str, str]) -> SampleCall:
-        shapes = dict(shaped.shapes) | {n: shaped.shapes[o] for o, n in given.items()}
-        return SampleCall(shapes, shaped.scalars)
-
-    def _named(self, outputs: Iterable[str]) -> list[list[str]]:
-        """Names that sizes of outputs may get where they are expressions: O and the variable."""
-        named = []
-        for output in outputs:
-            left = [s.outer for s in self.program.statements if s.target == output]
-            named.append([f"O{v.upper()}" for v in left[0]])
-        return named
-
-    def _dims(self, output: str, names: list[str]) -> list[str]:
-        dims = []
-        for size, name in zip(self.shapes[output], names, strict=True):
-            plain = isinstance(size, p.Size | p.Literal)
-            dims.append(e.text(size) if plain else self.fresh(name))
-        return dims
-
-    def _declared(self, tensor: str, name: str, dims: list[str] | None = None) -> str:
-        declared = self.program.tensors[tensor]
-        if dims is None:
-            dims = [e.text(d) for d in declared.shape or ()]
-        spelled = SPELLED.get(declared.dtype.name, declared.dtype.name)
-        return f"{spelled}({','.join(dims)}) {name}" if dims else f"{spelled} {name}"
-
-    def _needed(self) -> tuple[list[str], list[Written]]:
-        """The outputs that are saved, and the statements that are computed again (D17)."""
-        needed = {n.tensor for w in self.written for n in p.walk(w.rhs) if isinstance(n, p.Read)}
-        forward: list[Written] = []
-        for step in reversed(self.steps):
-            if step.version not in needed or step.version in self.program.outputs:
-                continue
-            statement = step.statement
-            needed |= {n.tensor for n in p.walk(statement.rhs) if isinstance(n, p.Read)}
-            op = "=" if statement.op == "=" else _OPERATORS[statement.op]
-            if statement.op != "=" and step.fresh:
-                op += "!"
-            where = dict(self.found.ranges[statement.name])
-            forward.insert(0, Written(step.version, statement.outer, op, statement.rhs, where))
-        return [o for o in self.program.outputs if o in needed], forward
-
-
-_OPERATORS = {"+": "+=", "*": "*=", "min": "min=", "max": "max="}
-
-
-def _names(text: str, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+        shapes = self.cotangents.shapes
+        return {
+            (subscript.name, e.ZERO, size)
+            for node in p.walk(adjoint)
+            if isinstance(node, p.Read) and node.tensor in shapes
+            for subscript, size in zip(node.subscripts, shapes[node.tensor], strict=True)
+            if isinstance(subscript, p.Index)
+        }

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tc.errors import GradError, InputError, RangeError
+from tc.gradient.terms import number
+from tc.runtime.sizes import resolve_sizes
 from tc.semantics import program as p
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.semantics.ranges.symbolic_text import to_text
@@ -24,6 +26,23 @@ class SampledRanges:
     ranges: Mapping[str, Mapping[str, tuple[p.Expr, p.Expr]]]
     shapes: Mapping[str, tuple[p.Expr, ...]]
     samples: tuple[p.ShapedProgram, ...]
+    is_known: bool = False
+    """Whether they are for the sizes of one call, which are numbers then."""
+
+
+def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
+    """The ranges of a program at some sizes, as numbers; InputError and RangeError where it has
+    none there."""
+    sizes = resolve_sizes(program, inputs_or_sizes)
+    shaped = infer_ranges(program, sizes.shapes, sizes.scalars)
+    ranges = {
+        each.statement.name: {
+            name: (number(r.begin), number(r.end)) for name, r in each.ranges.items()
+        }
+        for each in shaped.statements
+    }
+    shapes = {name: tuple(map(number, shape)) for name, shape in shaped.shapes.items()}
+    return SampledRanges(ranges, shapes, (shaped,), is_known=True)
 
 
 def sampled_ranges(program: p.Program) -> SampledRanges:
@@ -61,14 +80,17 @@ def _agreed(found: list[p.Expr | None], name: str, span: Span) -> p.Expr:
             f"the range or shape of '{name}' has no expression in the sizes that holds for all",
             rule="D4",
             span=span,
-            repair=f"give the range in a where clause: where {name} in 0:...",
+            repair=f"sizes=inputs, or a range in a where clause: where {name} in 0:...",
         )
     return first
 
 
 def _samples(program: p.Program) -> tuple[p.ShapedProgram, ...]:
+    """The program at some sizes, of which no range is empty where that can be: an end that is below
+    0 by its expression is 0 there."""
     numbers = random.Random(0)
-    found = []
+    found: list[p.ShapedProgram] = []
+    empty: list[p.ShapedProgram] = []
     for attempt in range(ATTEMPTS):
         largest = (6, 12, 24, 60)[attempt % 4]
         sizes = {name: numbers.randint(1, largest) for name in program.sizes}
@@ -79,9 +101,10 @@ def _samples(program: p.Program) -> tuple[p.ShapedProgram, ...]:
             dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
             shapes[name] = tuple(d for d in dims if d is not None)
         try:
-            found.append(infer_ranges(program, shapes, scalars))
+            shaped = infer_ranges(program, shapes, scalars)
         except (InputError, RangeError):
             continue
+        (empty if any(s.is_empty for s in shaped.statements) else found).append(shaped)
         if len(found) == SAMPLES:
             break
-    return tuple(found)
+    return tuple(found if len(found) > 1 else empty[:SAMPLES])

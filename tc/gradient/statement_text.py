@@ -29,14 +29,9 @@ class Written:
     @property
     def text(self) -> str:
         left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
-        clauses = ", ".join(f"{v} in {_bound(b)}:{_bound(c)}" for v, (b, c) in self.where.items())
+        clauses = ", ".join(f"{v} in {e.text(b)}:{e.text(c)}" for v, (b, c) in self.where.items())
         where = f" where {clauses}" if clauses else ""
         return f"{left} {self.op} {e.text(self.rhs)}{where}"
-
-
-def _bound(bound: p.Expr) -> str:
-    text = e.text(bound)
-    return text if text.replace("_", "").isalnum() else f"({text})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,45 +1,82 @@
-"""The forward program in single assignment (D9): a tensor that is overwritten whole is another."""
+"""The forward program in single assignment (D9): what is overwritten or changed is another tensor.
+
+A version begins where all of a tensor is written anew; a sum may go on in it. A statement that
+writes a part, goes on by another operation, or changes what was read makes a version out of the
+one before. The last one has the tensor's own name, and what the caller gives is `T_0`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from tc.errors import GradError
 from tc.gradient import terms as e
 from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.statement_text import ExprBounds
+from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
-from tc.source import Span
+from tc.semantics.ranges.polynomials import add, linear, to_expr, to_poly
 
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
-    """A statement that writes, or adds to, one version of a tensor; its reads are of versions."""
+    """A statement that makes a version of a tensor or, where it `joins`, adds to one; its reads are
+    of versions, its subscripts variables. `previous` is the version that it changes; None where
+    it writes all anew. `covers`: it writes each element."""
 
     statement: p.Statement
+    ranges: Mapping[str, ExprBounds]
     version: str
     tensor: str
-    fresh: bool  # whether the version starts here
+    previous: str | None
+    joins: bool
+    covers: bool
+
+    @property
+    def is_anew(self) -> bool:
+        """Whether nothing is left of what the elements held that are written."""
+        statement = self.statement
+        return statement.op == "=" or statement.init or (self.previous is None and not self.joins)
 
 
-def versions(
-    program: p.Program, found: SampledRanges, fresh: Callable[[str], str]
-) -> tuple[VersionStep, ...]:
-    """The statements with a name per version; the last version has the tensor's own name."""
-    starts = [_starts(program, s, found) for s in program.statements]
-    left = {
-        name: sum(
-            begins for s, begins in zip(program.statements, starts, strict=True) if s.target == name
-        )
-        for name in program.tensors
-    }
-    current: dict[str, str] = {}
-    was_read: set[str] = set()
-    steps = []
-    for statement, begins in zip(program.statements, starts, strict=True):
-        names = dict(current)
+@dataclass
+class _Versions:
+    """The versions that there are after some statements."""
 
-        def change(node: p.Expr, names: dict[str, str] = names) -> p.Expr | None:
+    program: p.Program
+    found: SampledRanges
+    fresh: Callable[[str], str]
+    current: dict[str, str] = field(default_factory=dict)
+    sums: set[str] = field(default_factory=set)  # versions that nobody has read, to add to
+    counts: dict[str, int] = field(default_factory=dict)
+    steps: list[VersionStep] = field(default_factory=list)
+
+    def take(self, statement: p.Statement) -> None:
+        target = statement.target
+        statement, ranges = _in_place(statement, self.found.ranges[statement.name])
+        rhs = self._renamed(_alike(statement.rhs))
+        old = self.current.get(target)
+        read = {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
+        self.sums -= read
+        covers = self._covers(target, statement, ranges)
+        is_anew = statement.op == "=" or statement.init or old is None
+        joins = not is_anew and statement.op == "+" and old in self.sums
+        previous = None if joins or (is_anew and covers) else old
+        if joins:
+            assert old is not None
+            version = old
+        else:
+            self.counts[target] = self.counts.get(target, 0) + 1
+            version = self.current[target] = self.fresh(f"{target}_{self.counts[target]}")
+            if statement.op in ("=", "+"):
+                self.sums.add(version)
+        new = replace(statement, rhs=rhs)
+        self.steps.append(VersionStep(new, ranges, version, target, previous, joins, covers))
+
+    def _renamed(self, rhs: p.Expr) -> p.Expr:
+        names = self.current
+
+        def change(node: p.Expr) -> p.Expr | None:
             if isinstance(node, p.Read) and node.tensor in names:
                 inside = tuple(e.rebuilt(s, change) for s in node.subscripts)
                 return replace(node, tensor=names[node.tensor], subscripts=inside)
@@ -47,58 +84,83 @@ def versions(
                 return replace(node, tensor=names[node.tensor])
             return None
 
-        for node in p.walk(statement.rhs):
-            if isinstance(node, p.Read) and node.tensor not in program.inputs:
-                if node.tensor not in names:
-                    raise _refused("reads what only the caller can have given", node.span)
-                was_read.add(names[node.tensor])
-        rhs = e.rebuilt(statement.rhs, change)
-        target = statement.target
-        if begins:
-            left[target] -= 1
-            is_last = left[target] == 0
-            current[target] = target.replace(".", "_") if is_last else fresh(f"{target}_1")
-            if is_last and "." in target:
-                current[target] = fresh(current[target])
-        elif target not in current:
-            raise _refused("goes on from what only the caller can have given", statement.span)
-        elif current[target] in was_read:
-            raise _refused(f"changes '{target}' after an element of it was read", statement.span)
-        if not all(isinstance(s, p.Index) for s in statement.subscripts):
-            raise _refused("writes a part of a tensor by concat", statement.span)
-        steps.append(VersionStep(replace(statement, rhs=rhs), current[target], target, begins))
-    for step in steps:
-        several = sum(other.version == step.version for other in steps) > 1
-        if several and step.statement.op in ("*", "min", "max"):
-            raise _refused(
-                "is one of several that make a tensor, not all sums", step.statement.span
-            )
-    return tuple(steps)
+        return e.rebuilt(rhs, change)
+
+    def _covers(
+        self, target: str, statement: p.Statement, ranges: Mapping[str, ExprBounds]
+    ) -> bool:
+        shape = self.found.shapes[target]
+        return all(
+            ranges[name] == (e.ZERO, size)
+            for name, size in zip(statement.outer, shape, strict=True)
+        )
 
 
-def _starts(program: p.Program, statement: p.Statement, found: SampledRanges) -> bool:
-    """Whether a statement forgets what its target held."""
-    earlier = [
-        s
-        for s in program.statements[: program.statements.index(statement)]
-        if s.target == statement.target
-    ]
-    if not (statement.op == "=" or statement.init or statement.continues == "nothing"):
-        return False
-    ranges = found.ranges[statement.name]
-    shape = found.shapes[statement.target]
-    if earlier or statement.target in program.needs_initial:
-        for subscript, size in zip(statement.subscripts, shape, strict=True):
-            bounds = ranges[subscript.name] if isinstance(subscript, p.Index) else None
-            if bounds is None or bounds[0] != e.ZERO or bounds[1] != size:
-                raise _refused("overwrites a part of its target", statement.span)
-    return True
+def versions(
+    program: p.Program, found: SampledRanges, fresh: Callable[[str], str]
+) -> tuple[tuple[VersionStep, ...], Mapping[str, str]]:
+    """The statements with a name for each version, and the tensors of the caller by version."""
+    given = {fresh(f"{name}_0"): name for name in program.needs_initial}
+    made = _Versions(program, found, fresh, {name: version for version, name in given.items()})
+    for statement in program.statements:
+        made.take(statement)
+    last = {version: name.replace(".", "_") for name, version in made.current.items()}
+    names = {v: name if name in program.tensors else fresh(name) for v, name in last.items()}
+    names |= {version: version for version in given}
+    return tuple(_named(step, names) for step in made.steps), given
 
 
-def _refused(what: str, span: Span) -> GradError:
-    return GradError(
-        f"this statement {what}, of which no gradient is derived",
-        rule="D9",
-        span=span,
-        repair="give that value a tensor of its own",
-    )
+def _named(step: VersionStep, names: Mapping[str, str]) -> VersionStep:
+    """A step with the names that last versions get."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        if isinstance(node, p.Read) and node.tensor in names:
+            inside = tuple(e.rebuilt(s, change) for s in node.subscripts)
+            return replace(node, tensor=names[node.tensor], subscripts=inside)
+        if isinstance(node, p.Extent) and node.tensor in names:
+            return replace(node, tensor=names[node.tensor])
+        return None
+
+    statement = replace(step.statement, rhs=e.rebuilt(step.statement.rhs, change))
+    version = names.get(step.version, step.version)
+    previous = step.previous and names.get(step.previous, step.previous)
+    return replace(step, statement=statement, version=version, previous=previous)
+
+
+def _alike(expr: p.Expr) -> p.Expr:
+    """An expression without the places in the program of its reads: those of one element are
+    equal."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        match node:
+            case p.Read(subscripts=subscripts, dtype=dtype):
+                return p.Read(
+                    node.tensor, tuple(map(_alike, subscripts)), dtype, -1, span=node.span
+                )
+            case p.Binary(site=site) if site >= 0:
+                return replace(node, left=_alike(node.left), right=_alike(node.right), site=-1)
+        return None
+
+    return e.rebuilt(expr, change)
+
+
+def _in_place(
+    statement: p.Statement, ranges: Mapping[str, ExprBounds]
+) -> tuple[p.Statement, Mapping[str, ExprBounds]]:
+    """A statement that writes each element at its own variables: one of concat writes them beside
+    each other, and its variable is moved."""
+    moved: dict[str, p.Expr] = {}
+    bounds = dict(ranges)
+    for name, subscript in zip(statement.outer, statement.subscripts, strict=True):
+        form = linear(subscript, SYMBOLS)
+        assert form is not None
+        offset = form.get("", {})
+        if offset:
+            moved[name] = to_expr(add({(e.index(name),): 1}, offset, -1), SYMBOLS)
+            begin, end = (to_expr(add(to_poly(b, SYMBOLS), offset), SYMBOLS) for b in ranges[name])
+            bounds[name] = (begin, end)
+    if not moved:
+        return statement, ranges
+    subscripts = tuple(map(e.index, statement.outer))
+    rhs = e.substituted(statement.rhs, moved)
+    return replace(statement, rhs=rhs, subscripts=subscripts), bounds

@@ -134,12 +134,13 @@ class Logical(Node):
 @dataclass(frozen=True, slots=True)
 class Select(Node):
     """`condition ? then : otherwise`: only the branch taken is evaluated (Y6). The condition is
-    BOOL, the branches have `dtype`."""
+    BOOL, the branches have `dtype`. `padded`: the text says `pad(then, otherwise)` (G9)."""
 
     condition: Expr
     then: Expr
     otherwise: Expr
     dtype: DType
+    padded: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ Arrays = Mapping[str, Any]
 
 
 def forward(text: str, inputs: Arrays, entry: str | None = None) -> dict[str, Any]:
-    """The results of a program by name."""
+    """The results of a program by name; what the caller gives in an output C is C_0 (R4)."""
     program = _program(text, entry)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = tc.interpret(text, {n: inputs[n] for n in program.inputs}, entry=entry)
+        held = {n: np.array(inputs[f"{n}_0"]) for n in program.needs_initial}
+        known = {n: inputs[n] for n in program.inputs}
+        found = tc.interpret(text, known, entry=entry, outputs=held or None)
     names = program.outputs
     return dict(zip(names, [found] if len(names) == 1 else found, strict=True))
 
@@ -61,3 +63,22 @@ def _slope(
         return float((values[0] - values[1]) / (2 * step))
 
     return (4 * central(5e-5) - central(1e-4)) / 3
+
+
+def along(
+    text: str, inputs: Arrays, direction: Arrays, entry: str | None = None, step: float = 1e-4
+) -> dict[str, Any]:
+    """The derivatives of the floating outputs along a direction, by Richardson's extrapolation of
+    central differences; `direction` has a tangent t_A for an input A."""
+
+    def central(step: float) -> dict[str, Any]:
+        moved = []
+        for sign in (1, -1):
+            added = {n[2:]: inputs[n[2:]] + sign * step * d for n, d in direction.items()}
+            moved.append(forward(text, {**inputs, **added}, entry))
+        right, left = moved
+        floating = [n for n, v in right.items() if np.asarray(v).dtype.kind == "f"]
+        return {n: (right[n] - left[n]) / (2 * step) for n in floating}
+
+    coarse, fine = central(step), central(step / 2)
+    return {f"t_{name}": (4 * fine[name] - coarse[name]) / 3 for name in fine}

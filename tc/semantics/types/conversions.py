@@ -245,6 +245,7 @@ def _pad(expr: r.Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
         lower_to(expr.inside, found, inner, cx),
         lower_to(expr.outside, found, outer, cx),
         own_dtype(found, mode),
+        padded=True,
         span=expr.span,
     )
 

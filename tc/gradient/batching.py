@@ -1,0 +1,218 @@
+"""Batching: the text of a def for many inputs at a time (D18)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tc.dtypes import INT64, DType
+from tc.errors import GradError
+from tc.gradient import terms as e
+from tc.gradient.asked import program_of
+from tc.gradient.batch_axes import axes_of
+from tc.gradient.def_text import (
+    FreshNames,
+    Joined,
+    Line,
+    TextStep,
+    declaration,
+    def_text,
+    reads_of,
+)
+from tc.gradient.plain_program import PlainProgram, is_spelled, plain
+from tc.semantics import program as p
+from tc.source import Source
+
+InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
+
+
+def batch(src: str | Source, in_axes: InAxes, *, entry: str | None = None) -> str:
+    """The text of a def that computes a def for each element of a batch (D18).
+
+    `in_axes` says along which dimension inputs are batched: by name, in the order of the inputs,
+    or one for all; inputs with None, and those that a mapping leaves out, are the same for all
+    elements. What depends on a batched input gets the batch as its first dimension, outputs
+    included; `batched_outputs` names these. Other outputs stay as they are.
+
+    Raises GradError where `in_axes` does not fit, and where a size depends on what is batched.
+
+    >>> import tc
+    >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
+    >>> print(tc.batch(mv, {"x": 0}), end="")
+    def mv_batch(float(M, K) A, float(B, K) x) -> (C) {
+      C(b, i) +=! A(i, k) * x(b, k)
+    }
+    """
+    return _Batch.of(src, in_axes, entry).text()
+
+
+def batched_outputs(
+    src: str | Source, in_axes: InAxes, *, entry: str | None = None
+) -> tuple[str, ...]:
+    """The outputs that `tc.batch` gives the batch as their first dimension.
+
+    >>> text = "def f(float(N) A, float(M) B) -> (o, p) { o(i) = A(i)  p +=! B(i) }"
+    >>> batched_outputs(text, {"B": 0})
+    ('p',)
+    """
+    made = _Batch.of(src, in_axes, entry)
+    return tuple(name for name in made.program.outputs if name in made.axes)
+
+
+@dataclass
+class _Batch:
+    """`axes` has the dimension of the batch for each tensor that is batched."""
+
+    program: PlainProgram
+    axes: dict[str, int]
+    variable: str
+    size: p.Expr
+    name: str
+    dtypes: dict[str, DType]
+    names: FreshNames
+
+    @classmethod
+    def of(cls, src: str | Source, in_axes: InAxes, entry: str | None) -> _Batch:
+        checked = program_of(src, entry)
+        program = plain(checked)
+        axes = axes_of(checked, in_axes)
+        while True:
+            before = len(axes)
+            for step in program.steps:
+                if any(name in axes for name in _sources(step)):
+                    axes.setdefault(step.target, 0)
+            if len(axes) == before:
+                break
+        names = program.fresh_names()
+        size = p.Size(names.fresh("B"), span=e.NOWHERE)
+        name = names.fresh(f"{program.name}_batch")
+        return cls(program, axes, names.fresh("b"), size, name, dict(program.dtypes), names)
+
+    def text(self) -> str:
+        steps = [made for step in self.program.steps for made in self._batched(step)]
+        params = [self._declared(name) for name in self.program.inputs]
+        returns = [self._declared(name) for name in self.program.outputs]
+        return def_text(self.name, params, returns, steps, self.dtypes)
+
+    def _declared(self, tensor: str) -> str:
+        shape = self.program.shapes.get(tensor)
+        if shape is None or not is_spelled(shape):
+            return tensor
+        dims = self._with(tensor, shape, self.size)
+        return declaration(tensor, self.program.dtypes[tensor], dims)
+
+    def _with(self, tensor: str, each: tuple[p.Expr, ...], batched: p.Expr) -> tuple[p.Expr, ...]:
+        """What there is for each dimension, with that of the batch."""
+        axis = self.axes.get(tensor)
+        return each if axis is None else (*each[:axis], batched, *each[axis:])
+
+    # --- statements -------------------------------------------------------------------------
+
+    def _batched(self, step: TextStep) -> list[TextStep]:
+        if isinstance(step, Joined):
+            if step.target not in self.axes:
+                return [step]
+            other = dict.fromkeys(s for s in step.sources if self.axes.get(s) != 0)
+            copies = {source: self._copy(source) for source in other}
+            sources = (copies[s].target if s in copies else s for s in step.sources)
+            return [*copies.values(), replace(step, sources=tuple(sources))]
+        self._check(step)
+        line = replace(
+            step,
+            rhs=self._read(step.rhs),
+            where=tuple(
+                replace(w, begin=self._read(w.begin), end=self._read(w.end)) for w in step.where
+            ),
+            exists=tuple(r for r in map(self._read, step.exists) if isinstance(r, p.Read)),
+        )
+        if step.target not in self.axes:
+            first = {self.variable: e.ZERO}  # of the batch, where `exists` says a range
+            exists = (e.substituted(read, first) for read in line.exists)
+            return [replace(line, exists=tuple(r for r in exists if isinstance(r, p.Read)))]
+        line = replace(line, indices=(self.variable, *line.indices))
+        return [self._with_range(line)]
+
+    def _with_range(self, line: Line) -> Line:
+        """The line, which runs over the batch even where it reads nothing that is batched."""
+        of_batch = e.index(self.variable)
+        reads = (r for expr in (line.rhs, *line.exists) for r in reads_of(expr))
+        if any(of_batch in read.subscripts for read in reads):
+            return line
+        whole = p.WhereRange(self.variable, e.ZERO, self.size, span=e.NOWHERE)
+        return replace(line, where=(whole, *line.where))
+
+    def _copy(self, source: str) -> Line:
+        """A part of a concat with the batch as its first dimension."""
+        copy = self.names.fresh(source)
+        indices = tuple(self.names.fresh(f"i{k}") for k in range(self.program.ranks[source]))
+        subscripts = self._with(source, tuple(map(e.index, indices)), e.index(self.variable))
+        dtype = self.dtypes[copy] = self.program.dtypes[source]
+        rhs = p.Read(source, subscripts, dtype, -1, span=e.NOWHERE)
+        return self._with_range(Line(copy, (self.variable, *indices), "=", rhs))
+
+    # --- expressions ------------------------------------------------------------------------
+
+    def _read(self, expr: p.Expr) -> p.Expr:
+        """The expression for one element of the batch. A batched integer that stood in an affine
+        condition is computed in int64, as it was there (Y9)."""
+        is_wide = any(self._is_scalar(read.tensor) for read in reads_of(expr))
+
+        def change(node: p.Expr) -> p.Expr | None:
+            match node:
+                case p.Extent(tensor=tensor, axis=axis) if tensor in self.axes:
+                    return replace(node, axis=axis + (axis >= self.axes[tensor]))
+                case p.Read(tensor=tensor, subscripts=subscripts):
+                    inside = tuple(e.rebuilt(s, change) for s in subscripts)
+                    whole = self._with(tensor, inside, e.index(self.variable))
+                    return replace(node, subscripts=whole)
+            return None
+
+        def in_value(node: p.Expr) -> p.Expr | None:
+            if is_wide and isinstance(node, p.Convert) and _is_index(node):
+                return replace(node, operand=e.rebuilt(node.operand, change), written=True)
+            return change(node)
+
+        return e.rebuilt(expr, in_value)
+
+    def _is_scalar(self, tensor: str) -> bool:
+        """Whether it is a batched number that the code is made for, unbatched."""
+        return tensor in self.program.static_scalars and tensor in self.axes
+
+    def _check(self, line: Line) -> None:
+        """Raise where a range depends on what is batched."""
+        given = {w.variable for w in line.where}
+        for clause in line.where:
+            for bound in (clause.begin, clause.end):
+                for read in reads_of(bound):
+                    if self._is_scalar(read.tensor):
+                        raise _no_size(clause.variable, read)
+        for access in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
+            for subscript in () if access.bare_only else access.subscripts:
+                unknown = [v for v in p.index_names(subscript) if v not in given]
+                for read in reads_of(subscript):
+                    if unknown and self._is_scalar(read.tensor):
+                        raise _no_size(unknown[0], read)
+
+
+def _is_index(node: p.Convert) -> bool:
+    operand = node.operand
+    is_number = isinstance(operand, p.Read) and not operand.subscripts
+    return is_number and operand.dtype.is_integer and node.dtype == INT64
+
+
+def _sources(step: TextStep) -> tuple[str, ...]:
+    """The tensors whose values a statement reads, what it goes on from included."""
+    if isinstance(step, Joined):
+        return step.sources
+    return tuple(read.tensor for read in reads_of(step.rhs))
+
+
+def _no_size(variable: str, read: p.Read) -> GradError:
+    return GradError(
+        f"the range of '{variable}' depends on '{read.tensor}', which is batched, and ranges are "
+        "the same for all elements of a batch",
+        rule="D18",
+        span=read.span,
+        repair=f"leave '{read.tensor}' out of in_axes, and call once for each of its values",
+    )

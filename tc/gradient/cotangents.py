@@ -1,0 +1,193 @@
+"""The cotangents of versions: what they are called, and the statements that add to them (D8).
+
+The first contribution to a cotangent assigns, as it covers all of it; later ones add. One that the
+caller gives is copied before anything is added to it (N2). What is added to a half is summed up as
+float, and rounded once (D17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
+from tc.gradient import terms as e
+from tc.gradient.statement_text import ExprBounds, Written
+from tc.semantics import program as p
+
+LETTERS = "ijklmnpq"
+
+
+@dataclass
+class Cotangents:
+    """`shapes` and `types` are those of all tensors and versions. `results` names the cotangents
+    that are returned, `given` those of the caller."""
+
+    shapes: dict[str, tuple[p.Expr, ...]]
+    types: dict[str, DType]
+    fresh: Callable[[str], str]
+    names: dict[str, str] = field(default_factory=dict)  # of versions
+    given: set[str] = field(default_factory=set)
+    returned: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
+    rounded: dict[str, tuple[str, str]] = field(default_factory=dict)
+    written: list[Written] = field(default_factory=list)
+
+    def result(self, tensor: str) -> str:
+        """The name of the cotangent of an input, which is returned."""
+        name = self.fresh(f"d_{tensor}")
+        self.names[tensor] = name
+        self.returned.add(name)
+        self._declare(name, tensor)
+        if self.types[tensor] == FLOAT16:
+            self.names[tensor] = self.fresh(f"b_{tensor}")
+            self._declare(self.names[tensor], tensor, FLOAT32)
+            self.rounded[tensor] = (name, self.names[tensor])
+        return name
+
+    def give(self, tensor: str) -> str:
+        """The name of the cotangent of an output, which the caller gives."""
+        name = self.names[tensor] = self.fresh(f"d_{tensor}")
+        self._declare(name, tensor)
+        self.given.add(name)
+        self.started.add(name)
+        return name
+
+    def _declare(self, name: str, tensor: str, dtype: DType | None = None) -> None:
+        self.shapes[name] = self.shapes[tensor]
+        self.types[name] = dtype or self.types[tensor]
+
+    def of(self, version: str) -> str | None:
+        """The cotangent of a version as far as it is known; None where nothing came to it."""
+        name = self.names.get(version)
+        return name if name in self.started else None
+
+    def is_owned(self, name: str) -> bool:
+        return name not in self.given
+
+    def alias(self, version: str, name: str) -> None:
+        """Lets a version have the cotangent of another from here on."""
+        self.names[version] = name
+
+    def indices(self, tensor: str) -> tuple[str, ...]:
+        rank = len(self.shapes[tensor])
+        return tuple(LETTERS[k] if k < len(LETTERS) else f"i{k}" for k in range(rank))
+
+    def whole(self, tensor: str, indices: tuple[str, ...]) -> dict[str, ExprBounds]:
+        return {
+            name: (e.ZERO, size) for name, size in zip(indices, self.shapes[tensor], strict=True)
+        }
+
+    def add(
+        self,
+        version: str,
+        indices: tuple[str, ...],
+        rhs: p.Expr,
+        loops: Mapping[str, ExprBounds] | None = None,
+        parts: Mapping[str, ExprBounds] | None = None,
+    ) -> None:
+        """Adds to the cotangent of a version; `loops` are summed over, and `parts` are ranges of
+        indices that are less than the whole."""
+        name = self._own(version)
+        if parts and name not in self.started:
+            self.add(version, self.indices(version), self.zero(version))
+        op = "+="
+        if name not in self.started:
+            op = "+=!" if loops else "="
+        self.started.add(name)
+        where = self.whole(version, indices) | dict(parts or {}) | dict(loops or {})
+        self.write(name, indices, op, rhs, where)
+
+    def zero(self, version: str) -> p.Expr:
+        """What a cotangent starts with, in its type where no declaration says that."""
+        name = self.names.get(version)
+        if name in self.returned:
+            return e.ZERO
+        dtype = FLOAT64 if self.types[version] == FLOAT64 else FLOAT32
+        return p.Convert(e.ZERO, dtype, True, span=e.NOWHERE)
+
+    def _own(self, version: str) -> str:
+        """The cotangent of a version, to be added to."""
+        name = self.names.get(version)
+        if name is None:
+            name = self.names[version] = self.fresh(f"d_{version}")
+            dtype = self.types[version]
+            self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
+        elif name in self.given:
+            self.copy(version, name)
+            name = self.names[version]
+        return name
+
+    def copy(self, version: str, source: str) -> None:
+        """Begins the cotangent of a version as a copy of another."""
+        name = self.names[version] = self.fresh(f"b_{version}")
+        dtype = self.types[source]
+        self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
+        indices = self.indices(version)
+        value = self.read(source, tuple(map(e.index, indices)))
+        self.started.add(name)
+        self.write(name, indices, "=", value, self.whole(version, indices))
+
+    def read(self, tensor: str, subscripts: tuple[p.Expr, ...]) -> p.Read:
+        return replace(e.read(tensor, subscripts), dtype=self.types.get(tensor, FLOAT64))
+
+    def write(
+        self,
+        target: str,
+        indices: tuple[str, ...],
+        op: str,
+        rhs: p.Expr,
+        where: Mapping[str, ExprBounds],
+    ) -> None:
+        """Writes a statement. Where float and double meet, the type of a target is that of its
+        tensor."""
+        dtype = self.types.get(target)
+        kinds = {each for each in self.types.values() if each in (FLOAT32, FLOAT64)}
+        if len(kinds) == 2 and dtype is not None:
+            rhs = p.Convert(rhs, dtype, True, span=e.NOWHERE)
+        new = Written(target, indices, op, self._in_float(rhs), dict(where))
+        both = self.written and _merged(self.written[-1], new)
+        if both:
+            self.written[-1] = both
+        else:
+            self.written.append(new)
+
+    def round(self) -> None:
+        """Rounds what was summed up for halves."""
+        for tensor, (name, total) in self.rounded.items():
+            indices = self.indices(tensor)
+            value = p.Convert(
+                e.read(total, tuple(map(e.index, indices))), FLOAT16, True, span=e.NOWHERE
+            )
+            where = self.whole(tensor, indices)
+            self.written.append(Written(name, indices, "=", value, where))
+
+    def _in_float(self, rhs: p.Expr) -> p.Expr:
+        """With halves written as floats, as which they are computed with (Y8)."""
+
+        def change(node: p.Expr) -> p.Expr | None:
+            match node:
+                case p.Convert(operand=p.Read(tensor=t) as read) if self._is_half(t):
+                    return p.Convert(read, node.dtype, True, span=e.NOWHERE)
+                case p.Read(tensor=t) if self._is_half(t):
+                    return p.Convert(node, FLOAT32, True, span=e.NOWHERE)
+            return None
+
+        return e.rebuilt(rhs, change)
+
+    def _is_half(self, tensor: str) -> bool:
+        return self.types.get(tensor) == FLOAT16
+
+
+def _merged(first: Written, second: Written) -> Written | None:
+    """One statement for two that follow each other and sum over the same instances (D3)."""
+    if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
+        return None
+    if first.op not in ("=", "+=", "+=!") or second.op != "+=":
+        return None
+    if first.op == "=" and first.where.keys() != set(first.indices):
+        return None
+    if any(isinstance(n, p.Read) and n.tensor == first.target for n in p.walk(second.rhs)):
+        return None
+    rhs = e.sum_of(first.rhs, second.rhs)
+    return None if rhs is None else replace(first, rhs=rhs)

@@ -1,0 +1,96 @@
+"""Statements beside those of the program, with the same ranges (D18).
+
+Ranges are the same by construction: such a line reads what the statement of the program reads, or
+has a clause for it. No size has to be known for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tc.gradient import terms as e
+from tc.gradient.def_text import Line, reads_of
+from tc.gradient.plain_program import PlainProgram, is_spelled
+from tc.gradient.tangents import accesses
+from tc.semantics import program as p
+
+
+@dataclass(frozen=True, slots=True)
+class Counterparts:
+    """`names` are those of the tangents, which have the shapes of their tensors."""
+
+    program: PlainProgram
+    names: Mapping[str, str]
+    several: frozenset[str]
+    """The tensors that several statements write."""
+
+    def ranged(self, line: Line, made: Line) -> Line:
+        """The line `made`, with the ranges that `line` of the program has."""
+        made = replace(made, where=(*line.where, *made.where), exists=(*line.exists, *made.exists))
+        read = accesses(made.rhs, self.names)
+        bare: set[tuple[p.Expr, p.Expr]] = set()
+        bare |= {(self._extent(t, axis), s) for t, axis, s in read if isinstance(s, p.Index)}
+        where, exists = list(made.where), list(made.exists)
+        for access in reads_of(line.rhs):
+            open_variables = self._open_variables(line, access, read, bare)
+            if not open_variables:
+                continue
+            plain = self._plain_ranges(line, open_variables)
+            if plain is None:
+                exists.append(_for_ranges(access))
+                read |= accesses(exists[-1], {})
+            else:
+                where += [w for w in plain if w not in where]
+        made = replace(made, where=tuple(where), exists=tuple(dict.fromkeys(exists)))
+        for variable in line.variables:
+            if variable not in made.variables:
+                of_it = (r for r in reads_of(line.rhs) if variable in p.index_names(r))
+                made = replace(made, exists=(*made.exists, next(of_it)))
+        return made
+
+    def _open_variables(
+        self,
+        line: Line,
+        access: p.Read,
+        read: set[tuple[str, int, p.Expr]],
+        bare: set[tuple[p.Expr, p.Expr]],
+    ) -> list[str]:
+        """The variables that a read may bound, where the new line does not read the same."""
+        given = {w.variable for w in line.where}
+        found: list[str] = []
+        for axis, subscript in enumerate(access.subscripts):
+            is_bare = isinstance(subscript, p.Index)
+            if access.bare_only and not is_bare:
+                continue
+            if any(r.subscripts for r in reads_of(subscript)):
+                continue
+            if (access.tensor, axis, subscript) in read:
+                continue
+            if is_bare and (self._extent(access.tensor, axis), subscript) in bare:
+                continue
+            found += [v for v in p.index_names(subscript) if v not in given]
+        return list(dict.fromkeys(found))
+
+    def _extent(self, tensor: str, axis: int) -> p.Expr:
+        return self.program.extent(tensor, axis)
+
+    def _plain_ranges(self, line: Line, variables: list[str]) -> list[p.WhereRange] | None:
+        """The ranges of variables that all reads bound alike, where the target bounds none."""
+        found = []
+        for variable in variables:
+            extent = self.program.only_extent(line, variable)
+            if extent is None or not is_spelled((extent,)):
+                return None
+            if variable in line.indices and line.target in self.several:
+                return None
+            found.append(p.WhereRange(variable, e.ZERO, extent, span=e.NOWHERE))
+        return found
+
+
+def _for_ranges(access: p.Read) -> p.Read:
+    """The read as it counts for ranges: in `pad`, subscripts that are no variable do not (G9)."""
+    if not access.bare_only:
+        return access
+    subscripts = (s if isinstance(s, p.Index) else e.ZERO for s in access.subscripts)
+    return replace(access, subscripts=tuple(subscripts))

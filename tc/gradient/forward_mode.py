@@ -1,0 +1,398 @@
+"""Forward mode: the text of a program's values and their tangents (D18)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tc.dtypes import FLOAT16, INT32, DType
+from tc.gradient import terms as e
+from tc.gradient.asked import constant_tensors, program_of, wanted_inputs
+from tc.gradient.counterparts import Counterparts
+from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, def_text, reads_of
+from tc.gradient.plain_program import PlainProgram, plain, with_given_outputs
+from tc.gradient.tangents import Weight, tangent
+from tc.semantics import program as p
+from tc.source import Source
+
+
+def jvp(
+    src: str | Source,
+    wrt: Sequence[str] | str | None = None,
+    *,
+    entry: str | None = None,
+    constant: Iterable[str] | str = (),
+) -> str:
+    """The text of a def that computes a def and its directional derivative (D18).
+
+    It takes the inputs of the def and a tangent `t_A` for each input `A` named by `wrt`, by
+    default each floating one. It returns the outputs of the def, and then a tangent `t_O` for
+    each floating output `O`. Nothing flows through the tensors in `constant`.
+
+    Raises GradError, with the rule and the statement, for what is not derived.
+
+    >>> import tc
+    >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
+    >>> print(tc.jvp(mv), end="")
+    def mv_jvp(float(M, K) A, float(K) x, float(M, K) t_A, float(K) t_x) -> (C, t_C) {
+      C(i) +=! A(i, k) * x(k)
+      t_C(i) +=! t_A(i, k) * x(k) + t_x(k) * A(i, k)
+    }
+    """
+    checked = program_of(src, entry)
+    program = with_given_outputs(plain(checked))
+    floating = [name for name in program.inputs if program.dtypes[name].is_float]
+    asked = wanted_inputs(checked, program.inputs, floating, wrt)
+    fixed = constant_tensors(checked, constant)
+    return _Forward.of(program, asked, {program.words[name] for name in fixed}).text()
+
+
+@dataclass
+class _Forward:
+    """What is known and made so far of one text."""
+
+    program: PlainProgram
+    wrt: tuple[str, ...]
+    fresh: FreshNames
+    names: dict[str, str]
+    """The tangents of tensors that have one other than 0, and of `wrt` and outputs."""
+    active: set[str]
+    counterparts: Counterparts
+    dtypes: dict[str, DType]
+    steps: list[TextStep] = field(default_factory=list)
+    started: set[str] = field(default_factory=set)
+    """Tensors whose tangents have been written."""
+    postponed: set[str] = field(default_factory=set)
+    """Those whose tangent starts with the next statement that adds to it."""
+    skipping: set[str] = field(default_factory=set)
+    """Those to whose tangents some statements add nothing."""
+    zeros: dict[str, str] = field(default_factory=dict)
+    """Tangents of parts of concat that have none."""
+
+    @classmethod
+    def of(
+        cls,
+        program: PlainProgram,
+        wrt: tuple[str, ...],
+        constant: set[str],
+    ) -> _Forward:
+        active = _active(program, set(wrt) - constant, constant)
+        fresh = program.fresh_names()
+        outputs = [o for o in program.outputs if program.dtypes[o].is_float]
+        order = dict.fromkeys([*wrt, *outputs, *(n for n in program.dtypes if n in active)])
+        names = {name: fresh.fresh(f"t_{name}") for name in order}
+        dtypes = dict(program.dtypes) | {t: program.dtypes[n] for n, t in names.items()}
+        written = Counter(step.target for step in program.steps)
+        several = frozenset(name for name, count in written.items() if count > 1)
+        counterparts = Counterparts(program, names, several)
+        new = cls(program, wrt, fresh, names, active, counterparts, dtypes)
+        new.skipping = {
+            step.target
+            for step in program.steps
+            if isinstance(step, Line) and step.op == "+=" and step.target in active
+            if new._tangent(step) == e.ZERO
+        }
+        return new
+
+    # --- the whole text ---------------------------------------------------------------------
+
+    def text(self) -> str:
+        for position, step in enumerate(self.program.steps):
+            if isinstance(step, Joined):
+                self._join(step)
+            elif step.target in self.active:
+                self._derive(step, self.program.steps[position + 1 :])
+            else:
+                self.steps.append(step)
+        outputs = [o for o in self.program.outputs if o in self.names]
+        for output in outputs:
+            if output not in self.active:
+                self.steps.append(self._zero(output, self.names[output]))
+        params = [self.program.declared(name) for name in self.program.inputs]
+        params += [self.program.named_like(name, self.names[name]) for name in self.wrt]
+        returns = [self.program.declared(name) for name in self.program.outputs]
+        returns += [self.program.named_like(name, self.names[name]) for name in outputs]
+        name = self.fresh.fresh(f"{self.program.name}_jvp")
+        return def_text(name, params, returns, self.steps, self.dtypes)
+
+    def _zero(self, tensor: str, name: str) -> Line:
+        """0 in the shape of a tensor."""
+        lines = (s for s in self.program.steps if isinstance(s, Line) and s.target == tensor)
+        first = next(lines, None)
+        if first is None:
+            axes = range(self.program.ranks[tensor])
+            indices = tuple(self.fresh.fresh(f"i{axis}") for axis in axes)
+        else:
+            indices = first.indices
+        left = tuple(map(e.index, indices))
+        whole = p.Read(tensor, left, self.program.dtypes[tensor], -1, span=e.NOWHERE)
+        return Line(name, indices, "=", e.ZERO, exists=(whole,) if indices else ())
+
+    def _join(self, step: Joined) -> None:
+        self.steps.append(step)
+        if step.target not in self.active:
+            return
+        for source in step.sources:
+            if source not in self.active and source not in self.zeros:
+                self.zeros[source] = self.fresh.fresh(f"t_{source}")
+                self.dtypes[self.zeros[source]] = self.program.dtypes[step.target]
+                self.steps.append(self._zero(source, self.zeros[source]))
+        sources = (self.names[s] if s in self.active else self.zeros[s] for s in step.sources)
+        self.steps.append(Joined(self.names[step.target], tuple(sources)))
+
+    # --- one statement ----------------------------------------------------------------------
+
+    def _derive(self, line: Line, later: Sequence[TextStep]) -> None:
+        """The statement and what it does to the tangent of its target: after it, or before it
+        where it changes what both read."""
+        target, op = line.target, line.op.rstrip("=!")
+        reads_itself = any(read.tensor == target for read in reads_of(line.rhs))
+        if op in ("*", "min", "max"):
+            if line.reduction and reads_itself:
+                line = self._of_copy(line)
+            derive = self._product if op == "*" else self._extreme
+            derive(line, later)
+            return
+        rhs = self._tangent(line)
+        if rhs != e.ZERO and reads_itself:
+            self._write(line, line.op, rhs)
+            self.steps.append(line)
+            return
+        self.steps.append(line)
+        if rhs != e.ZERO:
+            self._begin(line)
+            held = self._held(line)
+            is_held = line.op == "=" and line.rhs.dtype == held.dtype
+            rhs = self._tangent(line, value=held if is_held else None)
+            self._write(line, self._first_op(line), rhs)
+        elif line.starts:
+            self._clear(line, later)
+
+    def _product(self, line: Line, later: Sequence[TextStep]) -> None:
+        """Each term's tangent times the other terms (D12)."""
+        held = self._held(line)
+        if not line.reduction:
+            self._written_out(line)
+        elif self._tangent(line) == e.ZERO and line.starts:
+            self.steps.append(line)
+            self._clear(line, later)
+        elif line.starts:
+            self.steps.append(line)
+            self._begin(line)
+            others = self._others(line)
+            self._write(line, "+=!", self._tangent(line, lambda t: e.product(t, others)))
+        else:
+            others = self._others(line)
+            self._write(line, "*=", line.rhs)
+            rhs = self._tangent(line, lambda t: e.product(e.product(t, others), held))
+            if rhs != e.ZERO:
+                self._write(line, "+=", rhs)
+            self.steps.append(line)
+
+    def _extreme(self, line: Line, later: Sequence[TextStep]) -> None:
+        """The terms that equal the extreme share its tangent (D11)."""
+        if not line.reduction:
+            self._written_out(line)
+            return
+        held, left = self._held(line), line.left
+        rhs = self._tangent(line)
+        if rhs == e.ZERO and line.starts:
+            self.steps.append(line)
+            self._clear(line, later)
+            return
+        term = line.rhs
+        if held.dtype == FLOAT16:
+            term = p.Convert(term, FLOAT16, True, span=e.NOWHERE)
+        is_extreme = e.compare("==", term, held)
+        one = e.select(is_extreme, e.number(1))
+        count = self._made(f"n_{line.target}", INT32)
+        counted = e.read(count, left)
+        if line.starts:
+            self.steps.append(line)
+            self._begin(line)
+            self.steps.append(self._beside(line, Line(count, line.indices, "+=!", one)))
+        else:
+            before = self._made(f"o_{line.target}", held.dtype)
+            was = e.compare("==", e.read(before, left), held)
+            own = self.names[line.target]
+            share = e.select(was, e.binary("/", e.read(own, left), counted))
+            self.steps += [
+                Line(before, line.indices, "=", held),
+                line,
+                Line(count, line.indices, "=", e.select(was, e.number(1))),
+                self._beside(line, Line(count, line.indices, "+=", one)),
+                Line(own, line.indices, "=", share),
+            ]
+        if rhs != e.ZERO:
+            weighted = self._tangent(line, lambda t: e.binary("/", t, counted))
+            op = "+=!" if line.starts else "+="
+            self._write(line, op, e.select(is_extreme, weighted))
+
+    def _written_out(self, line: Line) -> None:
+        """A product or extreme with what the target holds: `T(i) = T(i) * ...`, which the tangent
+        reads before it changes."""
+        held = self._held(line)
+        rhs = p.Binary(line.op.rstrip("="), held, line.rhs, held.dtype, span=e.NOWHERE)
+        self._write(line, "=", self._tangent(replace(line, rhs=rhs)))
+        self.steps.append(line)
+
+    def _others(self, line: Line) -> p.Expr:
+        """The product of the other terms of an instance (D12), with positions from 0."""
+        given = {w.variable: w for w in line.where}
+        renamed: dict[str, p.Expr] = {}
+        same, where, others, places = [], [], [], list(line.left)
+        for variable in line.reduction:
+            other = self.fresh.fresh("q", renamed)
+            renamed[variable] = e.index(other)
+            clause, place = given.get(variable), e.index(variable)
+            if clause is not None and clause.begin != e.ZERO:
+                size = e.difference(clause.end, clause.begin)
+                where.append(p.WhereRange(variable, e.ZERO, size, span=e.NOWHERE))
+                same.append(e.compare("==", renamed[variable], e.total(place, clause.begin)))
+                place = e.difference(place, clause.begin)
+            else:
+                where += [clause] if clause is not None else []
+                same.append(e.compare("==", renamed[variable], place))
+            if clause is not None:
+                others.append(replace(clause, variable=other))
+            places.append(place)
+        name = self._made(f"x_{line.target}", line.rhs.dtype)
+        rest = e.substituted(line.rhs, renamed)
+        term = p.Select(e.conjunction(same), e.number(1), rest, rest.dtype, span=e.NOWHERE)
+        outer = [w for w in line.where if w.variable in line.indices]
+        held = self._held(line)
+        is_bound = line.target in self.counterparts.several and bool(line.indices)
+        self.steps.append(
+            self.counterparts.ranged(
+                replace(line, where=(*outer, *where)),
+                Line(
+                    name,
+                    (*line.indices, *line.reduction),
+                    "*=!",
+                    term,
+                    tuple(others),
+                    (held,) if is_bound else (),
+                ),
+            )
+        )
+        return e.read(name, tuple(places))
+
+    # --- what has no tangent ----------------------------------------------------------------
+
+    def _begin(self, line: Line) -> None:
+        """Give the tangent its shape, where its first statement may not."""
+        target = line.target
+        if target in self.started:
+            return
+        self.started.add(target)
+        given = {w.variable for w in line.where}
+        is_whole = all(
+            v in given or self.program.only_extent(line, v) is not None for v in line.indices
+        )
+        if target in self.skipping and not is_whole and target not in self.postponed:
+            self.steps.append(self._zero(target, self.names[target]))
+
+    def _clear(self, line: Line, later: Sequence[TextStep]) -> None:
+        """The tangent of what depends on no input that has one."""
+        if line.target in self.started:
+            self._write(line, "+=!" if line.reduction else "=", e.ZERO)
+        elif self._is_added_to(line, later):
+            self.postponed.add(line.target)
+        else:
+            self.steps.append(self._zero(line.target, self.names[line.target]))
+            self.started.add(line.target)
+
+    def _is_added_to(self, line: Line, later: Sequence[TextStep]) -> bool:
+        """Whether the next statement that has to do with the target adds to all of it: then that
+        one starts the tangent."""
+        if [*reads_of(line.rhs), *line.where, *line.exists]:
+            return False
+        about = [step for step in later if _touches(step, line.target)]
+        following = about[0] if about else None
+        if not isinstance(following, Line) or following.target != line.target:
+            return False
+        rest = [s for s in about[1:] if isinstance(s, Line) and s.target == line.target]
+        return (
+            following.op == "+="
+            and not any(read.tensor == line.target for read in reads_of(following.rhs))
+            and self._tangent(following) != e.ZERO
+            and all(any(r.tensor == line.target for r in reads_of(s.rhs)) for s in rest)
+        )
+
+    def _first_op(self, line: Line) -> str:
+        if line.target not in self.postponed:
+            return line.op
+        self.postponed.discard(line.target)
+        return "+=!" if line.reduction else "="
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _tangent(
+        self, line: Line, weight: Weight = lambda each: each, value: p.Expr | None = None
+    ) -> p.Expr:
+        names = {name: self.names[name] for name in self.active}
+        return tangent(line.rhs, names, self.program.dtypes[line.target], weight, value)
+
+    def _held(self, line: Line) -> p.Read:
+        """What the target holds."""
+        dtype = self.program.dtypes[line.target]
+        return p.Read(line.target, line.left, dtype, -1, span=e.NOWHERE)
+
+    def _made(self, name: str, dtype: DType) -> str:
+        found = self.fresh.fresh(name)
+        self.dtypes[found] = dtype
+        return found
+
+    def _write(self, line: Line, op: str, rhs: p.Expr) -> None:
+        """A statement of the tangent, with the ranges of the statement."""
+        self.started.add(line.target)
+        made = Line(self.names[line.target], line.indices, op, rhs)
+        self.steps.append(self._beside(line, made))
+
+    def _beside(self, line: Line, made: Line) -> Line:
+        return self.counterparts.ranged(line, made)
+
+    def _of_copy(self, line: Line) -> Line:
+        """The statement, which reads what its target held in a copy."""
+        held, target = self._held(line), line.target
+        copy = self._made(f"o_{target}", held.dtype)
+        self.names[copy] = self._made(f"t_{copy}", held.dtype)
+        self.active.add(copy)
+        own = replace(held, tensor=self.names[target])
+        self.steps.append(Line(copy, line.indices, "=", held))
+        self.steps.append(Line(self.names[copy], line.indices, "=", own))
+
+        def change(node: p.Expr) -> p.Expr | None:
+            if not isinstance(node, p.Read) or node.tensor != target:
+                return None
+            return replace(node, tensor=copy)
+
+        return replace(line, rhs=e.rebuilt(line.rhs, change))
+
+
+def _touches(step: TextStep, tensor: str) -> bool:
+    if isinstance(step, Joined):
+        return tensor in (step.target, *step.sources)
+    exprs = (step.rhs, *step.exists)
+    return step.target == tensor or any(r.tensor == tensor for x in exprs for r in reads_of(x))
+
+
+def _active(program: PlainProgram, wrt: set[str], constant: set[str]) -> set[str]:
+    """The tensors that depend, with a derivative, on what has a tangent."""
+    active = set(wrt)
+    while True:
+        before = len(active)
+        names = {name: name for name in active}
+        for step in program.steps:
+            dtype = program.dtypes[step.target]
+            if step.target in active or step.target in constant or not dtype.is_float:
+                continue
+            if isinstance(step, Joined):
+                depends = any(source in active for source in step.sources)
+            else:
+                depends = tangent(step.rhs, names, dtype) != e.ZERO
+            if depends:
+                active.add(step.target)
+        if len(active) == before:
+            return active

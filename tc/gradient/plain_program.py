@@ -1,0 +1,273 @@
+"""A program as statements that a text can spell: calls inlined, every name one word (D15)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tc.dtypes import DType
+from tc.gradient import terms as e
+from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, declaration, reads_of
+from tc.semantics import program as p
+
+
+@dataclass(frozen=True, slots=True)
+class PlainProgram:
+    """The statements of one def, without calls.
+
+    `shapes` has the dimensions that are declared, over sizes of the inputs and extents, `inferred`
+    those that the first statement of a tensor shows; `callers` are the outputs that are read before
+    any statement defines them (R4). `words` are its tensors by their names in the checked program.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dtypes: Mapping[str, DType]
+    ranks: Mapping[str, int]
+    shapes: Mapping[str, tuple[p.Expr, ...]]
+    steps: tuple[TextStep, ...]
+    callers: tuple[str, ...]
+    static_scalars: frozenset[str]
+    sizes: tuple[str, ...]
+    words: Mapping[str, str]
+    inferred: Mapping[str, tuple[p.Expr, ...]] = field(default_factory=dict)
+
+    def extent(self, tensor: str, axis: int) -> p.Expr:
+        """The size of a dimension, by the sizes of inputs where that shows."""
+        shape = self.shapes.get(tensor) or self.inferred.get(tensor)
+        return p.Extent(tensor, axis, span=e.NOWHERE) if shape is None else shape[axis]
+
+    def only_extent(self, line: Line, variable: str) -> p.Expr | None:
+        """The extent of every dimension that the variable runs over, where it always stands there
+        alone and they are one expression."""
+        found = set()
+        for read in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
+            for axis, subscript in enumerate(read.subscripts):
+                if subscript == e.index(variable):
+                    found.add(self.extent(read.tensor, axis))
+                elif variable in p.index_names(subscript):
+                    return None
+        return found.pop() if len(found) == 1 else None
+
+    def declared(self, tensor: str) -> str:
+        """The tensor as a parameter or a return; without a type where its shape is inferred."""
+        shape = self.shapes.get(tensor)
+        return self.named_like(tensor, tensor) if is_spelled(shape) else tensor
+
+    def named_like(self, tensor: str, name: str) -> str:
+        """The same for another tensor of its type and shape."""
+        shape = self.shapes.get(tensor)
+        return declaration(name, self.dtypes[tensor], shape or ()) if is_spelled(shape) else name
+
+    def fresh_names(self) -> FreshNames:
+        """Names beside those of its tensors, sizes and index variables."""
+        variables = (v for s in self.steps if isinstance(s, Line) for v in s.variables)
+        return FreshNames((*self.dtypes, *self.sizes, *variables))
+
+
+def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
+    """Whether a type in the text can have this shape."""
+    return shape is not None and all(isinstance(dim, p.Size | p.Literal) for dim in shape)
+
+
+def plain(program: p.Program) -> PlainProgram:
+    """The program with names of one word for the tensors and sizes of the defs that it calls."""
+    names = FreshNames(filter(_is_word, (*program.tensors, *program.sizes)))
+    tensors = {n: n if _is_word(n) else names.fresh(n) for n in program.tensors}
+    sizes = {n: _size(program, n, tensors) for n in program.sizes if not _is_word(n)}
+
+    def change(node: p.Expr) -> p.Expr | None:
+        match node:
+            case p.Size(name=name) if name in sizes:
+                return sizes[name]
+            case p.Extent(tensor=tensor):
+                return replace(node, tensor=tensors[tensor])
+            case p.Read(tensor=tensor, subscripts=subscripts):
+                inside = tuple(e.rebuilt(s, change) for s in subscripts)
+                return replace(node, tensor=tensors[tensor], subscripts=inside, site=-1)
+            case p.Binary(site=site, left=left, right=right) if site >= 0:
+                left, right = e.rebuilt(left, change), e.rebuilt(right, change)
+                return replace(node, left=left, right=right, site=-1)
+        return None
+
+    taken = {*tensors.values(), *program.sizes}
+    steps: list[TextStep] = []
+    for joins, group in itertools.groupby(program.statements, _join_key):
+        statements = list(group)
+        if joins is None:
+            steps += [_line(s, tensors, change, taken) for s in statements]
+        else:
+            sources = [next(reads_of(s.rhs)).tensor for s in statements]
+            steps.append(Joined(tensors[statements[0].target], tuple(tensors[s] for s in sources)))
+    shapes = {
+        tensors[name]: tuple(e.rebuilt(dim, change) for dim in tensor.shape)
+        for name, tensor in program.tensors.items()
+        if tensor.shape is not None
+    }
+    made = PlainProgram(
+        program.name,
+        program.inputs,
+        program.outputs,
+        {tensors[n]: t.dtype for n, t in program.tensors.items()},
+        {tensors[n]: t.rank for n, t in program.tensors.items()},
+        shapes,
+        tuple(steps),
+        tuple(program.needs_initial),
+        program.static_scalars,
+        tuple(n for n in program.sizes if n not in sizes),
+        tensors,
+    )
+    made = replace(made, steps=tuple(_with_declared_shapes(made)))
+    for step in made.steps:
+        shape = _shown_shape(made, step)
+        if shape is not None:
+            made = replace(made, inferred={**made.inferred, step.target: shape})
+    return made
+
+
+def _is_word(name: str) -> bool:
+    return "." not in name
+
+
+def _size(program: p.Program, name: str, tensors: Mapping[str, str]) -> p.Expr:
+    """The size of an inlined def, by what the entry calls it, or as an extent."""
+    extents = program.sizes[name].extents
+    for extent in extents:
+        shape = program.tensors[extent.tensor].shape
+        if extent.tensor in program.inputs and shape is not None:
+            return shape[extent.axis]
+    return replace(extents[0], tensor=tensors[extents[0].tensor])
+
+
+def _join_key(statement: p.Statement) -> tuple[str, int] | None:
+    """What the statements of one concat have in common: their variables are not in the text."""
+    for subscript in statement.subscripts:
+        for node in p.walk(subscript):
+            if isinstance(node, p.Index) and node.span.text != node.name:
+                return statement.target, statement.span.start
+    return None
+
+
+def _line(
+    statement: p.Statement,
+    tensors: Mapping[str, str],
+    change: Callable[[p.Expr], p.Expr | None],
+    taken: set[str],
+) -> Line:
+    """The statement as a line; index variables that a tensor or size is named like are renamed."""
+    names = FreshNames({*taken, *statement.variables})
+    renamed = {v: names.fresh(v) for v in statement.variables if v in taken}
+
+    def spelled(expr: p.Expr) -> p.Expr:
+        return e.substituted(e.rebuilt(expr, change), {v: e.index(n) for v, n in renamed.items()})
+
+    op = "=" if statement.op == "=" else f"{statement.op}="
+    if statement.op != "=" and (statement.init or statement.continues == "nothing"):
+        op = f"{op}!" if statement.reduction else "="
+    exists = (spelled(read) for read in statement.exists)
+    return Line(
+        tensors[statement.target],
+        tuple(renamed.get(v, v) for v in statement.outer),
+        op,
+        spelled(statement.rhs),
+        tuple(
+            p.WhereRange(
+                renamed.get(w.variable, w.variable),
+                spelled(w.begin),
+                spelled(w.end),
+                span=w.span,
+            )
+            for w in statement.where
+        ),
+        tuple(read for read in exists if isinstance(read, p.Read)),
+    )
+
+
+def _with_declared_shapes(program: PlainProgram) -> Iterator[TextStep]:
+    """The steps; a tensor whose shape only an inlined def declares is first filled with 0, unless
+    its first statement gives it that shape."""
+    done = {*program.inputs, *(s.target for s in program.steps if isinstance(s, Joined))}
+    done |= {o for o in program.outputs if is_spelled(program.shapes.get(o))}
+    for step in program.steps:
+        if isinstance(step, Line) and step.target not in done and step.target in program.shapes:
+            shape = program.shapes[step.target]
+            if not all(
+                program.only_extent(step, v) == dim and v not in {w.variable for w in step.where}
+                for v, dim in zip(step.indices, shape, strict=True)
+            ):
+                where = tuple(
+                    p.WhereRange(v, e.ZERO, dim, span=e.NOWHERE)
+                    for v, dim in zip(step.indices, shape, strict=True)
+                )
+                yield Line(step.target, step.indices, "=", e.ZERO, where)
+        done.add(step.target)
+        yield step
+
+
+def _shown_shape(program: PlainProgram, step: TextStep) -> tuple[p.Expr, ...] | None:
+    """The shape that a tensor has by its first statement, where all shows there."""
+    known = {*program.shapes, *program.inferred}
+    if not isinstance(step, Line) or step.target in known or step.target in program.callers:
+        return None
+    if next(s for s in program.steps if s.target == step.target) is not step:
+        return None
+    exprs = (step.rhs, *step.exists)
+    if not all(read.tensor in known for expr in exprs for read in reads_of(expr)):
+        return None
+    ends = {w.variable: w.end for w in step.where}
+    dims = [ends[v] if v in ends else program.only_extent(step, v) for v in step.indices]
+    return None if None in dims else tuple(dim for dim in dims if dim is not None)
+
+
+def with_given_outputs(program: PlainProgram) -> PlainProgram:
+    """The program where `X_0` is an input for each output `X` that is read before any statement
+    defines it (D2, R4), and where what goes on from another output starts at the identity."""
+    names = program.fresh_names()
+    given = {output: names.fresh(f"{output}_0") for output in program.callers}
+    steps: list[TextStep] = []
+    for output, name in given.items():
+        indices = tuple(names.fresh(f"i{axis}") for axis in range(program.ranks[output]))
+        left = tuple(map(e.index, indices))
+        rhs = p.Read(name, left, program.dtypes[output], -1, span=e.NOWHERE)
+        steps.append(Line(output, indices, "=", rhs))
+    begun = set(given)
+    for step in program.steps:
+        if isinstance(step, Line) and step.target not in begun and not step.starts:
+            steps.append(replace(step, op=f"{step.op}!" if step.reduction else "="))
+        else:
+            steps.append(step)
+        begun.add(step.target)
+    shapes = {name: _shape_of(program, output, names) for output, name in given.items()}
+    return replace(
+        program,
+        inputs=(*program.inputs, *given.values()),
+        dtypes={**program.dtypes, **{n: program.dtypes[o] for o, n in given.items()}},
+        ranks={**program.ranks, **{n: program.ranks[o] for o, n in given.items()}},
+        shapes={**program.shapes, **shapes},
+        steps=tuple(steps),
+        callers=(),
+        sizes=(
+            *program.sizes,
+            *(d.name for s in shapes.values() for d in s if isinstance(d, p.Size)),
+        ),
+    )
+
+
+def _shape_of(program: PlainProgram, output: str, names: FreshNames) -> tuple[p.Expr, ...]:
+    """The dimensions of an output, each a size of the inputs or one of its own."""
+    shape = program.shapes.get(output)
+    if shape is not None and is_spelled(shape):
+        return shape
+    dims: list[p.Expr] = []
+    for axis in range(program.ranks[output]):
+        lines = [s for s in program.steps if isinstance(s, Line) and s.target == output]
+        own = p.Extent(output, axis, span=e.NOWHERE)
+        found = {program.only_extent(line, line.indices[axis]) for line in lines} - {None, own}
+        dim = found.pop() if len(found) == 1 else None
+        if isinstance(dim, p.Size | p.Literal):
+            dims.append(dim)
+        else:
+            dims.append(p.Size(names.fresh(f"{output}{axis}"), span=e.NOWHERE))
+    return tuple(dims)

@@ -1,0 +1,106 @@
+"""Generated programs: tangents against central differences, and batches against a loop (D18)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+
+import tc
+from tc.api import _program
+from tc.gradient.batching import batched_outputs
+from tc.semantics.program import Program
+from tests.fuzz.legal import Call
+from tests.fuzz.strategies import SEEDS, calls
+from tests.gradient.differences import Arrays, along, forward
+from tests.gradient.pairs import as_double
+from tests.gradient.tangents_of import tangents
+
+pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning", "ignore::RuntimeWarning")
+ENTRY = "f"
+BATCH = 3
+
+
+def apart(call: Call, text: str, numbers: np.random.Generator) -> dict[str, Any]:
+    """The inputs in the types of the text; floats of a size, moved so that none are equal."""
+    tensors = _program(text, ENTRY).tensors
+    known = {}
+    for name, value in call.args().items():
+        known[name] = np.asarray(value).astype(tensors[name].dtype.name)
+        if tensors[name].dtype.is_float:
+            small = np.clip(np.nan_to_num(known[name]), -3, 3)
+            known[name] = (small + numbers.uniform(-0.2, 0.2, small.shape)).astype(small.dtype)
+    return known
+
+
+def checked(text: str) -> Program:
+    """The program, if it is one: nearly all are."""
+    try:
+        return _program(text, ENTRY)
+    except tc.TCError:
+        reject()
+
+
+def is_run(text: str, known: Arrays) -> bool:
+    try:
+        forward(text, known, ENTRY)
+    except tc.TCError:  # reads that only the data decide
+        return False
+    return True
+
+
+@given(calls(), SEEDS)
+def test_tangents_are_those_of_differences(call: Call, seed: int) -> None:
+    text, numbers = as_double(call.text), np.random.default_rng(seed)
+    program = checked(text)
+    known = apart(call, text, numbers)
+    floating = [name for name in program.inputs if program.tensors[name].dtype.is_float]
+    wrt = [name for name in floating if numbers.random() < 0.7] or floating[:1]
+    assume(wrt and is_run(text, known))
+    direction = {f"t_{name}": numbers.uniform(-1, 1, known[name].shape) for name in wrt}
+    found = tangents(text, known, direction, ENTRY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            wanted, near = (along(text, known, direction, ENTRY, step) for step in (1e-4, 3e-5))
+        except tc.TCError:
+            reject()
+    results = forward(text, known, ENTRY)
+    for (name, value), like in zip(found.items(), wanted, strict=True):
+        assert value.shape == wanted[like].shape
+        size = 1 + np.abs(wanted[like]) + np.abs(results[like[2:]])
+        is_smooth = np.abs(wanted[like] - near[like]) < 1e-6 * size
+        error = np.abs(value - wanted[like])[is_smooth]
+        assert np.all(error < 2e-5 * size[is_smooth]), (name, tc.jvp(text, wrt, entry=ENTRY))
+
+
+@given(calls(), SEEDS, st.data())
+def test_a_batch_is_a_loop(call: Call, seed: int, data: st.DataObject) -> None:
+    text, numbers = as_double(call.text), np.random.default_rng(seed)
+    program = checked(text)
+    known = apart(call, text, numbers)
+    free = [name for name in program.inputs if name not in program.static_scalars]
+    assume(free)
+    names = data.draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
+    axes = {name: int(numbers.integers(0, known[name].ndim + 1)) for name in names}
+    each = [known, *({**known} for _ in range(BATCH - 1))]
+    for element in each[1:]:
+        for name in names:
+            flat = numbers.permutation(known[name].reshape(-1))
+            element[name] = flat.reshape(known[name].shape)
+    assume(all(is_run(text, element) for element in each))
+    whole = {**known}
+    for name, axis in axes.items():
+        whole[name] = np.stack([element[name] for element in each], axis)
+    found = forward(tc.batch(text, axes, entry=ENTRY), whole)
+    loop = [forward(text, element, ENTRY) for element in each]
+    batched = batched_outputs(text, axes, entry=ENTRY)
+    for name, value in found.items():
+        alone = [one[name] for one in loop]
+        wanted = np.stack(alone) if name in batched else alone[0]
+        assert value.dtype == wanted.dtype
+        np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-9, err_msg=name)

@@ -1,0 +1,150 @@
+"""Gradients of programs that overwrite and change tensors (D9), and of the largest, products,
+halves and choices among subscripts (D11, D12, D14, D17), against central differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.api import _program
+from tests.gradient.differences import along_directions, cotangents, forward
+from tests.gradient.pairs import as_double
+from tests.gradient.tangents_of import assert_transposed
+
+IN = "def f(float(N) A, float(N) B) -> (O)"
+
+CHANGED = {
+    "part": f"{IN} {{ O(i) = A(i)  O(i) = A(i) * B(i) where i in 1:N }}",
+    "middle": f"{IN} {{ O(i) = A(i) * B(i)  O(i) = sin(A(i)) where i in 2:4  O(i) += B(i) }}",
+    "whole, by itself": f"{IN} {{ O(i) = A(i) * B(i)  O(i) = O(i) * O(i) * A(i) }}",
+    "part, by itself": f"{IN} {{ O(i) = A(i)  O(i) = O(i) * O(i) * B(i) where i in 1:4 }}",
+    "three times": f"{IN} {{ t(i) = A(i)  t(i) = exp(t(i))  t(i) *= B(i)  O(i) = t(i) * A(i) }}",
+    "by one element": f"{IN} {{ O(i) = A(i)  O(i) = O(0) * B(i) where i in 1:N }}",
+    "joined": f"{IN} {{ t(i) = A(i)  t(i) += B(i)  O(i) = t(N-1-i) * t(i) }}",
+    "added after a read": f"{IN}"
+    " { t(i) = A(i)  s +=! t(i) * t(i)  t(i) += B(i)  O(i) = t(i) * s }",
+    "sum of itself": f"{IN} {{ O(i) = A(i)  O(i) += O(i) * B(i)  O(i) += O(i) * A(i) }}",
+    "scaled": f"{IN} {{ O(i) = A(i)  O(i) *= B(i)  O(i) *= A(i) where i in 1:3 }}",
+    "product goes on": "def f(float(N,K) A, float(N) B) -> (O) { O(i) = B(i)  O(i) *= A(i,k) }",
+    "product of a part": "def f(float(N,K) A, float(N) B) -> (O)"
+    " { O(i) = B(i)  O(i) *= A(i,k) where i in 1:3, k in 1:K }",
+    "product from 1": "def f(float(N,K) A) -> (O) { O(i) *=! A(i,k) where k in 1:K }",
+    "product of shifted": "def f(float(N,K) A) -> (O) { O(i) *=! A(i,k+1) where k in -1:2 }",
+    "largest goes on": "def f(float(N,K) A, float(N) B) -> (O) { O(i) = B(i)  O(i) max= A(i,k) }",
+    "least of a part": "def f(float(N,K) A, float(N) B) -> (O)"
+    " { O(i) = B(i)  O(i) min= A(i,k) where i in 1:3 }",
+    "largest of later rows": "def f(float(N,K) A, float(N) B) -> (O)"
+    " { O(i) = B(i)  O(i) max=! A(i,k) * B(i) where i in 1:N }",
+    "largest, scaled": "def f(float(N,K) A, float(N) B) -> (O)"
+    " { O(i) max=! A(i,k)  O(i) *= B(i)  O(i) += A(i,0) }",
+    "concat": "def f(float(N,K) A, float(N) B) -> (O)"
+    " { t(i) = B(i) * B(i)  s +=! B(i)  r(i) = s * A(i,0)  O = concat(t, r, B) }",
+    "edge": f"{IN} {{ O(i) +=! A(min(max(i + k - 1, 0), N-1)) * B(k) where i in 0:N, k in 0:3 }}",
+    "choice": f"{IN} {{ O(i) = A(i > 2 ? i - 2 : N - 1 - i) * B(i) where i in 0:N }}",
+    "largest index": f"{IN} {{ O(i) = A(max(i, 2)) * B(min(i, N - 2)) where i in 0:N }}",
+    "quotients": f"{IN} {{ O(i) = A(i/2) * A((i+3)/2) * B(N-1-i/3) }}",
+    "last": f"{IN} {{ O(i) = A(N-1) * B(0) * A(i) }}",
+    "guarded place": f"{IN} {{ O(i) = N > 9 ? A(9) * B(i) : B(i) }}",
+    "not begun": "def f(float(N) A, float(N) B) -> (O) { O(i) += A(i) * B(i)  O(i) += A(i) }",
+}
+
+
+def known_of(text: str, entry: str | None = None) -> dict[str, Any]:
+    program = _program(text, entry)
+    numbers = np.random.default_rng(4)
+    shapes = {"N": 5, "K": 4, "M": 6}
+    known: dict[str, Any] = {}
+    for name in program.inputs:
+        dims = [shapes[d.name] for d in program.tensors[name].shape or ()]
+        known[name] = numbers.uniform(0.3, 1.7, dims)
+    return known
+
+
+def assert_slopes(text: str, derived: str, known: dict[str, Any]) -> None:
+    given = cotangents(forward(text, known), np.random.default_rng(5))
+    gradients = forward(derived, {**known, **forward(text, known), **given})
+    assert_transposed(text, known, given, gradients)
+    for difference, slope in along_directions(text, known, given, gradients):
+        assert slope == pytest.approx(difference, rel=1e-7, abs=1e-7), derived
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("save", ["outputs", "none"])
+def test_a_gradient_equals_differences(name: str, save: str) -> None:
+    text = as_double(CHANGED[name])
+    assert_slopes(text, tc.grad(text, save=save), known_of(text))
+
+
+SMOOTH = ("part", "whole, by itself", "part, by itself", "scaled", "product of a part", "concat")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_second_derivative_equals_differences(name: str) -> None:
+    """D18."""
+    text = as_double(CHANGED[name])
+    known = known_of(text)
+    known |= cotangents(forward(text, known), np.random.default_rng(5))
+    first = tc.grad(text, save="none")
+    given = cotangents(forward(first, known), np.random.default_rng(6))
+    second = tc.grad(first, save="none")
+    found = forward(second, {**known, **given})
+    floating = [n for n in _program(first, None).inputs if n in known]
+    gradients = dict(zip((f"d_{n}" for n in floating), found.values(), strict=True))
+    for difference, slope in along_directions(first, known, given, gradients):
+        assert slope == pytest.approx(difference, rel=1e-6, abs=1e-6), second
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_gradient_at_sizes_equals_differences(name: str) -> None:
+    text = as_double(CHANGED[name])
+    known = known_of(text)
+    derived = tc.grad(text, sizes=known)
+    assert "N" not in derived.replace("NAN", "")
+    assert_slopes(text, derived, known)
+
+
+def test_the_first_of_ties_gets_all() -> None:
+    text = "def f(double(N,K) A) -> (O) { O(i) max=! A(i,k) }"
+    known = {"A": np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), "d_O": np.array([1.0, 5.0])}
+    known["O"] = known["A"].max(axis=1)
+    shared = forward(tc.grad(text), known)["d_A"]
+    np.testing.assert_allclose(shared, [[0, 0.5, 0.5], [5 / 3, 5 / 3, 5 / 3]])
+    first = forward(tc.grad(text, ties="first"), known)["d_A"]
+    np.testing.assert_allclose(first, [[0, 1, 0], [5, 0, 0]])
+
+
+def test_what_was_there_before_is_the_first_of_ties() -> None:
+    text = "def f(double(N) B, double(N,K,L) A) -> (O) { O(i) = B(i)  O(i) min= A(i,k,l) }"
+    known = {"B": np.array([1.0, 2.0, 3.0]), "d_O": np.array([1.0, 1.0, 1.0])}
+    known["A"] = np.array([[[2, 1], [1, 1]], [[2, 1], [3, 1]], [[4, 4], [5, 6]]], float)
+    known["O"] = np.minimum(known["B"], known["A"].min(axis=(1, 2)))
+    found = forward(tc.grad(text, ties="first"), known)
+    np.testing.assert_allclose(found["d_B"], [1, 0, 1])
+    np.testing.assert_allclose(found["d_A"].sum(axis=(1, 2)), [0, 1, 0])
+    assert found["d_A"][1, 0, 1] == 1
+
+
+def test_halves_are_summed_up_as_floats() -> None:
+    text = "def f(half(N) A, half(M) W) -> (O) { O(i) = A(i) * W(j) * 2048 where j in 0:1 }"
+    text = "def f(half(N) A, half(M) W) -> (O, S) { O(i) = A(i) * A(i)  S +=! A(i) * W(j) }"
+    program = _program(tc.grad(text), None)
+    assert [program.tensors[n].dtype.name for n in program.outputs] == ["float16", "float16"]
+    numbers = np.random.default_rng(2)
+    known = {"A": numbers.random(5).astype("float16"), "W": np.ones(4096, "float16")}
+    known |= {"d_O": np.zeros(5, "float16"), "d_S": np.float16(1)}
+    found = tc.interpret(tc.grad(text), {n: known[n] for n in program.inputs})
+    assert np.all(found[0] == 4096)  # summed up as halves, it would stay at 2048
+    assert found[0].dtype == found[1].dtype == np.float16
+
+
+def test_a_zero_begins_in_the_type_of_its_tensor() -> None:
+    """A temporary that begins with 0 would be of whole numbers."""
+    text = "def f(double(N) A) -> (O) { t(i) = A(i) / 3  O = t(0) * t(N-1) }"
+    known = known_of(text)
+    assert_slopes(text, tc.grad(text), known)
