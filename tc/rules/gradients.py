@@ -178,6 +178,19 @@ def ends_grad(float(N) A, float d_o) -> (float(N) d_A) {
   d_A(x) += d_o * A(0) where x in max(N - 1, 0):N
 }
 
+# D15 Calls, numbers and the caller's tensor (gradients.md)
+
+Numbers have gradients as arrays have. Calls are taken as the statements of what they call. A tensor
+whose values are the caller's has its old values as an input `C_0`, where they are read, and their
+gradient is `d_C_0`; what the caller of a function gives in `outputs=` has no gradients.
+
+>>> scaled = "def scaled(float(N) a, float s) -> (o) { o(i) = s * a(i) }"
+>>> print(tc.grad(scaled), end="")
+def scaled_grad(float(N) a, float s, float(N) d_o) -> (float(N) d_a, float d_s) {
+  d_s +=! d_o(i) * a(i)
+  d_a(i) = d_o(i) * s
+}
+
 # D16 What carries a gradient (gradients.md)
 
 Floating values do; integers, conditions, subscripts and ranges do not. `wrt` names floating inputs,

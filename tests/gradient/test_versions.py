@@ -148,3 +148,16 @@ def test_a_zero_begins_in_the_type_of_its_tensor() -> None:
     text = "def f(double(N) A) -> (O) { t(i) = A(i) / 3  O = t(0) * t(N-1) }"
     known = known_of(text)
     assert_slopes(text, tc.grad(text), known)
+
+
+def test_numbers_and_what_the_caller_gives_have_gradients() -> None:
+    """Rule D15."""
+    text = "def f(double(N) a, double s) -> (C) { C(i) = s * C(i) * a(i) }"
+    numbers = np.random.default_rng(3)
+    known = {"a": numbers.random(4), "s": np.float64(0.7), "C_0": numbers.random(4)}
+    known["d_C"] = numbers.random(4)
+    found = forward(tc.grad(text), known)
+    a, s, old, d = known["a"], known["s"], known["C_0"], known["d_C"]
+    np.testing.assert_allclose(found["d_s"], np.sum(d * old * a))
+    np.testing.assert_allclose(found["d_C_0"], d * s * a)
+    np.testing.assert_allclose(found["d_a"], d * s * old)

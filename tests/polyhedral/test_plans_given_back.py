@@ -58,7 +58,7 @@ def test_a_program_whose_sums_of_halves_are_kept() -> None:
     options = tc.Options(
         schedule=tc.ScheduleOptions(fusion="isl", seconds=600), mapping=tc.MappingOptions(unroll=1)
     )
-    shapes = {"a": (1, 1, 13, 1), "b": (2, 1, 1, 1)}
+    shapes = {"a": (1, 1, 13, 1), "b": (3, 1, 1, 1)}
     explanation = tc.explain(text, shapes, options=options, device=DEVICES[0])
     assert "o.s0 is new" in explanation.stages["rewrite"]
     assert_given_back(text, None, shapes, DEVICES[0], options)
