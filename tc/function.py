@@ -322,8 +322,11 @@ class Compiled:
         outputs = ", ".join(self.program.outputs)
         return f"<tc {self.program.name}({inputs}) -> ({outputs}), backend {self.backend}>"
 
+    def __copy__(self) -> Compiled:  # as functions of Python
+        return self
+
     def __deepcopy__(self, _: Any) -> Compiled:
-        return self  # as functions of Python
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.program.source
