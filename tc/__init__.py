@@ -34,11 +34,12 @@ if TYPE_CHECKING:
         TCWarning,
     )
     from tc.explanation import Explanation
-    from tc.function import Compiled, TensorInfo
+    from tc.function import Compiled
     from tc.gpu import Gpu
     from tc.gradient.batching import batch
     from tc.gradient.forward_mode import jvp
     from tc.gradient.reverse_mode import grad
+    from tc.introspection import TensorInfo
     from tc.options import PRESETS, GpuOptions, MappingOptions, Options, ScheduleOptions
     from tc.plan import Plan
     from tc.process.threads import get_threads, set_threads
@@ -103,7 +104,7 @@ _HOMES = {
         "interpret",
     ),
     "tc.backends.base": ("KernelText",),
-    "tc.function": ("Compiled", "TensorInfo"),
+    "tc.function": ("Compiled",),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "tc.device": ("Device",),
     "tc.explanation": ("Explanation",),
@@ -111,6 +112,7 @@ _HOMES = {
     "tc.gradient.batching": ("batch",),
     "tc.gradient.forward_mode": ("jvp",),
     "tc.gradient.reverse_mode": ("grad",),
+    "tc.introspection": ("TensorInfo",),
     "tc.options": ("PRESETS", "GpuOptions", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.plan": ("Plan",),
     "tc.source": ("Source",),

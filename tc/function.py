@@ -5,17 +5,21 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
-
-import numpy as np
 
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError, TCWarning
 from tc.explanation import Explanation
-from tc.introspection import PerInstance, followed_by_torch, hide_from_torch, python_signature
+from tc.introspection import (
+    PerInstance,
+    TensorInfo,
+    followed_by_torch,
+    hide_from_torch,
+    python_signature,
+)
 from tc.options import Options, how_compiled
 from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
@@ -46,23 +50,6 @@ from tc.tuning.tuned import TunedOptions
 _COLLECTIONS = (list, tuple, dict, Mapping)
 
 _NO_TARGETS: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """Shape and dtype of an output, as `Compiled.infer` gives them.
-
-    >>> import tc
-    >>> f = tc.compile("def f(float(N,M) x) -> (y) { y(i,j) = 2 * x(i,j) }")
-    >>> print(f.infer(N=2, M=3)["y"])
-    float32(2, 3)
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def __str__(self) -> str:
-        return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
 class Entry(Protocol):
@@ -322,11 +309,10 @@ class Compiled:
         outputs = ", ".join(self.program.outputs)
         return f"<tc {self.program.name}({inputs}) -> ({outputs}), backend {self.backend}>"
 
-    def __copy__(self) -> Compiled:  # as functions of Python
+    def __deepcopy__(self, _: Any = None) -> Compiled:  # as functions of Python
         return self
 
-    def __deepcopy__(self, _: Any) -> Compiled:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.program.source

@@ -5,13 +5,33 @@ from __future__ import annotations
 import keyword
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, TypeVar
+
+import numpy as np
 
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import Signature as CallSignature
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Shape and dtype of an output, as `Compiled.infer` gives them.
+
+    >>> import tc
+    >>> f = tc.compile("def f(float(N,M) x) -> (y) { y(i,j) = 2 * x(i,j) }")
+    >>> print(f.infer(N=2, M=3)["y"])
+    float32(2, 3)
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
 class PerInstance:
