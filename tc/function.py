@@ -98,7 +98,7 @@ class Compiled:
     Numbers, Python's and numpy's, stand for inputs of rank 0 whose type holds their value. Several
     results come as a named tuple. Torch's tensors that require gradients get them: `backward` runs
     the program that `tc.grad` derives, compiled as this one is. What torch traces
-    becomes a node of its graph; what jax and torch.func trace is refused.
+    becomes a node of its graph, and torch.func transforms it; what jax traces is refused.
 
     `outputs` (R4) is a sequence in return order, a dict by name of some or all, or the array of a
     single output: row-major, writable, apart from all other arrays, and returned as it is. A

@@ -12,10 +12,12 @@ from typing import Any
 import torch
 
 from tc.errors import InputError
+from tc.function import Compiled
+from tc.runtime.arguments import NUMBERS
 from tc.torch.gradients import COTANGENT, INPUT
 from tc.torch.modes import has_tangent
 from tc.torch.operation import TextOperation, Texts, operation_of, run, texts_of
-from tc.torch.output_shapes import output_shapes, shapes_of
+from tc.torch.output_shapes import check_tensor, output_shapes, shapes_of
 from tc.torch.reverse import zeros
 
 NAME = "tc::run"
@@ -30,6 +32,19 @@ _LIBRARY.define(
 def operator(tensors: Sequence[Any], texts: Texts) -> list[Any]:
     """The results of an operation, whatever torch does with them."""
     return torch.ops.tc.run(tensors, *texts)  # type: ignore[no-any-return]
+
+
+def by_operator(function: Compiled, inputs: Sequence[Any]) -> list[Any]:
+    """The results of a function, whatever torch does with tensors."""
+    tensors, numbers = [], {}
+    for parameter, value in zip(function.signature.inputs, inputs, strict=True):
+        if isinstance(value, NUMBERS) and parameter.rank == 0:
+            if parameter.static:
+                numbers[parameter.name] = int(value)
+                continue
+            value = torch.full((), value, dtype=_dtype(parameter.dtype.name))
+        tensors.append(value)
+    return operator(tensors, texts_of(function, numbers))
 
 
 def _run(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
@@ -50,7 +65,7 @@ def _fake(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
     program, signature = operation.function.program, operation.function.signature
     places, _ = operation.places, operation.inputs(ins)
     for place, tensor in zip(places, ins, strict=True):
-        _check(signature.inputs[place], tensor)
+        check_tensor(signature.inputs[place], tensor)
     scalars = {program.inputs[at]: number for at, number in operation.numbers.items()}
     for name in program.static_scalars - scalars.keys():
         raise InputError(
@@ -69,25 +84,6 @@ def _fake(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
 
 def _dtype(name: str) -> Any:
     return getattr(torch, name)
-
-
-def _check(parameter: Any, tensor: Any) -> None:
-    """InputError for a tensor without values that a call would refuse with them."""
-    name, wanted = parameter.name, _dtype(parameter.dtype.name)
-    if tensor.dim() != parameter.rank:
-        raise InputError(
-            f"{parameter.function}: {name} has rank {tensor.dim()}, but {parameter.text} asks for "
-            f"rank {parameter.rank}",
-            span=parameter.span,
-        )
-    if tensor.dtype != wanted and parameter.rank:
-        raise InputError(
-            f"{parameter.function}: {name} has dtype {tensor.dtype}, but {parameter.text} asks "
-            f"for {wanted}",
-            rule="Y3",
-            span=parameter.span,
-            repair=f"{name}.to({wanted})",
-        )
 
 
 # --- gradients ----------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""The shapes of results, of sizes that torch may not know yet: expressions of the sizes."""
+"""The shapes of inputs, and of results, of sizes that torch may not know yet: expressions of the
+sizes."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import torch
 from tc.errors import GradError, InputError
 from tc.gradient.sampled_ranges import sampled_ranges
 from tc.pipeline import shape_program
+from tc.runtime.arguments import Parameter
 from tc.runtime.sizes import CallSizes
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
@@ -107,3 +109,24 @@ _OPERATORS: Mapping[str, Any] = {
 
 def shapes_of(names: Sequence[str], tensors: Sequence[Any]) -> dict[str, Sizes]:
     return {name: tuple(tensor.shape) for name, tensor in zip(names, tensors, strict=True)}
+
+
+def check_tensor(parameter: Parameter, tensor: Any, *, batch: int = 0) -> None:
+    """InputError for a tensor that a call would refuse, if it has values, or for its elements
+    along so many dimensions of a batch."""
+    name, wanted = parameter.name, getattr(torch, parameter.dtype.name)
+    rank = tensor.dim() - batch
+    if rank != parameter.rank:
+        raise InputError(
+            f"{parameter.function}: {name} has rank {rank}, but {parameter.text} asks for "
+            f"rank {parameter.rank}",
+            span=parameter.span,
+        )
+    if tensor.dtype != wanted and parameter.rank:
+        raise InputError(
+            f"{parameter.function}: {name} has dtype {tensor.dtype}, but {parameter.text} asks "
+            f"for {wanted}",
+            rule="Y3",
+            span=parameter.span,
+            repair=f"{name}.to({wanted})",
+        )

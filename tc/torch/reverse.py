@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from tc.function import Compiled
+from tc.torch.derived_functions import Derived
 from tc.torch.gradients import COTANGENT, INPUT, Gradients
 from tc.torch.modes import PLAIN, records_alone
 
@@ -20,6 +22,7 @@ class Differentiable:
     def __init__(self, function: Compiled) -> None:
         self.function = function
         self.gradients = Gradients(function)
+        self.derived = Derived(function, self.gradients.floating)
         program = function.program
         self.inputs = len(program.inputs)
         floating = self.gradients.floating
@@ -67,41 +70,53 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
 
     @staticmethod
     def forward(ctx: Any, by: Differentiable, *inputs: Any) -> Any:
-        needed = ctx.needs_input_grad
-        wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
         results = by.run(inputs)
-        gradient = by.gradients.of(wrt, inputs)
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(results[place] for place in by.whole))
-        kept = [inputs[at] if kind == INPUT else results[at] for kind, at in gradient.kept]
-        ctx.save_for_backward(*(value for value in kept if isinstance(value, torch.Tensor)))
-        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
-        ctx.by, ctx.gradient = by, gradient
-        if len(results) > 1:
-            ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
+        keep(ctx, by, inputs, results)
         return results[0] if by.function.result is None else tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
-        by, gradients = ctx.by, ctx.by.gradients
-        unused = tuple(place for place in gradients.floating if cotangents[place] is None)
-        found: list[Any] = [None] * (by.inputs + 1)
-        if len(unused) == len(gradients.floating):
-            return tuple(found)
-        saved = iter(ctx.saved_tensors)
-        values = {
-            argument: next(saved) if number is None else number
-            for argument, number in zip(ctx.gradient.kept, ctx.numbers, strict=True)
-        }
-        for place in gradients.floating:
-            cotangent = cotangents[place]
-            if cotangent is None:
-                cotangent = zeros(*ctx.shapes[place])
-            values[COTANGENT, place] = cotangent
-        gradient = gradients.without(ctx.gradient, unused)
-        for place, result in zip(gradient.wrt, gradient.results(values), strict=True):
-            found[place + 1] = result
+        return gradients_of(ctx, cotangents)
+
+
+def keep(ctx: Any, by: Differentiable, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+    """Has autograd keep what the gradient of a call reads, where one is needed."""
+    needed = ctx.needs_input_grad
+    wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*(results[place] for place in by.whole))
+    ctx.by = by
+    if not wrt or not by.gradients.floating:
+        return
+    gradient = ctx.gradient = by.gradients.of(wrt, inputs)
+    kept = [inputs[at] if kind == INPUT else results[at] for kind, at in gradient.kept]
+    ctx.save_for_backward(*(value for value in kept if isinstance(value, torch.Tensor)))
+    ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
+    if len(results) > 1:
+        ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
+
+
+def gradients_of(ctx: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradient of each input of a call that was kept, and of what stands before them: None."""
+    by, gradients = ctx.by, ctx.by.gradients
+    unused = tuple(place for place in gradients.floating if cotangents[place] is None)
+    found: list[Any] = [None] * (by.inputs + 1)
+    if len(unused) == len(gradients.floating):
         return tuple(found)
+    saved = iter(ctx.saved_tensors)
+    values = {
+        argument: next(saved) if number is None else number
+        for argument, number in zip(ctx.gradient.kept, ctx.numbers, strict=True)
+    }
+    for place in gradients.floating:
+        cotangent = cotangents[place]
+        if cotangent is None:
+            cotangent = zeros(*ctx.shapes[place])
+        values[COTANGENT, place] = cotangent
+    gradient = gradients.without(ctx.gradient, unused)
+    for place, result in zip(gradient.wrt, gradient.results(values), strict=True):
+        found[place + 1] = result
+    return tuple(found)
 
 
 def zeros(shape: Any, dtype: Any, device: Any) -> Any:

@@ -9,11 +9,11 @@ import torch
 
 from tc.errors import InputError
 from tc.function import Compiled
-from tc.runtime.arguments import NUMBERS, bind_call
-from tc.torch.modes import is_transformed, records_alone
-from tc.torch.operation import texts_of
-from tc.torch.operator import operator
+from tc.runtime.arguments import bind_call
+from tc.torch.modes import is_transformed, outside, records_alone
+from tc.torch.operator import by_operator
 from tc.torch.reverse import differentiable
+from tc.torch.transforms import transformed
 
 
 def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: InputError) -> Any:
@@ -26,8 +26,9 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             span=refused.span,
             repair=f"{refused.repair}, or a call without outputs=",
         )
+    inputs = tuple(map(outside, inputs))
     if is_transformed(inputs):
-        raise refused
+        return transformed(differentiable(function), inputs)
     if not records_alone(inputs):
         return _by_operator(function, inputs)
     by = differentiable(function)
@@ -63,13 +64,5 @@ except TypeError:  # an older torch takes no reason
 
 
 def _by_operator(function: Compiled, inputs: tuple[Any, ...]) -> Any:
-    tensors, numbers = [], {}
-    for parameter, value in zip(function.signature.inputs, inputs, strict=True):
-        if isinstance(value, NUMBERS) and parameter.rank == 0:
-            if parameter.static:
-                numbers[parameter.name] = int(value)
-                continue
-            value = torch.full((), value, dtype=getattr(torch, parameter.dtype.name))
-        tensors.append(value)
-    results = operator(tensors, texts_of(function, numbers))
+    results = by_operator(function, inputs)
     return results[0] if function.result is None else function.result(*results)

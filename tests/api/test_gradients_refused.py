@@ -93,20 +93,23 @@ def test_what_is_no_plain_tensor(torch: Any, kind: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_torchs_transforms(torch: Any) -> None:
-    """A constant in a trace, or a lost tangent, would be a wrong result without an error."""
+def test_torchs_transforms_of_what_is_written(torch: Any) -> None:
+    """A lost tangent would be a wrong result without an error."""
     forward = torch.autograd.forward_ad
     function, x = tc.compile(TWICE, backend="interpret"), torch.ones(3)
 
+    def into(x: Any) -> Any:
+        return function(x, outputs=torch.zeros(3))
+
     def dual() -> Any:
         with forward.dual_level():
-            return function(forward.make_dual(x, x))
+            return into(forward.make_dual(x, x))
 
     transforms: dict[str, tuple[Callable[[], Any], str]] = {
-        "grad": (lambda: torch.func.grad(lambda x: function(x).sum())(x), "torch.func"),
-        "vmap": (lambda: torch.func.vmap(function)(torch.ones(2, 3)), "torch.func"),
-        "jvp": (lambda: torch.func.jvp(function, (x,), (x,)), "torch.func"),
-        "jacrev": (lambda: torch.func.jacrev(function)(x), "torch.func"),
+        "grad": (lambda: torch.func.grad(lambda x: into(x).sum())(x), "torch.func"),
+        "vmap": (lambda: torch.func.vmap(into)(torch.ones(2, 3)), "torch.func"),
+        "jvp": (lambda: torch.func.jvp(into, (x,), (x,)), "torch.func"),
+        "jacrev": (lambda: torch.func.jacrev(into)(x), "torch.func"),
         "dual": (dual, "a tangent of forward mode"),
     }
     for transform, message in transforms.values():
@@ -114,6 +117,7 @@ def test_torchs_transforms(torch: Any) -> None:
             transform()
     with forward.dual_level():
         assert function(x).tolist() == [2, 2, 2]
+        assert into(x).tolist() == [2, 2, 2]
 
 
 def test_inside_a_function_of_autograd(torch: Any) -> None:

@@ -131,3 +131,16 @@ def tracing_of(torch: Any) -> Callable[[], bool]:
         return bool(functions() and before())
 
     return is_tracing
+
+
+def tangents_of(torch: Any) -> Callable[[Any], bool]:
+    """Whether a tensor carries a tangent of forward mode, where these count."""
+    forward = torch.autograd.forward_ad
+    count = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
+
+    def has_tangent(tensor: Any) -> bool:
+        if forward._current_level < 0 or not count():
+            return False
+        return forward.unpack_dual(tensor).tangent is not None
+
+    return has_tangent

@@ -15,7 +15,7 @@ from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
 from tc.runtime.arrays.device_array import CUDA, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
 from tc.runtime.arrays.looks import Looks
-from tc.runtime.arrays.torch_looks import looks_of, reach, tracing_of
+from tc.runtime.arrays.torch_looks import looks_of, reach, tangents_of, tracing_of
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
@@ -151,6 +151,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
     is_tracing = tracing_of(torch)
     forward = torch.autograd.forward_ad
     is_cuda = torch.version.hip is None  # torch for ROCm says "cuda", too
+    has_tangent = tangents_of(torch)
     new: Any = np.ndarray
 
     # this runs before every kernel; why a tensor is refused is found afterwards
@@ -159,7 +160,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
             if gradient is not None:
                 if tensor.requires_grad and grad_mode():
                     raise _transformed(torch, tensor) or Refusal(gradient, "{name}.detach()", FRONT)
-                if forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
+                if forward._current_level >= 0 and has_tangent(tensor):
                     raise _tangent(torch, tensor)
             # a functional tensor has an address, with anything at all behind it
             if is_tracing() or is_functional(tensor):
@@ -239,6 +240,7 @@ def _tangent(torch: Any, tensor: Any) -> Refusal:
     return _transformed(torch, tensor) or Refusal(
         "carries a tangent of forward mode, which tc would lose",
         "torch.autograd.forward_ad.unpack_dual({name}).primal",
+        FRONT,
     )
 
 
@@ -251,6 +253,7 @@ def _transformed(torch: Any, tensor: Any) -> Refusal | None:
         return Refusal(
             "is traced by torch.func (grad, vmap or jvp), so that it has no memory of its own",
             "call the function outside of torch.func's transforms",
+            FRONT,
         )
     return None
 
