@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tc.function import Compiled
     from tc.gpu import Gpu
     from tc.gradient.batching import batch
+    from tc.gradient.forward_and_backward import vjp
     from tc.gradient.forward_mode import jvp
     from tc.gradient.reverse_mode import grad
     from tc.introspection import TensorInfo
@@ -90,6 +91,7 @@ __all__ = [
     "plan",
     "set_threads",
     "tuned",
+    "vjp",
 ]
 
 _HOMES = {
@@ -110,6 +112,7 @@ _HOMES = {
     "tc.explanation": ("Explanation",),
     "tc.gpu": ("Gpu",),
     "tc.gradient.batching": ("batch",),
+    "tc.gradient.forward_and_backward": ("vjp",),
     "tc.gradient.forward_mode": ("jvp",),
     "tc.gradient.reverse_mode": ("grad",),
     "tc.introspection": ("TensorInfo",),

@@ -1,5 +1,5 @@
 """The command line, as `tc` and `tensorc`: check, fmt, explain, run, emit, tune, grad,
-jvp, batch, cache.
+vjp, jvp, batch, cache.
 
 Exit status 0: done; 1: an error in the program or the inputs, printed with its place and repair;
 2: wrong usage, or a file that cannot be read or written; 130: stopped by Ctrl-C. What a command

@@ -177,8 +177,11 @@ def _add_derived(commands: Any) -> None:
         return added
 
     gradient = derived_command("grad", "print the gradient of a def as a def")
+    both = derived_command(
+        "vjp", "print a def that saves what its gradient needs, and that gradient"
+    )
     tangent = derived_command("jvp", "print a def with its derivative along a direction as a def")
-    for parser in (gradient, tangent):
+    for parser in (gradient, both, tangent):
         parser.add_argument(
             "--wrt",
             type=listed_words.names,
@@ -192,16 +195,21 @@ def _add_derived(commands: Any) -> None:
             metavar="T,U",
             help="tensors that nothing flows through",
         )
-    gradient.add_argument("--ties", default="split", metavar="HOW",
-                          help="of the largest: split (the default), or first")  # fmt: skip
-    gradient.add_argument("--save", default="outputs", metavar="WHICH",
-                          help="what it is given: outputs (the default), all, none")  # fmt: skip
-    gradient.add_argument(
-        "--sizes",
-        type=listed_words.sizes,
-        metavar="N=3,K=4",
-        help="a gradient for these sizes only, where there is none for all",
-    )
+    for parser, save in ((gradient, "outputs"), (both, "all")):
+        parser.add_argument("--ties", default="split", metavar="HOW",
+                            help="of the largest: split (the default), or first")  # fmt: skip
+        parser.add_argument(
+            "--save",
+            default=save,
+            metavar="WHICH",
+            help=f"what the gradient is given: outputs, all or none (default {save})",
+        )
+        parser.add_argument(
+            "--sizes",
+            type=listed_words.sizes,
+            metavar="N=3,K=4",
+            help="a gradient for these sizes only, where there is none for all",
+        )
     batched = derived_command("batch", "print a def for each element of a batch as a def")
     batched.add_argument(
         "--in-axes",

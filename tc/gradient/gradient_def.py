@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from tc.dtypes import DType
 from tc.frontend.format import format_source
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
 from tc.gradient.cotangents import LETTERS
+from tc.gradient.def_text import SPELLED, Joined, reads_of
+from tc.gradient.plain_program import is_spelled
 from tc.gradient.sampled_ranges import SampledRanges
-from tc.gradient.statement_text import SampleCall, Written, body_text, without_idle_ranges
+from tc.gradient.statement_text import (
+    SampleCall,
+    Written,
+    WrittenStep,
+    body_text,
+    with_types,
+    without_idle_ranges,
+)
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
 from tc.source import Source
 
-SPELLED = {"float32": "float", "float64": "double", "float16": "half"}
+EACH_VERSION = "each version"
+"""Of what is saved: all that a gradient needs, what is overwritten later, too."""
 OPERATORS = {"=": "=", "+": "+=", "*": "*=", "min": "min=", "max": "max="}
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
     """The forward program as a gradient needs it: its versions, those that the caller gives by
-    their tensors, and which of them are saved: "outputs", "all" or "none" (D17)."""
+    their tensors, and which of them are saved: "outputs", "all", "none" (D17), or EACH_VERSION."""
 
     program: p.Program
     found: SampledRanges
@@ -37,19 +49,19 @@ class Forward:
         tensors = dict(self.given) | {step.version: step.tensor for step in self.steps}
         return tensors.get(version, version)
 
-    def needed(self, written: Sequence[Written]) -> tuple[list[str], list[Written]]:
+    def dtype(self, version: str) -> DType:
+        return self.program.tensors[self.tensor(version)].dtype
+
+    def needed(self, written: Sequence[Written]) -> tuple[list[str], list[WrittenStep]]:
         """The versions that are saved, and the statements that compute others again."""
         needed = {n.tensor for w in written for n in p.walk(w.rhs) if isinstance(n, p.Read)}
         saved: list[str] = []
-        again: list[Written] = []
-        last = {step.tensor: step.version for step in self.steps}
+        again: list[WrittenStep] = []
         for step in reversed(self.steps):
             version = step.version
             if version not in needed:
                 continue
-            kinds = {"all": ("output", "temporary"), "outputs": ("output",), "none": ()}
-            is_kept = self.program.tensors[step.tensor].role in kinds[self.save]
-            if is_kept and last[step.tensor] == version:
+            if self._is_saved(step):
                 if version not in saved:
                     saved.insert(0, version)
                 continue
@@ -57,70 +69,159 @@ class Forward:
             needed |= {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
             if step.previous is not None:
                 needed.add(step.previous)
-            again[:0] = self._again(step)
-        return sorted(saved, key=list(last.values()).index), again
+            again[:0] = self._made(step, {})
+        order = [step.version for step in self.steps]
+        return sorted(saved, key=order.index), again
 
-    def _again(self, step: VersionStep) -> list[Written]:
-        """The statements that make a version, or add to it."""
-        statement = step.statement
-        op = OPERATORS[statement.op]
+    def _is_saved(self, step: VersionStep) -> bool:
+        kinds = {"outputs": ("output",), "none": ()}.get(self.save, ("output", "temporary"))
+        is_last = self._last[step.tensor] == step.version
+        return self.program.tensors[step.tensor].role in kinds and (
+            is_last or self.save == EACH_VERSION
+        )
+
+    @property
+    def _last(self) -> dict[str, str]:
+        return {step.tensor: step.version for step in self.steps}
+
+    def whole(self, saved: Sequence[str]) -> list[WrittenStep]:
+        """The statements of the program; versions that are not saved are one with what is made out
+        of them."""
+        holders: dict[str, str] = {version: version for version in self.given}
+        latest = dict(self._last)
+        for step in reversed(self.steps):
+            if step.version in saved:
+                latest[step.tensor] = step.version
+            holders[step.version] = latest[step.tensor]
+
+        return [made for step in self.steps for made in self._made(step, holders)]
+
+    def _made(self, step: VersionStep, holders: Mapping[str, str]) -> list[WrittenStep]:
+        """The statements that make a version, or add to it; `holders` are the tensors that hold
+        some versions."""
+        version = holders.get(step.version, step.version)
+        previous = step.previous and holders.get(step.previous, step.previous)
+        pieces = [s for s in self.steps if s.concat == step.concat and s.concat is not None]
+        if pieces and {s.version for s in pieces} == {step.version} and not pieces[0].joins:
+            sources = [next(reads_of(s.statement.rhs)).tensor for s in pieces]
+            held = tuple(holders.get(source, source) for source in sources)
+            return [Joined(version, held)] if step is pieces[0] else []
+        statement, op = step.statement, OPERATORS[step.statement.op]
         if statement.op != "=" and step.is_anew:
             op += "!"
-        made = Written(step.version, statement.outer, op, statement.rhs, dict(step.ranges))
-        indices = tuple(LETTERS[k] for k in range(len(statement.outer)))
+        rhs = _held(statement.rhs, holders)
+        made = Written(version, statement.outer, op, rhs, dict(step.ranges))
         shape = self.found.shapes[step.tensor]
-        whole = {name: (e.ZERO, size) for name, size in zip(indices, shape, strict=True)}
-        if step.previous is not None:
-            value: p.Expr = e.read(step.previous, tuple(map(e.index, indices)))
-        elif step.joins or step.covers:
+        if previous == version or step.joins:
             return [made]
-        else:
-            dtype = self.program.tensors[step.tensor].dtype
-            value = p.Convert(e.ZERO, dtype, True, span=e.NOWHERE)
-        return [Written(step.version, indices, "=", value, whole), made]
+        ends = (step.ranges[v][1] for v in statement.outer)
+        if previous is None and all(map(operator.eq, ends, shape)):
+            return [made]
+        indices = tuple(LETTERS[k] for k in range(len(statement.outer)))
+        whole = {name: (e.ZERO, size) for name, size in zip(indices, shape, strict=True)}
+        value: p.Expr = e.ZERO
+        if previous is not None:
+            value = e.read(previous, tuple(map(e.index, indices)))
+        return [Written(version, indices, "=", value, whole), made]
 
 
-def gradient_def(
-    forward: Forward,
-    fresh: Callable[[str], str],
-    cotangents: Mapping[str, str],
-    results: Mapping[str, str],
-    written: Sequence[Written],
-) -> str:
-    """The text of the def. `cotangents` are what the caller gives, by output, `results` what is
-    returned, by what it is the gradient of."""
-    return _Def(forward, fresh).text(cotangents, results, written)
+def _held(expr: p.Expr, holders: Mapping[str, str]) -> p.Expr:
+    """An expression with the tensors that hold versions in their place."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        if isinstance(node, p.Extent) and node.tensor in holders:
+            return replace(node, tensor=holders[node.tensor])
+        if isinstance(node, p.Read) and node.tensor in holders:
+            inside = tuple(e.rebuilt(s, change) for s in node.subscripts)
+            return replace(node, tensor=holders[node.tensor], subscripts=inside)
+        return None
+
+    return e.rebuilt(expr, change)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """What a gradient is made of. `cotangents` are what the caller gives, by output, `results` what
+    is returned, by what it is the gradient of, and `written` the statements."""
+
+    forward: Forward
+    fresh: Callable[[str], str]
+    cotangents: Mapping[str, str]
+    results: Mapping[str, str]
+    written: Sequence[Written]
+
+    @property
+    def saved(self) -> tuple[str, ...]:
+        """The versions that the gradient is given."""
+        return tuple(self.forward.needed(self.written)[0])
+
+
+def gradient_def(made: Derivation) -> str:
+    """The text of the def of a gradient."""
+    return _Def(made.forward, made.fresh).backward(made, "grad")
+
+
+def forward_and_backward(made: Derivation) -> tuple[str, str]:
+    """The text of the def of the program, which returns what is saved, too, and of its gradient."""
+    texts = _Def(made.forward, made.fresh)
+    return texts.forward_saving(made.saved, "forward"), texts.backward(made, "backward")
 
 
 @dataclass(frozen=True, slots=True)
 class _Def:
     forward: Forward
     fresh: Callable[[str], str]
+    dims: dict[str, list[str]] = field(default_factory=dict)
 
-    def text(
-        self,
-        cotangents: Mapping[str, str],
-        results: Mapping[str, str],
-        written: Sequence[Written],
-    ) -> str:
-        program, found = self.forward.program, self.forward.found
-        saved, again = self.forward.needed(written)
-        statements = [self._finished(w) for w in (*again, *written)]
-        dims = {output: self._dims(output) for output in dict.fromkeys((*cotangents, *saved))}
-        returns = [self._declared(name, result) for name, result in results.items()]
+    def backward(self, made: Derivation, suffix: str) -> str:
+        program = self.forward.program
+        saved, again = self.forward.needed(made.written)
+        statements = [self._finished(w) for w in (*again, *made.written)]
+        cotangents = made.cotangents
+        asked = [v for v in self.forward.given if v in made.results]
+        for version in dict.fromkeys((*cotangents, *asked, *saved)):
+            self._dims(version)
+        returns = [self._declared(name, result) for name, result in made.results.items()]
         body = "\n".join(s.text for s in statements) + " ".join(returns)
-        given = [v for v in self.forward.given if _names(body, v) or v in results]
+        given = [v for v in self.forward.given if _names(body, v) or v in asked]
         tail = [self._declared(v, v) for v in given]
-        tail += [self._declared(v, v, dims[v]) for v in saved]
-        tail += [self._declared(o, n, dims[o]) for o, n in cotangents.items()]
+        tail += [self._declared(v, v) for v in saved]
+        tail += [self._declared(o, n) for o, n in cotangents.items()]
         kept = self._kept(body, tail)
         head = [self._declared(n, n) for n in program.inputs if n in kept]
-        name = self.fresh(f"{program.name}_grad")
-        start = f"def {name}({', '.join([*head, *tail])}) -> ({', '.join(returns)})"
-        calls = [self._call(shaped, cotangents, (*given, *saved)) for shaped in found.samples]
-        text = format_source(
-            Source(body_text(start, without_idle_ranges(start, statements, calls)))
-        )
+        shown = {n: o for o, n in cotangents.items()} | {v: v for v in (*given, *saved)}
+        versions = {w.target for w in again}
+        return self._text(suffix, [*head, *tail], returns, statements, shown, versions)
+
+    def forward_saving(self, saved: Sequence[str], suffix: str) -> str:
+        program, given = self.forward.program, self.forward.given
+        statements = [self._finished(w) for w in self.forward.whole(saved)]
+        params = [self._declared(n, n) for n in (*program.inputs, *given)]
+        returns = [self._returned(n) for n in program.outputs]
+        returns += [v for v in saved if v not in program.outputs]
+        versions = {w.target for w in statements}
+        return self._text(suffix, params, returns, statements, {v: v for v in given}, versions)
+
+    def _text(
+        self,
+        suffix: str,
+        params: Sequence[str],
+        returns: Sequence[str],
+        statements: Sequence[WrittenStep],
+        shown: Mapping[str, str],
+        versions: Iterable[str],
+    ) -> str:
+        """The def. `shown` are what parameters beside the inputs are versions of, `versions` those
+        that statements make."""
+        name = self.fresh(f"{self.forward.program.name}_{suffix}")
+        head = f"def {name}({', '.join(params)}) -> ({', '.join(returns)})"
+        types = {v: self.forward.dtype(v) for v in versions}
+        found = self.forward.found
+        calls = [self._call(shaped, shown) for shaped in found.samples]
+        edges = [self._call(shaped, shown) for shaped in found.edges]
+        typed = with_types(head, statements, types)
+        text = body_text(head, without_idle_ranges(head, typed, calls, edges))
+        text = format_source(Source(text))
         check(parse(Source(text)))
         return text
 
@@ -136,36 +237,41 @@ class _Def:
                 kept.add(name)
         return kept
 
-    def _call(
-        self, shaped: p.ShapedProgram, cotangents: Mapping[str, str], versions: Iterable[str]
-    ) -> SampleCall:
-        shapes = dict(shaped.shapes) | {n: shaped.shapes[o] for o, n in cotangents.items()}
-        shapes |= {v: shaped.shapes[self.forward.tensor(v)] for v in versions}
-        return SampleCall(shapes, shaped.scalars)
+    def _call(self, shaped: p.ShapedProgram, shown: Mapping[str, str]) -> SampleCall:
+        shapes = {n: shaped.shapes[self.forward.tensor(version)] for n, version in shown.items()}
+        return SampleCall(dict(shaped.shapes) | shapes, shaped.scalars)
 
     def _dims(self, version: str) -> list[str]:
-        """The dimensions of something that is saved or given: where they are expressions, names,
-        after the variables of the statement that writes it."""
+        """The dimensions of something that is no input: where they are expressions, names, after
+        the variables of the statement that writes it."""
         tensor = self.forward.tensor(version)
-        left = next(s.outer for s in self.forward.program.statements if s.target == tensor)
-        dims = []
-        for size, variable in zip(self.forward.found.shapes[tensor], left, strict=True):
-            plain = isinstance(size, p.Size | p.Literal)
-            dims.append(e.text(size) if plain else self.fresh(f"O{variable.upper()}"))
-        return dims
+        if tensor not in self.dims:
+            left = next(s.outer for s in self.forward.program.statements if s.target == tensor)
+            self.dims[tensor] = []
+            for size, variable in zip(self.forward.found.shapes[tensor], left, strict=True):
+                plain = isinstance(size, p.Size | p.Literal)
+                dim = e.text(size) if plain else self.fresh(f"O{variable.upper()}")
+                self.dims[tensor].append(dim)
+        return self.dims[tensor]
 
-    def _declared(self, version: str, name: str, dims: Sequence[str] | None = None) -> str:
+    def _declared(self, version: str, name: str) -> str:
         tensor = self.forward.tensor(version)
         declared = self.forward.program.tensors[tensor]
-        if dims is None:
-            shape = self.forward.found.shapes[tensor]
-            if declared.role == "input" and not self.forward.found.is_known:
-                shape = declared.shape or ()
-            dims = [e.text(d) for d in shape]
-        spelled = SPELLED.get(declared.dtype.name, declared.dtype.name)
-        return f"{spelled}({','.join(dims)}) {name}" if dims else f"{spelled} {name}"
+        if declared.role != "input":
+            dims = self._dims(version)
+        elif self.forward.found.is_known:
+            dims = [e.text(d) for d in self.forward.found.shapes[tensor]]
+        else:
+            dims = [e.text(d) for d in declared.shape or ()]
+        listed = f"({','.join(dims)})" if dims else ""
+        return f"{SPELLED[declared.dtype.name]}{listed} {name}"
 
-    def _finished(self, written: Written) -> Written:
+    def _returned(self, output: str) -> str:
+        """An output of the program, with its type where it is declared."""
+        shape = self.forward.program.tensors[output].shape
+        return self._declared(output, output) if is_spelled(shape) else output
+
+    def _finished(self, written: WrittenStep) -> WrittenStep:
         """A statement as it is printed: `pad` where it stands for conditions, and dimensions of
         tensors in sizes."""
         program, found = self.forward.program, self.forward.found
@@ -179,6 +285,8 @@ class _Def:
                 return e.number(found.samples[0].sizes[node.name])
             return None
 
+        if isinstance(written, Joined):
+            return written
         rhs = e.rebuilt(e.with_pads(written.rhs), change)
         where = {
             v: (e.rebuilt(b, change), e.rebuilt(c, change)) for v, (b, c) in written.where.items()

@@ -206,13 +206,21 @@ class _System:
             names = whole, rest = self.step(), self.name("r")
             is_outer = any(self.unknown.get(name, False) for name in form)
             self.unknown |= {whole: is_outer, rest: False}
-            end = add(high, ONE)
-            self.ranges[whole] = (to_expr(low, SYMBOLS), to_expr(end, SYMBOLS))
+            begin, end = to_expr(low, SYMBOLS), to_expr(add(high, ONE), SYMBOLS)
+            if not self._is_never_below(form, by):
+                end = e.total(e.binary("max", begin, end), e.ZERO)
+            self.ranges[whole] = (begin, end)
             self.ranges[rest] = (e.ZERO, to_expr(by, SYMBOLS))
             parts = {whole: scale(by, -1), rest: scale(ONE, -1)}
             self.equations.append({**form, **parts})
             self.quotients[key] = names
         return self.quotients[key]
+
+    def _is_never_below(self, form: Form, by: Poly) -> bool:
+        """Whether the quotients have no range of a size below 0 where variables have none."""
+        numbers = [c.get((), 0) for name, c in form.items() if name]
+        shown = all(is_constant(c) for name, c in form.items() if name) and is_constant(by)
+        return shown and sum(map(abs, numbers)) <= by.get((), 0)
 
     def _extremes(self, form: Form) -> tuple[Poly, Poly] | None:
         """The least and the largest value of a form over the ranges of its variables."""

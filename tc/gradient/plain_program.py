@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import DType
 from tc.gradient import terms as e
 from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, declaration, reads_of
+from tc.gradient.versions import concat_of
 from tc.semantics import program as p
 
 
@@ -94,7 +95,7 @@ def plain(program: p.Program) -> PlainProgram:
 
     taken = {*tensors.values(), *program.sizes}
     steps: list[TextStep] = []
-    for joins, group in itertools.groupby(program.statements, _join_key):
+    for joins, group in itertools.groupby(program.statements, concat_of):
         statements = list(group)
         if joins is None:
             steps += [_line(s, tensors, change, taken) for s in statements]
@@ -139,15 +140,6 @@ def _size(program: p.Program, name: str, tensors: Mapping[str, str]) -> p.Expr:
         if extent.tensor in program.inputs and shape is not None:
             return shape[extent.axis]
     return replace(extents[0], tensor=tensors[extents[0].tensor])
-
-
-def _join_key(statement: p.Statement) -> tuple[str, int] | None:
-    """What the statements of one concat have in common: their variables are not in the text."""
-    for subscript in statement.subscripts:
-        for node in p.walk(subscript):
-            if isinstance(node, p.Index) and node.span.text != node.name:
-                return statement.target, statement.span.start
-    return None
 
 
 def _line(

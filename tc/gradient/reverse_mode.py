@@ -15,18 +15,17 @@ from dataclasses import dataclass, field
 
 from tc.dtypes import FLOAT16, FLOAT64
 from tc.errors import GradError
-from tc.frontend.parser import parse
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, contributions, gathered
+from tc.gradient.asked import constant_tensors, program_of, wanted_inputs
 from tc.gradient.branches import branches
 from tc.gradient.cotangents import Cotangents
-from tc.gradient.gradient_def import Forward, gradient_def
+from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.statement_text import ExprBounds
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
-from tc.semantics.check.checker import check
 from tc.source import Source
 
 TIES = ("split", "first")
@@ -66,61 +65,34 @@ def grad(
       d_x(k) +=! d_C(i) * A(i, k)
     }
     """
-    for name, value, known in (("ties", ties, TIES), ("save", save, SAVE)):
-        if value not in known:
-            raise GradError(
-                f"{name} is {value!r}; there are {', '.join(map(repr, known))}",
-                rule="D1",
-                repair=f"{name}={known[0]!r}",
-            )
-    source = src if isinstance(src, Source) else Source(src)
-    program = check(parse(source), entry)
+    check_option("save", save, SAVE)
+    return gradient_def(derivation(src, wrt, entry, constant, ties, save, sizes))
+
+
+def derivation(
+    src: str | Source,
+    wrt: Sequence[str] | str | None,
+    entry: str | None,
+    constant: Iterable[str] | str,
+    ties: str,
+    save: str,
+    sizes: object,
+) -> Derivation:
+    """The statements of a gradient, and what they are made of."""
+    check_option("ties", ties, TIES)
+    program = program_of(src, entry)
     found = sampled_ranges(program) if sizes is None else ranges_at(program, sizes)
-    through = _named(program, constant)
-    return _Reverse.of(program, wrt, through, found, ties).text(save)
+    through = constant_tensors(program, constant)
+    return _Reverse.of(program, wrt, through, found, ties).derivation(save)
 
 
-def _named(program: p.Program, constant: Iterable[str] | str) -> frozenset[str]:
-    """The tensors that carry no gradient; GradError for one that there is not."""
-    names = frozenset({constant} if isinstance(constant, str) else constant)
-    for name in sorted(names - program.tensors.keys()):
-        known = [each for each in program.tensors if program.tensors[each].dtype.is_float]
+def check_option(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
         raise GradError(
-            f"constant names '{name}', which is no tensor of '{program.name}'",
-            rule="D16",
-            span=program.span,
-            repair=f"constant={known[:1]}",
+            f"{name} is {value!r}; there are {', '.join(map(repr, known))}",
+            rule="D1",
+            repair=f"{name}={known[0]!r}",
         )
-    return names
-
-
-def _asked(
-    program: p.Program, wrt: Sequence[str] | str | None, given: Mapping[str, str]
-) -> tuple[str, ...]:
-    """What the gradient is taken with respect to; `given` are the caller's tensors by name."""
-    floating = [n for n in program.inputs if program.tensors[n].dtype.is_float]
-    floating += [v for v, name in given.items() if program.tensors[name].dtype.is_float]
-    asked = tuple(floating) if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
-    for name in asked:
-        if name not in floating:
-            what = "is no floating input" if name in program.inputs else "is no input"
-            raise GradError(
-                f"wrt names '{name}', which {what} of '{program.name}'",
-                rule="D16",
-                span=program.span,
-                repair=f"wrt={list(floating)}",
-            )
-    if len(set(asked)) < len(asked):
-        twice = next(name for name in asked if asked.count(name) > 1)
-        raise GradError(
-            f"wrt names '{twice}' twice",
-            rule="D16",
-            span=program.span,
-            repair=f"wrt={list(dict.fromkeys(asked))}",
-        )
-    if not asked:
-        raise GradError(f"'{program.name}' has no floating input", rule="D16", span=program.span)
-    return asked
 
 
 @dataclass
@@ -154,7 +126,10 @@ class _Reverse:
         new = cls(program, found, ties, taken, Cotangents(shapes, types, functools.partial(str)))
         new.cotangents.fresh = new.fresh
         new.steps, new.given = versions(program, found, new.fresh)
-        new.wrt = _asked(program, wrt, new.given)
+        inputs = (*program.inputs, *new.given)
+        of = {name: new.given.get(name, name) for name in inputs}
+        floating = [name for name in inputs if program.tensors[of[name]].dtype.is_float]
+        new.wrt = wanted_inputs(program, inputs, floating, wrt)
         for version, tensor in [*new.given.items(), *((s.version, s.tensor) for s in new.steps)]:
             shapes[version], types[version] = shapes[tensor], types[tensor]
         new.active = set(new.wrt) - constant
@@ -179,7 +154,7 @@ class _Reverse:
 
     # --- statements -------------------------------------------------------------------------
 
-    def text(self, save: str) -> str:
+    def derivation(self, save: str) -> Derivation:
         program, cotangents = self.program, self.cotangents
         outputs = [o for o in program.outputs if program.tensors[o].dtype.is_float]
         given = {output: cotangents.give(output) for output in outputs}
@@ -193,7 +168,7 @@ class _Reverse:
                 cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
         cotangents.round()
         forward = Forward(program, self.found, self.steps, self.given, save)
-        return gradient_def(forward, self.fresh, given, results, cotangents.written)
+        return Derivation(forward, self.fresh, given, results, cotangents.written)
 
     def _derive(self, step: VersionStep, cotangent: str) -> None:
         """What one statement gives to all that it reads (D3), and to what it changes (D9)."""

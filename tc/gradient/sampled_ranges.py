@@ -26,6 +26,8 @@ class SampledRanges:
     ranges: Mapping[str, Mapping[str, tuple[p.Expr, p.Expr]]]
     shapes: Mapping[str, tuple[p.Expr, ...]]
     samples: tuple[p.ShapedProgram, ...]
+    edges: tuple[p.ShapedProgram, ...] = ()
+    """The program at some of these sizes with one or all of them 0, where it has ranges there."""
     is_known: bool = False
     """Whether they are for the sizes of one call, which are numbers then."""
 
@@ -69,7 +71,7 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
             _agreed([s.symbolic_shapes[name][axis] for s in samples], name, tensor.span)
             for axis in range(tensor.rank)
         )
-    return SampledRanges(ranges, shapes, samples)
+    return SampledRanges(ranges, shapes, samples, _edges(program, samples[0]))
 
 
 def _agreed(found: list[p.Expr | None], name: str, span: Span) -> p.Expr:
@@ -95,16 +97,33 @@ def _samples(program: p.Program) -> tuple[p.ShapedProgram, ...]:
         largest = (6, 12, 24, 60)[attempt % 4]
         sizes = {name: numbers.randint(1, largest) for name in program.sizes}
         scalars = {name: numbers.randint(1, 3) for name in program.static_scalars}
-        known = KnownSizes(sizes, {}, scalars)
-        shapes = {}
-        for name in program.inputs:
-            dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
-            shapes[name] = tuple(d for d in dims if d is not None)
-        try:
-            shaped = infer_ranges(program, shapes, scalars)
-        except (InputError, RangeError):
+        shaped = _shaped(program, sizes, scalars)
+        if shaped is None:
             continue
         (empty if any(s.is_empty for s in shaped.statements) else found).append(shaped)
         if len(found) == SAMPLES:
             break
     return tuple(found if len(found) > 1 else empty[:SAMPLES])
+
+
+def _edges(program: p.Program, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
+    """The program where one size, or all, are 0 and the others those of a sample."""
+    names = [{name} for name in program.sizes] + [set(program.sizes)] * (len(program.sizes) > 1)
+    sizes = ({n: 0 if n in none else v for n, v in sample.sizes.items()} for none in names)
+    found = (_shaped(program, each, sample.scalars) for each in sizes)
+    return tuple(shaped for shaped in found if shaped is not None)
+
+
+def _shaped(
+    program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
+) -> p.ShapedProgram | None:
+    """The program at these sizes; None where it has no ranges there."""
+    known = KnownSizes(sizes, {}, scalars)
+    shapes = {}
+    for name in program.inputs:
+        dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
+        shapes[name] = tuple(d for d in dims if d is not None)
+    try:
+        return infer_ranges(program, shapes, scalars)
+    except (InputError, RangeError):
+        return None

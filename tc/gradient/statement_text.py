@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
+from tc.dtypes import FLOAT32, DType
 from tc.errors import CheckError, GradError, InputError, RangeError, TCError
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
+from tc.gradient.def_text import Joined, printed
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 
-ExprBounds = tuple[p.Expr, p.Expr]
+ExprBounds: TypeAlias = tuple[p.Expr, p.Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,12 @@ class Written:
     @property
     def text(self) -> str:
         left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
-        clauses = ", ".join(f"{v} in {e.text(b)}:{e.text(c)}" for v, (b, c) in self.where.items())
+        clauses = ", ".join(f"{v} in {printed(b)}:{printed(c)}" for v, (b, c) in self.where.items())
         where = f" where {clauses}" if clauses else ""
-        return f"{left} {self.op} {e.text(self.rhs)}{where}"
+        return f"{left} {self.op} {printed(e.with_pads(self.rhs))}{where}"
+
+
+WrittenStep: TypeAlias = Written | Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,13 @@ class SampleCall:
 
 
 def without_idle_ranges(
-    head: str, statements: Sequence[Written], calls: Sequence[SampleCall]
-) -> list[Written]:
-    """The statements without where clauses that change nothing at any of the sizes."""
+    head: str,
+    statements: Sequence[WrittenStep],
+    calls: Sequence[SampleCall],
+    edges: Sequence[SampleCall],
+) -> list[WrittenStep]:
+    """The statements without where clauses that change nothing at any of the sizes; `edges` are
+    those where some are 0."""
     wanted = _ranges(head, statements, calls)
     if isinstance(wanted, TCError):
         raise GradError(
@@ -53,23 +63,57 @@ def without_idle_ranges(
             rule="D4",
             repair="tc.grad of the parts of the program, each a def",
         ) from wanted
-    kept = list(statements)
-    for position, statement in enumerate(statements):
-        trials = [tuple(statement.where), *((v,) for v in statement.where)]
-        for left_out in trials:
-            rest = {v: b for v, b in kept[position].where.items() if v not in left_out}
-            attempt = [*kept[:position], replace(statement, where=rest), *kept[position + 1 :]]
-            if _ranges(head, attempt, calls) == wanted:
-                kept = attempt
+    accepted = [c for c in edges if not isinstance(_ranges(head, statements, [c]), TCError)]
+    every = (*calls, *accepted)
+    kept = _left(head, statements, calls[-1:])
+    if _ranges(head, kept, every) != _ranges(head, statements, every):
+        kept = _left(head, statements, every)
     return kept
 
 
-def body_text(head: str, statements: Sequence[Written]) -> str:
+def _left(
+    head: str, statements: Sequence[WrittenStep], calls: Sequence[SampleCall]
+) -> list[WrittenStep]:
+    wanted = _ranges(head, statements, calls)
+    kept = list(statements)
+    for position, statement in enumerate(statements):
+        if isinstance(statement, Joined):
+            continue
+        where = statement.where
+        trials = [tuple(statement.where), *((v,) for v in statement.where)]
+        for left_out in trials:
+            rest = {v: b for v, b in where.items() if v not in left_out}
+            attempt = [*kept[:position], replace(statement, where=rest), *kept[position + 1 :]]
+            if _ranges(head, attempt, calls) == wanted:
+                kept, where = attempt, rest
+    return kept
+
+
+def with_types(
+    head: str, statements: Sequence[WrittenStep], types: Mapping[str, DType]
+) -> list[WrittenStep]:
+    """The statements of which those that write these tensors give them these types: where one would
+    get another, what is written to it is cast."""
+    found = check(parse(Source(body_text(head, statements)))).tensors
+    wrong = {name for name, dtype in types.items() if found[name].dtype != dtype}
+
+    def typed(statement: WrittenStep) -> WrittenStep:
+        if statement.target not in wrong or isinstance(statement, Joined):
+            return statement
+        dtype = types[statement.target]
+        if statement.rhs == e.ZERO and dtype == FLOAT32:
+            return replace(statement, rhs=p.Literal(0.0, dtype, span=e.NOWHERE))
+        return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NOWHERE))
+
+    return [typed(statement) for statement in statements]
+
+
+def body_text(head: str, statements: Sequence[WrittenStep]) -> str:
     lines = "\n".join(statement.text for statement in statements)
     return f"{head} {{\n{lines}\n}}\n"
 
 
-def _ranges(head: str, statements: Sequence[Written], calls: Sequence[SampleCall]) -> object:
+def _ranges(head: str, statements: Sequence[WrittenStep], calls: Sequence[SampleCall]) -> object:
     try:
         program = check(parse(Source(body_text(head, statements))))
         found = []

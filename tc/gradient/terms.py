@@ -162,6 +162,15 @@ def substituted(expr: p.Expr, values: Mapping[str, p.Expr]) -> p.Expr:
     return rebuilt(expr, change)
 
 
+def in_sizes(expr: p.Expr, shapes: Mapping[str, tuple[p.Expr, ...]]) -> p.Expr:
+    """The expression with dimensions of tensors as expressions of the sizes."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        return shapes[node.tensor][node.axis] if isinstance(node, p.Extent) else None
+
+    return rebuilt(expr, change)
+
+
 def with_pads(expr: p.Expr) -> p.Expr:
     """The expression in which `pad` stands again where it was written."""
 
@@ -238,6 +247,11 @@ def within(begin: p.Expr, value: p.Expr, end: p.Expr, sizes: Mapping[str, p.Expr
     high = add(add(to_poly(end, SYMBOLS), to_poly(value, SYMBOLS), -1), ONE, -1)
     found = [(first, low), (after, high)]
     return [condition for condition, poly in found if not _is_never_negative(poly, sizes)]
+
+
+def is_at_most(left: p.Expr, right: p.Expr) -> bool:
+    """Whether it shows that one whole number is at most another, whatever the sizes."""
+    return _is_never_negative(add(to_poly(right, SYMBOLS), to_poly(left, SYMBOLS), -1), {})
 
 
 def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:

@@ -1,8 +1,9 @@
 """The forward program in single assignment (D9): what is overwritten or changed is another tensor.
 
-A version begins where all of a tensor is written anew; a sum may go on in it. A statement that
-writes a part, goes on by another operation, or changes what was read makes a version out of the
-one before. The last one has the tensor's own name, and what the caller gives is `T_0`.
+A version begins where all of a tensor is written anew; a sum may go on in it, and other parts of it
+be written. A statement that writes a part again, goes on by another operation, or changes what was
+read makes a version out of the one before. The last one has the tensor's own name, and what the
+caller gives is `T_0`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from tc.semantics.ranges.polynomials import add, linear, to_expr, to_poly
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
-    """A statement that makes a version of a tensor or, where it `joins`, adds to one; its reads are
-    of versions, its subscripts variables. `previous` is the version that it changes; None where
-    it writes all anew. `covers`: it writes each element."""
+    """A statement that makes a version of a tensor or, where it `joins`, adds to one, or writes
+    another part of it; its reads are of versions, its subscripts variables. `previous` is the
+    version that it changes; None where it writes all anew. `covers`: it writes each element.
+    `concat` is the same for the statements of one concat, None for others."""
 
     statement: p.Statement
     ranges: Mapping[str, ExprBounds]
@@ -31,6 +33,7 @@ class VersionStep:
     previous: str | None
     joins: bool
     covers: bool
+    concat: tuple[str, int] | None = None
 
     @property
     def is_anew(self) -> bool:
@@ -49,18 +52,21 @@ class _Versions:
     current: dict[str, str] = field(default_factory=dict)
     sums: set[str] = field(default_factory=set)  # versions that nobody has read, to add to
     counts: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, list[tuple[ExprBounds, ...]]] = field(default_factory=dict)
+    """What is written so far of each version."""
     steps: list[VersionStep] = field(default_factory=list)
 
     def take(self, statement: p.Statement) -> None:
-        target = statement.target
-        statement, ranges = _in_place(statement, self.found.ranges[statement.name])
+        target, concat = statement.target, concat_of(statement)
+        statement, ranges = _in_place(statement, self.found)
         rhs = self._renamed(_alike(statement.rhs))
         old = self.current.get(target)
         read = {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
         self.sums -= read
         covers = self._covers(target, statement, ranges)
         is_anew = statement.op == "=" or statement.init or old is None
-        joins = not is_anew and statement.op == "+" and old in self.sums
+        part = tuple(ranges[v] for v in statement.outer)
+        joins = old in self.sums and (self._is_apart(part, old) if is_anew else statement.op == "+")
         previous = None if joins or (is_anew and covers) else old
         if joins:
             assert old is not None
@@ -70,8 +76,21 @@ class _Versions:
             version = self.current[target] = self.fresh(f"{target}_{self.counts[target]}")
             if statement.op in ("=", "+"):
                 self.sums.add(version)
+        written = [] if previous is None else self.parts[previous]
+        self.parts.setdefault(version, [*written]).append(part)
         new = replace(statement, rhs=rhs)
-        self.steps.append(VersionStep(new, ranges, version, target, previous, joins, covers))
+        step = VersionStep(new, ranges, version, target, previous, joins, covers, concat)
+        self.steps.append(step)
+
+    def _is_apart(self, part: tuple[ExprBounds, ...], version: str) -> bool:
+        """Whether a part of a version is written by no statement before, whatever the sizes."""
+        return all(
+            any(
+                e.is_at_most(end, other) or e.is_at_most(until, begin)
+                for (begin, end), (other, until) in zip(part, written, strict=True)
+            )
+            for written in self.parts[version]
+        )
 
     def _renamed(self, rhs: p.Expr) -> p.Expr:
         names = self.current
@@ -102,6 +121,8 @@ def versions(
     """The statements with a name for each version, and the tensors of the caller by version."""
     given = {fresh(f"{name}_0"): name for name in program.needs_initial}
     made = _Versions(program, found, fresh, {name: version for version, name in given.items()})
+    for version, name in given.items():
+        made.parts[version] = [tuple((e.ZERO, size) for size in found.shapes[name])]
     for statement in program.statements:
         made.take(statement)
     last = {version: name.replace(".", "_") for name, version in made.current.items()}
@@ -145,14 +166,15 @@ def _alike(expr: p.Expr) -> p.Expr:
 
 
 def _in_place(
-    statement: p.Statement, ranges: Mapping[str, ExprBounds]
+    statement: p.Statement, found: SampledRanges
 ) -> tuple[p.Statement, Mapping[str, ExprBounds]]:
     """A statement that writes each element at its own variables: one of concat writes them beside
     each other, and its variable is moved."""
+    ranges = found.ranges[statement.name]
     moved: dict[str, p.Expr] = {}
     bounds = dict(ranges)
     for name, subscript in zip(statement.outer, statement.subscripts, strict=True):
-        form = linear(subscript, SYMBOLS)
+        form = linear(e.in_sizes(subscript, found.shapes), SYMBOLS)
         assert form is not None
         offset = form.get("", {})
         if offset:
@@ -164,3 +186,12 @@ def _in_place(
     subscripts = tuple(map(e.index, statement.outer))
     rhs = e.substituted(statement.rhs, moved)
     return replace(statement, rhs=rhs, subscripts=subscripts), bounds
+
+
+def concat_of(statement: p.Statement) -> tuple[str, int] | None:
+    """What the statements of one concat have in common: their variables are not in the text."""
+    for subscript in statement.subscripts:
+        for node in p.walk(subscript):
+            if isinstance(node, p.Index) and node.span.text != node.name:
+                return statement.target, statement.span.start
+    return None

@@ -33,7 +33,7 @@ def mm_grad(float(M, K) A, float(K, N) B, float(M, N) d_C) -> (float(M, K) d_A, 
 >>> tanh = "def act(float(N) x) -> (y) { y(i) = tanh(x(i)) }"
 >>> print(tc.grad(tanh), end="")
 def act_grad(float(N) y, float(N) d_y) -> (float(N) d_x) {
-  d_x(i) = d_y(i) * (1.0 - y(i) * y(i))
+  d_x(i) = d_y(i) * (1 - y(i) * y(i))
 }
 
 # D4 Ranges of gradients (gradients.md)
@@ -67,7 +67,7 @@ def split_grad(float(M, 4) A, float(OI) d_O) -> (float(M, 4) d_A) {
 }
 >>> step = "def step(int s, float(W) I, float(K) F) -> (O) { O(i) +=! I(s*i + k) * F(k) }"
 >>> print(tc.grad(step, 'I'), end="")
-def step_grad(int32 s, float(W) I, float(K) F, float(OI) d_O) -> (float(W) d_I) {
+def step_grad(int s, float(W) I, float(K) F, float(OI) d_O) -> (float(W) d_I) {
   d_I(x) +=! (x - k) % int64(s) == 0 ? pad(d_O((x - k) / s) * F(k), 0) : 0
 }
 
@@ -80,7 +80,7 @@ bounds.
 >>> safe = "def safe(float(N) A) -> (O) { O(i) = A(i) > 0 ? sqrt(A(i)) : 0 }"
 >>> print(tc.grad(safe), end="")
 def safe_grad(float(N) A, float(N) d_O) -> (float(N) d_A) {
-  d_A(i) = A(i) > 0.0 ? d_O(i) * (0.5 / sqrt(A(i))) : 0
+  d_A(i) = A(i) > 0 ? d_O(i) * (0.5 / sqrt(A(i))) : 0
 }
 
 # D9 Versions (gradients.md)
@@ -115,7 +115,7 @@ half to each of two equal arguments of `max`. `lgamma` and `tgamma` have none.
 >>> relu = "def relu(float(N) A) -> (O) { O(i) = max(A(i), 0) }"
 >>> print(tc.grad(relu), end="")
 def relu_grad(float(N) A, float(N) d_O) -> (float(N) d_A) {
-  d_A(i) = A(i) > 0.0 ? d_O(i) : 0
+  d_A(i) = A(i) > 0 ? d_O(i) : 0
 }
 
 # D11 Ties (gradients.md)
@@ -153,7 +153,7 @@ that it did: nothing is scattered.
 
 >>> at = "def at(float(V) T, int(N) I) -> (O) { O(n) = T(I(n)) }"
 >>> print(tc.grad(at, 'T'), end="")
-def at_grad(float(V) T, int32(N) I, float(N) d_O) -> (float(V) d_T) {
+def at_grad(float(V) T, int(N) I, float(N) d_O) -> (float(V) d_T) {
   d_T(x) +=! I(n) == x ? d_O(n) : 0
 }
 
@@ -206,7 +206,8 @@ def fix_grad(float(N) O, float d_m, float(N) d_O) -> (float(N) d_A) {
 
 Outputs that the gradient needs are inputs of it, and temporaries are computed again; with
 `save="all"` temporaries are inputs, too, and with `save="none"` nothing is. What is added to a half
-is summed up as float, and rounded once.
+is summed up as float, and rounded once. `tc.vjp(src, wrt)` is a pair of texts: of a def that
+returns what its gradient needs, too, and of that gradient, which computes nothing again.
 
 >>> e = "def e(float(N) A) -> (O) { t(i) = A(i) * A(i)  O(i) = sin(t(i)) }"
 >>> print(tc.grad(e), end="")
@@ -223,8 +224,8 @@ def e_grad(float(N) A, float(N) t, float(N) d_O) -> (float(N) d_A) {
 >>> h = "def h(half(N) A) -> (O, S) { O(i) = A(i) * A(i)  S +=! A(i) }"
 >>> print(tc.grad(h), end="")
 def h_grad(half(N) A, half(N) d_O, half d_S) -> (half(N) d_A) {
-  b_A(i) = float32(d_S) + 2 * float32(d_O(i)) * float32(A(i))
-  d_A(i) = float16(b_A(i))
+  b_A(i) = float(d_S) + 2 * float(d_O(i)) * float(A(i))
+  d_A(i) = half(b_A(i))
 }
 
 # D18 More than gradients (gradients.md)
@@ -237,7 +238,7 @@ for each element of a batch; a range may not depend on what is batched.
 >>> cube = "def cube(float(N) x) -> (y) { y(i) = x(i) * x(i) * x(i) }"
 >>> print(tc.grad(tc.grad(cube), 'x'), end="")
 def cube_grad_grad(float(N) x, float(N) d_y, float(N) d_d_x) -> (float(N) d_x_2) {
-  d_x_2(i) = d_d_x(i) * x(i) * (2.0 * d_y(i)) + d_d_x(i) * (2.0 * d_y(i) * x(i))
+  d_x_2(i) = d_d_x(i) * x(i) * (2 * d_y(i)) + d_d_x(i) * (2 * d_y(i) * x(i))
       + d_d_x(i) * d_y(i) * x(i) + d_d_x(i) * d_y(i) * x(i)
 }
 >>> print(tc.jvp(cube), end="")

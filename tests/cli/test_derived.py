@@ -1,4 +1,4 @@
-"""tc grad, tc jvp and tc batch on the command line: they print what the functions give."""
+"""tc grad, tc vjp, tc jvp and tc batch on the command line: they print what the functions give."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ def test_the_gradient_of_a_def(file: str, capsys: pytest.CaptureFixture[str]) ->
     assert "float(3, 2) d_A" in some
 
 
+def test_a_def_that_saves_and_its_gradient(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    both = printed(["vjp", file, "--entry", "twice"], capsys)
+    assert both == str(tc.vjp(TEXT, entry="twice"))
+    words = "--wrt s,A --constant m --ties first --save outputs --sizes N=3,K=2"
+    some = printed(["vjp", file, "--entry", "scale", *words.split()], capsys)
+    options = {"constant": "m", "ties": "first", "save": "outputs", "sizes": {"N": 3, "K": 2}}
+    assert some == str(tc.vjp(TEXT, ["s", "A"], entry="scale", **options))
+
+
 def test_a_def_with_its_tangents(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     plain = printed(["jvp", file, "--entry", "twice"], capsys)
     assert plain == tc.jvp(TEXT, entry="twice")
@@ -92,6 +101,8 @@ def test_one_reads_what_another_prints(
     ("words", "cause", "repair"),
     [
         ("grad --wrt x", "wrt names 'x'", "--wrt A,s"),
+        ("vjp --wrt J", "wrt names 'J'", "--wrt A,s"),
+        ("vjp --save inputs", "save is 'inputs'", "--save outputs"),
         ("jvp --wrt A,J", "wrt names 'J'", "--wrt A,s"),
         ("jvp --constant u", "constant names 'u'", "--constant A"),
         ("grad --ties last", "ties is 'last'", "--ties split"),
@@ -107,7 +118,7 @@ def test_repairs_are_words_to_paste(
     said = refused([command, file, "--entry", "twice", *rest], capsys)
     assert cause in said
     assert said.endswith(f"repair: {repair}\n")
-    assert f"{file}:5:1" in said or "ties" in words
+    assert f"{file}:5:1" in said or "ties" in words or "save" in words
     printed([command, file, "--entry", "twice", *shlex.split(repair)], capsys)
 
 

@@ -1,0 +1,67 @@
+"""A program that saves what its gradient needs, and that gradient: what a framework runs (D18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tc.gradient.gradient_def import EACH_VERSION, forward_and_backward
+from tc.gradient.reverse_mode import SAVE, check_option, derivation
+from tc.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardAndBackward:
+    """Two texts of one def each, `forward` and `backward`, and the names in both of what the first
+    returns and the second takes."""
+
+    forward: str
+    backward: str
+    saved: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Both defs as one text."""
+        return f"{self.forward}\n{self.backward}"
+
+
+def vjp(
+    src: str | Source,
+    wrt: Sequence[str] | str | None = None,
+    *,
+    entry: str | None = None,
+    constant: Iterable[str] | str = (),
+    ties: str = "split",
+    save: str = "all",
+    sizes: object = None,
+) -> ForwardAndBackward:
+    """A def that computes a def and returns what its gradient needs, too, and the def of that
+    gradient (D17, D18): nothing is computed twice.
+
+    `.forward`, NAME_forward, takes the inputs, and what the caller gives in an output `C` as `C_0`.
+    It returns the outputs, and then those of `.saved` that are none. `.backward`, NAME_backward,
+    takes the inputs that it needs, `.saved`, and a cotangent `d_O` for each floating output. It
+    returns `d_A` for each input in `wrt`, by default each floating one.
+
+    `save`: "all" that the gradient needs, values that are overwritten later, too; only "outputs",
+    with temporaries computed again; or "none". Other options, and what is raised, are those of
+    `tc.grad`.
+
+    >>> import tc
+    >>> made = tc.vjp("def f(float(N) A) -> (O) { t(i) = sin(A(i))  O(i) = t(i) * t(i) }")
+    >>> print(made, end="")
+    def f_forward(float(N) A) -> (O, t) {
+      t(i) = sin(A(i))
+      O(i) = t(i) * t(i)
+    }
+    <BLANKLINE>
+    def f_backward(float(N) A, float(N) t, float(N) d_O) -> (float(N) d_A) {
+      d_t(i) = 2 * d_O(i) * t(i)
+      d_A(i) = d_t(i) * cos(A(i))
+    }
+    >>> made.saved
+    ('t',)
+    """
+    check_option("save", save, SAVE)
+    kept = EACH_VERSION if save == "all" else save
+    made = derivation(src, wrt, entry, constant, ties, kept, sizes)
+    return ForwardAndBackward(*forward_and_backward(made), made.saved)
