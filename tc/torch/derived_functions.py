@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ from tc.function import Compiled
 from tc.gradient.batching import batch, batched_outputs
 from tc.gradient.forward_mode import jvp
 from tc.process.uninterrupted import Once
+from tc.runtime.arguments import Signature
 from tc.semantics.check.checker import check
 from tc.source import Source
+from tc.torch.gradients import INPUT, Taken
 from tc.torch.output_shapes import check_tensor
 
 Axes = tuple[int | None, ...]
@@ -21,37 +23,33 @@ Axes = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """A function for a batch of calls of another, along these axes of inputs; of its results, those
+    """A function for a batch of calls of `each` along these axes of inputs; of its results, those
     in `batched` have the batch as their first dimension."""
 
-    of: Compiled
+    each: Signature
     function: Compiled
     axes: Axes
     batched: tuple[bool, ...]
 
-    def results(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The results; InputError by what an element of the batch should be."""
-        for parameter, value, axis in zip(self.of.signature.inputs, inputs, self.axes, strict=True):
+    def check(self, values: Mapping[Taken, Any]) -> None:
+        """InputError where the elements of a batch are none that a call takes."""
+        for place, (parameter, axis) in enumerate(zip(self.each.inputs, self.axes, strict=True)):
             if axis is not None:
-                check_tensor(parameter, value, batch=1)
-        found = self.function(*inputs)
-        return (found,) if self.function.result is None else tuple(found)
+                check_tensor(parameter, values[INPUT, place], batch=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tangents:
-    """A function that also gives tangents, of its inputs and then tangents of those in `wrt`;
-    `floating` are the places of the outputs that have one."""
+    """A function that also gives tangents, of its inputs and then of their tangents; `floating` are
+    the places of those of the `outputs` that have one."""
 
     function: Compiled
     outputs: int
-    wrt: tuple[int, ...]
     floating: tuple[int, ...]
 
-    def results(self, inputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    def of(self, results: Sequence[Any]) -> list[Any]:
         """The tangent of each output, None for those that have none."""
         found: list[Any] = [None] * self.outputs
-        results = self.function(*inputs, *tangents)
         for place, tangent in zip(self.floating, results[self.outputs :], strict=True):
             found[place] = tangent
         return found
@@ -73,7 +71,7 @@ class Derived:
             program = self.function.program
             text = jvp(program.source, [program.inputs[at] for at in wrt], entry=program.name)
             made = self._compiled(text, "tangents")
-            return Tangents(made, len(program.outputs), wrt, self.floating)
+            return Tangents(made, len(program.outputs), self.floating)
 
         found: Tangents = self._once(("tangents", wrt), make)
         return found
@@ -86,7 +84,8 @@ class Derived:
             text = batch(program.source, axes, entry=program.name)
             names = batched_outputs(program.source, axes, entry=program.name)
             batched = tuple(name in names for name in program.outputs)
-            return Batched(self.function, self._compiled(text, "batch"), axes, batched)
+            each = self.function.signature
+            return Batched(each, self._compiled(text, "batch"), axes, batched)
 
         found: Batched = self._once(("batch", axes), make)
         return found

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
-from tc.runtime.arrays.torch_looks import tangents_of, tracing_of
+from tc.runtime.arrays.torch_looks import tracing_of
 
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 """The types of tensors that mean no more than their numbers and gradients."""
 
-is_tracing, has_tangent = tracing_of(torch), tangents_of(torch)
+is_tracing = tracing_of(torch)
 
-_TENSORS = (torch.Tensor, torch.fx.Proxy)
+one_level = enable_single_level_autograd_function
+"""Allows a function of autograd to be applied within one transform of several."""
+
+TENSORS = (torch.Tensor, torch.fx.Proxy)
+"""Tensors, and what stands for one in a graph."""
+
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _FUNCTORCH = getattr(torch._C, "_functorch", None)
 _FUNCTIONALIZE = getattr(getattr(_FUNCTORCH, "TransformType", None), "Functionalize", None)
 _interpreter = getattr(_FUNCTORCH, "peek_interpreter_stack", lambda: None)
 _is_legacy = getattr(_FUNCTORCH, "is_legacy_batchedtensor", lambda _: False)
+_counts = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
+_unpacked = torch._VF._unpack_dual
 _unwrapped = getattr(_FUNCTORCH, "unwrap_if_dead", lambda tensor: tensor)
 
 
@@ -36,39 +45,53 @@ def outside(value: Any) -> Any:
     return _unwrapped(value) if isinstance(value, torch.Tensor) else value
 
 
-def is_transformed(values: Iterable[Any]) -> bool:
-    """Whether torch.func transforms the function that is running, or a batch, or tangents go along
-    with it."""
-    tensors = (value for value in values if isinstance(value, torch.Tensor))
-    return (
-        forward_ad._current_level >= 0 or _transform() is not None or any(map(_is_legacy, tensors))
-    )
+def is_recorded(tensors: Sequence[Any]) -> bool:
+    """Whether autograd may have to know what is computed of these. In graphs of torch.compile the
+    level of forward mode is not known to Python, and only tensors tell of tangents."""
+    if _counts() and (forward_ad._current_level >= 0 or _interpreter() is not None):
+        return True
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    return _counts() and any(_unpacked(tensor, level=0).tangent is not None for tensor in tensors)
 
 
-def computes_alone(values: Iterable[Any]) -> bool:
-    """Whether torch follows nothing that is done with these: no tracing or other mode, and tensors
-    that have values."""
-    if _modes() or is_tracing():
-        return False
-    tensors = (value for value in values if isinstance(value, _TENSORS))
-    return not any(type(t) not in PLAIN or t.is_meta or _is_legacy(t) for t in tensors)
+def as_around(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call for a function of autograd, which records nothing within: transforms around the
+    innermost one do."""
+    if _interpreter() is None:
+        return call
+    records, counts = torch.is_grad_enabled(), _counts()
+
+    def recorded(*given: Any) -> Any:
+        with torch.set_grad_enabled(records), forward_ad._set_fwd_grad_enabled(counts):
+            return call(*given)
+
+    return recorded
+
+
+def tangents_around() -> Any:
+    """Has transforms around the innermost one see the tangents that a function of autograd makes,
+    of tensors `without_tangent` of the innermost: that does not see them."""
+    if _interpreter() is None:
+        return nullcontext()
+    return forward_ad._set_fwd_grad_enabled(True)
+
+
+def without_tangent(tensor: Any) -> Any:
+    """A tensor, without its tangent if it has one that counts."""
+    return _unpacked(tensor, level=0).primal if _counts() else tensor
 
 
 def records_alone(values: Iterable[Any]) -> bool:
-    """Whether torch does nothing with these but to compute and to record gradients: no transforms
-    of functions and no tangents, either."""
-    if forward_ad._current_level >= 0 or _interpreter() is not None:
+    """Whether torch does nothing with these but to compute and to record gradients: no tracing or
+    other mode, no transforms of functions, no tangents, and tensors that have values."""
+    if forward_ad._current_level >= 0 or _interpreter() is not None or _modes() or is_tracing():
         return False
-    return computes_alone(values)
+    tensors = (value for value in values if isinstance(value, TENSORS))
+    return not any(type(t) not in PLAIN or t.is_meta or _is_legacy(t) for t in tensors)
 
 
 # --- batches of autograd's own --------------------------------------------------------------------
-
-
-def is_batched(value: Any) -> bool:
-    """Whether it is such a batch, as `is_grads_batched` and `vectorize` make them: these are older
-    than torch.func."""
-    return isinstance(value, torch.Tensor) and _is_legacy(value)
 
 
 def batch_level() -> int:
@@ -78,8 +101,8 @@ def batch_level() -> int:
 
 
 def has_batch(value: Any, level: int) -> bool:
-    """Whether it is a batch of this level: what is not would be expanded."""
-    return is_batched(value) and bool(torch._remove_batch_dim(value, level, 0, 0).shape[0])
+    """Whether it is a batch of this level; what is not would be expanded."""
+    return _is_legacy(value) and bool(torch._remove_batch_dim(value, level, 0, 0).shape[0])
 
 
 def without_batch(value: Any, level: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from tc.options import Options, options_json
 from tc.runtime.arguments import were_given
 from tc.semantics.suggest import counted
 from tc.source import UNNAMED
+from tc.torch.gradients import INPUT, Taken
 from tc.torch.output_shapes import Expressions, expressions_of
 from tc.torch.reverse import Differentiable, differentiable
 
@@ -40,6 +41,15 @@ class TextOperation:
         """The shapes of results as expressions of the sizes."""
         return expressions_of(self.function.program)
 
+    def values(self, tensors: Sequence[Any]) -> dict[Taken, Any]:
+        """The tensors, by what they are to the function."""
+        return {(INPUT, at): tensor for at, tensor in zip(self.places, tensors, strict=True)}
+
+    def named(self, places: Iterable[int]) -> dict[str, int]:
+        """The numbers among the inputs at these places, by name."""
+        names = self.function.program.inputs
+        return {names[at]: self.numbers[at] for at in places if at in self.numbers}
+
     def inputs(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """All inputs, of the tensors among them; InputError where these are too few or many."""
         if len(tensors) != len(self.places):
@@ -54,6 +64,11 @@ class TextOperation:
         given = iter(tensors)
         places = range(self.by.inputs)
         return tuple(self.numbers[at] if at in self.numbers else next(given) for at in places)
+
+
+def operator(tensors: Sequence[Any], texts: Texts) -> list[Any]:
+    """The results of an operation by the operator, whatever torch does with them."""
+    return torch.ops.tc.run(tensors, *texts)  # type: ignore[no-any-return]
 
 
 def texts_of(function: Compiled, numbers: Mapping[str, int]) -> Texts:

@@ -10,10 +10,9 @@ import torch
 from tc.errors import InputError
 from tc.function import Compiled
 from tc.runtime.arguments import bind_call
-from tc.torch.modes import is_transformed, outside, records_alone
+from tc.torch.modes import outside, records_alone
 from tc.torch.operator import by_operator
 from tc.torch.reverse import differentiable
-from tc.torch.transforms import transformed
 
 
 def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: InputError) -> Any:
@@ -27,8 +26,6 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             repair=f"{refused.repair}, or a call without outputs=",
         )
     inputs = tuple(map(outside, inputs))
-    if is_transformed(inputs):
-        return transformed(differentiable(function), inputs)
     if not records_alone(inputs):
         return _by_operator(function, inputs)
     by = differentiable(function)
@@ -41,7 +38,7 @@ def traced(
     function: Compiled, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]
 ) -> Any:
     """A call as torch.compile follows it."""
-    if outputs is not None or torch._C._are_functorch_transforms_active():
+    if outputs is not None:
         return _untraced(function, inputs, outputs, named)
     few = len(inputs) != len(function.signature.inputs)
     if named or few or (len(inputs) == 1 and isinstance(inputs[0], list | tuple | dict)):
@@ -56,9 +53,7 @@ def _untraced(
 
 
 try:
-    _untraced = torch.compiler.disable(
-        _untraced, reason="torch.func, and outputs= of tc, are no part of a graph"
-    )
+    _untraced = torch.compiler.disable(_untraced, reason="outputs= of tc is no part of a graph")
 except TypeError:  # an older torch takes no reason
     _untraced = torch.compiler.disable(_untraced)
 

@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_outputs_break_a_graph() -> None:
-    """And torch.func: the call is Python's then, and right."""
+    """The call is Python's then, and right."""
     function = interpreted(TWICE)
 
     def into(x: Any) -> Any:
@@ -132,6 +132,46 @@ def test_outputs_break_a_graph() -> None:
     assert torch.compile(into, backend="eager")(torch.arange(3.0)).tolist() == [1, 3, 9]
     with pytest.raises(torch._dynamo.exc.Unsupported):
         compiled(into)(torch.ones(3))
+
+
+def loss(f: Any) -> Callable[[Any, Any], Any]:
+    return lambda a, b: f(a, b).cos().sum()
+
+
+def dual(f: Any, a: Any, b: Any) -> Any:
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        return forward.unpack_dual(f(forward.make_dual(a, a.cos()), b)).tangent
+
+
+TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "vmap of grad": lambda f, a, b: torch.func.vmap(torch.func.grad(loss(f), (0, 1)), (0, None))(
+        torch.stack([a, a + 1]), b
+    ),
+    "grad of vmap of vmap": lambda f, a, b: torch.func.grad(
+        loss(torch.func.vmap(torch.func.vmap(f, (None, 0)), (2, None)))
+    )(torch.stack([a, a + 1], 2), torch.stack([b, b + 1, b + 2])),
+    "jvp": lambda f, a, b: torch.func.jvp(f, (a, b), (a.cos(), b.cos())),
+    "hessian": lambda f, a, b: torch.func.hessian(loss(f), (0, 1))(a, b),
+    "jacfwd of jacfwd": lambda f, a, b: torch.func.jacfwd(torch.func.jacfwd(loss(f)))(a, b),
+    "dual": dual,
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms_are_parts_of_a_graph(transform: str) -> None:
+    """Of the one graph, which is differentiated again."""
+    layer = BY_NAME["matmul"]
+    function, results = interpreted(layer.text), []
+    for call in (
+        compiled(lambda a, b: TRANSFORMS[transform](function, a, b)),
+        lambda a, b: TRANSFORMS[transform](torch.matmul, a, b),
+    ):
+        inputs = layer.tensors(torch)
+        found = torch.utils._pytree.tree_leaves(call(*inputs))
+        sum(result.sin().sum() for result in found).backward()
+        results.append((found, [tensor.grad for tensor in inputs]))
+    torch.testing.assert_close(*results)
 
 
 def test_calls_between_graphs_are_left_to_python() -> None:

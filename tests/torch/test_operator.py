@@ -178,12 +178,20 @@ def test_modes_of_dispatch_see_it() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_tangents_are_not_lost_in_silence(run: Any) -> None:
-    forward = torch.autograd.forward_ad
-    with forward.dual_level():
-        dual = forward.make_dual(torch.ones(3), torch.ones(3))
-        with pytest.raises(tc.InputError, match="carries a tangent"):
-            run([dual], TWICE, "twice", '{"backend": "interpret"}')
+def test_transforms_of_the_operator(run: Any) -> None:
+    """As those of any operator of torch, where nothing but its name is known."""
+    texts = TWICE, "twice", '{"backend": "interpret"}'
+    x = torch.arange(3.0)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x + 1)
+        (found,) = run([dual], *texts)
+        tangent = torch.autograd.forward_ad.unpack_dual(found).tangent
+    assert tangent.tolist() == [0, 8, 24]
+    assert torch.func.vmap(lambda x: run([x], *texts)[0])(x[None]).tolist() == [[0, 2, 8]]
+    slope = torch.func.grad(lambda x: run([x], *texts)[0].sum())
+    assert slope(x).tolist() == [0, 4, 8]
+    assert torch.func.vmap(slope)(x[None]).tolist() == [[0, 4, 8]]
+    assert torch.func.jvp(slope, (x,), (x,))[1].tolist() == [0, 4, 8]
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
         total(f), (A, B), vectorize=True
     ),
     "hvp": lambda f: torch.autograd.functional.hvp(total(f), (A, B), (A, B)),
+    "vmap of functionalize": lambda f: func.vmap(func.functionalize(f), (0, None))(MANY_A, B),
     "functionalize": lambda f: func.functionalize(func.vmap(f, (0, None)))(MANY_A, B),
 }
 
