@@ -35,6 +35,8 @@ _NEED = {
 collect_ignore = [path for path, library in _NEED.items() if not is_installed(library)]
 if not is_installed("torch"):
     collect_ignore += ["tc/torch", "spec/torch.md"]
+if not is_installed("jax"):
+    collect_ignore += ["tc/jax", "spec/jax.md"]
 """Modules with no examples that can only be imported where a library is."""
 
 

@@ -264,14 +264,14 @@ class Compiled:
         without."""
         sizes = self._sizes(inputs_or_sizes, named)
         if not self.program.needs_initial:
-            self._prepare(sizes, ())
-        self._prepare(sizes, self.program.outputs)
+            self.specialised(sizes, ())
+        self.specialised(sizes, self.program.outputs)
 
     def source(self, /, *inputs_or_sizes: Any, **named: Any) -> str:
         """The code that runs for such inputs, in the backend's language."""
         sizes = self._sizes(inputs_or_sizes, named)
         needed = self.program.needs_initial
-        special = self._prepare(sizes, tuple(n for n in self.program.outputs if n in needed))
+        special = self.specialised(sizes, tuple(n for n in self.program.outputs if n in needed))
         if special.runner is None:
             raise runs_text(self.backend)
         return special.runner.source
@@ -326,7 +326,8 @@ class Compiled:
     def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
         return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
 
-    def _prepare(self, sizes: CallSizes, outputs: tuple[str, ...]) -> Specialisation:
+    def specialised(self, sizes: CallSizes, outputs: tuple[str, ...] = ()) -> Specialisation:
+        """What runs for inputs of these sizes, and these outputs passed; compiled if need be."""
         key: Any = (specialisation_key(self.program, sizes), *outputs)
         on = None
         if self._kinds:

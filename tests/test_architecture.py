@@ -24,6 +24,7 @@ WRAPPERS = {
     "cuda": "backends/cuda_bindings_driver.py",
     "pycuda": "backends/pycuda_driver.py",
     "torch": "torch/",
+    "jax": "jax/",
 }
 """The modules, and rooms, about one library alone: nobody imports them before that is asked for."""
 

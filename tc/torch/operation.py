@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
 
-from tc.errors import BackendError, InputError
-from tc.function import Compiled, live_functions, rebuild
-from tc.options import Options, options_json
+from tc.derivatives.gradients import INPUT, Taken
+from tc.derivatives.text_functions import Texts, function_of
+from tc.errors import InputError
 from tc.runtime.arguments import were_given
 from tc.semantics.suggest import counted
-from tc.source import UNNAMED
-from tc.torch.gradients import INPUT, Taken
 from tc.torch.output_shapes import Expressions, expressions_of
 from tc.torch.reverse import Differentiable, differentiable
-
-_HOW = '{"backend": "numba"}'
-_KEYS = {"backend", "check", "options", "numbers"}
-
-Texts = tuple[str, str, str]
-"""The program, the name of the def, and how it is compiled, with the inputs that are numbers."""
 
 
 class TextOperation:
@@ -71,46 +62,12 @@ def operator(tensors: Sequence[Any], texts: Texts) -> list[Any]:
     return torch.ops.tc.run(tensors, *texts)  # type: ignore[no-any-return]
 
 
-def texts_of(function: Compiled, numbers: Mapping[str, int]) -> Texts:
-    """The texts of a function, some of whose inputs are numbers."""
-    return function.text, function.program.name, how_text(function.how, numbers)
-
-
-def how_text(how: str, numbers: Mapping[str, int]) -> str:
-    """How a function is compiled, with inputs that are numbers; this is followed by torch.compile.
-
-    >>> how_text('{"backend": "numba"}', {"s": 2})
-    '{"backend": "numba", "numbers": {"s": 2}}'
-    """
-    if not numbers:
-        return how
-    listed = ", ".join([f'"{name}": {number}' for name, number in numbers.items()])
-    return f'{how[:-1]}, "numbers": {{{listed}}}}}'
-
-
 @lru_cache(maxsize=256)
 def operation_of(src: str, entry: str, how: str) -> TextOperation:
     """The operation of these texts: of a function that there is, or of one made here. ParseError,
     CheckError and BackendError for texts that are none."""
-    read = options_json(how, repair=_HOW)
-    if not isinstance(read, dict) or not {"backend"} <= {*read} <= _KEYS:
-        raise BackendError(f"{how!r} does not say how a program is compiled", repair=_HOW)
-    numbers = read.pop("numbers", {})
-    plain = json.dumps(read)
-    for function in live_functions():
-        if (function.text, function.program.name, function.how) == (src, entry, plain):
-            break
-    else:
-        options = Options.from_json(json.dumps(read.get("options", {})))
-        function = rebuild(src, UNNAMED, entry, read["backend"], options, read.get("check"))
-    names = function.program.inputs
-    for name in numbers:
-        if name not in names:
-            call = function.signature.call_text()
-            raise InputError(f"{entry} has no input {name!r}", repair=call)
-    return TextOperation(
-        differentiable(function), {names.index(name): number for name, number in numbers.items()}
-    )
+    function, numbers = function_of(src, entry, how)
+    return TextOperation(differentiable(function), numbers)
 
 
 def run(operation: TextOperation, tensors: Sequence[Any]) -> list[Any]:

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
+from tc.derivatives.text_functions import texts_of
 from tc.errors import InputError
 from tc.function import Compiled
 from tc.runtime.arguments import NUMBERS, fault
 from tc.runtime.arrays.family import type_name
 from tc.torch.modes import TENSORS
-from tc.torch.operation import operation_of, operator, run, texts_of
+from tc.torch.operation import operation_of, operator, run
 from tc.torch.operator_rules import of_batches, of_old_batches, recorded
 from tc.torch.output_shapes import check_tensor, output_shapes, shapes_of
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from tc.torch.gradients import COTANGENT, INPUT, Taken
+from tc.derivatives.gradients import COTANGENT, INPUT, Taken
+from tc.derivatives.text_functions import texts_of
 from tc.torch.modes import (
     as_around,
     batch_level,
@@ -20,7 +21,7 @@ from tc.torch.modes import (
     without_batch,
     without_tangent,
 )
-from tc.torch.operation import TextOperation, operation_of, operator, texts_of
+from tc.torch.operation import TextOperation, operation_of, operator
 from tc.torch.reverse import zeros
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from tc.derivatives.gradients import COTANGENT, INPUT, Gradients
 from tc.function import Compiled
 from tc.torch.derived_functions import Derived
-from tc.torch.gradients import COTANGENT, INPUT, Gradients
 from tc.torch.modes import PLAIN, records_alone
 
 _NAME = "tc.torch"

@@ -231,9 +231,8 @@ def test_jax_refusals(jax: Any, backend: str) -> None:
     x = jax.numpy.ones(3)
     with pytest.raises(tc.InputError, match="nothing may write to"):
         function(x, outputs=jax.numpy.ones(3))
-    for transform in (jax.jit, jax.vmap, jax.grad):
-        with pytest.raises(tc.InputError, match="traced by jax"):
-            transform(function)(jax.numpy.ones((2, 3)))
+    with pytest.raises(tc.InputError, match="has rank 2"):
+        jax.jit(function)(jax.numpy.ones((2, 3)))
     with pytest.raises(tc.InputError, match="bfloat16"):
         function(x.astype("bfloat16"))
     with pytest.raises(tc.InputError):

@@ -45,7 +45,7 @@ def test_links_of_the_readme_work_elsewhere_too() -> None:
 def test_what_is_offered_does_something() -> None:
     """An extra is there for arrays, GPUs, searches, tests or timings; nothing that is still to be
     written."""
-    extras = {"test", "torch", "opencl", "cuda", "pycuda", "tune", "bench"}
+    extras = {"test", "torch", "jax", "opencl", "cuda", "pycuda", "tune", "bench"}
     assert set(METADATA["optional-dependencies"]) == extras
 
 

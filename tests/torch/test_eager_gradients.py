@@ -161,7 +161,7 @@ def test_calls_without_gradients_are_served_as_ever() -> None:
 
 
 def test_a_gradient_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tc.torch import gradients
+    from tc.derivatives import gradients
 
     made, derive = [], gradients.grad
 
@@ -184,7 +184,7 @@ def test_a_gradient_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gradients_for_the_sizes_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where ranges have no expression that holds for all sizes (D4)."""
-    from tc.torch import gradients
+    from tc.derivatives import gradients
 
     asked, derive = [], gradients.grad
 

@@ -247,7 +247,7 @@ def test_one_program_computes_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     function = interpreted(BY_NAME["matmul"].text)
     first = func.vmap(function, (0, None))(MANY_A, B)
     assert calls == ["mm", "mm_batch"]
-    monkeypatch.setattr("tc.torch.derived_functions.batch", None)
+    monkeypatch.setattr("tc.derivatives.followers.batch", None)
     assert func.vmap(function, (0, None))(MANY_A, B).equal(first)
 
 

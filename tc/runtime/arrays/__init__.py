@@ -23,7 +23,7 @@ from tc.runtime.arrays.cupy_arrays import cupy_family
 from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, type_name
 from tc.runtime.arrays.foreign_arrays import foreign_family, has_dlpack
-from tc.runtime.arrays.jax_arrays import jax_family
+from tc.runtime.arrays.jax_arrays import jax_family, traced_by_jax
 from tc.runtime.arrays.opencl_arrays import opencl_family
 from tc.runtime.arrays.torch_tensors import torch_family, traced_by_torch
 
@@ -57,10 +57,7 @@ def _family_of_type(kind: type) -> Family:
         raise traced_by_torch()
     if jax is not None and hasattr(jax, "Array"):
         if issubclass(kind, jax.core.Tracer):
-            raise Refusal(
-                "is traced by jax (jit, grad or vmap), so that it has no values yet",
-                "call the function outside of jax.jit, jax.grad and jax.vmap",
-            )
+            raise traced_by_jax()
         if issubclass(kind, jax.Array):
             return jax_family(jax)
     if opencl is not None and issubclass(kind, opencl.Array):

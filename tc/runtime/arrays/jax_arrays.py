@@ -18,6 +18,9 @@ from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line
 JAX_ALIGNMENT = 64
 """Below this alignment jax copies what it is given."""
 
+FRONT = "tc.jax.traced_calls"
+"""What serves calls with tracers."""
+
 _CUDA_DEVICE, _PINNED = 2, 3  # of DLPack
 _NUMBERS = "biuf"
 
@@ -79,6 +82,15 @@ def jax_family(jax: Any) -> Family:
 
 
 _TO_HOST = 'jax.device_put({name}, jax.devices("cpu")[0])'
+
+
+def traced_by_jax() -> Refusal:
+    """An error about what stands for an array while jax records what is done with it."""
+    return Refusal(
+        "is traced by jax (jit, grad or vmap), so that it has no values yet",
+        "call the function outside of jax.jit, jax.grad and jax.vmap",
+        FRONT,
+    )
 
 
 def _on_gpu(array: Any, number: int) -> DeviceArray:

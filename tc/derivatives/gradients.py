@@ -48,11 +48,12 @@ class Gradient:
 
 class Gradients:
     """The gradients of a function, by what they are asked for. `floating` are the places of the
-    outputs that have cotangents."""
+    outputs that have cotangents; `save` is as for `tc.grad`."""
 
-    def __init__(self, function: Compiled) -> None:
+    def __init__(self, function: Compiled, save: str = "outputs") -> None:
         program = function.program
         self.function = function
+        self.save = save
         self.floating = tuple(_floating(program, program.outputs))
         self._read = _read_on(program)
         self._made: dict[Any, Once[Gradient]] = {}
@@ -95,6 +96,7 @@ class Gradients:
             [forward.inputs[place] for place in wrt],
             entry=forward.name,
             constant=constant,
+            save=self.save,
             sizes=None if sizes is None else dict(sizes),
         )
         program = check(parse(Source(text, f"<gradient of {forward.name}>")), None)

@@ -1,0 +1,79 @@
+"""The functions of tangents and of batches that follow from one function, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tc.frontend.parser import parse
+from tc.function import Compiled
+from tc.gradient.batching import batch, batched_outputs
+from tc.gradient.forward_mode import jvp
+from tc.process.uninterrupted import Once
+from tc.semantics.check.checker import check
+from tc.source import Source
+
+BatchAxes = tuple[int | None, ...]
+"""The dimension of the batch for each input of a function, None for those without."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFunction:
+    """A function of a batch; of its results, those in `batched` have the batch as their first
+    dimension."""
+
+    function: Compiled
+    batched: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TangentFunction:
+    """A function of inputs, and then of tangents of some of them, whose results from place `first`
+    on are the tangents of the floating outputs."""
+
+    function: Compiled
+    first: int
+
+
+class Followers:
+    """The functions that follow from one."""
+
+    def __init__(self, function: Compiled) -> None:
+        self.function = function
+        self._made: dict[Any, Once[Any]] = {}
+
+    def tangents(self, wrt: tuple[int, ...]) -> TangentFunction:
+        """What gives the tangents of the outputs, where inputs at these places have one.
+        GradError."""
+
+        def make() -> TangentFunction:
+            program = self.function.program
+            text = jvp(program.source, [program.inputs[at] for at in wrt], entry=program.name)
+            return TangentFunction(self._compiled(text, "tangents"), len(program.outputs))
+
+        found: TangentFunction = self._once(("tangents", wrt), make)
+        return found
+
+    def batched(self, axes: BatchAxes) -> BatchFunction:
+        """The function of a batch. GradError."""
+
+        def make() -> BatchFunction:
+            program = self.function.program
+            text = batch(program.source, axes, entry=program.name)
+            names = batched_outputs(program.source, axes, entry=program.name)
+            batched = tuple(name in names for name in program.outputs)
+            return BatchFunction(self._compiled(text, "batch"), batched)
+
+        found: BatchFunction = self._once(("batch", axes), make)
+        return found
+
+    def _compiled(self, text: str, what: str) -> Compiled:
+        source = Source(text, f"<{what} of {self.function.program.name}>")
+        return self.function.compiled_alike(check(parse(source), None))
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        made = self._made.get(key)
+        if made is None:
+            made = self._made.setdefault(key, Once(make))
+        return made()

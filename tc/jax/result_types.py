@@ -1,0 +1,112 @@
+"""The types that jax gives the results of a function: shapes by range inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.sharding import PartitionSpec
+
+from tc.errors import InputError
+from tc.function import Compiled
+from tc.pipeline import shape_program
+from tc.runtime.arguments import Parameter, fault
+from tc.runtime.sizes import CallSizes
+
+_WIDE = 8
+
+
+def result_types(
+    function: Compiled, numbers: Sequence[tuple[int, int]], operands: Sequence[Any]
+) -> list[Any]:
+    """Those of the results, for operands of these types; errors as of `result_shapes`."""
+    program = function.program
+    dtypes = [program.tensors[name].dtype.numpy for name in program.outputs]
+    shapes = result_shapes(function, numbers, operands)
+    return [typed_like(operands, *one) for one in zip(shapes, dtypes, strict=True)]
+
+
+def result_shapes(
+    function: Compiled, numbers: Sequence[tuple[int, int]], operands: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """The shapes of the results, for operands of these types, or for arrays. InputError and
+    RangeError for what a call with arrays would refuse."""
+    program, values = function.program, dict(numbers)
+    places = [at for at in range(len(program.inputs)) if at not in values]
+    shapes: dict[str, tuple[Any, ...]] = dict.fromkeys(program.inputs, ())
+    for at, operand in zip(places, operands, strict=True):
+        check_operand(function.signature.inputs[at], operand)
+        shapes[program.inputs[at]] = operand.shape
+    scalars = {program.inputs[at]: number for at, number in numbers}
+    static = {name: scalars[name] for name in program.static_scalars}
+    shaped = shape_program(program, CallSizes(shapes, static))
+    return [shaped.shapes[name] for name in program.outputs]
+
+
+def check_operand(parameter: Parameter, operand: Any) -> None:
+    """InputError for an array or tracer that is of another type than declared."""
+    if operand.dtype != parameter.numpy:
+        repair: str | None = '{name}.astype("{dtype}")'
+        if parameter.numpy.itemsize == _WIDE and not jax.config.jax_enable_x64:
+            repair = 'jax.config.update("jax_enable_x64", True), without which jax has no {dtype}'
+        elif not hasattr(operand.dtype, "kind"):
+            repair = None  # a type of jax's own, as of keys
+        elif operand.dtype.kind == "c":
+            repair = '{name}.real.astype("{dtype}")'
+        cause = f"has dtype {operand.dtype}, but {parameter.text} asks for {parameter.dtype}"
+        raise fault(parameter, cause, repair, "Y3")
+    if operand.ndim != parameter.rank:
+        cause = (
+            f"has rank {operand.ndim} and shape {operand.shape}, but {parameter.text} asks for "
+            f"rank {parameter.rank}"
+        )
+        raise fault(parameter, cause)
+
+
+def typed_like(operands: Sequence[Any], shape: tuple[Any, ...], dtype: Any) -> Any:
+    """The type of a result, on the mesh of the operands, and varying along what they do."""
+    like = next((o for o in operands if not _is_plain(o)), None)
+    if like is None:
+        return jax.core.ShapedArray(shape, dtype)
+    whole = like.sharding.update(spec=PartitionSpec(*[None] * len(shape)))
+    return like.update(shape=shape, dtype=dtype, weak_type=False, sharding=whole)
+
+
+def varying_alike(operands: Sequence[Any]) -> list[Any]:
+    """The operands, each of which varies along all axes of the mesh that one of them varies along:
+    so `jax.shard_map` adds up gradients of what is the same on all devices."""
+    axes = [_varying(jax.typeof(operand)) for operand in operands]
+    whole = frozenset[Any]().union(*axes)
+    if not whole:
+        return list(operands)
+    pairs = zip(operands, axes, strict=True)
+    return [o if own == whole else _vary(o, tuple(whole - own)) for o, own in pairs]
+
+
+def _varying(operand: Any) -> frozenset[Any]:
+    """The axes of the mesh along which values differ, as jax types them inside of shard_map."""
+    kind = getattr(operand, "manual_axis_type", operand)
+    found: frozenset[Any] = getattr(kind, "varying", getattr(kind, "vma", frozenset()))
+    return found
+
+
+def _vary(operand: Any, axes: tuple[Any, ...]) -> Any:
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(operand, axes, to="varying")
+    return jax.lax.pvary(operand, axes)
+
+
+def _is_plain(operand: Any) -> bool:
+    """Whether a type says nothing of a mesh."""
+    sharding = getattr(operand, "sharding", None)
+    return sharding is None or sharding.mesh.empty
+
+
+def traced_number(parameter: Parameter) -> InputError:
+    """The error about a tracer where code is made for a value."""
+    return fault(
+        parameter,
+        f"is traced by jax, but shapes and code follow from the value of {parameter.text}",
+        'a number, which jax.jit(..., static_argnames="{name}") leaves as it is',
+    )

@@ -1,0 +1,65 @@
+"""Calls with tracers of jax: bound as those with arrays are, and left to the primitive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from tc.errors import InputError
+from tc.function import Compiled
+from tc.jax.primitive import run
+from tc.jax.result_types import result_shapes, traced_number
+from tc.runtime.arguments import NUMBERS, fault, read_number, view_of
+from tc.runtime.outputs import check_initial
+
+
+def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: InputError) -> Any:
+    """The results of a call that the usual way has refused, for this reason, as jax traces it."""
+    if outputs is not None:
+        raise InputError(
+            f"{refused.cause}: what jax traces is written to no array of outputs=",
+            rule="R4",
+            span=refused.span,
+            repair="a call without outputs=",
+        )
+    check_initial(function.program, frozenset())
+    numbers, operands = [], []
+    for place, (parameter, value) in enumerate(zip(function.signature.inputs, inputs, strict=True)):
+        if isinstance(value, NUMBERS) and parameter.rank == 0:
+            number = read_number(parameter, value)
+            if parameter.static or not _has_type(number.dtype):
+                numbers.append((place, number.item()))
+            else:
+                operands.append(number)
+            continue
+        if not isinstance(value, jax.Array):
+            raise _of_another_kind(function, place, inputs)
+        if parameter.static:
+            if isinstance(value, jax.core.Tracer):
+                raise traced_number(parameter)
+            numbers.append((place, int(value)))
+            continue
+        operands.append(value)
+    result_shapes(function, numbers, operands)  # errors are about what the user has written
+    results = run(function, tuple(numbers), operands)
+    return results[0] if function.result is None else function.result(*results)
+
+
+def _has_type(dtype: np.dtype[Any]) -> bool:
+    """Whether jax has arrays of a type as it is set up now."""
+    return bool(jax.dtypes.canonicalize_dtype(dtype) == dtype)
+
+
+def _of_another_kind(function: Compiled, place: int, inputs: tuple[Any, ...]) -> InputError:
+    """The error about an array of another library, or what is none."""
+    parameters = function.signature.inputs
+    family, _ = view_of(parameters[place], inputs[place])
+    first = next(at for at, value in enumerate(inputs) if isinstance(value, jax.Array))
+    return fault(
+        parameters[place],
+        f"is an array of {family.name}, but {parameters[first].name} is one of jax: the arrays of "
+        "a call are of one kind",
+        "jax.numpy.asarray({name})",
+    )
