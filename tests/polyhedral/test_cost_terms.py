@@ -6,6 +6,7 @@ the same on any machine.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import ModuleType
 
@@ -35,6 +36,9 @@ MM = "def mm(float(128,1024) A, float(1024,1024) B) -> (C) { C(i,j) +=! A(i,k) *
 TRANSPOSE = "def t(float(N,M) x) -> (o) { o(j,i) = x(i,j) }"
 SHUFFLED = """def shuffled(float(68,141) x, float(58,3) y) -> (z) {
   z(i,j) = x(i / 58, j % 3 * 47 + j / 3) * y(i % 58, j % 3) where i in 0:3944, j in 0:141
+}"""
+WEIGHTS = """def weights(float(N,C,H,W) X, float(N,F,OH,OW) Y) -> (K) {
+  K(f,c,i,j) +=! Y(n,f,h,w) * X(n,c,h+i,w+j) where i in 0:3, j in 0:3
 }"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(4000,1100) x) -> (o) { o(j) max=! x(i,j) }"
@@ -137,6 +141,22 @@ def test_rows_that_read_the_same_places_share_them() -> None:
     found = str(plan(text, cpu_target(NARROW_UNITS), N=1, C=46, H=67, W=44, M=39))
     assert '"bind": "m mod 16", "role": "vector"' in found
     assert '"bind": "w mod 16", "role": "unroll"' in found
+
+
+@pytest.mark.parametrize(
+    ("device", "other"),
+    [
+        (NARROW_UNITS, replace(NARROW_UNITS, l1=1 << 40)),
+        (SIXTEEN_REGISTERS, replace(SIXTEEN_REGISTERS, l3_bytes_per_cycle=48.0)),
+    ],
+)
+def test_what_reductions_read_comes_from_afar(device: Device, other: Device) -> None:
+    """Along a reduction, each tile reads all of it again: where no cache near has it, vectors are
+    along f, for which Y is packed; else along w."""
+    sizes = {"N": 8, "C": 64, "H": 56, "W": 56, "F": 64, "OH": 54, "OW": 54}
+    plans = [plan(WEIGHTS, cpu_target(each), **sizes).to_json() for each in (device, other)]
+    vectors = [re.findall('"bind": "(.) [^"]*", "role": "vector"', text) for text in plans]
+    assert vectors == [["f"], ["w"]]
 
 
 def test_tiles_of_shared_loops_are_even() -> None:

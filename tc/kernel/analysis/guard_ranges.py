@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tc.builtins.operators import MIRRORED
-from tc.dtypes import INT64
+from tc.dtypes import INT64, UINT64, limits
 from tc.kernel import ir
-from tc.kernel.folding import binary, compare, integer, negation, select
+from tc.kernel.folding import binary, cast, compare, integer, negation, select
 from tc.kernel.intervals import Bounds, Interval, interval
 from tc.kernel.walk import names_in
 
@@ -78,6 +78,34 @@ def guard_range(
         within(binary("/", binary("-", integer(-slope - 1), gap), integer(-slope))) for gap in gaps
     ]
     return GuardRange((begins[0], end), (begins[1], end), falls=False)
+
+
+def selected_value(test: ir.Compare, var: str, bounds: Bounds) -> ir.Expr | None:
+    """The one value of a variable for which two integers are equal, None where the form of the
+    comparison does not tell. `bounds` are those of the variables.
+
+    >>> from tc.dtypes import INT32
+    >>> from tc.kernel.folding import cast
+    >>> from tc.kernel.printer import expression_text
+    >>> place = binary("+", binary("*", ir.Var("i", INT64), integer(8)), ir.Var("j", INT64))
+    >>> test = ir.Compare("==", ir.Load("I", (ir.Var("n", INT64),), INT32), cast(place, INT32))
+    >>> expression_text(selected_value(test, "j", {"i": (0, 9), "j": (0, 7)}))
+    'int64(I[n]) - i * 8'
+    """
+    for one, other in ((test.left, test.right), (test.right, test.left)):
+        if var not in names_in(one) or not one.dtype.is_integer or one.dtype == UINT64:
+            continue
+        if isinstance(one, ir.Cast):
+            least, greatest = interval(one.operand, bounds)
+            first, last = limits(one.dtype)
+            if one.operand.dtype != INT64 or least < first or greatest > last:
+                continue  # it wraps around, or may
+            one = one.operand
+        found = _along(var, one) if _is_near(one, bounds) else None
+        if found is not None and found[0] in (1, -1):
+            rest, given = found[1], cast(other, INT64)
+            return binary("-", given, rest) if found[0] == 1 else binary("-", rest, given)
+    return None
 
 
 def _ordered(test: ir.Compare) -> tuple[ir.Expr, ir.Expr] | None:

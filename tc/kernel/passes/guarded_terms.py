@@ -2,7 +2,8 @@
 
 `j <= i ? a : 0` adds nothing above the diagonal, and is just `a` below it. Where a loop's body does
 nothing but that, the loop becomes two: one where the guard certainly holds, without it, and one
-where it holds in part.
+where it holds in part. `I(n) == j ? a : 0` adds something for one value of j: a loop over j is
+that iteration.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TypeGuard
 
 from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.analysis.guard_ranges import guard_range
-from tc.kernel.folding import FALSE, TRUE, binary, integer, select
+from tc.kernel.analysis.guard_ranges import guard_range, selected_value
+from tc.kernel.folding import FALSE, TRUE, binary, integer, logical_and, select
 from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
 from tc.kernel.local_names import LocalNames
 from tc.kernel.passes.lanes import conjuncts
@@ -69,18 +70,25 @@ def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
         for k in i + 1:min(i + 2, 9)
           s[i] = s[i] + (k <= i ? a[i, k] : 0.0f)
     """
-    pass_ = _Pass(LocalNames(kernel), assigned(kernel), _never_negative_zero(kernel))
+    positive = _never_negative_zero(kernel)
+    local = frozenset(b.name for b in kernel.buffers if b.role == "register")
+    buffers = {b.name: b for b in kernel.buffers}
+    pass_ = _Pass(LocalNames(kernel), assigned(kernel), positive & local, positive, buffers)
     regions = (pass_.block(region, {}) for region in kernel.regions)
     return changed(kernel, regions=same_or(kernel.regions, regions))
 
 
 @dataclass
 class _Pass:
-    """`moving` are locals that a Set changes; `deciding` what the bounds of loops depend on."""
+    """`moving` are locals that a Set changes; `positive` the arrays of which no element is ever -0,
+    and `local` those of them that a block has for itself; `deciding` is what the bounds of loops
+    depend on."""
 
     names: LocalNames
     moving: frozenset[str]
+    local: frozenset[str]
     positive: frozenset[str]
+    buffers: Mapping[str, ir.Buffer]
     deciding: set[str] = field(default_factory=set)
 
     def block(self, block: Stmts, bounds: Bounds) -> Stmts:
@@ -99,13 +107,15 @@ class _Pass:
 
         return map_statements(block, each)
 
-    def loop(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.For]:
+    def loop(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.Stmt]:
         inside = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
         if loop.parallel:
             self.deciding.clear()
         new = changed(loop, body=self.block(loop.body, inside))
         if loop.parallel and new is not loop:
             yield self._balanced(loop, new)
+        elif (selected := self._selected(new, bounds)) is not None:
+            yield from selected
         elif loop.parallel or loop.mark or new is not loop or not _is_innermost(loop):
             yield new
         elif _trips(loop, bounds) < FEWEST or _size(loop) > LARGEST:
@@ -142,6 +152,45 @@ class _Pass:
             return
         yield loop
 
+    def _selected(self, loop: ir.For, bounds: Bounds) -> Stmts | None:
+        """The one iteration that adds something, where a test selects it by a value that is known
+        before the loop."""
+        if loop.parallel or loop.mark or _trips(loop, bounds) < FEWEST:
+            return None
+        stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
+        written = {s.buffer for s in stores}
+        if not written <= self.positive:
+            return None
+        local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
+        inside = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
+        for test in _selections(loop.body, loop.var):
+            value = selected_value(test, loop.var, inside)
+            if (
+                value is None
+                or names_in(value) & (self.moving | local | {loop.var})
+                or not all(self._can_read(e, written, bounds) for e in ir.walk(value))
+                or not _adds_nothing(_settled(loop.body, test, FALSE))
+            ):
+                continue
+            own = ir.Var(loop.var, INT64)
+            is_in = ir.Compare("<=", loop.begin, own), ir.Compare("<", own, loop.end)
+            body = _forwarded(_settled(loop.body, test, TRUE))
+            return (ir.Let(loop.var, value), ir.If(logical_and(*is_in), body))
+        return None
+
+    def _can_read(self, expr: ir.Expr, written: set[str], bounds: Bounds) -> bool:
+        """Whether it is no read, or one that nothing in the loop changes, at a place that certainly
+        exists, whatever condition it stands under."""
+        if not isinstance(expr, ir.Load):
+            return True
+        shape = self.buffers[expr.buffer].shape
+        places = (interval(index, bounds) for index in expr.indices)
+        return (
+            expr.buffer not in written
+            and expr.mask is None
+            and all(low >= 0 and high < n for (low, high), n in zip(places, shape, strict=True))
+        )
+
     def _conditional(self, block: Stmts) -> Stmts:
         """The block where what is added under a condition, or else 0, is only added under it, to
         elements that are never -0: with masks, a sum of products stays one operation."""
@@ -157,7 +206,7 @@ class _Pass:
                 ) as store,
             ) if (
                 set_ == used == name
-                and buffer in self.positive
+                and buffer in self.local
                 and _reads(tuple(inside), name) == 0
                 and old == ir.Load(buffer, store.indices, old.dtype)
             ):
@@ -183,8 +232,8 @@ class _Pass:
 
 
 def _never_negative_zero(kernel: ir.Kernel) -> frozenset[str]:
-    """The arrays of locals whose elements start at a constant other than -0, and are added to:
-    none of them ever is -0, whatever is added."""
+    """The arrays whose elements start at a constant other than -0, and are added to: none of them
+    ever is -0, whatever is added."""
 
     def keeps(store: ir.Store) -> bool:
         match store.value:
@@ -196,8 +245,8 @@ def _never_negative_zero(kernel: ir.Kernel) -> frozenset[str]:
                 return False
 
     stores = [stmt for stmt in every_statement(kernel) if isinstance(stmt, ir.Store)]
-    other = {store.buffer for store in stores if not keeps(store)}
-    return frozenset(b.name for b in kernel.buffers if b.role == "register" and b.name not in other)
+    other = {store.buffer for store in stores if not keeps(store)} | kernel.initial
+    return frozenset(b.name for b in kernel.buffers if b.name not in other)
 
 
 def _is_innermost(loop: ir.For) -> bool:
@@ -235,6 +284,16 @@ def _guards(block: Stmts) -> Iterator[ir.Compare]:
         test
         for test in tests
         if isinstance(test, ir.Compare) and names_in(test.left) and names_in(test.right)
+    )
+
+
+def _selections(block: Stmts, var: str) -> Iterator[ir.Compare]:
+    """The comparisons for equality with something that varies with a loop."""
+    tests = (test for condition in _conditions(block) for test in conjuncts(condition))
+    yield from dict.fromkeys(
+        test
+        for test in tests
+        if isinstance(test, ir.Compare) and test.op == "==" and var in names_in(test)
     )
 
 
@@ -289,9 +348,10 @@ def _reads(block: Stmts, name: str) -> int:
     )
 
 
-def _adds_nothing(block: Stmts, var: str, known: Mapping[str, ir.Expr] | None = None) -> bool:
-    """Whether a block, run for several values of a variable, does what it does for one: adds 0 to
-    elements, multiplies them by 1, or takes their minimum or maximum with a constant."""
+def _adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | None = None) -> bool:
+    """Whether a block does nothing but to add 0 to elements, or multiply them by 1; or whether,
+    run for several values of a variable, it does that for one of them: then the elements are the
+    same ones for all, and it may also take their minimum or maximum with a constant."""
     values = dict(known or {})
     for stmt in block:
         match stmt:
@@ -299,6 +359,9 @@ def _adds_nothing(block: Stmts, var: str, known: Mapping[str, ir.Expr] | None = 
                 values[name] = substitute(value, values, {})
             case ir.For(body=body):
                 if not _adds_nothing(body, var, values):
+                    return False
+            case ir.If(then=then, otherwise=otherwise) if not var:
+                if not all(_adds_nothing(part, var, values) for part in (then, otherwise)):
                     return False
             case ir.Comment():
                 pass
@@ -308,20 +371,21 @@ def _adds_nothing(block: Stmts, var: str, known: Mapping[str, ir.Expr] | None = 
                 value=ir.Binary(op=op, left=ir.Load(buffer=old, indices=same), right=term),
                 mask=None,
             ) if (name, at) == (old, same):
-                moves = any(var in names_in(substitute(index, values, {})) for index in at)
-                if moves or not _is_neutral(op, substitute(term, values, {})):
+                moves = var and any(var in names_in(substitute(i, values, {})) for i in at)
+                if moves or not _is_neutral(op, substitute(term, values, {}), once=not var):
                     return False
             case _:
                 return False
     return True
 
 
-def _is_neutral(op: str, term: ir.Expr) -> bool:
-    """Whether it is all the same how often a constant is added, or whatever else, to a number."""
+def _is_neutral(op: str, term: ir.Expr, *, once: bool = False) -> bool:
+    """Whether it is all the same how often a constant is added, or whatever else, to a number;
+    with `once`, also whether it ever is."""
     match term:
         case ir.Const(value=value):
-            return op in ("min", "max") or (op, value) in (("+", 0), ("*", 1))
+            return (op, value) in (("+", 0), ("*", 1)) or (not once and op in ("min", "max"))
         case ir.Select(then=then, otherwise=otherwise):
-            return then == otherwise and _is_neutral(op, then)
+            return then == otherwise and _is_neutral(op, then, once=once)
         case _:
             return False

@@ -75,9 +75,8 @@ def lower_schedule(
     used = _touched(regions)
     kept = [b for b in world.buffers.values() if b.role != "temporary" or b.name in used]
     buffers = sorted(kept, key=lambda b: roles.index(b.role))
-    initial = scop.initial & frozenset(program.outputs)
     kernel = ir.Kernel(
-        program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), initial
+        program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), scop.kept
     )
     verify(kernel)
     return kernel

@@ -22,6 +22,7 @@ from tc.polyhedral.cpu.buffers import MIN_PARTS
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_plan import MOST_ORDERED, NestPlanner
 from tc.polyhedral.cpu.register_tiles import choose_tile
+from tc.polyhedral.cpu.selections import plan_selections, selected_members
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches, transfer
@@ -75,6 +76,11 @@ class _Chooser:
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
         searches = self.draft.target.decider.searches
         nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
+        selected = selected_members(nest)
+        if self._places_terms(nest, selected):
+            own = (self.draft, self.options, nest, selected)
+            self.notes.append(plan_selections(*own, outermost=outermost))
+            return
         chosen = choose_tile(
             nest,
             device_of(self.draft),
@@ -89,6 +95,12 @@ class _Chooser:
         )
         planner.plan()
         self.notes.append(planner.note())
+
+    def _places_terms(self, nest: ParallelNest, selected: tuple[Member, ...]) -> bool:
+        """Whether the terms of sums are added where they belong, where they say where that is."""
+        if not selected:
+            return False
+        return self.draft.decide("terms at their places", nest.names, True, either)
 
     def _reordered(self, item: NestItem) -> NestItem:
         """An item with the loops of its reduction in the order that was decided."""

@@ -130,13 +130,18 @@ def _fetched(access: Access, shape: TileShape, unforeseen: float) -> tuple[float
     reads whole lines; where steps are a page or more apart, each costs as much as `unforeseen`
     others, as hardware prefetches within pages only.
 
-    Nothing where that is soon, in the next window, or never.
+    Nothing where that is soon, in the next window, or never. Vectors along a reduction read all of
+    it for each tile.
     """
     nest, facts, line = shape.nest, shape.nest.facts, shape.device.line
     windows = any(s is None or len(s.terms) > 1 for s in access.subscripts)
-    if windows or shape.v in nest.main.statement.reduction or _uses(access, shape) == 1:
+    reduced = shape.v in nest.main.statement.reduction
+    if (windows and not reduced) or _uses(access, shape) == 1:
         return 0.0, 1, 0.0
     reduction = [m for m in nest.main.reduction if nest.uses(access, m)]
+    if reduced:
+        whole = nest.element * prod(map(nest.extent, reduction))
+        return float(shape.vector), 1, float(whole)
     across = facts.uses(access, shape.u)
     rows = [m for m in nest.members if across and nest.variable(m) == shape.u]
     depth = prod(map(nest.extent, (*reduction, *rows)))

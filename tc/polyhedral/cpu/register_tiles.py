@@ -242,8 +242,12 @@ class _Model:
             count = vectors_of(read, rows, vectors, free)
             loads += read.loads * count
             loading += read.loading * count
-            if read.kept * (vectors if read.along else 1) > device.l1:
-                fetched += read.fetched * -(-count // read.neighbours)
+            kept = read.kept * (
+                read.rows[rows - 1] if self.reduced else vectors if read.along else 1
+            )
+            if kept > device.l1:
+                far = self._far_rate(kept) if self.reduced else 1.0
+                fetched += read.fetched * -(-count // read.neighbours) * far
         operations = accumulators * max(1, len(self.reads) - 1)
         plain = not (self.reduced or self.packed)
         part = _computed(self.width, vectors, self.shape) if plain else 1.0
@@ -272,6 +276,15 @@ class _Model:
             self.blocked,
             cost,
         )
+
+    def _far_rate(self, size: float) -> float:
+        """How much longer than from the second cache it takes to read so many bytes in turn."""
+        device = self.device
+        if size <= device.l2:
+            return 1.0
+        near = size <= device.l3
+        rate = device.l3_bytes_per_cycle if near else device.memory_bytes_per_cycle
+        return device.l2_bytes_per_cycle / rate
 
     def _reread(self, vectors: int) -> float:
         """Slots, for each instance, to read once more what no cache of a core holds: this happens

@@ -113,13 +113,14 @@ class Gather:
 
 @dataclass(frozen=True)
 class Scop:
-    """Statements in text order; `initial` names outputs that hold the caller's values. `gathers`
-    are called as they read."""
+    """Statements in text order; `initial` names outputs that hold the caller's values, `kept` those
+    of them where some of these are read, or stay. `gathers` are called as they read."""
 
     shaped: p.ShapedProgram
     initial: frozenset[str]
     statements: tuple[ScopStatement, ...]
     gathers: Mapping[str, Gather] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
 
     def statement(self, name: str) -> ScopStatement:
         return self._by_name[name]
@@ -157,7 +158,9 @@ def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     fresh = [t for t in (*program.outputs, *program.temporaries) if t not in initial]
     zeros = [_zero(t, first, known) for t, first in _zero_fills(fresh, own, known).items()]
     # sorting keeps what has the same position in this order
-    return Scop(shaped, initial, tuple(sorted((*zeros, *own), key=lambda s: s.position)))
+    kept = frozenset(_zero_fills(initial & frozenset(program.outputs), own, known))
+    statements = tuple(sorted((*zeros, *own), key=lambda s: s.position))
+    return Scop(shaped, initial, statements, kept=kept)
 
 
 def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementBox]:
@@ -189,8 +192,9 @@ def _writes(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> boo
 def _zero_fills(
     fresh: Iterable[str], statements: Iterable[ScopStatement], known: KnownSizes
 ) -> Mapping[str, int]:
-    """Which of some tensors must be filled with zeros first, as some element is never written, or
-    read before it is (G4); and the position of the first statement that touches each."""
+    """Those of some tensors of which some element is never written, or read before it is, so that
+    tensors of tc are filled with zeros first (G4); and the position of the first statement that
+    touches each."""
     shapes = {tensor: known.shapes[tensor] for tensor in fresh}
     unwritten: dict[str, list[ElementBox]] = {
         tensor: [] if 0 in shape else [tuple((0, extent) for extent in shape)]

@@ -1,0 +1,139 @@
+"""Sums whose terms say where they belong: `T(x, d) +=! I(n) == x ? A(n, d) : 0`.
+
+Read literally, each element looks at all terms. Instead each thread owns a part of the elements,
+goes through the terms once, and adds those that are its own (the "guarded terms" pass makes of the
+loop over x the one iteration that is selected). Nothing is scattered between threads, and terms
+are added in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tc.options import MappingOptions
+from tc.plan import PARALLEL, VECTOR, Bind, Sink, Tile
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
+from tc.polyhedral.cpu.costs import device_of
+from tc.polyhedral.schedule import Member, tile
+from tc.polyhedral.scop.scop import ScopStatement
+from tc.semantics import program as p
+
+FEWEST = 8
+"""Values of a variable of which it is worth to select one."""
+
+
+def selected_members(nest: ParallelNest) -> tuple[Member, ...]:
+    """The loops of a nest of which each term of its sums selects one iteration."""
+    sums = [item for item in nest.items if item.reduction]
+    return tuple(
+        member
+        for member in nest.members
+        if sums and nest.extent(member) >= FEWEST and all(_selects(i, member, nest) for i in sums)
+    )
+
+
+def _selects(item: NestItem, member: Member, nest: ParallelNest) -> bool:
+    statement = item.statement
+    variable = member.values[statement.name].variable
+    if nest.facts.tested(statement):  # tests stand in the way
+        return False
+    return variable in selected_variables(nest.facts.scop.shaped.program, statement)
+
+
+def selected_variables(program: p.Program, statement: ScopStatement) -> frozenset[str]:
+    """The variables of a left side for which a term of a sum is 0 but at one value."""
+    if statement.kind != "update" or statement.op != "+":
+        return frozenset()
+    rhs = program.statements[statement.position].rhs
+    if not isinstance(rhs, p.Select) or not _is_zero(rhs.otherwise):
+        return frozenset()
+    found = set()
+    for test in _conjuncts(rhs.condition):
+        if isinstance(test, p.Compare) and test.op == "==":
+            sides = _converted(test.left), _converted(test.right)
+            for one, other in (sides, sides[::-1]):
+                if isinstance(one, p.Index) and one.name not in p.index_names(other):
+                    found.add(one.name)
+    return frozenset(found) & frozenset(statement.outer)
+
+
+def _converted(expr: p.Expr) -> p.Expr:
+    """Without conversions between integers: those that would change a value are seen to later."""
+    while isinstance(expr, p.Convert) and expr.dtype.is_integer and expr.operand.dtype.is_integer:
+        expr = expr.operand
+    return expr
+
+
+def _is_zero(expr: p.Expr) -> bool:
+    return isinstance(expr, p.Literal) and repr(float(expr.value)) == "0.0"
+
+
+def _conjuncts(condition: p.Expr) -> Iterator[p.Expr]:
+    if isinstance(condition, p.Logical) and condition.op == "&&":
+        for operand in condition.operands:
+            yield from _conjuncts(operand)
+    else:
+        yield condition
+
+
+def plan_selections(
+    draft: Draft,
+    options: MappingOptions,
+    nest: ParallelNest,
+    selected: tuple[Member, ...],
+    *,
+    outermost: bool,
+) -> str:
+    """Writes the actions of such a nest: a part of the elements for each thread, the terms, then
+    the elements of one term, with vectors. Returns what was done in words."""
+    names, owner = nest.names, selected[0]
+    threads = device_of(draft).threads if outermost and options.parallel else 1
+    outer: list[Member] = []
+    points = [*selected, *(m for m in nest.members if m not in selected)]
+    size = -(-nest.extent(owner) // threads)
+    if threads > 1 and size > 1:
+        draft.do(Tile(draft.name(owner, names), (size,)))
+        part, points[0] = tile(owner, size)
+        outer.append(part)
+    note = f"{', '.join(names)}: each term is added where it belongs, along {owner.name}"
+    vector = _vector(nest, points[len(selected) :])
+    if vector is not None:
+        lanes = _lanes(draft, options, nest, vector)
+        if lanes > 1:
+            draft.do(Tile(draft.name(vector, names), (lanes,)))
+            around, lane = tile(vector, lanes)
+            points.remove(vector)
+            draft.do(Bind(draft.name(lane, names), VECTOR))
+            points += [around, replace(lane, role=VECTOR)]
+            note += f"; vectors of {lanes} along {vector.name}"
+    draft.order((*outer, *points), names)
+    draft.do(Sink(draft.names(points, names)))
+    for member in outer:
+        draft.do(Bind(draft.name(member, names), PARALLEL))
+    return f"{note}."
+
+
+def _vector(nest: ParallelNest, members: list[Member]) -> Member | None:
+    """The loop along which all that is read and written lies side by side."""
+    statement = nest.main.statement
+    for member in members:
+        steps = {nest.stride(a, member) for a in statement.reads if a.site >= 0}
+        if (
+            nest.stride(statement.write, member) == 1
+            and steps <= {0, 1}
+            and not nest.is_tested(member)
+        ):
+            return member
+    return None
+
+
+def _lanes(draft: Draft, options: MappingOptions, nest: ParallelNest, vector: Member) -> int:
+    device = device_of(draft)
+    if options.vector_bits is not None:
+        device = replace(device, vector_bits=options.vector_bits)
+    lanes = device.lanes(nest.facts.bits(nest.main.statement))
+    while lanes > 1 and lanes // 2 >= nest.extent(vector):
+        lanes //= 2
+    return lanes
