@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
+from tc.derivatives.symbolic_sizes import SymbolArithmetic, expressions_of, symbolic_shapes
 from tc.errors import InputError
 from tc.function import Compiled
 from tc.pipeline import shape_program
@@ -40,8 +41,35 @@ def result_shapes(
         shapes[program.inputs[at]] = operand.shape
     scalars = {program.inputs[at]: number for at, number in numbers}
     static = {name: scalars[name] for name in program.static_scalars}
+    if not all(isinstance(size, int) for shape in shapes.values() for size in shape):
+        return _symbolic(function, shapes, static)
     shaped = shape_program(program, CallSizes(shapes, static))
     return [shaped.shapes[name] for name in program.outputs]
+
+
+def _symbolic(
+    function: Compiled, shapes: dict[str, tuple[Any, ...]], scalars: dict[str, int]
+) -> list[tuple[Any, ...]]:
+    """The shapes of the results where sizes are symbols, as `jax.export` has them."""
+    program = function.program
+
+    def demand(holds: bool, text: str) -> None:
+        if not holds:
+            raise InputError(
+                f"{program.name}: {text}, or is not known to be the same by jax.export",
+                repair="jax.export.symbolic_shape with one name for both",
+            )
+
+    found = expressions_of(program)
+    if found is None:
+        raise InputError(
+            f"{program.name}: the shapes of its results are no expressions of the sizes, so that "
+            "jax.export cannot have symbols for these",
+            rule="D4",
+            repair="numbers in place of symbolic sizes",
+        )
+    arithmetic = SymbolArithmetic(jax.core.min_dim, jax.core.max_dim, demand)
+    return symbolic_shapes(program, found, shapes, scalars, arithmetic)
 
 
 def check_operand(parameter: Parameter, operand: Any) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from tc.derivatives.gradients import INPUT, Taken
+from tc.derivatives.symbolic_sizes import Expressions, expressions_of
 from tc.derivatives.text_functions import Texts, function_of
 from tc.errors import InputError
 from tc.runtime.arguments import were_given
 from tc.semantics.suggest import counted
-from tc.torch.output_shapes import Expressions, expressions_of
 from tc.torch.reverse import Differentiable, differentiable
 
 

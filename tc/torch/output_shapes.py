@@ -8,24 +8,29 @@ from typing import Any
 
 import torch
 
-from tc.errors import GradError, InputError
-from tc.gradient.sampled_ranges import sampled_ranges
+from tc.derivatives.symbolic_sizes import (
+    Expressions,
+    SizeTuple,
+    SymbolArithmetic,
+    symbolic_shapes,
+)
+from tc.errors import InputError
 from tc.pipeline import shape_program
 from tc.runtime.arguments import Parameter
 from tc.runtime.sizes import CallSizes
 from tc.semantics import program as p
-from tc.semantics.ranges.symbolic_text import to_text
 
-Sizes = tuple[Any, ...]
-Expressions = Mapping[str, tuple[p.Expr, ...]] | None
+_ARITHMETIC = SymbolArithmetic(
+    torch.sym_min, torch.sym_max, lambda holds, text: torch._check(holds, lambda: text)
+)
 
 
 def output_shapes(
     program: p.Program,
     expressions: Callable[[], Expressions],
-    shapes: Mapping[str, Sizes],
+    shapes: Mapping[str, SizeTuple],
     scalars: Mapping[str, int],
-) -> list[Sizes]:
+) -> list[SizeTuple]:
     """Those of the outputs, in return order, for inputs of these shapes, whose sizes are numbers
     or torch's symbols. Where they have no expression, symbols become numbers. InputError and
     RangeError for numbers that do not fit."""
@@ -35,79 +40,13 @@ def output_shapes(
         numbers = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
         shaped = shape_program(program, CallSizes(numbers, scalars))
         return [shaped.shapes[name] for name in program.outputs]
-    sizes = _sizes(program, shapes)
-    results = [tuple(_value(e, sizes, shapes, scalars) for e in found[n]) for n in program.outputs]
+    results = symbolic_shapes(program, found, shapes, scalars, _ARITHMETIC)
     for size in (size for shape in results for size in shape):
         torch._check(size >= 0)
     return results
 
 
-def expressions_of(program: p.Program) -> Expressions:
-    """The shapes of tensors as expressions that hold for all sizes, if there are such."""
-    try:
-        return sampled_ranges(program).shapes
-    except GradError:
-        return None
-
-
-def _sizes(program: p.Program, shapes: Mapping[str, Sizes]) -> dict[str, Any]:
-    """The sizes that inputs have, which agree (T4)."""
-    sizes: dict[str, Any] = {}
-    for definition in program.sizes.values():
-        found = [e for e in definition.extents if e.tensor in shapes]
-        for extent in found:
-            size = shapes[extent.tensor][extent.axis]
-            first = sizes.setdefault(definition.name, size)
-            if first is not size:
-                torch._check(first == size, lambda d=definition: f"size {d.name} differs (T4)")
-    for name, shape in shapes.items():
-        for axis, declared in enumerate(program.tensors[name].shape or ()):
-            if isinstance(declared, p.Literal):
-                torch._check(
-                    shape[axis] == declared.value,
-                    lambda n=name, d=declared: f"a dimension of {n} is declared as {d.value} (T4)",
-                )
-    return sizes
-
-
-def _value(
-    expr: p.Expr, sizes: Mapping[str, Any], shapes: Mapping[str, Sizes], scalars: Mapping[str, int]
-) -> Any:
-    """The value of a size expression, as `semantics.size_values` has it for numbers."""
-
-    def value(operand: p.Expr) -> Any:
-        return _value(operand, sizes, shapes, scalars)
-
-    match expr:
-        case p.Literal(value=number):
-            return number
-        case p.Size(name=name) if name in sizes:
-            return sizes[name]
-        case p.Extent(tensor=tensor, axis=axis) if tensor in shapes:
-            return shapes[tensor][axis]
-        case p.Read(tensor=tensor, subscripts=()) if tensor in scalars:
-            return scalars[tensor]
-        case p.Unary(operand=operand):
-            return -value(operand)
-        case p.Convert(operand=operand):
-            return value(operand)
-        case p.Binary(op=op, left=left, right=right) if op in _OPERATORS:
-            return _OPERATORS[op](value(left), value(right))
-    raise InputError(f"the size {to_text(expr)} is no expression of sizes that torch can carry")
-
-
-_OPERATORS: Mapping[str, Any] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": torch.sym_min,
-    "max": torch.sym_max,
-}
-
-
-def shapes_of(names: Sequence[str], tensors: Sequence[Any]) -> dict[str, Sizes]:
+def shapes_of(names: Sequence[str], tensors: Sequence[Any]) -> dict[str, SizeTuple]:
     return {name: tuple(tensor.shape) for name, tensor in zip(names, tensors, strict=True)}
 
 
