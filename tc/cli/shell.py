@@ -74,12 +74,10 @@ def _derived(repair: str) -> str:
 
     >>> _derived("wrt=['A', 'B']"), _derived("in_axes={'A': 0, 'B': None}")
     ('--wrt A,B', '--in-axes A=0,B=none')
-    >>> _derived("ties='split'"), _derived("sizes=inputs, or a range")
-    ('--ties split', '--sizes NAME=VALUE,..., or a range')
+    >>> _derived("ties='split'"), _derived("sizes={'N': 3, 'K': 4}")
+    ('--ties split', '--sizes N=3,K=4')
     """
-    if repair.startswith("sizes=inputs"):
-        return repair.replace("sizes=inputs", "--sizes NAME=VALUE,...", 1)
-    found = re.fullmatch(r"(wrt|constant|ties|save|in_axes)=(.*)", repair)
+    found = re.fullmatch(r"(wrt|constant|ties|save|sizes|in_axes)=(.*)", repair)
     if found is None:
         return repair
     value = ast.literal_eval(found[2])

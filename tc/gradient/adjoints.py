@@ -108,9 +108,8 @@ def _binary(
         case "*":
             yield from ((left, e.product(adjoint, right)), (right, e.product(adjoint, left)))
         case "/":
-            quotient = e.binary("/", adjoint, right)
-            yield left, quotient
-            yield right, e.negative(e.binary("/", e.product(adjoint, stored), right))
+            yield left, e.fraction(adjoint, right)
+            yield right, e.negative(e.fraction(e.product(adjoint, stored), right))
         case "%":
             floor = p.Call("floor", (e.binary("/", left, right),), value.dtype, span=e.NOWHERE)
             yield from ((left, adjoint), (right, e.negative(e.product(adjoint, floor))))
@@ -152,4 +151,28 @@ def _with_arguments(derivative: str, values: Mapping[str, p.Expr]) -> p.Expr:
     def change(node: p.Expr) -> p.Expr | None:
         return values[node.tensor] if isinstance(node, p.Read) else None
 
-    return e.rebuilt(_parsed(derivative), change)
+    return _folded(e.rebuilt(_parsed(derivative), change))
+
+
+def _folded(expr: p.Expr) -> p.Expr:
+    """A derivative with conditions and sums of numbers decided."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        match node:
+            case p.Select(condition=p.Compare(op="==", left=left, right=right)) if isinstance(
+                left, p.Literal
+            ) and isinstance(right, p.Literal):
+                return _folded(node.then if left.value == right.value else node.otherwise)
+            case p.Binary(op="-", left=p.Literal(value=whole), right=p.Literal(value=less)):
+                value = whole - less
+                if value == int(value):
+                    return e.number(int(value))
+                return p.Literal(value, node.dtype, span=e.NOWHERE)
+            case p.Call(function="pow", args=(base, exponent)):
+                exponent = _folded(exponent)
+                if e.is_number(exponent, 1):
+                    return _folded(base)
+                return replace(node, args=(_folded(base), exponent))
+        return None
+
+    return e.rebuilt(expr, change)

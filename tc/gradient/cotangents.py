@@ -26,6 +26,7 @@ class Cotangents:
     shapes: dict[str, tuple[p.Expr, ...]]
     types: dict[str, DType]
     fresh: Callable[[str], str]
+    left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # indices of versions
     names: dict[str, str] = field(default_factory=dict)  # of versions
     given: set[str] = field(default_factory=set)
     returned: set[str] = field(default_factory=set)
@@ -70,6 +71,8 @@ class Cotangents:
         self.names[version] = name
 
     def indices(self, tensor: str) -> tuple[str, ...]:
+        if tensor in self.left:
+            return self.left[tensor]
         rank = len(self.shapes[tensor])
         return tuple(LETTERS[k] if k < len(LETTERS) else f"i{k}" for k in range(rank))
 
@@ -181,6 +184,7 @@ class Cotangents:
 
 def _merged(first: Written, second: Written) -> Written | None:
     """One statement for two that follow each other and sum over the same instances (D3)."""
+    first = _with_indices(first, second)
     if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
         return None
     if first.op not in ("=", "+=", "+=!") or second.op != "+=":
@@ -191,3 +195,13 @@ def _merged(first: Written, second: Written) -> Written | None:
         return None
     rhs = e.sum_of(first.rhs, second.rhs)
     return None if rhs is None else replace(first, rhs=rhs)
+
+
+def _with_indices(first: Written, second: Written) -> Written:
+    """The first statement with the indices of the second, where it has no other variables."""
+    names = dict(zip(first.indices, second.indices, strict=False))
+    if first.target != second.target or first.where.keys() != set(first.indices):
+        return first
+    rhs = e.substituted(first.rhs, {old: e.index(new) for old, new in names.items()})
+    where = {names[name]: bounds for name, bounds in first.where.items()}
+    return replace(first, indices=second.indices, rhs=rhs, where=where)

@@ -182,7 +182,7 @@ class _Def:
         for version in dict.fromkeys((*cotangents, *asked, *saved)):
             self._dims(version)
         returns = [self._declared(name, result) for name, result in made.results.items()]
-        body = "\n".join(s.text for s in statements) + " ".join(returns)
+        body = "\n".join([*(s.text for s in statements), *returns])
         given = [v for v in self.forward.given if _names(body, v) or v in asked]
         tail = [self._declared(v, v) for v in given]
         tail += [self._declared(v, v) for v in saved]

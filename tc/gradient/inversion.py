@@ -66,8 +66,7 @@ def invert(
         if isinstance(subscript, p.Index) and subscript.name not in elements:
             elements.append(subscript.name)
         else:
-            stem = LETTERS[len(equations) % len(LETTERS)]
-            elements.append(fresh(stem, {*elements, *ranges}))
+            elements.append(_letter(len(equations), fresh, {*elements, *ranges}))
             equations.append((subscript, elements[-1]))
     unknown = {name: name in outer for name in ranges if name not in elements}
     system = _System(unknown, dict(ranges), fresh, {*elements, *ranges})
@@ -83,6 +82,13 @@ def invert(
     new = {n: bounds for n, bounds in system.ranges.items() if n not in {*ranges, *implied}}
     conditions = tuple(map(as_condition, (*guards, *selected)))
     return Inversion(tuple(elements), fixed, values, new, conditions)
+
+
+def _letter(place: int, fresh: Callable[[str, Container[str]], str], taken: set[str]) -> str:
+    """The name of an element: a letter that is free, where there is one."""
+    wanted = LETTERS[place % len(LETTERS)]
+    rest = (each for each in LETTERS if each not in LETTERS[:place])
+    return next((x for x in (wanted, *rest) if fresh(x, taken) == x), fresh(wanted, taken))
 
 
 def _fixed(
@@ -161,6 +167,13 @@ class _System:
         """The name of a variable that counts steps."""
         letter = next((each for each in STEPS if each not in self.taken), STEPS[0])
         return self.name(letter)
+
+    def is_remainder(self, name: str, factor: Poly, by: Poly) -> bool:
+        """Whether a variable with a factor of 1 has no more values than another's factor is."""
+        begin, end = (to_poly(bound, SYMBOLS) for bound in self.ranges[name])
+        extent = add(end, begin, -1)
+        known = is_constant(extent) and is_constant(by) and factor in (ONE, constant(-1))
+        return known and extent.get((), 0) <= abs(by.get((), 0)) > 1
 
     def _simplified(self, form: Form) -> Form:
         """A form without variables that are known."""
@@ -256,6 +269,9 @@ def _ways(form: Form, system: _System) -> Iterator[_Way]:
         yield _Way(0, _no_unknown, ())
     for name in names:
         worse = 0 if system.unknown[name] else 4
+        rest = next((other for other in names if other != name), name)
+        if len(names) == 2 and system.is_remainder(rest, form[rest], form[name]):
+            yield _Way(1, _stride, (name, rest))
         if abs(numbers.get(name, 0)) == 1:
             yield _Way(1 if len(names) == 1 else 2 + worse, _unit, (name,))
         elif name not in numbers:
@@ -308,13 +324,15 @@ def _stride(system: _System, form: Form, name: str, other: str) -> None:
         system.unknown.pop(other)
         system.put(name, {"": add(right, _known({other: constant(d)}), -1)})
         return
-    step = system.step()
     begin, end = (to_poly(bound, SYMBOLS) for bound in system.ranges[other])
     first = quotient(begin, constant(c), SYMBOLS)
     last = quotient(add(end, constant(c - 1)), constant(c), SYMBOLS)
-    system.ranges[step] = (to_expr(first, SYMBOLS), to_expr(last, SYMBOLS))
+    steps = first
+    if add(last, first, -1) != ONE:
+        step = system.step()
+        system.ranges[step] = (to_expr(first, SYMBOLS), to_expr(last, SYMBOLS))
+        steps = _atom(step)
     residue = _remainder(scale(right, pow(d, -1, c)), c)
-    steps = _atom(step)
     if d == 1:
         value = add(quotient(right, constant(c), SYMBOLS), steps, -1)
     elif d == -1:

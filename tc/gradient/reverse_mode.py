@@ -126,6 +126,7 @@ class _Reverse:
         new = cls(program, found, ties, taken, Cotangents(shapes, types, functools.partial(str)))
         new.cotangents.fresh = new.fresh
         new.steps, new.given = versions(program, found, new.fresh)
+        new.cotangents.left = {step.version: step.statement.outer for step in reversed(new.steps)}
         inputs = (*program.inputs, *new.given)
         of = {name: new.given.get(name, name) for name in inputs}
         floating = [name for name in inputs if program.tensors[of[name]].dtype.is_float]
@@ -182,7 +183,7 @@ class _Reverse:
         if step.statement.op == "=" and self._is_stored(step):
             value = self._read(step.version, step.statement)
         for found in gathered(contributions(step.statement.rhs, adjoint, guard, value)):
-            if found.read.tensor in self.active:
+            if found.read.tensor in self.active and not e.is_number(found.adjoint, 0):
                 for each in branches(found):
                     self._contribute(step, each)
         if old is not None and in_place:
@@ -351,34 +352,50 @@ class _Reverse:
             self.untaken,
         )
         ranges = {**step.ranges, **made.ranges}
-        conditions = [part for c in found.conditions for part in self._parts(c, found.read)]
+        is_plain = not any(isinstance(n, p.Select | p.Logical) for n in p.walk(found.adjoint))
+        padded = _bounds(found.adjoint) if is_plain else set()
+        parts_of = [part for c in found.conditions for part in self._parts(c, found.read)]
+        conditions = [c for c in parts_of if c not in padded]
+        is_padded = len(conditions) < len(parts_of)
         one = {v: b for v, (b, end) in ranges.items() if e.difference(end, b) == e.number(1)}
         one = {v: b for v, b in one.items() if v not in made.elements and v not in made.values}
         values = {v: e.substituted(value, one) for v, value in made.values.items()} | one
-        adjoint = e.substituted(found.adjoint, values)
+
         shape = self.cotangents.shapes[found.read.tensor]
         sizes = dict(zip(made.elements, shape, strict=True))
-        placed = (e.substituted(c, values) for c in conditions)
-        conditions = [left for c in placed for left in e.simplified(c, sizes)]
+        below = {v: end for v, (b, end) in ranges.items() if v not in values and b == e.ZERO}
+
+        def at_element(expr: p.Expr) -> p.Expr:
+            same = e.at_elements(expr, found.read.subscripts, made.elements)
+            placed = e.substituted(same, values)
+            return placed if placed == same else e.in_order(placed, below | sizes)
+
+        adjoint = at_element(found.adjoint)
+        conditions = [left for c in conditions for left in e.simplified(at_element(c), sizes)]
+        parts, others = self._places(made.fixed, sizes, bool(found.conditions))
         covered: list[p.Expr] = []
-        inside = [e.substituted(g, one) for g in made.guards]
+        inside: list[p.Expr] = []
         bare = self._bare(found.adjoint)
+        is_begun = self.cotangents.of(found.read.tensor) is not None
         for variable, (begin, end) in ranges.items():
             if variable in one or (variable not in values and variable not in sizes):
                 continue
             value = values.get(variable, e.index(variable))
-            guards = [as_condition(g) for g in e.within(begin, value, end, sizes)]
-            (covered if (variable, begin, end) in bare else inside).extend(guards)
-        parts, others = self._places(made.fixed, sizes, bool(conditions))
-        inside += others
-        plain = not any(isinstance(n, p.Select | p.Logical) for n in p.walk(adjoint))
-        if covered and plain and not conditions:
-            rhs = e.pad(adjoint)
+            guards = [as_condition(g) for g in e.within(begin, value, end, below | sizes)]
+            if (variable, begin, end) in bare:
+                covered += guards
+            elif guards and variable in made.elements and is_begun and not found.conditions:
+                parts[variable] = (begin, end)
+            else:
+                inside += guards
+        inside += [e.substituted(g, one) for g in made.guards] + others
+        rhs = adjoint
+        if is_plain and (covered or is_padded):
+            rhs = e.pad(e.select(e.conjunction(conditions), rhs) if conditions else rhs)
         else:
             inside += covered + conditions
-            rhs = adjoint
         if inside:
-            rhs = e.select(e.conjunction(inside), rhs)
+            rhs = e.select(e.conjunction(sorted(inside, key=e.reads_anything)), rhs)
         gone = {*values, *made.elements}
         loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
         self.cotangents.add(found.read.tensor, made.elements, rhs, loops, parts)
@@ -412,3 +429,9 @@ class _Reverse:
             for subscript, size in zip(node.subscripts, shapes[node.tensor], strict=True)
             if isinstance(subscript, p.Index)
         }
+
+
+def _bounds(expr: p.Expr) -> set[p.Expr]:
+    """The conditions that keep the reads in an expression in bounds."""
+    reads = (node for node in p.walk(expr) if isinstance(node, p.Read))
+    return {condition for read in reads for condition in e.bounds(read)}

@@ -52,39 +52,58 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
     sizes differ in it."""
     samples = _samples(program)
     if len(samples) < 2:
-        raise GradError(
-            f"no sizes were found at which '{program.name}' has ranges",
-            rule="D4",
-            span=program.span,
-        )
+        raise _without_ranges(program)
     ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
     for position, statement in enumerate(program.statements):
         bounds = ranges.setdefault(statement.name, {})
         for variable in statement.variables:
             found = [s.statements[position].ranges[variable] for s in samples]
-            begin = _agreed([r.symbolic_begin for r in found], variable, statement.span)
-            end = _agreed([r.symbolic_end for r in found], variable, statement.span)
+            what, at = f"the range of '{variable}'", statement.span
+            begin = _agreed([r.symbolic_begin for r in found], what, at, samples)
+            end = _agreed([r.symbolic_end for r in found], what, at, samples)
             bounds[variable] = (begin, end)
     shapes = {}
     for name, tensor in program.tensors.items():
         shapes[name] = tuple(
-            _agreed([s.symbolic_shapes[name][axis] for s in samples], name, tensor.span)
+            _agreed(
+                [s.symbolic_shapes[name][axis] for s in samples],
+                f"dimension {axis} of '{name}'",
+                tensor.span,
+                samples,
+            )
             for axis in range(tensor.rank)
         )
     return SampledRanges(ranges, shapes, samples, _edges(program, samples[0]))
 
 
-def _agreed(found: list[p.Expr | None], name: str, span: Span) -> p.Expr:
+def _agreed(
+    found: list[p.Expr | None], what: str, span: Span, samples: tuple[p.ShapedProgram, ...]
+) -> p.Expr:
     texts = {None if expr is None else to_text(expr) for expr in found}
     first = found[0]
     if len(texts) != 1 or first is None or "." in "".join(t or "." for t in texts):
         raise GradError(
-            f"the range or shape of '{name}' has no expression in the sizes that holds for all",
+            f"{what} has no expression in the sizes that holds for all; a gradient has one for"
+            " some sizes only, or where a where clause says the range",
             rule="D4",
             span=span,
-            repair=f"sizes=inputs, or a range in a where clause: where {name} in 0:...",
+            repair=_at_sizes({**samples[0].sizes, **samples[0].scalars}),
         )
     return first
+
+
+def _without_ranges(program: p.Program) -> GradError:
+    sizes, scalars = (dict.fromkeys(sorted(n), 8) for n in (program.sizes, program.static_scalars))
+    cause = f"no sizes were found at which '{program.name}' has ranges"
+    try:
+        infer_ranges(program, _shapes(program, sizes, scalars), scalars)
+    except (InputError, RangeError) as error:
+        cause += f"; where all are 8, {error.cause}"
+    return GradError(cause, rule="D4", span=program.span, repair=_at_sizes({**sizes, **scalars}))
+
+
+def _at_sizes(sizes: Mapping[str, int]) -> str:
+    return f"sizes={dict(sizes)}"
 
 
 def _samples(program: p.Program) -> tuple[p.ShapedProgram, ...]:
@@ -118,12 +137,18 @@ def _shaped(
     program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
 ) -> p.ShapedProgram | None:
     """The program at these sizes; None where it has no ranges there."""
+    try:
+        return infer_ranges(program, _shapes(program, sizes, scalars), scalars)
+    except (InputError, RangeError):
+        return None
+
+
+def _shapes(
+    program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
+) -> dict[str, tuple[int, ...]]:
     known = KnownSizes(sizes, {}, scalars)
     shapes = {}
     for name in program.inputs:
         dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
         shapes[name] = tuple(d for d in dims if d is not None)
-    try:
-        return infer_ranges(program, shapes, scalars)
-    except (InputError, RangeError):
-        return None
+    return shapes

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tc.dtypes import FLOAT32, DType
-from tc.errors import CheckError, GradError, InputError, RangeError, TCError
+from tc.errors import CheckError, GradError, InputError, RangeError
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
 from tc.gradient.def_text import Joined, printed
@@ -34,7 +35,7 @@ class Written:
         left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
         clauses = ", ".join(f"{v} in {printed(b)}:{printed(c)}" for v, (b, c) in self.where.items())
         where = f" where {clauses}" if clauses else ""
-        return f"{left} {self.op} {printed(e.with_pads(self.rhs))}{where}"
+        return f"{left} {self.op} {printed(e.with_signs(e.with_pads(self.rhs)))}{where}"
 
 
 WrittenStep: TypeAlias = Written | Joined
@@ -55,38 +56,90 @@ def without_idle_ranges(
     edges: Sequence[SampleCall],
 ) -> list[WrittenStep]:
     """The statements without where clauses that change nothing at any of the sizes; `edges` are
-    those where some are 0."""
-    wanted = _ranges(head, statements, calls)
-    if isinstance(wanted, TCError):
+    those where some are 0.
+
+    Clauses are tried at one of the sizes, and at others where the result is not the same there.
+    """
+    try:
+        program = check(parse(Source(body_text(head, statements))))
+        wanted = [(call, _ranges(program, call)) for call in calls]
+    except _REFUSED as error:
         raise GradError(
-            f"the text of the gradient would not be accepted: {wanted.cause}",
+            f"the text of the gradient would not be accepted: {error.cause}",
             rule="D4",
             repair="tc.grad of the parts of the program, each a def",
-        ) from wanted
-    accepted = [c for c in edges if not isinstance(_ranges(head, statements, [c]), TCError)]
-    every = (*calls, *accepted)
-    kept = _left(head, statements, calls[-1:])
-    if _ranges(head, kept, every) != _ranges(head, statements, every):
-        kept = _left(head, statements, every)
-    return kept
+        ) from error
+    tried = wanted[-1:]
+    for call in edges:
+        with contextlib.suppress(*_REFUSED):
+            wanted.append((call, _ranges(program, call)))
+    while True:
+        kept = _without_idle_ranges(program, tried)
+        other = next((known for known in wanted if not _is_same(kept, [known])), None)
+        if other is None:
+            return list(_with_clauses_of(statements, kept))
+        tried.append(other)
 
 
-def _left(
-    head: str, statements: Sequence[WrittenStep], calls: Sequence[SampleCall]
-) -> list[WrittenStep]:
-    wanted = _ranges(head, statements, calls)
-    kept = list(statements)
-    for position, statement in enumerate(statements):
-        if isinstance(statement, Joined):
-            continue
-        where = statement.where
-        trials = [tuple(statement.where), *((v,) for v in statement.where)]
+Ranges: TypeAlias = tuple[object, ...]
+"""All shapes and ranges of a program at some sizes, to compare."""
+
+_REFUSED = (CheckError, InputError, RangeError)
+
+
+def _ranges(program: p.Program, call: SampleCall) -> Ranges:
+    shapes = {name: call.shapes[name] for name in program.inputs}
+    shaped = infer_ranges(program, shapes, call.scalars)
+    found = [{v: (r.begin, r.end) for v, r in s.ranges.items()} for s in shaped.statements]
+    return shaped.shapes, found
+
+
+def _is_same(program: p.Program, wanted: Sequence[tuple[SampleCall, Ranges]]) -> bool:
+    try:
+        return all(_ranges(program, call) == ranges for call, ranges in wanted)
+    except _REFUSED:
+        return False
+
+
+def _without_idle_ranges(
+    program: p.Program, wanted: Sequence[tuple[SampleCall, Ranges]]
+) -> p.Program:
+    for position, statement in enumerate(program.statements):
+        bare = _bare_variables(statement)
+        trials = [bare, *({w.variable} for w in statement.where if w.variable in bare)]
         for left_out in trials:
-            rest = {v: b for v, b in where.items() if v not in left_out}
-            attempt = [*kept[:position], replace(statement, where=rest), *kept[position + 1 :]]
-            if _ranges(head, attempt, calls) == wanted:
-                kept, where = attempt, rest
-    return kept
+            old = program.statements[position].where
+            where = tuple(w for w in old if w.variable not in left_out)
+            if len(where) < len(old):
+                changed = list(program.statements)
+                changed[position] = replace(statement, where=where)
+                attempt = replace(program, statements=tuple(changed))
+                if _is_same(attempt, wanted):
+                    program = attempt
+    return program
+
+
+def _bare_variables(statement: p.Statement) -> set[str]:
+    """The variables that alone are a subscript: they have ranges without clauses, at all sizes."""
+    reads = [n for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
+    subscripts = [*statement.subscripts, *(s for read in reads for s in read.subscripts)]
+    return {s.name for s in subscripts if isinstance(s, p.Index)}
+
+
+def _with_clauses_of(
+    statements: Sequence[WrittenStep], program: p.Program
+) -> Iterator[WrittenStep]:
+    """The statements with those of their clauses that the statements of the program have."""
+    kept = iter(program.statements)
+    for statement in statements:
+        if isinstance(statement, Joined):
+            for _ in statement.sources:
+                next(kept)
+            yield statement
+        else:
+            left = {w.variable for w in next(kept).where}
+            where = {v: bounds for v, bounds in statement.where.items() if v in left}
+            yield replace(statement, where=where)
 
 
 def with_types(
@@ -111,19 +164,3 @@ def with_types(
 def body_text(head: str, statements: Sequence[WrittenStep]) -> str:
     lines = "\n".join(statement.text for statement in statements)
     return f"{head} {{\n{lines}\n}}\n"
-
-
-def _ranges(head: str, statements: Sequence[WrittenStep], calls: Sequence[SampleCall]) -> object:
-    try:
-        program = check(parse(Source(body_text(head, statements))))
-        found = []
-        for call in calls:
-            shapes = {name: call.shapes[name] for name in program.inputs}
-            shaped = infer_ranges(program, shapes, call.scalars)
-            found.append((shaped.shapes, [s.ranges for s in shaped.statements]))
-    except (CheckError, InputError, RangeError) as error:
-        return error
-    return [
-        (shapes, [{v: (r.begin, r.end) for v, r in ranges.items()} for ranges in all_ranges])
-        for shapes, all_ranges in found
-    ]

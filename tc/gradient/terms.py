@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from tc.dtypes import FLOAT16, FLOAT64, INT64
 from tc.semantics import program as p
@@ -15,6 +17,8 @@ from tc.semantics.ranges.polynomials import (
     Symbols,
     add,
     is_constant,
+    multiply,
+    quotient,
     to_expr,
     to_poly,
 )
@@ -41,7 +45,7 @@ def read(tensor: str, subscripts: tuple[p.Expr, ...]) -> p.Read:
     return p.Read(tensor, subscripts, FLOAT64, -1, span=NOWHERE)
 
 
-def _is(expr: p.Expr, value: int) -> bool:
+def is_number(expr: p.Expr, value: int) -> bool:
     return isinstance(expr, p.Literal) and not isinstance(expr.value, bool) and expr.value == value
 
 
@@ -50,7 +54,7 @@ def negative(expr: p.Expr) -> p.Expr:
         return expr.operand
     if isinstance(expr, p.Select):
         return select(expr.condition, negative(expr.then), negative(expr.otherwise))
-    if _is(expr, 0):
+    if is_number(expr, 0):
         return expr
     return p.Unary("-", expr, FLOAT64, span=NOWHERE)
 
@@ -60,23 +64,40 @@ def binary(op: str, left: p.Expr, right: p.Expr) -> p.Expr:
 
 
 def product(adjoint: p.Expr, factor: p.Expr) -> p.Expr:
-    """A floating product in which conditions stand outermost (D7)."""
-    if _is(factor, 1) or _is(adjoint, 0):
+    """A floating product in which conditions and signs stand outermost (D7), and other products
+    are not in parentheses."""
+    if is_number(factor, 1) or is_number(adjoint, 0):
         return adjoint
-    if _is(factor, 0):
+    if is_number(factor, 0):
         return ZERO
-    if _is(factor, -1):
+    if is_number(factor, -1):
         return negative(adjoint)
     if isinstance(factor, p.Select) and not is_pad(factor):
         then, otherwise = product(adjoint, factor.then), product(adjoint, factor.otherwise)
         return select(factor.condition, then, otherwise)
     if isinstance(factor, p.Unary):
         return negative(product(adjoint, factor.operand))
+    if isinstance(adjoint, p.Unary):
+        return negative(product(adjoint.operand, factor))
+    match factor:
+        case p.Binary(op="*", left=left, right=right, dtype=dtype) if dtype.is_float:
+            return product(product(adjoint, left), right)
+        case p.Binary(op="/", left=p.Literal(value=1), right=right):
+            return fraction(adjoint, right)
     return binary("*", adjoint, factor)
 
 
+def fraction(adjoint: p.Expr, divisor: p.Expr) -> p.Expr:
+    """A floating quotient, with its sign outermost."""
+    if is_number(adjoint, 0):
+        return ZERO
+    if isinstance(adjoint, p.Unary):
+        return negative(fraction(adjoint.operand, divisor))
+    return binary("/", adjoint, divisor)
+
+
 def select(condition: p.Expr, then: p.Expr, otherwise: p.Expr = ZERO) -> p.Expr:
-    if _is(then, 0) and _is(otherwise, 0):
+    if is_number(then, 0) and is_number(otherwise, 0):
         return ZERO
     return p.Select(condition, then, otherwise, FLOAT64, span=NOWHERE)
 
@@ -162,6 +183,20 @@ def substituted(expr: p.Expr, values: Mapping[str, p.Expr]) -> p.Expr:
     return rebuilt(expr, change)
 
 
+def at_elements(expr: p.Expr, subscripts: tuple[p.Expr, ...], elements: tuple[str, ...]) -> p.Expr:
+    """The expression where it is known which elements some subscripts are."""
+    named: dict[p.Expr, p.Expr] = {
+        subscript: index(element)
+        for subscript, element in zip(subscripts, elements, strict=True)
+        if p.index_names(subscript) and isinstance(subscript, p.Binary | p.Read)
+    }
+    return rebuilt(expr, named.get) if named else expr
+
+
+def reads_anything(expr: p.Expr) -> bool:
+    return any(isinstance(node, p.Read) for node in p.walk(expr))
+
+
 def in_sizes(expr: p.Expr, shapes: Mapping[str, tuple[p.Expr, ...]]) -> p.Expr:
     """The expression with dimensions of tensors as expressions of the sizes."""
 
@@ -169,6 +204,41 @@ def in_sizes(expr: p.Expr, shapes: Mapping[str, tuple[p.Expr, ...]]) -> p.Expr:
         return shapes[node.tensor][node.axis] if isinstance(node, p.Extent) else None
 
     return rebuilt(expr, change)
+
+
+def in_order(expr: p.Expr, sizes: Mapping[str, p.Expr]) -> p.Expr:
+    """The expression with places simplified that were substituted in quotients and remainders,
+    where each index in `sizes` is below its size."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        if isinstance(node, p.Binary) and _is_place(node, "+-*/%"):
+            return to_expr(_place(node, sizes), SYMBOLS)
+        return None
+
+    return rebuilt(expr, change)
+
+
+def _place(expr: p.Expr, sizes: Mapping[str, p.Expr]) -> Poly:
+    match expr:
+        case p.Binary(op=("/" | "%"), left=left, right=p.Literal(value=int(by))) if by > 0:
+            inside = _place(left, sizes)
+            whole = {q: c // by for q, c in inside.items() if c % by == 0}
+            rest = {q: c for q, c in inside.items() if c % by}
+            is_rest = _is_never_negative(rest, sizes) and _is_never_negative(
+                add({(): by - 1}, rest, -1), sizes
+            )
+            if is_rest:
+                return whole if expr.op == "/" else rest
+            if expr.op == "/":
+                return quotient(inside, {(): by}, SYMBOLS)
+            if is_constant(rest):
+                return {(): rest.get((), 0) % by}
+            return {(replace(expr, left=to_expr(rest, SYMBOLS)),): 1}
+        case p.Binary(op="+" | "-", left=left, right=right):
+            return add(_place(left, sizes), _place(right, sizes), 1 if expr.op == "+" else -1)
+        case p.Binary(op="*", left=left, right=right):
+            return multiply(_place(left, sizes), _place(right, sizes))
+    return to_poly(expr, SYMBOLS)
 
 
 def with_pads(expr: p.Expr) -> p.Expr:
@@ -205,21 +275,104 @@ def sum_of(left: p.Expr, right: p.Expr) -> p.Expr | None:
             return None if inner is None else select(one, inner)
     if any(_is_conditional(side) for side in (left, right)):
         return None
-    if left == right:
-        return _twice(left)
-    if isinstance(right, p.Unary):
-        return binary("-", left, right.operand)
-    return binary("+", left, right)
+    return _total([*_terms(left), *_terms(right)])
 
 
-def _twice(expr: p.Expr) -> p.Expr:
+Term: TypeAlias = tuple[int, tuple[tuple[str, p.Expr], ...]]
+"""A whole number, and what it is multiplied with and divided by, in order."""
+
+
+def _terms(expr: p.Expr, sign: int = 1) -> Iterator[Term]:
+    """The terms of a sum."""
+    match expr:
+        case p.Binary(op=("+" | "-"), left=left, right=right):
+            yield from _terms(left, sign)
+            yield from _terms(right, sign if expr.op == "+" else -sign)
+        case p.Unary(op="-", operand=operand):
+            yield from _terms(operand, -sign)
+        case _:
+            number_ = sign
+            factors: list[tuple[str, p.Expr]] = []
+            for op, factor in _factors(expr):
+                whole = _whole(factor) if op == "*" else None
+                if whole is not None:
+                    number_ *= whole
+                else:
+                    factors.append((op, factor))
+            yield number_, tuple(factors)
+
+
+def _factors(expr: p.Expr) -> Iterator[tuple[str, p.Expr]]:
+    if isinstance(expr, p.Binary) and expr.op in "*/":
+        yield from _factors(expr.left)
+        yield expr.op, expr.right
+    else:
+        yield "*", expr
+
+
+def _whole(expr: p.Expr) -> int | None:
+    """The value of a literal that is written as a whole number."""
+    match expr:
+        case p.Literal(value=bool()):
+            return None
+        case p.Literal(value=int(value)):
+            return value
+        case p.Literal(value=float(value), span=span) if span.text.isdecimal():
+            return int(value)
+    return None
+
+
+def _total(terms: list[Term]) -> p.Expr:
+    """The sum of terms, of which those of the same factors are one."""
+    numbers: dict[frozenset[tuple[tuple[str, p.Expr], int]], int] = {}
+    first: dict[frozenset[tuple[tuple[str, p.Expr], int]], Term] = {}
+    for term in terms:
+        key = frozenset(Counter(term[1]).items())
+        numbers[key] = numbers.get(key, 0) + term[0]
+        first.setdefault(key, term)
+    total: p.Expr | None = None
+    for key, number_ in numbers.items():
+        if not number_:
+            continue
+        value = _multiplied(abs(number_), first[key][1])
+        if total is None:
+            total = value if number_ > 0 else negative(value)
+        else:
+            total = binary("+" if number_ > 0 else "-", total, value)
+    return ZERO if total is None else total
+
+
+def _multiplied(number_: int, factors: tuple[tuple[str, p.Expr], ...]) -> p.Expr:
+    if number_ != 1 or not factors or factors[0][0] == "/":
+        factors = (("*", number(number_)), *factors)
+    result = factors[0][1]
+    for op, factor in factors[1:]:
+        result = binary(op, result, factor)
+    return result
+
+
+def with_signs(expr: p.Expr) -> p.Expr:
+    """The expression with the signs of products, where they are derived, at the first factors."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        match node:
+            case p.Unary(operand=p.Binary(op=("*" | "/")) as operand, span=span) if span is NOWHERE:
+                return rebuilt(_with_sign(operand), change)
+        return None
+
+    return rebuilt(expr, change)
+
+
+def _with_sign(expr: p.Expr) -> p.Expr:
     match expr:
         case p.Binary(op=("*" | "/"), left=left):
-            return replace(expr, left=_twice(left))
+            return replace(expr, left=_with_sign(left))
         case p.Unary(operand=operand):
-            return replace(expr, operand=_twice(operand))
+            return operand
+        case p.Literal(value=int(value)) if value:
+            return number(-value)
         case _:
-            return binary("*", number(2), expr)
+            return p.Unary("-", expr, FLOAT64, span=NOWHERE)
 
 
 def _is_conditional(expr: p.Expr) -> bool:
@@ -269,38 +422,54 @@ def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
     return [compare(op, to_expr(left, SYMBOLS), to_expr(right, SYMBOLS))]
 
 
-def _is_place(expr: p.Expr) -> bool:
+def _is_place(expr: p.Expr, operators: str = "+-*") -> bool:
     """Whether a value is made of indices, sizes and whole numbers."""
     if isinstance(expr, p.Literal):
         return isinstance(expr.value, int) and not isinstance(expr.value, bool)
     if isinstance(expr, p.Index | p.Size):
         return True
-    is_sum = isinstance(expr, p.Unary) or (isinstance(expr, p.Binary) and expr.op in "+-*")
-    return is_sum and all(map(_is_place, p.children(expr)))
+    is_sum = isinstance(expr, p.Unary) or (isinstance(expr, p.Binary) and expr.op in operators)
+    return is_sum and all(_is_place(child, operators) for child in p.children(expr))
 
 
 def _is_never_negative(poly: Poly, sizes: Mapping[str, p.Expr]) -> bool:
-    """Whether it shows that a polynomial is at least 0: it is a sum of what is, or what is left
-    of an index below its size, and such a sum."""
+    """Whether it shows that a polynomial is at least 0, where indices that have a size are at least
+    0 and below it: it is with 0 for those that it grows with, and the last for others."""
+    least: Poly = {}
+    for atoms, c in poly.items():
+        known = [a for a in atoms if isinstance(a, p.Size | p.Extent)]
+        others = [a for a in atoms if not isinstance(a, p.Size | p.Extent)]
+        ends = [_end(a, sizes) for a in others]
+        if None in ends:
+            return False
+        if c > 0 and others:
+            continue
+        term: Poly = {tuple(known): c}
+        for end in ends:
+            assert end is not None
+            term = multiply(term, add(to_poly(end, SYMBOLS), ONE, -1))
+        least = add(least, term)
+    return all(c > 0 and _are_sizes(atoms) for atoms, c in least.items())
 
-    def is_sum(poly: Poly) -> bool:
-        return all(
-            c > 0 and all(isinstance(a, p.Size | p.Extent) or _is_named(a, sizes) for a in q)
-            for q, c in poly.items()
-        )
 
-    if is_sum(poly):
-        return True
-    for name, size in sizes.items():
-        if poly.get((index(name),), 0) == -1:
-            room = add(add(to_poly(size, SYMBOLS), {(index(name),): 1}, -1), ONE, -1)
-            if is_sum(add(poly, room, -1)):
-                return True
-    return False
+def _are_sizes(atoms: tuple[p.Expr, ...]) -> bool:
+    return all(isinstance(a, p.Size | p.Extent) for a in atoms)
 
 
-def _is_named(atom: p.Expr, sizes: Mapping[str, p.Expr]) -> bool:
-    return isinstance(atom, p.Index) and atom.name in sizes
+def _end(atom: p.Expr, sizes: Mapping[str, p.Expr]) -> p.Expr | None:
+    """What an index, or a quotient or remainder of one, is below, which is at least 0."""
+    match atom:
+        case p.Index(name=name):
+            return sizes.get(name)
+        case p.Binary(op="%", right=p.Literal(value=int(value)) as end) if value > 0:
+            return end
+        case p.Binary(op="/", left=p.Index(name=name), right=p.Literal(value=int(by))) if by > 0:
+            if name in sizes:
+                last = quotient(
+                    to_poly(difference(sizes[name], number(1)), SYMBOLS), {(): by}, SYMBOLS
+                )
+                return to_expr(add(last, ONE), SYMBOLS)
+    return None
 
 
 def place(value: p.Expr, size: p.Expr) -> tuple[p.Expr, p.Expr] | None:
@@ -311,7 +480,7 @@ def place(value: p.Expr, size: p.Expr) -> tuple[p.Expr, p.Expr] | None:
     if is_constant(number_) and is_constant(room):
         return (value, after) if room.get((), 0) > 0 and number_.get((), 0) >= 0 else None
     if is_constant(number_) and number_.get((), 0) >= 0:
-        begin = value if _is(value, 0) else binary("min", value, size)
+        begin = value if is_number(value, 0) else binary("min", value, size)
         return begin, binary("min", after, size)
     if is_constant(room) and room.get((), 0) > 0:
         end = size if room == ONE else binary("max", after, ZERO)

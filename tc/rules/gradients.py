@@ -63,7 +63,7 @@ def conv_grad(float(W) I, float(K) F, float(OI) d_O) -> (float(W) d_I, float(K) 
 >>> split = "def split(float(M,4) A) -> (O) { O(i) = A(i / 4, i % 4) where i in 0:4*M }"
 >>> print(tc.grad(split), end="")
 def split_grad(float(M, 4) A, float(OI) d_O) -> (float(M, 4) d_A) {
-  d_A(x, y) = pad(d_O(4 * x + y), 0)
+  d_A(x, y) = d_O(4 * x + y)
 }
 >>> step = "def step(int s, float(W) I, float(K) F) -> (O) { O(i) +=! I(s*i + k) * F(k) }"
 >>> print(tc.grad(step, 'I'), end="")
@@ -94,8 +94,7 @@ gradient, too.
 def sq_grad(float(N) A, float(N) d_O) -> (float(N) d_A) {
   O_1(i) = A(i) * A(i)
   b_O_1(i) = d_O(i)
-  b_O_1(i) = 0 where i in 1:N
-  b_O_1(i) += 1 <= i ? d_O(i) * A(i) : 0
+  b_O_1(i) = d_O(i) * A(i) where i in 1:N
   d_A(i) = 1 <= i ? d_O(i) * O_1(i) : 0
   d_A(i) += 2 * b_O_1(i) * A(i)
 }
@@ -238,13 +237,12 @@ for each element of a batch; a range may not depend on what is batched.
 >>> cube = "def cube(float(N) x) -> (y) { y(i) = x(i) * x(i) * x(i) }"
 >>> print(tc.grad(tc.grad(cube), 'x'), end="")
 def cube_grad_grad(float(N) x, float(N) d_y, float(N) d_d_x) -> (float(N) d_x_2) {
-  d_x_2(i) = d_d_x(i) * x(i) * (2 * d_y(i)) + d_d_x(i) * (2 * d_y(i) * x(i))
-      + d_d_x(i) * d_y(i) * x(i) + d_d_x(i) * d_y(i) * x(i)
+  d_x_2(i) = 6 * d_d_x(i) * x(i) * d_y(i)
 }
 >>> print(tc.jvp(cube), end="")
 def cube_jvp(float(N) x, float(N) t_x) -> (y, t_y) {
   y(i) = x(i) * x(i) * x(i)
-  t_y(i) = 2 * t_x(i) * x(i) * x(i) + t_x(i) * (x(i) * x(i))
+  t_y(i) = 3 * t_x(i) * x(i) * x(i)
 }
 >>> print(tc.batch(cube, {"x": 0}), end="")
 def cube_batch(float(B, N) x) -> (y) {

@@ -17,7 +17,9 @@ def directions(text: str, known: Arrays, entry: str | None = None) -> dict[str, 
     numbers = np.random.default_rng(7)
     given = [f"{n}_0" for n in program.needs_initial]
     floating = [n for n in program.inputs if program.tensors[n].dtype.is_float]
-    return {f"t_{n}": numbers.uniform(-1, 1, np.shape(known[n])) for n in (*floating, *given)}
+    shapes = {n: np.shape(known[n]) for n in (*floating, *given)}
+    types = {n: program.tensors[n if n in floating else n[:-2]].dtype.name for n in shapes}
+    return {f"t_{n}": numbers.uniform(-1, 1, s).astype(types[n]) for n, s in shapes.items()}
 
 
 def tangents(text: str, known: Arrays, given: Arrays, entry: str | None = None) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tc
+from tests.gradient.differences import along_directions, cotangents, forward
 
 REFUSED = {
     "D4": "def f(float(N) A) -> (o) { o = A(N) }",
@@ -19,6 +21,42 @@ def test_what_is_not_derived_is_refused(rule: str) -> None:
         tc.grad(REFUSED[rule])
     assert caught.value.rule == rule
     assert caught.value.span is not None
+
+
+NO_EXPRESSION = {
+    "a minimum": "O(i) = A(min(i, M-i)) * B(i/2)",
+    "a minimum with a number": "O(i) = A(min(2*i, 7)) * B(0)",
+    "a maximum": "O(i) = A(max(i, 2*i - 3)) * B(0)",
+    "a remainder": "O(i) = A(2*i + i%2) * B(0)",
+    "a choice": "O(i) = A(i > 2 ? 2*i : i) * B(0)",
+}
+
+
+@pytest.mark.parametrize("name", NO_EXPRESSION)
+def test_ranges_without_expressions_ask_for_sizes(name: str) -> None:
+    """D4: what the repair says, pasted, is a gradient."""
+    text = f"def f(double(N) A, double(M) B) -> (O) {{ {NO_EXPRESSION[name]} }}"
+    with pytest.raises(tc.GradError, match="the range of 'i' has no expression") as caught:
+        tc.grad(text)
+    assert caught.value.rule == "D4"
+    assert caught.value.span is not None
+    found = eval(f"dict({caught.value.repair})")
+    derived = tc.grad(text, **found)
+    numbers = np.random.default_rng(1)
+    sizes = found["sizes"]
+    known = {n: numbers.uniform(1, 2, sizes[s]) for n, s in (("A", "N"), ("B", "M"))}
+    given = cotangents(forward(text, known), numbers)
+    gradients = forward(derived, {**known, **forward(text, known), **given})
+    for difference, slope in along_directions(text, known, given, gradients):
+        assert slope == pytest.approx(difference, rel=1e-7, abs=1e-7), derived
+
+
+def test_ranges_that_there_are_at_no_sizes_are_an_error_of_the_program() -> None:
+    with pytest.raises(
+        tc.GradError, match=r"where all are 8, subscript 0 of 'A.N.' is 8"
+    ) as caught:
+        tc.grad(REFUSED["D4"])
+    assert caught.value.repair == "sizes={'N': 8}"
 
 
 @pytest.mark.parametrize("name", ["I", "t", "unknown"])

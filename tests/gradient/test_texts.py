@@ -1,0 +1,144 @@
+"""Gradients as texts that people read: what rules of simplification leave of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import tc
+from tc.api import _program
+from tc.gradient.terms import parts
+from tc.semantics import program as p
+from tests.gradient.pairs_of_rules import PAIRS
+from tests.gradient.table import SOME
+
+BODIES = {
+    # signs stand at the first factor, two of them nowhere
+    "def f(float(N) x) -> (o) { o(i) = 1 / (1 + exp(-x(i))) }": [
+        "d_x(i) = d_o(i) * o(i) / (1 + exp(-x(i))) * exp(-x(i))"
+    ],
+    "def f(float(N) x, float(N) y) -> (o) { o +=! (x(i) - y(i)) * (x(i) - y(i)) / N }": [
+        "d_x(i) = 2 * d_o / N * (x(i) - y(i))",
+        "d_y(i) = -2 * d_o / N * (x(i) - y(i))",
+    ],
+    # equal terms are one, and terms that cancel none
+    "def f(float(N) x) -> (o) { o(i) = x(i) * x(i) * x(i) + 2 * (x(i) * x(i)) }": [
+        "d_x(i) = 3 * d_o(i) * x(i) * x(i) + 4 * d_o(i) * x(i)"
+    ],
+    "def f(float(N) x, float(N) y) -> (o) { o(i) = x(i) * y(i) - y(i) * x(i) + x(i) }": [
+        "d_x(i) = d_o(i)",
+        "d_y(i) = 0",
+    ],
+    # what numbers decide is decided
+    "def f(float(N) x) -> (o) { o(i) = pow(x(i), 2) }": ["d_x(i) = d_o(i) * 2 * x(i)"],
+    "def f(float(N) x) -> (o) { o(i) = pow(x(i), 3.5) }": [
+        "d_x(i) = d_o(i) * 3.5 * pow(x(i), 2.5)"
+    ],
+    "def f(float(N) x) -> (o) { o(i) = log(x(i)) }": ["d_x(i) = d_o(i) / x(i)"],
+    # a cotangent is copied and added to in one statement, with the names of the program
+    "def f(float(N,K) x) -> (t, o) { t(n,k) = x(n,k) * 3  o(n,k) = t(n,k) * t(n,k) }": [
+        "b_t(n, k) = d_t(n, k) + 2 * d_o(n, k) * t(n, k)",
+        "d_x(n, k) = b_t(n, k) * 3",
+    ],
+    # a part is a range and no condition
+    "def f(float(N) A) -> (O) { O(i) = A(i)  O(i) = A(i) * A(i) where i in 2:N }": [
+        "b_O_1(i) = d_O(i)",
+        "b_O_1(i) = 0 where i in 2:N",
+        "d_A(i) = 2 <= i ? 2 * d_O(i) * A(i) : 0",
+        "d_A(i) += b_O_1(i)",
+    ],
+    # what is read again at the place of the element, and conditions that always hold
+    "def f(float(H) I) -> (O) { O(i) max=! I(2*i+p) where p in 0:3 }": [
+        "n_O(i) +=! I(2 * i + p) == O(i) ? 1 : 0 where p in 0:3",
+        "d_I(x) +=! 2 * q + x % 2 < 3 ? pad(I(x) == O(x / 2 - q) ? d_O(x / 2 - q)"
+        " / n_O(x / 2 - q) : 0, 0) : 0 where q in 0:2",
+    ],
+    "def f(float(W) I) -> (O) { O(i) max=! I(2*i+p) where p in 0:2 }": [
+        "n_O(i) +=! I(2 * i + p) == O(i) ? 1 : 0 where p in 0:2",
+        "d_I(x) = pad(I(x) == O(x / 2) ? d_O(x / 2) / n_O(x / 2) : 0, 0)",
+    ],
+    # quotients and remainders of what was solved for, and pad in pad
+    "def f(float(W) A, float(K) F, float(V) d) -> (o) {"
+    " o(x) +=! pad(d(x/2-p) * F(2*p+x%2), 0) where x in 0:W, p in 0:(K+1)/2 }": [
+        "d_d(y) +=! pad(d_o(2 * y + r + 2 * p) * F(2 * p + r), 0)"
+        " where p in 0 : (K + 1) / 2, r in 0:2",
+        "d_F(y) +=! y / 2 < (K + 1) / 2 ? pad(d_o(y % 2 + 2 * q) * d(q - y / 2), 0) : 0"
+        " where q in 0 : (W - 1) / 2 + 1",
+        "d_A(i) = 0",
+    ],
+    # a letter that is free
+    "def f(float(N) x, int(M) j) -> (o) { o(i) = x(j(i)) }": [
+        "d_x(y) +=! j(i) == y ? d_o(i) : 0",
+    ],
+    # parts of concat
+    "def f(float(P) A, float(Q) B) -> (O) { O = concat(A, B) }": [
+        "d_B(x) = d_O(P + x)",
+        "d_A(i0) = d_O(i0)",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", BODIES)
+def test_a_body_reads_as_one_would_write_it(text: str) -> None:
+    made = tc.grad(text)
+    body = re.sub(r"\s+", " ", made.split("{\n")[1].removesuffix("}\n")).strip()
+    assert body == " ".join(BODIES[text])
+
+
+CLUTTER = {
+    "times 1": r"\* 1(?![\d.])",
+    "divided by 1": r"/ 1(?![\d.])",
+    "plus 0": r"[+-] 0(?![\d.x])",
+    "times 0": r"\* 0(?![\d.])",
+    "two signs": r"-\(?-|[+-] -",
+    "not not": r"!\(?!",
+    "a sign in front of a product": r"-\(\w+(\([^()]*\))? [*/]",
+    "numbers compared": r"(?<![-+*/%] )(?<![\w.])\d+ (==|<|>|<=|>=) \d+(?![\w.])",
+}
+
+
+@pytest.mark.parametrize("name", [pair.name for pair in PAIRS] + [case.name for case in SOME])
+def test_no_text_has_clutter(name: str) -> None:
+    forward = next(
+        (pair.forward, None) if isinstance(pair, type(PAIRS[0])) else (pair.text, pair.entry)
+        for pair in (*PAIRS, *SOME)
+        if pair.name == name
+    )
+    try:
+        made = tc.grad(forward[0], entry=forward[1])
+    except tc.GradError:
+        return
+    for what, pattern in CLUTTER.items():
+        assert not re.search(pattern, made), (what, made)
+    program = _program(made, None)
+    for statement in program.statements:
+        for node in p.walk(statement.rhs):
+            if isinstance(node, p.Select) and not node.padded:
+                conditions = parts(node.condition)
+                assert len(set(conditions)) == len(conditions), made
+    read = {n.tensor for s in program.statements for n in p.walk(s.rhs) if isinstance(n, p.Read)}
+    assert {s.target for s in program.statements} <= read | {*program.outputs}, made
+
+
+def test_a_program_has_one_text() -> None:
+    """Whatever the order of sets."""
+    code = (
+        "import tc\nfrom tests.gradient.pairs_of_rules import PAIRS\n"
+        "for pair in PAIRS[:24]:\n    print(tc.grad(pair.forward), tc.vjp(pair.forward))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+    assert len(texts.pop()) > 10_000
