@@ -128,3 +128,17 @@ def read_names(expr: ir.Expr) -> set[str]:
     """The variables and buffers that an expression reads; no two have one name."""
     nodes = [e for e in ir.walk(expr) if isinstance(e, ir.Var | ir.Load)]
     return {e.name if isinstance(e, ir.Var) else e.buffer for e in nodes}
+
+
+def conjuncts(condition: ir.Expr) -> list[ir.Expr]:
+    """The operands of nested `&&`, in order.
+
+    >>> a, b, c = (ir.Var(name, BOOL) for name in "abc")
+    >>> conjuncts(logical_and(a, logical_and(b, c))) == [a, b, c]
+    True
+    """
+    match condition:
+        case ir.Logical(op="&&", operands=operands):
+            return [part for operand in operands for part in conjuncts(operand)]
+        case _:
+            return [condition]

@@ -8,30 +8,34 @@ that iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeGuard
 
 from tc.dtypes import INT64
 from tc.kernel import ir
+from tc.kernel.analysis.decided_tests import (
+    conditions,
+    inner_loops,
+    is_loop,
+    settled,
+    varying_tests,
+)
 from tc.kernel.analysis.guard_ranges import guard_range, selected_value
 from tc.kernel.folding import FALSE, TRUE, binary, integer, logical_and, select
-from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
+from tc.kernel.intervals import Bounds, interval, loop_interval
 from tc.kernel.local_names import LocalNames
-from tc.kernel.passes.lanes import conjuncts
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import (
     Stmts,
     changed,
     map_blocks,
     map_expressions,
-    map_operands,
     map_statements,
     same_or,
     substitute,
 )
-from tc.kernel.walk import assigned, assigned_in, declared, every_statement, names_in
+from tc.kernel.walk import assigned, assigned_in, conjuncts, declared, every_statement, names_in
 
 FEWEST = 8
 """Iterations of a loop that is worth a second copy of its body."""
@@ -116,6 +120,8 @@ class _Pass:
             yield self._balanced(loop, new)
         elif (selected := self._selected(new, bounds)) is not None:
             yield from selected
+        elif (narrowed := self._narrowed(new, bounds)) is not new:
+            yield narrowed
         elif loop.parallel or loop.mark or new is not loop or not _is_innermost(loop):
             yield new
         elif _trips(loop, bounds) < FEWEST or _size(loop) > LARGEST:
@@ -125,20 +131,20 @@ class _Pass:
 
     def _parts(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.For]:
         """The loop without iterations that add nothing, and without a guard where it holds."""
-        inner = _inner_loops(loop.body)
+        inner = inner_loops(loop.body)
         local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
         for test in _guards(loop.body):
             if names_in(test) & (self.moving | (local - set(inner))):
                 continue
             found = guard_range(test, loop, inner, bounds)
-            if found is None or not _adds_nothing(_settled(loop.body, test, FALSE), loop.var):
+            if found is None or not _adds_nothing(settled(loop.body, test, FALSE), loop.var):
                 continue
             self.deciding.update(*(names_in(e) for e in (*found.certain, *found.possible)))
             whole = changed(
                 loop,
                 begin=found.certain[0],
                 end=found.certain[1],
-                body=_forwarded(_settled(loop.body, test, TRUE)),
+                body=_forwarded(settled(loop.body, test, TRUE)),
             )
             one = integer(1)
             if found.falls:
@@ -169,14 +175,32 @@ class _Pass:
                 value is None
                 or names_in(value) & (self.moving | local | {loop.var})
                 or not all(self._can_read(e, written, bounds) for e in ir.walk(value))
-                or not _adds_nothing(_settled(loop.body, test, FALSE))
+                or not _adds_nothing(settled(loop.body, test, FALSE))
             ):
                 continue
             own = ir.Var(loop.var, INT64)
             is_in = ir.Compare("<=", loop.begin, own), ir.Compare("<", own, loop.end)
-            body = _forwarded(_settled(loop.body, test, TRUE))
+            body = _forwarded(settled(loop.body, test, TRUE))
             return (ir.Let(loop.var, value), ir.If(logical_and(*is_in), body))
         return None
+
+    def _narrowed(self, loop: ir.For, bounds: Bounds) -> ir.For:
+        """The loop over those iterations alone for which tests hold that ask for nothing else."""
+        if loop.parallel or loop.mark:
+            return loop
+        stores = (s for s in ir.statements(loop.body) if isinstance(s, ir.Store))
+        if not all(s.buffer in self.local for s in stores):
+            return loop
+        local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
+        for test in varying_tests(loop.body, loop.var):
+            if names_in(test) & (self.moving | local):
+                continue
+            found = guard_range(test, loop, {}, bounds)
+            if found is not None and _adds_nothing(settled(loop.body, test, FALSE)):
+                begin, end = found.certain
+                body = _forwarded(settled(loop.body, test, TRUE))
+                loop = changed(loop, begin=begin, end=end, body=body)
+        return loop
 
     def _can_read(self, expr: ir.Expr, written: set[str], bounds: Bounds) -> bool:
         """Whether it is no read, or one that nothing in the loop changes, at a place that certainly
@@ -250,11 +274,7 @@ def _never_negative_zero(kernel: ir.Kernel) -> frozenset[str]:
 
 
 def _is_innermost(loop: ir.For) -> bool:
-    return all(s.mark in ("unroll", "vector") for s in ir.statements(loop.body) if _is_loop(s))
-
-
-def _is_loop(stmt: ir.Stmt) -> TypeGuard[ir.For]:
-    return isinstance(stmt, ir.For)
+    return all(s.mark in ("unroll", "vector") for s in ir.statements(loop.body) if is_loop(s))
 
 
 def _trips(loop: ir.For, bounds: Bounds) -> int:
@@ -266,20 +286,10 @@ def _size(loop: ir.For) -> int:
     return sum(unrolled_size(stmt, {}) for stmt in loop.body)
 
 
-def _inner_loops(block: Stmts) -> dict[str, Interval]:
-    """The variables of the marked loops in a block, whose bounds are constants."""
-    found: dict[str, Interval] = {}
-    for stmt in filter(_is_loop, ir.statements(block)):
-        low, high = loop_interval(stmt.begin, stmt.end, {})
-        least, greatest = found.get(stmt.var, (low, high))
-        found[stmt.var] = min(least, low), max(greatest, high)
-    return found
-
-
 def _guards(block: Stmts) -> Iterator[ir.Compare]:
     """The comparisons, of which both sides vary, that decide what is evaluated. Where one side is
     a constant, it is the end of a tensor: `partition_loops` is for these."""
-    tests = (test for condition in _conditions(block) for test in conjuncts(condition))
+    tests = (test for condition in conditions(block) for test in conjuncts(condition))
     yield from dict.fromkeys(
         test
         for test in tests
@@ -289,34 +299,7 @@ def _guards(block: Stmts) -> Iterator[ir.Compare]:
 
 def _selections(block: Stmts, var: str) -> Iterator[ir.Compare]:
     """The comparisons for equality with something that varies with a loop."""
-    tests = (test for condition in _conditions(block) for test in conjuncts(condition))
-    yield from dict.fromkeys(
-        test
-        for test in tests
-        if isinstance(test, ir.Compare) and test.op == "==" and var in names_in(test)
-    )
-
-
-def _conditions(block: Stmts) -> Iterator[ir.Expr]:
-    for stmt in ir.statements(block):
-        if isinstance(stmt, ir.If):
-            yield stmt.condition
-        yield from (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
-
-
-def _settled(block: Stmts, test: ir.Compare, value: ir.Const) -> Stmts:
-    """The block where a comparison is known."""
-
-    def settled(expr: ir.Expr) -> ir.Expr:
-        return value if expr == test else map_operands(expr, settled)
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = map_expressions(map_blocks(stmt, lambda b: map_statements(b, each)), settled)
-        if isinstance(new, ir.If) and isinstance(new.condition, ir.Const):
-            return new.then if new.condition.value else new.otherwise
-        return (new,)
-
-    return map_statements(block, each)
+    return (test for test in varying_tests(block, var) if test.op == "==")
 
 
 def _forwarded(block: Stmts) -> Stmts:

@@ -274,20 +274,6 @@ def reads(expr: ir.Expr) -> bool:
     return any(isinstance(node, ir.Load) for node in ir.walk(expr))
 
 
-def conjuncts(condition: ir.Expr) -> list[ir.Expr]:
-    """The operands of nested `&&`, in order.
-
-    >>> a, b, c = (ir.Var(name, BOOL) for name in "abc")
-    >>> conjuncts(logical_and(a, logical_and(b, c))) == [a, b, c]
-    True
-    """
-    match condition:
-        case ir.Logical(op="&&", operands=operands):
-            return [part for operand in operands for part in conjuncts(operand)]
-        case _:
-            return [condition]
-
-
 def decided(condition: ir.Expr, bounds: Bounds) -> bool | None:
     """What a scalar condition is for all values within the bounds, None if that is not known.
 

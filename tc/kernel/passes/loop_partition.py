@@ -1,20 +1,23 @@
-"""Loop partition: the last iteration of a loop apart, where it alone is not whole.
+"""Loop partition: iterations at the ends of a loop apart, where they alone are not whole.
 
 A row that is no multiple of a vector ends in a part of one. With that in the loop, each of its
 iterations computes a mask, loads and stores under it, and no store of it can go past the caches.
+What is read beyond the edges of a tensor is tested for at these alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.folding import compare, integer, is_constant
+from tc.kernel.analysis.decided_tests import inner_loops, is_loop, settled, varying_tests
+from tc.kernel.analysis.guard_ranges import guard_range
+from tc.kernel.folding import TRUE, compare, integer, is_constant
 from tc.kernel.intervals import Interval, interval, loop_interval
-from tc.kernel.passes.lanes import conjuncts
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, same_or
-from tc.kernel.walk import iterations
+from tc.kernel.walk import assigned, conjuncts, declared, iterations, names_in
 
 FEWEST = 4
 """Iterations of a loop that is worth a second copy of its body."""
@@ -28,6 +31,9 @@ MASKED = 4
 
 LARGEST = 32
 """Statements of such a copy, after unrolling."""
+
+WIDEST = 128
+"""The same of a loop with tests at its edges."""
 
 
 def partition_loops(kernel: ir.Kernel) -> ir.Kernel:
@@ -61,6 +67,90 @@ def partition_loops(kernel: ir.Kernel) -> ir.Kernel:
     """
     regions = (new for region in kernel.regions for new in _region(region))
     return changed(kernel, regions=same_or(kernel.regions, regions))
+
+
+def partition_at_edges(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with loops in up to three parts, where tests hold in all iterations of the middle
+    one, which has most of them: at the edges alone it is tested for them.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.folding import FALSE, binary, select
+    >>> from tc.kernel.printer import to_text
+    >>> i, k = ir.Var("i", INT64), ir.Var("k", INT64)
+    >>> place = binary("-", i, k)
+    >>> term = select(ir.Compare(">=", place, integer(0)),
+    ...               ir.Load("a", (place,), FLOAT32), ir.Const(0.0, FLOAT32))
+    >>> store = ir.Store("o", (i,), binary("+", ir.Load("o", (i,), FLOAT32), term))
+    >>> inner = ir.For("k", integer(0), integer(3), (store,))
+    >>> loop = ir.For("i", integer(0), integer(90), (inner,))
+    >>> buffers = ir.Buffer("a", FLOAT32, (90,), (1,), "input"), ir.Buffer(
+    ...     "o", FLOAT32, (90,), (1,), "output")
+    >>> print(to_text(partition_at_edges(ir.Kernel("f", buffers, ((loop,),)))))
+    kernel f
+      input a: float32[90]
+      output o: float32[90]
+    region
+      for i in 0:2
+        for k in 0:3
+          o[i] = o[i] + (i - k >= 0 ? a[i - k] : 0.0f)
+      for i in 2:90
+        for k in 0:3
+          o[i] = o[i] + a[i - k]
+    """
+    moving = assigned(kernel)
+
+    def block(stmts: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
+        known = dict(bounds)
+
+        def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+            match stmt:
+                case ir.Let(var=var, value=value) if value.dtype == INT64 and var not in moving:
+                    known[var] = interval(value, known)
+                    return (stmt,)
+                case ir.For():
+                    inside = {**known, stmt.var: loop_interval(stmt.begin, stmt.end, known)}
+                    new = changed(stmt, body=block(stmt.body, inside))
+                    return (new,) if stmt.parallel or stmt.mark else _at_edges(new, known, moving)
+                case _:
+                    return (map_blocks(stmt, lambda inner: block(inner, known)),)
+
+        return map_statements(stmts, each)
+
+    regions = (block(region, {}) for region in kernel.regions)
+    return changed(kernel, regions=same_or(kernel.regions, regions))
+
+
+def _at_edges(
+    loop: ir.For, bounds: Mapping[str, Interval], moving: frozenset[str]
+) -> tuple[ir.For, ...]:
+    values = iterations(loop)
+    if len(values) < FEWEST or sum(unrolled_size(s, {}) for s in loop.body) > WIDEST:
+        return (loop,)
+    inner = inner_loops(loop.body)
+    local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
+    lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
+    first, end, whole = values[0], values[-1] + 1, loop.body
+    for test in varying_tests(loop.body, loop.var, stores=False):
+        if names_in(test) & (moving | lanes | (local - set(inner))):
+            continue  # tests of lanes are masks
+        found = guard_range(test, loop, inner, bounds)
+        ends = None if found is None else [interval(e, bounds) for e in found.certain]
+        if ends is None or any(low != high for low, high in ends):
+            continue
+        (begin, _), (last, _) = ends
+        if (min(end, last) - max(first, begin)) * 2 > len(values):
+            first, end = max(first, begin), min(end, last)
+            whole = settled(whole, test, TRUE)
+    if whole is loop.body:
+        return (loop,)
+    parts = (
+        (values[0], first, loop.body), (first, end, whole), (end, values[-1] + 1, loop.body)
+    )  # fmt: skip
+    return tuple(
+        changed(loop, begin=integer(low), end=integer(high), body=body)
+        for low, high, body in parts
+        if low < high
+    )
 
 
 def _region(region: Stmts) -> Iterator[Stmts]:

@@ -17,7 +17,7 @@ from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.first_terms import start_with_first_terms
 from tc.kernel.passes.guarded_terms import skip_guarded_terms
 from tc.kernel.passes.loop_invariants import hoist_invariant_calls
-from tc.kernel.passes.loop_partition import partition_loops
+from tc.kernel.passes.loop_partition import partition_at_edges, partition_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
 from tc.kernel.passes.prefetch.blocks import prefetch_blocks
 from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
@@ -65,6 +65,11 @@ PASSES: tuple[Pass, ...] = (
         "guarded terms",
         "loops run no terms of sums whose guard fails, and where it holds it is gone",
         lambda kernel, _: skip_guarded_terms(kernel),
+    ),
+    Pass(
+        "loop edges",
+        "tests that hold in most iterations of a loop are made at its ends alone",
+        lambda kernel, _: partition_at_edges(kernel),
     ),
     Pass(
         "vectorization",

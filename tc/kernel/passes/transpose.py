@@ -16,12 +16,11 @@ from tc.kernel.passes.lanes import (
     StaysLoop,
     VectorContext,
     both,
-    conjuncts,
     map_bounded,
     power_of_two,
 )
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, widened
-from tc.kernel.walk import every_statement, read_names
+from tc.kernel.walk import conjuncts, every_statement, read_names
 
 _MAX_BLOCKS = 16
 """Larger nests stay loops: they would be too much code."""

@@ -21,11 +21,10 @@ from tc.kernel.passes.lanes import (
     StaysLoop,
     Supports,
     VectorContext,
-    conjuncts,
     map_bounded,
     reads,
 )
-from tc.kernel.walk import accumulates
+from tc.kernel.walk import accumulates, conjuncts
 
 MAX_LANES = 128
 """Longer loops stay loops: vectors are cut into registers, so they would be straight-line code."""

@@ -76,7 +76,7 @@ def lower_schedule(
     kept = [b for b in world.buffers.values() if b.role != "temporary" or b.name in used]
     buffers = sorted(kept, key=lambda b: roles.index(b.role))
     kernel = ir.Kernel(
-        program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), scop.kept
+        program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), scop.initial
     )
     verify(kernel)
     return kernel

@@ -113,14 +113,13 @@ class Gather:
 
 @dataclass(frozen=True)
 class Scop:
-    """Statements in text order; `initial` names outputs that hold the caller's values, `kept` those
-    of them where some of these are read, or stay. `gathers` are called as they read."""
+    """Statements in text order; `initial` names outputs that hold the caller's values, where some
+    of these are read, or stay. `gathers` are called as they read."""
 
     shaped: p.ShapedProgram
     initial: frozenset[str]
     statements: tuple[ScopStatement, ...]
     gathers: Mapping[str, Gather] = field(default_factory=dict)
-    kept: frozenset[str] = frozenset()
 
     def statement(self, name: str) -> ScopStatement:
         return self._by_name[name]
@@ -160,7 +159,7 @@ def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     # sorting keeps what has the same position in this order
     kept = frozenset(_zero_fills(initial & frozenset(program.outputs), own, known))
     statements = tuple(sorted((*zeros, *own), key=lambda s: s.position))
-    return Scop(shaped, initial, statements, kept=kept)
+    return Scop(shaped, kept, statements)
 
 
 def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementBox]:

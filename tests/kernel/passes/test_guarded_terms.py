@@ -16,6 +16,7 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, constant, integer, select
 from tc.kernel.ir import Compare, Expr, For, Kernel, Load, Select, Store
 from tc.kernel.passes.guarded_terms import FEWEST, skip_guarded_terms
+from tc.kernel.passes.loop_partition import partition_at_edges
 from tc.kernel.rebuild import substitute
 from tests.kernel.marked import add, all_statements, assert_same, dense, finish, loop, times, var
 
@@ -46,6 +47,29 @@ def sums(
     )
     held = frozenset({"s"} if initial else ())
     return Kernel("sums", buffers, ((nest,),), initial=held)
+
+
+def held(guard: Expr, *, otherwise: Expr = ZERO, begin: int = 0) -> Kernel:
+    """As `sums`, but summed up in an array of each row's own, from 0 on."""
+    cell = (var("r"), var("l"))
+    total = Load("t", cell, FLOAT32)
+    start = nested(Store("t", cell, ZERO))
+    row = add(times(var("i0"), ROWS), var("r"))
+    term = select(guard, Load("a", (row, var("k")), FLOAT32), otherwise)
+    sum_ = nested(Store("t", cell, binary("+", total, term)))
+    done = nested(Store("s", (row, var("l")), total))
+    body = (start, For("k", integer(begin), integer(DEPTH), (sum_,)), done)
+    nest = For("i0", integer(0), integer(HEIGHT // ROWS), body)
+    buffers = (
+        dense("a", FLOAT32, (HEIGHT, DEPTH), "input"),
+        dense("s", FLOAT32, (HEIGHT, LANES), "output"),
+        dense("t", FLOAT32, (ROWS, LANES), "register"),
+    )
+    return Kernel("held", buffers, ((nest,),))
+
+
+def nested(store: Store) -> For:
+    return loop("r", ROWS, loop("l", LANES, store, mark="vector"), mark="unroll")
 
 
 def parts(kernel: Kernel) -> list[For]:
@@ -92,6 +116,43 @@ def test_whatever_the_guard_sums_stay_the_same(
     )
     assert_same(kernel, skip_guarded_terms)
     assert_same(kernel, lambda k: finish(k, lanes_bits=64))
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(("<", "<=", ">", ">=", "==", "!=")), sides(), sides(), st.integers(0, 5),
+    st.sampled_from((0.0, -0.0, 1.0)),
+)  # fmt: skip
+def test_sums_of_a_row_stay_the_same(
+    op: str, left: Expr, right: Expr, begin: int, otherwise: float
+) -> None:
+    kernel = held(Compare(op, left, right), otherwise=constant(otherwise, FLOAT32), begin=begin)
+    assert_same(kernel, skip_guarded_terms)
+    assert_same(kernel, partition_at_edges)
+    assert_same(kernel, lambda k: finish(k, lanes_bits=64))
+
+
+def test_only_iterations_that_add_something_are_run() -> None:
+    """The guard asks for nothing else: the loop has bounds of that, however short it is."""
+    guard = Compare(">=", add(var("k"), times(var("i0"), -1)), integer(2))
+    (only,) = parts(assert_same(held(guard), skip_guarded_terms))
+    assert conditions(only) == 0
+    assert str(only.begin) != str(integer(0))
+
+
+def test_the_iteration_that_is_selected_is_the_loop() -> None:
+    kernel = assert_same(
+        held(Compare("==", var("k"), add(var("i0"), integer(7)))), skip_guarded_terms
+    )
+    assert parts(kernel) == []
+
+
+def test_tests_are_made_at_the_edges() -> None:
+    guard = Compare(
+        ">=", add(times(var("i0"), ROWS), add(var("r"), times(var("k"), -1))), integer(-11)
+    )
+    kernel = assert_same(held(guard), partition_at_edges)
+    assert [conditions(each) for each in parts(kernel)] == [1, 0]
 
 
 @pytest.mark.parametrize(
