@@ -9,7 +9,7 @@ from typing import Any
 from tc.frontend.parser import parse
 from tc.function import Compiled
 from tc.gradient.batching import batch, batched_outputs
-from tc.gradient.forward_mode import jvp
+from tc.gradient.forward_mode import tangents_alone
 from tc.process.uninterrupted import Once
 from tc.semantics.check.checker import check
 from tc.source import Source
@@ -49,8 +49,11 @@ class Followers:
 
         def make() -> TangentFunction:
             program = self.function.program
-            text = jvp(program.source, [program.inputs[at] for at in wrt], entry=program.name)
-            return TangentFunction(self._compiled(text, "tangents"), len(program.outputs))
+            wanted = [program.inputs[at] for at in wrt]
+            text = tangents_alone(program.source, wanted, entry=program.name)
+            made = self._compiled(text, "tangents")
+            floating = [o for o in program.outputs if program.tensors[o].dtype.is_float]
+            return TangentFunction(made, len(made.program.outputs) - len(floating))
 
         found: TangentFunction = self._once(("tangents", wrt), make)
         return found

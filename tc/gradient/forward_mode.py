@@ -40,12 +40,40 @@ def jvp(
       t_C(i) +=! t_A(i, k) * x(k) + t_x(k) * A(i, k)
     }
     """
+    return _forward(src, wrt, entry, constant).text()
+
+
+def tangents_alone(
+    src: str | Source,
+    wrt: Sequence[str] | str | None = None,
+    *,
+    entry: str | None = None,
+    constant: Iterable[str] | str = (),
+) -> str:
+    """As `jvp`, without the outputs of the def, but for those that tangents are computed of and
+    whose types stand in the text, and without what only others need.
+
+    >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
+    >>> print(tangents_alone(mv, "x"), end="")
+    def mv_tangents(float(M, K) A, float(K) x, float(K) t_x) -> (t_C) {
+      t_C(i) +=! t_x(k) * A(i, k)
+    }
+    """
+    return _forward(src, wrt, entry, constant).text(alone=True)
+
+
+def _forward(
+    src: str | Source,
+    wrt: Sequence[str] | str | None,
+    entry: str | None,
+    constant: Iterable[str] | str,
+) -> _Forward:
     checked = program_of(src, entry)
     program = with_given_outputs(plain(checked))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
     asked = wanted_inputs(checked, program.inputs, floating, wrt)
     fixed = constant_tensors(checked, constant)
-    return _Forward.of(program, asked, {program.words[name] for name in fixed}).text()
+    return _Forward.of(program, asked, {program.words[name] for name in fixed})
 
 
 @dataclass
@@ -97,7 +125,7 @@ class _Forward:
 
     # --- the whole text ---------------------------------------------------------------------
 
-    def text(self) -> str:
+    def text(self, *, alone: bool = False) -> str:
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Joined):
                 self._join(step)
@@ -111,10 +139,16 @@ class _Forward:
                 self.steps.append(self._zero(output, self.names[output]))
         params = [self.program.declared(name) for name in self.program.inputs]
         params += [self.program.named_like(name, self.names[name]) for name in self.wrt]
-        returns = [self.program.declared(name) for name in self.program.outputs]
+        values, steps = list(self.program.outputs), self.steps
+        if alone:
+            steps = _needed(steps, [self.names[name] for name in outputs])
+            left = {step.target for step in steps}
+            declared = (v for v in values if self.program.declared(v) != v)
+            values = [value for value in declared if value in left]
+        returns = [self.program.declared(name) for name in values]
         returns += [self.program.named_like(name, self.names[name]) for name in outputs]
-        name = self.fresh.fresh(f"{self.program.name}_jvp")
-        return def_text(name, params, returns, self.steps, self.dtypes)
+        name = self.fresh.fresh(f"{self.program.name}_{'tangents' if alone else 'jvp'}")
+        return def_text(name, params, returns, steps, self.dtypes)
 
     def _zero(self, tensor: str, name: str) -> Line:
         """0 in the shape of a tensor."""
@@ -369,6 +403,26 @@ class _Forward:
             return replace(node, tensor=copy)
 
         return replace(line, rhs=e.rebuilt(line.rhs, change))
+
+
+def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:
+    """The steps that some tensors need: all of a tensor, as its shape may follow from any."""
+    needed = set(wanted)
+    while True:
+        kept = [step for step in steps if step.target in needed]
+        more = {name for step in kept for name in _used(step)} - needed
+        if not more:
+            return kept
+        needed |= more
+
+
+def _used(step: TextStep) -> set[str]:
+    """The tensors that a step reads, or takes a size of."""
+    if isinstance(step, Joined):
+        return {*step.sources}
+    bounds = (bound for clause in step.where for bound in (clause.begin, clause.end))
+    nodes = (n for expr in (step.rhs, *step.exists, *bounds) for n in p.walk(expr))
+    return {node.tensor for node in nodes if isinstance(node, p.Read | p.Extent)}
 
 
 def _touches(step: TextStep, tensor: str) -> bool:

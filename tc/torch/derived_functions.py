@@ -37,12 +37,13 @@ class Tangents:
 
     function: Compiled
     outputs: int
+    first: int
     floating: tuple[int, ...]
 
     def of(self, results: Sequence[Any]) -> list[Any]:
         """The tangent of each output, None for those that have none."""
         found: list[Any] = [None] * self.outputs
-        for place, tangent in zip(self.floating, results[self.outputs :], strict=True):
+        for place, tangent in zip(self.floating, results[self.first :], strict=True):
             found[place] = tangent
         return found
 
@@ -59,7 +60,8 @@ class Derived:
         """What gives the tangents of the outputs, where inputs at these places have one.
         GradError."""
         found = self.followers.tangents(wrt)
-        return Tangents(found.function, found.first, self.floating)
+        outputs = len(self.function.program.outputs)
+        return Tangents(found.function, outputs, found.first, self.floating)
 
     def batched(self, axes: BatchAxes) -> Batched:
         """The function of a batch. GradError."""

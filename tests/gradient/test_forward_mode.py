@@ -10,6 +10,7 @@ import pytest
 import tc
 from tc.api import _program
 from tc.frontend.format import format_source
+from tc.gradient.forward_mode import tangents_alone
 from tests.gradient.differences import Arrays, along, cotangents, forward
 from tests.gradient.pairs import as_double
 from tests.gradient.table import SOME, distinct_inputs
@@ -23,6 +24,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
 def assert_derivatives(text: str, known: Arrays, given: Arrays, entry: str | None = None) -> None:
     wanted = along(text, known, given, entry)
     found = tangents(text, known, given, entry)
+    wrt = [name.removeprefix("t_") for name in given]
+    alone = forward(tangents_alone(text, wrt, entry=entry), {**known, **given})
+    for name, value in found.items():
+        np.testing.assert_array_equal(alone[name], value)
     assert list(found) == list(wanted)
     for name, value in wanted.items():
         assert found[name].dtype == np.float64

@@ -39,6 +39,13 @@ class JaxLayer:
         return tuple(at for at, shape in enumerate(self.inputs) if not isinstance(shape, int))
 
 
+def in_64_bits(jax: Any) -> Any:
+    """A context in which jax has 64 bits."""
+    from jax import experimental
+
+    return jax.enable_x64(True) if hasattr(jax, "enable_x64") else experimental.enable_x64()
+
+
 def jax_layers(jax: Any) -> list[JaxLayer]:
     """All of them."""
     jnp, lax = jax.numpy, jax.lax

@@ -13,6 +13,7 @@ import pytest
 
 import tc
 from tests.api.evaluating import NEEDS_C
+from tests.jax.layers import in_64_bits
 
 jax: Any = pytest.importorskip("jax", reason="jax is not installed")
 jnp = jax.numpy
@@ -91,7 +92,7 @@ def test_64_bits_are_kept_where_jax_has_none() -> None:
     wide = tc.compile("def f(double(N) x, double a) -> (y) { y(i) = a * x(i) }")
     with pytest.raises(tc.InputError, match=r"(?s)float32.*repair: jax\.config.*enable_x64"):
         jax.jit(wide)(np.ones(3), 2.0)
-    with jax.enable_x64(True):
+    with in_64_bits(jax):
         assert jax.jit(wide)(np.ones(3), 0.1).tolist() == [0.1] * 3
         assert jax.jit(lambda x: wide(x, 0.1))(np.ones(3)).tolist() == [0.1] * 3
 
