@@ -142,13 +142,15 @@ def _held(expr: p.Expr, holders: Mapping[str, str]) -> p.Expr:
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """What a gradient is made of. `cotangents` are what the caller gives, by output, `results` what
-    is returned, by what it is the gradient of, and `written` the statements."""
+    is returned, by what it is the gradient of, `written` the statements, and `shapes` those of all
+    their tensors."""
 
     forward: Forward
     fresh: Callable[[str], str]
     cotangents: Mapping[str, str]
     results: Mapping[str, str]
     written: Sequence[Written]
+    shapes: Mapping[str, tuple[p.Expr, ...]]
 
     @property
     def saved(self) -> tuple[str, ...]:
@@ -158,12 +160,12 @@ class Derivation:
 
 def gradient_def(made: Derivation) -> str:
     """The text of the def of a gradient."""
-    return _Def(made.forward, made.fresh).backward(made, "grad")
+    return _Def(made.forward, made.fresh, made.shapes).backward(made, "grad")
 
 
 def forward_and_backward(made: Derivation) -> tuple[str, str]:
     """The text of the def of the program, which returns what is saved, too, and of its gradient."""
-    texts = _Def(made.forward, made.fresh)
+    texts = _Def(made.forward, made.fresh, made.shapes)
     return texts.forward_saving(made.saved, "forward"), texts.backward(made, "backward")
 
 
@@ -171,6 +173,7 @@ def forward_and_backward(made: Derivation) -> tuple[str, str]:
 class _Def:
     forward: Forward
     fresh: Callable[[str], str]
+    shapes: Mapping[str, tuple[p.Expr, ...]]
     dims: dict[str, list[str]] = field(default_factory=dict)
 
     def backward(self, made: Derivation, suffix: str) -> str:
@@ -220,7 +223,7 @@ class _Def:
         calls = [self._call(shaped, shown) for shaped in found.samples]
         edges = [self._call(shaped, shown) for shaped in found.edges]
         typed = with_types(head, statements, types)
-        text = body_text(head, without_idle_ranges(head, typed, calls, edges))
+        text = body_text(head, without_idle_ranges(head, typed, self.shapes, calls, edges))
         text = format_source(Source(text))
         check(parse(Source(text)))
         return text

@@ -169,7 +169,9 @@ class _Reverse:
                 cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
         cotangents.round()
         forward = Forward(program, self.found, self.steps, self.given, save)
-        return Derivation(forward, self.fresh, given, results, cotangents.written)
+        return Derivation(
+            forward, self.fresh, given, results, cotangents.written, cotangents.shapes
+        )
 
     def _derive(self, step: VersionStep, cotangent: str) -> None:
         """What one statement gives to all that it reads (D3), and to what it changes (D9)."""
@@ -388,14 +390,16 @@ class _Reverse:
                 parts[variable] = (begin, end)
             else:
                 inside += guards
-        inside += [e.substituted(g, one) for g in made.guards] + others
+        solved = [e.substituted(g, one) for g in made.guards]
+        inside += [g for g in solved if not e.reads_elements(g)] + others
+        conditions[:0] = [g for g in solved if e.reads_elements(g)]
         rhs = adjoint
         if is_plain and (covered or is_padded):
             rhs = e.pad(e.select(e.conjunction(conditions), rhs) if conditions else rhs)
         else:
             inside += covered + conditions
         if inside:
-            rhs = e.select(e.conjunction(sorted(inside, key=e.reads_anything)), rhs)
+            rhs = e.select(e.conjunction(inside), rhs)
         gone = {*values, *made.elements}
         loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
         self.cotangents.add(found.read.tensor, made.elements, rhs, loops, parts)

@@ -52,11 +52,13 @@ class SampleCall:
 def without_idle_ranges(
     head: str,
     statements: Sequence[WrittenStep],
+    shapes: Mapping[str, tuple[p.Expr, ...]],
     calls: Sequence[SampleCall],
     edges: Sequence[SampleCall],
 ) -> list[WrittenStep]:
-    """The statements without where clauses that change nothing at any of the sizes; `edges` are
-    those where some are 0.
+    """The statements without where clauses that say what a subscript of a tensor says, too, whose
+    dimensions `shapes` has, and change nothing at any of the sizes; `edges` are those where some
+    are 0.
 
     Clauses are tried at one of the sizes, and at others where the result is not the same there.
     """
@@ -70,11 +72,12 @@ def without_idle_ranges(
             repair="tc.grad of the parts of the program, each a def",
         ) from error
     tried = wanted[-1:]
+    said = [names for statement in statements for names in _said(statement, shapes)]
     for call in edges:
         with contextlib.suppress(*_REFUSED):
             wanted.append((call, _ranges(program, call)))
     while True:
-        kept = _without_idle_ranges(program, tried)
+        kept = _without_idle_ranges(program, said, tried)
         other = next((known for known in wanted if not _is_same(kept, [known])), None)
         if other is None:
             return list(_with_clauses_of(statements, kept))
@@ -102,11 +105,13 @@ def _is_same(program: p.Program, wanted: Sequence[tuple[SampleCall, Ranges]]) ->
 
 
 def _without_idle_ranges(
-    program: p.Program, wanted: Sequence[tuple[SampleCall, Ranges]]
+    program: p.Program,
+    said: Sequence[set[str]],
+    wanted: Sequence[tuple[SampleCall, Ranges]],
 ) -> p.Program:
     for position, statement in enumerate(program.statements):
-        bare = _bare_variables(statement)
-        trials = [bare, *({w.variable} for w in statement.where if w.variable in bare)]
+        idle = said[position]
+        trials = [idle, *({w.variable} for w in statement.where if w.variable in idle)]
         for left_out in trials:
             old = program.statements[position].where
             where = tuple(w for w in old if w.variable not in left_out)
@@ -119,11 +124,25 @@ def _without_idle_ranges(
     return program
 
 
-def _bare_variables(statement: p.Statement) -> set[str]:
-    """The variables that alone are a subscript: they have ranges without clauses, at all sizes."""
-    reads = [n for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
-    subscripts = [*statement.subscripts, *(s for read in reads for s in read.subscripts)]
-    return {s.name for s in subscripts if isinstance(s, p.Index)}
+def _said(statement: WrittenStep, shapes: Mapping[str, tuple[p.Expr, ...]]) -> Iterator[set[str]]:
+    """The variables that alone are a subscript where the dimension is all of their range, of each
+    statement that this one is."""
+    if isinstance(statement, Joined):
+        yield from (set() for _ in statement.sources)
+        return
+    reads = [(n.tensor, n.subscripts) for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
+    reads.append((statement.target, tuple(map(e.index, statement.indices))))
+    dims = {
+        (subscript.name, e.total(e.in_sizes(size, shapes), e.ZERO))
+        for tensor, subscripts in reads
+        for subscript, size in zip(subscripts, shapes[tensor], strict=True)
+        if isinstance(subscript, p.Index)
+    }
+    yield {
+        variable
+        for variable, (begin, end) in statement.where.items()
+        if begin == e.ZERO and (variable, e.total(e.in_sizes(end, shapes), e.ZERO)) in dims
+    }
 
 
 def _with_clauses_of(

@@ -193,8 +193,9 @@ def at_elements(expr: p.Expr, subscripts: tuple[p.Expr, ...], elements: tuple[st
     return rebuilt(expr, named.get) if named else expr
 
 
-def reads_anything(expr: p.Expr) -> bool:
-    return any(isinstance(node, p.Read) for node in p.walk(expr))
+def reads_elements(expr: p.Expr) -> bool:
+    """Whether it reads what may be out of bounds."""
+    return any(isinstance(node, p.Read) and node.subscripts for node in p.walk(expr))
 
 
 def in_sizes(expr: p.Expr, shapes: Mapping[str, tuple[p.Expr, ...]]) -> p.Expr:

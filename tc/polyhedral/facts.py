@@ -35,9 +35,9 @@ class Facts:
         linear = {a.site: a for a in statement.reads if a.subscripts and None not in a.subscripts}
         for expr in walk(self.scop.shaped.program.statements[statement.position].rhs):
             match expr:
-                case Select(
-                    then=Read(bare_only=True, site=site), otherwise=Literal(value=value)
-                ) if site in linear:
+                case Select(then=Read(site=site), otherwise=Literal(value=value), padded=True) if (
+                    site in linear
+                ):
                     yield linear[site], value
 
     def fill(self, tensor: str, users: Iterable[ScopStatement]) -> int | float | bool | None:

@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import tc
 from tc.api import _program
 from tc.gradient.terms import parts
 from tc.semantics import program as p
+from tests.gradient.differences import along_directions, cotangents, forward
 from tests.gradient.pairs_of_rules import PAIRS
 from tests.gradient.table import SOME
 
@@ -87,6 +89,25 @@ def test_a_body_reads_as_one_would_write_it(text: str) -> None:
     made = tc.grad(text)
     body = re.sub(r"\s+", " ", made.split("{\n")[1].removesuffix("}\n")).strip()
     assert body == " ".join(BODIES[text])
+
+
+def test_ranges_are_left_out_only_where_they_follow_at_all_sizes() -> None:
+    """At the sizes that are tried, each of these clauses changes nothing."""
+    pool = """def f(float(B,C,H,W) I) -> (O) {
+      O(b,c,i,j) max=! I(b,c,2*i+p,2*j+q) where p in 0:3, q in 0:3
+    }"""
+    assert "? 1 : 0\n      where p in 0:3, q in 0:3" in tc.grad(pool)
+    text = """def f(double(S) g, double(17,R) h) -> (o, p) {
+      o(m) +=! g(k) * h(m,k)
+      p(j,i) = g(i) + 1 where j in R-1:S+1, i in S-1:S
+      p(j,i) = p(j,i) * 2
+    }"""
+    known = {"g": np.arange(5.0), "h": np.ones((17, 3))}
+    outputs = forward(text, known)
+    given = cotangents(outputs, np.random.default_rng(1))
+    gradients = forward(tc.grad(text), {**known, **outputs, **given})
+    for difference, slope in along_directions(text, known, given, gradients):
+        assert slope == pytest.approx(difference, rel=1e-7)
 
 
 CLUTTER = {

@@ -239,7 +239,7 @@ class _Reader:
     def override(self, expr: p.Expr, block: StatementBuilder) -> Expr | None:
         """The value of a read (or of a pad of one) that this class lowers itself."""
         match expr:
-            case p.Select(then=p.Read(bare_only=True) as read, otherwise=p.Literal(value=value)):
+            case p.Select(then=p.Read() as read, otherwise=p.Literal(value=value), padded=True):
                 access, placed = self.accesses.get(read.site), self.state.innermost(read.tensor)
                 fill = None if placed is None else placed.tile.copy.fill
                 if access is None or fill is None or repr(float(fill)) != repr(float(value)):
