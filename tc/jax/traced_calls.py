@@ -11,7 +11,7 @@ from tc.errors import InputError
 from tc.function import Compiled
 from tc.jax.primitive import run
 from tc.jax.result_types import result_shapes, traced_number
-from tc.runtime.arguments import NUMBERS, fault, read_number, view_of
+from tc.runtime.arguments import NUMBERS, Parameter, fault, read_number, view_of
 from tc.runtime.outputs import check_initial
 
 
@@ -41,10 +41,20 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
                 raise traced_number(parameter)
             numbers.append((place, int(value)))
             continue
-        operands.append(value)
+        operands.append(_adapted(parameter, value))
     result_shapes(function, numbers, operands)  # errors are about what the user has written
     results = run(function, tuple(numbers), operands)
     return results[0] if function.result is None else function.result(*results)
+
+
+def _adapted(parameter: Parameter, value: Any) -> Any:
+    """A number of Python's that jax traces, whose type is not more than its kind, in the type of
+    the parameter, where there is one of that kind."""
+    wanted = parameter.numpy
+    if value.ndim or value.dtype == wanted or not getattr(value, "weak_type", False):
+        return value
+    fits = wanted.kind == "f" or (wanted.kind in "iu" and value.dtype.kind in "iu")
+    return jax.lax.convert_element_type(value, wanted) if fits and _has_type(wanted) else value
 
 
 def _has_type(dtype: np.dtype[Any]) -> bool:

@@ -78,7 +78,6 @@ def jax_layers(jax: Any) -> list[JaxLayer]:
             lambda x, f: lax.conv_general_dilated(
                 x, f, (2,), "VALID", dimension_numbers=("NCH", "OIH", "NCH")
             ),
-            twice=False,
         ),
         JaxLayer(
             "softmax",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -109,6 +110,20 @@ def test_numbers_are_static_where_code_depends_on_them() -> None:
         jax.jit(strided)(x, 2.0, 3)
     with pytest.raises(tc.InputError, match="s is traced"):
         jax.vmap(strided, (None, None, 0))(x, 2.0, jnp.arange(1, 3))
+
+
+def test_numbers_of_python_that_are_traced_take_the_declared_type() -> None:
+    scale = tc.compile("def f(float a, int8 n, float(N) x) -> (y) { y(i) = a * x(i) * float(n) }")
+    x = jnp.ones(2)
+    for wide in (False, True):
+        with in_64_bits(jax) if wide else contextlib.nullcontext():
+            assert jax.jit(lambda x, a, n: scale(a, n, x))(x, 2.0, 3).tolist() == [6, 6]
+            assert jax.jit(lambda x, a, n: scale(a, n, x))(x, 2, 3).tolist() == [6, 6]
+            assert jax.grad(lambda a: scale(a, 3, x).sum())(2.0) == 6
+            with pytest.raises(tc.InputError, match=r"n has dtype float.*int8 n asks"):
+                jax.jit(lambda x, n: scale(1.0, n, x))(x, 3.0)
+            with pytest.raises(tc.InputError, match=r"n has dtype int32"):
+                jax.jit(lambda x, n: scale(1.0, n, x))(x, jnp.int32(3))
 
 
 def test_donated_arguments_are_written_over() -> None:
@@ -224,6 +239,18 @@ def test_kernels_use_the_threads_that_are_allowed_now() -> None:
                 np.testing.assert_allclose(mm(a, a), a @ a, rtol=1e-4)
     finally:
         tc.set_threads(None)
+
+
+def test_kernels_are_run_without_python(monkeypatch: Any) -> None:
+    """Also at first: what is called is compiled before."""
+    from tc.jax.ready_calls import KnownCall
+
+    monkeypatch.setattr(KnownCall, "run", None)
+    two = tc.compile("def f(float(N) x, int32 s) -> (a, b) { a(i) = x(s*i) b(i) = a(i) + x(s*i) }")
+    compiled = jax.jit(two, static_argnums=1)
+    for size in (5, 7):
+        a, b = compiled(jnp.arange(float(size)), 2)
+        assert (a.tolist(), b.tolist()) == ([*range(0, size, 2)], [*range(0, 2 * size, 4)])
 
 
 def test_more_kinds_of_calls_than_are_remembered(monkeypatch: Any) -> None:
