@@ -22,7 +22,7 @@ from tc.torch.modes import (
     without_tangent,
 )
 from tc.torch.operation import TextOperation, operation_of, operator
-from tc.torch.reverse import zeros
+from tc.torch.reverse import is_zero, zeros
 
 
 def recorded(keys: Any, ins: list[Any], *texts: str) -> list[Any]:
@@ -70,13 +70,13 @@ class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch has no t
     def backward(ctx: Any, *cotangents: Any) -> tuple[Any, ...]:
         operation: TextOperation = ctx.operation
         gradients = operation.by.gradients
-        unused = tuple(at for at in gradients.floating if cotangents[at] is None)
+        unused = tuple(at for at in gradients.floating if is_zero(cotangents[at]))
         found: dict[int, Any] = {}
         if len(unused) < len(gradients.floating):
             values: dict[Taken, Any] = dict(zip(ctx.kept, ctx.saved_tensors, strict=True))
             for at in gradients.floating:
-                given = cotangents[at]
-                values[COTANGENT, at] = zeros(*ctx.shapes[at]) if given is None else given
+                is_unused = at in unused
+                values[COTANGENT, at] = zeros(*ctx.shapes[at]) if is_unused else cotangents[at]
             gradient = gradients.without(ctx.gradient, unused)
             tensors = [values[taken] for taken in gradient.arguments if taken in values]
             numbers = operation.named(at for kind, at in gradient.arguments if kind == INPUT)
@@ -88,7 +88,7 @@ class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch has no t
     def jvp(ctx: Any, _call: None, _operation: None, *tangents: Any) -> tuple[Any, ...]:
         operation: TextOperation = ctx.operation
         pairs = zip(operation.places, tangents, strict=True)
-        given = {place: tangent for place, tangent in pairs if tangent is not None}
+        given = {place: tangent for place, tangent in pairs if not is_zero(tangent)}
         outputs = operation.function.program.outputs
         if not given or not operation.by.gradients.floating:
             return (None,) * len(outputs)

@@ -99,7 +99,7 @@ def keep(ctx: Any, by: Differentiable, inputs: Sequence[Any], results: Sequence[
 def gradients_of(ctx: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
     """The gradient of each input of a call that was kept, and of what stands before them: None."""
     by, gradients = ctx.by, ctx.by.gradients
-    unused = tuple(place for place in gradients.floating if cotangents[place] is None)
+    unused = tuple(place for place in gradients.floating if is_zero(cotangents[place]))
     found: list[Any] = [None] * (by.inputs + 1)
     if len(unused) == len(gradients.floating):
         return tuple(found)
@@ -109,14 +109,17 @@ def gradients_of(ctx: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
         for argument, number in zip(ctx.gradient.kept, ctx.numbers, strict=True)
     }
     for place in gradients.floating:
-        cotangent = cotangents[place]
-        if cotangent is None:
-            cotangent = zeros(*ctx.shapes[place])
-        values[COTANGENT, place] = cotangent
+        is_unused = place in unused
+        values[COTANGENT, place] = zeros(*ctx.shapes[place]) if is_unused else cotangents[place]
     gradient = gradients.without(ctx.gradient, unused)
     for place, result in zip(gradient.wrt, gradient.results(values), strict=True):
         found[place + 1] = result
     return tuple(found)
+
+
+def is_zero(derivative: Any) -> bool:
+    """Whether torch gives nothing, or a tensor without memory, in the place of zeros."""
+    return derivative is None or derivative._is_zerotensor()
 
 
 def zeros(shape: Any, dtype: Any, device: Any) -> Any:

@@ -6,6 +6,7 @@ import copy
 import io
 import math
 import pickle
+import threading
 from typing import Any
 
 import pytest
@@ -104,6 +105,43 @@ def test_state_copies_and_pickles() -> None:
         assert torch.equal(found(x), layer(x))
         assert str(found) == str(layer)
         found.reset_parameters()
+
+
+def test_replicas_in_threads() -> None:
+    """As DataParallel has them: parameters of a replica are results, and no parameters."""
+    layer, x = conv(), torch.rand(8, 3, 6, 6)
+    wanted = torch.autograd.grad(layer(x).cos().sum(), [layer.W1, layer.B])
+    results: list[Any] = [None] * 4
+
+    def run(place: int, replica: Any) -> None:
+        results[place] = replica(x[2 * place : 2 * place + 2])
+
+    threads = []
+    for place in range(4):
+        replica = layer._replicate_for_data_parallel()
+        for name, parameter in layer.named_parameters():
+            setattr(replica, name, parameter * 1)
+        assert str(replica) == str(layer)
+        threads.append(threading.Thread(target=run, args=(place, replica)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cat(results).cos().sum().backward()
+    torch.testing.assert_close([layer.W1.grad, layer.B.grad], [*wanted])
+
+
+def test_autocast_leaves_a_layer_alone() -> None:
+    """What it computes in stands in its text; a layer of torch before it may give it halves."""
+    layer, x = conv(), torch.rand(2, 3, 6, 6)
+    wanted = layer(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x).equal(wanted)
+        assert torch.nn.functional.conv2d(x, layer.W1).dtype == torch.bfloat16
+        (slope,) = torch.autograd.grad(layer(x).sum(), layer.B)
+        with pytest.raises(tc.InputError, match=r"(?s)I has dtype bfloat16.*I\.to\(torch\.float32"):
+            layer(torch.nn.functional.conv2d(x, torch.rand(3, 3, 1, 1)))
+    assert slope.dtype == torch.float32
 
 
 def test_a_network_learns() -> None:
