@@ -28,6 +28,7 @@ _FUNCTORCH = getattr(torch._C, "_functorch", None)
 _FUNCTIONALIZE = getattr(getattr(_FUNCTORCH, "TransformType", None), "Functionalize", None)
 _interpreter = getattr(_FUNCTORCH, "peek_interpreter_stack", lambda: None)
 _is_legacy = getattr(_FUNCTORCH, "is_legacy_batchedtensor", lambda _: False)
+_is_transformed = getattr(_FUNCTORCH, "is_functorch_wrapped_tensor", lambda _: False)
 _counts = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
 _unpacked = torch._VF._unpack_dual
 _unwrapped = getattr(_FUNCTORCH, "unwrap_if_dead", lambda tensor: tensor)
@@ -84,11 +85,17 @@ def without_tangent(tensor: Any) -> Any:
 
 def records_alone(values: Iterable[Any]) -> bool:
     """Whether torch does nothing with these but to compute and to record gradients: no tracing or
-    other mode, no transforms of functions, no tangents, and tensors that have values."""
+    other mode, no transforms of functions, past ones included, no tangents, and tensors that have
+    values."""
     if forward_ad._current_level >= 0 or _interpreter() is not None or _modes() or is_tracing():
         return False
-    tensors = (value for value in values if isinstance(value, TENSORS))
-    return not any(type(t) not in PLAIN or t.is_meta or _is_legacy(t) for t in tensors)
+    for value in values:
+        if type(value) in PLAIN:
+            if value.is_meta or _is_transformed(value) or _is_legacy(value):
+                return False
+        elif isinstance(value, TENSORS):
+            return False
+    return True
 
 
 # --- batches of autograd's own --------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from tc.derivatives.gradients import COTANGENT, INPUT, Gradients
+from tc.derivatives.gradients import COTANGENT, INPUT, Gradient, Gradients
 from tc.function import Compiled
 from tc.torch.derived_functions import Derived
 from tc.torch.modes import PLAIN, records_alone
@@ -26,6 +26,8 @@ class Differentiable:
         program = function.program
         self.inputs = len(program.inputs)
         floating = self.gradients.floating
+        self.scalars = any(not parameter.rank for parameter in function.signature.inputs)
+        self.known: dict[tuple[bool, ...], Gradient] = {}
         self.whole = [n for n in range(len(program.outputs)) if n not in floating]
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
@@ -40,11 +42,11 @@ class Differentiable:
         return None if usual is None else usual.serve(inputs, outputs)
 
     def call(self, inputs: tuple[Any, ...]) -> Any:
-        """The results of a call that gradients are recorded of."""
+        """The results of a call that gradients are recorded of, where nothing else is done."""
         if not self.gradients.floating:
             with torch.no_grad():
                 return self.function(*inputs)
-        found = Reverse.apply(self, *inputs)
+        found = _apply(self, *inputs)
         result = self.function.result
         return found if result is None else tuple.__new__(result, found)
 
@@ -79,19 +81,29 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
         return gradients_of(ctx, cotangents)
 
 
+_apply = super(torch.autograd.Function, Reverse).apply
+"""`Reverse.apply`, without asking for transforms."""
+
+
 def keep(ctx: Any, by: Differentiable, inputs: Sequence[Any], results: Sequence[Any]) -> None:
     """Has autograd keep what the gradient of a call reads, where one is needed."""
     needed = ctx.needs_input_grad
-    wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*(results[place] for place in by.whole))
-    ctx.by = by
-    if not wrt or not by.gradients.floating:
-        return
-    gradient = ctx.gradient = by.gradients.of(wrt, inputs)
+    gradient = by.known.get(needed)
+    if gradient is None:
+        wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
+        gradient = by.gradients.of(wrt, inputs)
+        if gradient.sizes is None:
+            by.known[needed] = gradient
     kept = [inputs[at] if kind == INPUT else results[at] for kind, at in gradient.kept]
-    ctx.save_for_backward(*(value for value in kept if isinstance(value, torch.Tensor)))
-    ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
+    ctx.numbers = None
+    if by.scalars:
+        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        kept = [value for value in kept if isinstance(value, torch.Tensor)]
+    ctx.save_for_backward(*kept)
+    ctx.set_materialize_grads(False)
+    if by.whole:
+        ctx.mark_non_differentiable(*(results[place] for place in by.whole))
+    ctx.by, ctx.gradient = by, gradient
     if len(results) > 1:
         ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
 
@@ -103,11 +115,11 @@ def gradients_of(ctx: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
     found: list[Any] = [None] * (by.inputs + 1)
     if len(unused) == len(gradients.floating):
         return tuple(found)
-    saved = iter(ctx.saved_tensors)
-    values = {
-        argument: next(saved) if number is None else number
-        for argument, number in zip(ctx.gradient.kept, ctx.numbers, strict=True)
-    }
+    saved: Iterable[Any] = ctx.saved_tensors
+    if ctx.numbers is not None:
+        given = iter(saved)
+        saved = [next(given) if number is None else number for number in ctx.numbers]
+    values = dict(zip(ctx.gradient.kept, saved, strict=True))
     for place in gradients.floating:
         is_unused = place in unused
         values[COTANGENT, place] = zeros(*ctx.shapes[place]) if is_unused else cotangents[place]
