@@ -30,6 +30,7 @@ _interpreter = getattr(_FUNCTORCH, "peek_interpreter_stack", lambda: None)
 _is_legacy = getattr(_FUNCTORCH, "is_legacy_batchedtensor", lambda _: False)
 _is_transformed = getattr(_FUNCTORCH, "is_functorch_wrapped_tensor", lambda _: False)
 _counts = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
+_is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
 _unpacked = torch._VF._unpack_dual
 _unwrapped = getattr(_FUNCTORCH, "unwrap_if_dead", lambda tensor: tensor)
 
@@ -54,6 +55,11 @@ def is_recorded(tensors: Sequence[Any]) -> bool:
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return True
     return _counts() and any(_unpacked(tensor, level=0).tangent is not None for tensor in tensors)
+
+
+def has_numbers_alone(tensors: Sequence[Any]) -> bool:
+    """Whether torch has nothing to do with these below autograd but to compute."""
+    return records_alone(tensors) and not any(map(_is_functional, tensors))
 
 
 def as_around(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -91,6 +91,8 @@ def keep(ctx: Any, by: Differentiable, inputs: Sequence[Any], results: Sequence[
     gradient = by.known.get(needed)
     if gradient is None:
         wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
+        if not wrt:
+            return
         gradient = by.gradients.of(wrt, inputs)
         if gradient.sizes is None:
             by.known[needed] = gradient
