@@ -14,7 +14,7 @@ from tc.errors import BackendError
 from tc.function import Compiled
 from tc.jax.ffi_target import PLATFORM, TARGET, attributes
 from tc.jax.ready_calls import ready_calls
-from tc.jax.result_types import result_types, varying_alike
+from tc.jax.result_types import is_known, result_types, varying_alike
 
 Numbers = tuple[tuple[int, int], ...]
 """Values of inputs by their places: those of the others are operands."""
@@ -59,7 +59,7 @@ def _lowered(context: Any, *operands: Any, function: Compiled, numbers: Numbers)
     names = function.program.inputs
     named = {names[at]: number for at, number in numbers}
     shapes = [aval.shape for aval in context.avals_in]
-    if all(isinstance(size, int) for shape in shapes for size in shape):
+    if is_known(context.avals_in):
         ready_calls().prepare(texts_of(function, named), tuple(shapes))
     return jax.ffi.ffi_lowering(TARGET)(context, *operands, **attributes(function, named))
 

@@ -14,6 +14,8 @@ from tc.function import Compiled
 from tc.pipeline import shape_program
 from tc.runtime.arguments import Parameter, fault
 from tc.runtime.sizes import CallSizes
+from tc.runtime.specialisation import start_warnings
+from tc.semantics.program import ProgramWarning
 
 _WIDE = 8
 
@@ -33,6 +35,33 @@ def result_shapes(
 ) -> list[tuple[Any, ...]]:
     """The shapes of the results, for operands of these types, or for arrays. InputError and
     RangeError for what a call with arrays would refuse."""
+    program, sizes = function.program, _sizes(function, numbers, operands)
+    if not is_known(operands):
+        return _symbolic(function, sizes)
+    shaped = shape_program(program, sizes)
+    return [shaped.shapes[name] for name in program.outputs]
+
+
+def warnings_of(
+    function: Compiled, numbers: Sequence[tuple[int, int]], operands: Sequence[Any]
+) -> list[ProgramWarning]:
+    """What there is to say of a call, where sizes are known; errors as of `result_shapes`."""
+    if not is_known(operands):
+        result_shapes(function, numbers, operands)
+        return []
+    shaped = shape_program(function.program, _sizes(function, numbers, operands))
+    return [*shaped.warnings, *start_warnings(shaped, frozenset())]
+
+
+def is_known(operands: Sequence[Any]) -> bool:
+    """Whether all sizes are numbers: for `jax.export` they may be symbols."""
+    return all(isinstance(size, int) for operand in operands for size in operand.shape)
+
+
+def _sizes(
+    function: Compiled, numbers: Sequence[tuple[int, int]], operands: Sequence[Any]
+) -> CallSizes:
+    """The sizes of a call; InputError for operands of other types than were declared."""
     program, values = function.program, dict(numbers)
     places = [at for at in range(len(program.inputs)) if at not in values]
     shapes: dict[str, tuple[Any, ...]] = dict.fromkeys(program.inputs, ())
@@ -40,16 +69,10 @@ def result_shapes(
         check_operand(function.signature.inputs[at], operand)
         shapes[program.inputs[at]] = operand.shape
     scalars = {program.inputs[at]: number for at, number in numbers}
-    static = {name: scalars[name] for name in program.static_scalars}
-    if not all(isinstance(size, int) for shape in shapes.values() for size in shape):
-        return _symbolic(function, shapes, static)
-    shaped = shape_program(program, CallSizes(shapes, static))
-    return [shaped.shapes[name] for name in program.outputs]
+    return CallSizes(shapes, {name: scalars[name] for name in program.static_scalars})
 
 
-def _symbolic(
-    function: Compiled, shapes: dict[str, tuple[Any, ...]], scalars: dict[str, int]
-) -> list[tuple[Any, ...]]:
+def _symbolic(function: Compiled, sizes: CallSizes) -> list[tuple[Any, ...]]:
     """The shapes of the results where sizes are symbols, as `jax.export` has them."""
     program = function.program
 
@@ -69,7 +92,7 @@ def _symbolic(
             repair="numbers in place of symbolic sizes",
         )
     arithmetic = SymbolArithmetic(jax.core.min_dim, jax.core.max_dim, demand)
-    return symbolic_shapes(program, found, shapes, scalars, arithmetic)
+    return symbolic_shapes(program, found, sizes.shapes, sizes.scalars, arithmetic)
 
 
 def check_operand(parameter: Parameter, operand: Any) -> None:

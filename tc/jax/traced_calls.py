@@ -8,11 +8,12 @@ import jax
 import numpy as np
 
 from tc.errors import InputError
-from tc.function import Compiled
-from tc.jax.primitive import run
-from tc.jax.result_types import result_shapes, traced_number
+from tc.function import Compiled, issue_warnings
+from tc.jax.primitive import kept, run
+from tc.jax.result_types import traced_number, warnings_of
 from tc.runtime.arguments import NUMBERS, Parameter, fault, read_number, view_of
 from tc.runtime.outputs import check_initial
+from tc.semantics.program import ProgramWarning
 
 
 def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: InputError) -> Any:
@@ -42,7 +43,10 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             numbers.append((place, int(value)))
             continue
         operands.append(_adapted(parameter, value))
-    result_shapes(function, numbers, operands)  # errors are about what the user has written
+    told: set[ProgramWarning] = kept(function, "told", set)
+    found = [w for w in warnings_of(function, numbers, operands) if w not in told]
+    told.update(found)
+    issue_warnings(found, 4)
     results = run(function, tuple(numbers), operands)
     return results[0] if function.result is None else function.result(*results)
 
