@@ -167,6 +167,7 @@ class _Forward:
         self.steps.append(step)
         if step.target not in self.active:
             return
+        self.started.add(step.target)
         for source in step.sources:
             if source not in self.active and source not in self.zeros:
                 self.zeros[source] = self.fresh.fresh(f"t_{source}")

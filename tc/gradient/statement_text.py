@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -72,7 +72,8 @@ def without_idle_ranges(
             repair="tc.grad of the parts of the program, each a def",
         ) from error
     tried = wanted[-1:]
-    said = [names for statement in statements for names in _said(statement, shapes)]
+    fixed = _fixed_dimensions(program, statements, shapes)
+    said = [names for statement in statements for names in _said(statement, shapes, fixed)]
     for call in edges:
         with contextlib.suppress(*_REFUSED):
             wanted.append((call, _ranges(program, call)))
@@ -124,18 +125,45 @@ def _without_idle_ranges(
     return program
 
 
-def _said(statement: WrittenStep, shapes: Mapping[str, tuple[p.Expr, ...]]) -> Iterator[set[str]]:
+def _fixed_dimensions(
+    program: p.Program,
+    statements: Sequence[WrittenStep],
+    shapes: Mapping[str, tuple[p.Expr, ...]],
+) -> set[tuple[str, int]]:
+    """The dimensions of tensors that are declared, or that some statement says."""
+    fixed = {
+        (n, k) for n, tensor in program.tensors.items() for k in range(len(tensor.shape or ()))
+    }
+    for statement in statements:
+        if isinstance(statement, Written):
+            (names,) = _said(statement, shapes, fixed)
+            ends = {v: e.total(e.in_sizes(statement.where[v][1], shapes), e.ZERO) for v in names}
+            dims = (e.total(e.in_sizes(d, shapes), e.ZERO) for d in shapes[statement.target])
+            pairs = enumerate(zip(statement.indices, dims, strict=True))
+            fixed |= {(statement.target, axis) for axis, (v, dim) in pairs if ends.get(v) == dim}
+        else:
+            axes = range(len(shapes[statement.target]))
+            fixed |= {(statement.target, axis) for axis in axes}
+    return fixed
+
+
+def _said(
+    statement: WrittenStep,
+    shapes: Mapping[str, tuple[p.Expr, ...]],
+    fixed: Container[tuple[str, int]],
+) -> Iterator[set[str]]:
     """The variables that alone are a subscript where the dimension is all of their range, of each
-    statement that this one is."""
+    statement that this one is; the dimensions of targets are `fixed` where others say them."""
     if isinstance(statement, Joined):
         yield from (set() for _ in statement.sources)
         return
-    reads = [(n.tensor, n.subscripts) for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
-    reads.append((statement.target, tuple(map(e.index, statement.indices))))
+    reads = [n for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
+    places = [(n.tensor, axis, s) for n in reads for axis, s in enumerate(n.subscripts)]
+    left = enumerate(map(e.index, statement.indices))
+    places += [(statement.target, k, s) for k, s in left if (statement.target, k) in fixed]
     dims = {
-        (subscript.name, e.total(e.in_sizes(size, shapes), e.ZERO))
-        for tensor, subscripts in reads
-        for subscript, size in zip(subscripts, shapes[tensor], strict=True)
+        (subscript.name, e.total(e.in_sizes(shapes[tensor][axis], shapes), e.ZERO))
+        for tensor, axis, subscript in places
         if isinstance(subscript, p.Index)
     }
     yield {

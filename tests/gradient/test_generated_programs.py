@@ -1,13 +1,14 @@
-"""Generated programs: tangents against central differences, and batches against a loop (D18)."""
+"""Generated programs: gradients, tangents against central differences, batches against a loop."""
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, reject
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 import tc
@@ -16,6 +17,7 @@ from tc.gradient.batching import batched_outputs
 from tc.semantics.program import Program
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import SEEDS, calls
+from tests.gradient import campaign
 from tests.gradient.differences import Arrays, along, forward
 from tests.gradient.pairs import as_double
 from tests.gradient.tangents_of import tangents
@@ -104,3 +106,24 @@ def test_a_batch_is_a_loop(call: Call, seed: int, data: st.DataObject) -> None:
         wanted = np.stack(alone) if name in batched else alone[0]
         assert value.dtype == wanted.dtype
         np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@settings(max_examples=8)
+@given(SEEDS)
+def test_gradients_are_the_transposes_of_tangents(seed: int) -> None:
+    """With inputs apart and at ties and kinks; there is `python -m tests.gradient.campaign`."""
+    assert_gradients(seed % 10**6, "-")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["d", "b", "2"])
+def test_gradients_of_many(part: str) -> None:
+    """Tangents by differences, bounds of compiled gradients, and second derivatives."""
+    for seed in range(60):
+        assert_gradients(seed, part)
+
+
+def assert_gradients(seed: int, part: str) -> None:
+    for number, case in campaign.cases(17, 1, seed):
+        with np.errstate(all="ignore"), contextlib.suppress(campaign.Passed):
+            list(campaign.judge(case, number, part))

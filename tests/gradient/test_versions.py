@@ -42,6 +42,8 @@ CHANGED = {
     " { O(i) max=! A(i,k)  O(i) *= B(i)  O(i) += A(i,0) }",
     "concat": "def f(float(N,K) A, float(N) B) -> (O)"
     " { t(i) = B(i) * B(i)  s +=! B(i)  r(i) = s * A(i,0)  O = concat(t, r, B) }",
+    "part of a concat": "def f(float(N) A, float(N) B) -> (O)"
+    " { O = concat(A, B)  O(i) = 3 where i in 0:N-2 }",
     "edge": f"{IN} {{ O(i) +=! A(min(max(i + k - 1, 0), N-1)) * B(k) where i in 0:N, k in 0:3 }}",
     "choice": f"{IN} {{ O(i) = A(i > 2 ? i - 2 : N - 1 - i) * B(i) where i in 0:N }}",
     "largest index": f"{IN} {{ O(i) = A(max(i, 2)) * B(min(i, N - 2)) where i in 0:N }}",

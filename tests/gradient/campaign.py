@@ -1,0 +1,268 @@
+"""`python -m tests.gradient.campaign --programs N --seed S`: gradients of generated programs.
+
+Each program is derived in float64. Its gradient is the transpose of its tangents (by inner
+products, at ties and kinks too) and, where it is smooth, has the slopes of central differences; its
+second derivative is the transpose of the tangents of the gradient. The float32 text, compiled, lies
+within `tc.error_bound` of the values in float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import tc
+from tc.api import _program
+from tc.frontend.format import format_source
+from tc.semantics.program import Program
+from tests.fuzz.legal import call_of
+from tests.fuzz.model import Case
+from tests.fuzz.strategies import small_case
+from tests.gradient.differences import Arrays, along, cotangents, forward
+from tests.gradient.pairs import as_double
+from tests.gradient.tangents_of import directions
+from tests.support.bounds import is_within
+
+ENTRY = "f"
+SMALL = 1e-8
+"""Of sums of terms in float64."""
+
+
+class Unlike(AssertionError):
+    """A gradient that is wrong."""
+
+
+class Passed(Exception):
+    """What cannot be compared, and why."""
+
+
+def apart(case: Case, text: str, numbers: np.random.Generator) -> dict[str, Any]:
+    """The inputs in the types of the text; floats of a size, moved so that none are equal."""
+    known = as_given(case, text)
+    for name, value in known.items():
+        if value.dtype.kind == "f":
+            small = np.clip(np.nan_to_num(value), -3, 3)
+            known[name] = (small + numbers.uniform(-0.2, 0.2, small.shape)).astype(value.dtype)
+    return known
+
+
+def as_given(case: Case, text: str) -> dict[str, Any]:
+    """The inputs in the types of the text; as they are, with ties and zeros."""
+    program = _program(text, ENTRY)
+    numbers = np.random.default_rng(case.seed)
+    known = {n: np.asarray(v) for n, v in call_of(case).args().items()}
+    for name in program.needs_initial:
+        known[f"{name}_0"] = numbers.integers(-2, 3, case.shapes[name])
+    types = {n: program.tensors[n.removesuffix("_0")].dtype.name for n in known}
+    return {n: value.astype(types[n]) for n, value in known.items()}
+
+
+def derived(text: str, known: Arrays, **options: Any) -> str:
+    """The gradient, for all sizes or, where it has no expression for these, for those given."""
+    entry = options.pop("entry", ENTRY)
+    try:
+        return tc.grad(text, entry=entry, **options)
+    except tc.GradError as error:
+        if error.rule != "D4":
+            raise
+    program = _program(text, entry)
+    sizes = {n: known[n].shape or int(known[n]) for n in sized_inputs(program)}
+    return tc.grad(text, entry=entry, sizes=sizes, **options)
+
+
+def weights_of(outputs: Arrays, numbers: np.random.Generator) -> dict[str, Any]:
+    """Cotangents in the types of the outputs."""
+    made = cotangents(outputs, numbers)
+    return {name: w.astype(np.asarray(outputs[name[2:]]).dtype) for name, w in made.items()}
+
+
+def sized_inputs(program: Program) -> list[str]:
+    """The inputs that ranges may depend on."""
+    ranked = [n for n in program.inputs if program.tensors[n].rank]
+    return [*ranked, *sorted(program.static_scalars)]
+
+
+def assert_transposed(
+    text: str, gradient: str, known: Arrays, weights: Arrays, entry: str | None
+) -> dict[str, Any]:
+    """<g, J t> = <J' g, t> where all of them are finite; the gradients by their names."""
+    program = _program(text, entry)
+    given = directions(text, known, entry)
+    if not given:
+        raise Passed("nothing floating")
+    tangent = tc.jvp(text, [n[2:] for n in given], entry=entry)
+    found = forward(tangent, {**known, **given})
+    results = forward(text, known, entry)
+    floating = [n for n in program.outputs if program.tensors[n].dtype.is_float]
+    names = [*found][len(program.outputs) :]
+    tangents = dict(zip(floating, (found[n] for n in names), strict=True))
+    values = forward(gradient, {**known, **results, **weights})
+    if len(values) != len(given):
+        raise Unlike("other gradients than asked for")
+    terms = [weights[f"d_{n}"] * t for n, t in tangents.items()]
+    others = [v * given[n] for v, n in zip(values.values(), given, strict=True)]
+    if not all(np.all(np.isfinite(t)) for t in (*results.values(), *terms)):
+        raise Passed("not finite")
+    if not all(np.all(np.isfinite(t)) for t in others):
+        raise Unlike("the gradient is not finite where tangents are")
+    sums = [sum(float(np.sum(t)) for t in each) for each in (terms, others)]
+    size = sum(float(np.sum(np.abs(t))) for t in (*terms, *others))
+    if abs(sums[0] - sums[1]) > SMALL * max(1, size):
+        raise Unlike(f"<g, Jt> = {sums[0]!r}, <J'g, t> = {sums[1]!r}, of terms {size:.3g}")
+    return values
+
+
+def assert_differences(text: str, known: Arrays, numbers: np.random.Generator) -> None:
+    """The tangents are those of central differences where these agree for two steps."""
+    program = _program(text, ENTRY)
+    inputs = [n for n in program.inputs if program.tensors[n].dtype.is_float]
+    direction = {f"t_{n}": numbers.uniform(-1, 1, known[n].shape) for n in inputs}
+    found = forward(tc.jvp(text, inputs, entry=ENTRY), {**known, **direction})
+    results = forward(text, known, ENTRY)
+    wanted, near = (along(text, known, direction, ENTRY, step) for step in (1e-4, 3e-5))
+    tangents = [*found.values()][len(program.outputs) :]
+    for value, like in zip(tangents, wanted, strict=True):
+        size = 1 + np.abs(wanted[like]) + np.abs(results[like[2:]])
+        smooth = np.abs(wanted[like] - near[like]) < 1e-6 * size
+        error = np.abs(value - wanted[like])[smooth]
+        if not np.all(error < 2e-5 * size[smooth]):
+            raise Unlike(f"tangents {value!r}, by differences {wanted[like]!r}")
+
+
+def assert_bounded(text: str, known: Arrays, weights: Arrays, backend: str) -> None:
+    """The gradient of the text as it is, compiled, lies within its bound of float64's."""
+    tensors = _program(text, ENTRY).tensors
+    if any(t.dtype.name == "float16" for t in tensors.values()):
+        raise Passed("half")
+    gradient = derived(text, known)
+    program = _program(gradient, None)
+    if program.static_scalars and backend == "c":
+        raise Passed("static scalars")
+    given = {n: v.astype(tensors[n.removesuffix("_0")].dtype.name) for n, v in known.items()}
+    full = {**given, **forward(text, given, ENTRY), **weights}
+    args = {n: np.asarray(full[n]).astype(program.tensors[n].dtype.name) for n in program.inputs}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bounds = tc.error_bound(gradient, args)
+        double = as_double(gradient)
+        wide = {n: v.astype("float64") if v.dtype.kind == "f" else v for n, v in args.items()}
+        wanted = forward(double, wide)
+        made = tc.compile(gradient, backend=backend)(args)
+        reference = tc.interpret(gradient, args)
+    several = len(program.outputs) > 1
+    made, bounds, reference = (x if several else [x] for x in (made, bounds, reference))
+    for name, value, bound, same in zip(program.outputs, made, bounds, reference, strict=True):
+        value = np.asarray(value)
+        if not np.all(is_within(value, np.asarray(same), np.asarray(bound))):
+            raise Unlike(f"{name} by {backend} is not within the bound of the interpreter's")
+        exact = np.asarray(wanted[name])
+        sure = np.isfinite(exact) & np.isfinite(value)
+        apart = np.abs(value.astype("float64") - exact)
+        if not np.all((apart <= bound) | ~sure):
+            raise Passed("beyond the bound of float64's")
+
+
+def cases(seed: int, count: int, start: int = 0) -> Iterator[tuple[int, Case]]:
+    for number in range(start, start + count):
+        yield number, small_case(seed * 1_000_003 + number, 1500)
+
+
+def judge(case: Case, number: int, parts: str) -> Iterator[str]:
+    """What was checked of a program; Unlike for what is wrong."""
+    text = as_double(case.text)
+    numbers = np.random.default_rng(number)
+    try:
+        program = _program(text, ENTRY)
+        givens = {"apart": apart(case, text, numbers), "as given": as_given(case, text)}
+        for known in givens.values():
+            forward(text, known, ENTRY)
+    except (tc.TCError, KeyError) as error:
+        raise Passed(f"{type(error).__name__} in the program") from error
+    known = givens["apart"]
+    if not any(program.tensors[n].dtype.is_float for n in program.inputs):
+        raise Passed("nothing floating")
+    gradient = derived(text, known)
+    if format_source(tc.Source(gradient)) != gradient:
+        raise Unlike("not laid out")
+    alone = derived(text, known, save="none")
+    for name, values in givens.items():
+        weights = weights_of(forward(text, values, ENTRY), numbers)
+        for made in (gradient, alone):
+            try:
+                assert_transposed(text, made, values, weights, ENTRY)
+                yield f"transposed {name}"
+            except Passed as passed:
+                yield f"{passed} {name}"
+    if "d" in parts:
+        try:
+            assert_differences(text, known, numbers)
+            yield "differences"
+        except tc.TCError:
+            yield "no differences"
+    if "b" in parts:
+        try:
+            values = apart(case, text, numbers)
+            assert_bounded(case.text, values, weights, "numba")
+            yield "bounded"
+        except Passed as passed:
+            yield str(passed)
+    if "2" in parts:
+        first = alone
+        wide = _program(first, None)
+        if not any(wide.tensors[n].dtype.is_float for n in wide.inputs):
+            return
+        full = {**known, **weights_of(forward(text, known, ENTRY), numbers)}
+        again = weights_of(forward(first, full), numbers)
+        try:
+            second = derived(first, full, save="none", entry=None)
+            assert_transposed(first, second, full, again, None)
+            yield "second"
+        except Passed as passed:
+            yield f"second {passed}"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.gradient.campaign", description=__doc__)
+    parser.add_argument("--programs", type=int, default=100, help="how many")
+    parser.add_argument("--seed", type=int, default=0, help="of the sequence")
+    parser.add_argument("--start", type=int, default=0, help="number of the first")
+    parser.add_argument("--parts", default="db2", help="d: differences, b: bounds, 2: twice")
+    chosen = parser.parse_args(arguments)
+    counts: Counter[str] = Counter()
+    started, wrong = time.monotonic(), 0
+    for number, case in cases(chosen.seed, chosen.programs, chosen.start):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            if number % 100 == 99:
+                print(f"{number + 1} after {time.monotonic() - started:.0f} s", flush=True)
+            try:
+                part = chosen.parts[number % len(chosen.parts)]
+                for what in judge(case, number, part):
+                    counts[what] += 1
+            except Passed as passed:
+                counts[f"passed: {passed}"] += 1
+            except tc.GradError as error:
+                counts[f"GradError {error.rule}"] += 1
+                print(f"\n--- {number}: GradError {error}\n{case.text}", flush=True)
+            except Exception as error:
+                wrong += 1
+                counts[f"WRONG {type(error).__name__}"] += 1
+                print(f"\n--- {number}: {type(error).__name__} {error}\n{case.text}", flush=True)
+                if not isinstance(error, Unlike):
+                    traceback.print_exc(limit=-4, file=sys.stdout)
+    print(f"{time.monotonic() - started:.0f} s")
+    for what, count in counts.most_common():
+        print(f"{count:6d} {what}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
