@@ -7,7 +7,7 @@ float, and rounded once (D17).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
@@ -149,11 +149,11 @@ class Cotangents:
         if len(kinds) == 2 and dtype is not None:
             rhs = p.Convert(rhs, dtype, True, span=e.NOWHERE)
         new = Written(target, indices, op, self._in_float(rhs), dict(where))
-        both = self.written and _merged(self.written[-1], new)
-        if both:
-            self.written[-1] = both
-        else:
-            self.written.append(new)
+        place = _last_of(target, self.written)
+        both = None if place is None else _merged(self.written[place], new)
+        if both is not None and place is not None:
+            del self.written[place]
+        self.written.append(both or new)
 
     def round(self) -> None:
         """Rounds what was summed up for halves."""
@@ -182,8 +182,22 @@ class Cotangents:
         return self.types.get(tensor) == FLOAT16
 
 
+def _last_of(target: str, written: Sequence[Written]) -> int | None:
+    """The place of the last statement with a target, if it may as well stand behind all others."""
+    changed: set[str] = set()
+    read: set[str] = set()
+    for place in reversed(range(len(written))):
+        each = written[place]
+        used = {n.tensor for n in p.walk(each.rhs) if isinstance(n, p.Read)}
+        if each.target == target:
+            return None if target in read or used & changed else place
+        changed.add(each.target)
+        read |= used
+    return None
+
+
 def _merged(first: Written, second: Written) -> Written | None:
-    """One statement for two that follow each other and sum over the same instances (D3)."""
+    """One statement for two that sum over the same instances (D3)."""
     first = _with_indices(first, second)
     if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
         return None

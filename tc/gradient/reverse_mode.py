@@ -11,7 +11,7 @@ import functools
 import itertools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT64
 from tc.errors import GradError
@@ -24,6 +24,8 @@ from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.statement_text import ExprBounds
+from tc.gradient.stored_values import StoredValues, divided_last, multiplied, pulled
+from tc.gradient.stored_values import factors as product_of
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
 from tc.source import Source
@@ -109,6 +111,7 @@ class _Reverse:
     given: Mapping[str, str] = field(default_factory=dict)  # the caller's tensors
     active: set[str] = field(default_factory=set)
     counts: dict[str, str] = field(default_factory=dict)  # of the largest terms, by version
+    stored: StoredValues = field(default_factory=lambda: StoredValues((), frozenset()))
 
     @classmethod
     def of(
@@ -160,6 +163,8 @@ class _Reverse:
         outputs = [o for o in program.outputs if program.tensors[o].dtype.is_float]
         given = {output: cotangents.give(output) for output in outputs}
         results = {name: cotangents.result(name) for name in self.wrt}
+        held = frozenset(outputs) if save != "none" else frozenset()
+        self.stored = StoredValues(self.steps, held)
         for step in reversed(self.steps):
             cotangent = cotangents.of(step.version)
             if step.version in self.active and cotangent is not None:
@@ -184,13 +189,42 @@ class _Reverse:
         value = None
         if step.statement.op == "=" and self._is_stored(step):
             value = self._read(step.version, step.statement)
-        for found in gathered(contributions(step.statement.rhs, adjoint, guard, value)):
-            if found.read.tensor in self.active and not e.is_number(found.adjoint, 0):
-                for each in branches(found):
-                    self._contribute(step, each)
+        found = [
+            each
+            for each in gathered(contributions(step.statement.rhs, adjoint, guard, value))
+            if each.read.tensor in self.active and not e.is_number(each.adjoint, 0)
+        ]
+        for each in self._with_scaled(step, cotangent, found):
+            by_value = self.stored.of_step(step, each, self._read(step.version, step.statement))
+            own, each = by_value or (step, each)
+            for branch in branches(each):
+                self._contribute(own, branch)
         if old is not None and in_place:
             self.cotangents.alias(old, cotangent)
             self._keep(step, old)
+
+    def _with_scaled(
+        self, step: VersionStep, cotangent: str, found: list[Contribution]
+    ) -> list[Contribution]:
+        """What the reads of a sum get. Where the factors that its cotangent has in all of its terms
+        make it what an output holds, they are taken out of the cotangent."""
+        if step.statement.op != "+" or not self.cotangents.is_owned(cotangent):
+            return found
+        scaled = pulled(self.cotangents.written, cotangent, step.statement.outer)
+        if scaled is None or cotangent in self.cotangents.returned:
+            return found
+        place, sum_, factors = scaled
+        changed = []
+        for each in found:
+            sign, own = product_of(each.adjoint)
+            adjoint = self.stored.of_others(step, multiplied(sign, [*own, *factors]))
+            if each.conditions or adjoint is None:
+                return found
+            if any(factor in product_of(adjoint)[1] for factor in factors):
+                return found
+            changed.append(replace(each, adjoint=adjoint))
+        self.cotangents.written[place] = sum_
+        return changed
 
     def _is_stored(self, step: VersionStep) -> bool:
         """Whether the version holds the very value of the right side."""
@@ -402,6 +436,7 @@ class _Reverse:
             rhs = e.select(e.conjunction(inside), rhs)
         gone = {*values, *made.elements}
         loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
+        rhs = divided_last(rhs, loops)
         self.cotangents.add(found.read.tensor, made.elements, rhs, loops, parts)
 
     def _places(

@@ -163,3 +163,79 @@ def test_numbers_and_what_the_caller_gives_have_gradients() -> None:
     np.testing.assert_allclose(found["d_s"], np.sum(d * old * a))
     np.testing.assert_allclose(found["d_C_0"], d * s * a)
     np.testing.assert_allclose(found["d_a"], d * s * old)
+
+
+SOFTMAX = """def softmax(double(N,K) X) -> (Y) {
+  m(n) max=! X(n,d)
+  z(n) +=! exp(X(n,d) - m(n))
+  Y(n,d) = exp(X(n,d) - m(n)) / z(n)
+}"""
+
+
+def test_what_outputs_hold_is_not_computed_again() -> None:
+    """Neither the exponentials nor their sums, also where the indices have other names (D17)."""
+    for text in (SOFTMAX, SOFTMAX.replace("z(n) +=! exp(X(n,d)", "z(n) +=! exp(X(n,k)")):
+        derived = tc.grad(text, constant="m")
+        assert "exp" not in derived
+        assert "m(n)" not in derived
+        known = known_of(text)
+        assert_slopes(text, derived, known)
+
+
+def test_a_sum_is_read_in_place_of_its_terms() -> None:
+    text = """def f(double(N,M) p, double(M,K) v, double(N) z) -> (O) {
+      O(t,e) +=! p(t,u) * v(u,e) / z(t)
+    }"""
+    derived = tc.grad(text)
+    assert "  d_z(t) +=! -d_O(t, e) * O(t, e) / z(t)\n" in derived
+    assert_slopes(text, derived, known_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the range of Y is a part of that of z
+        """def f(double(N,K) X) -> (Y) {
+          z(n) +=! exp(X(n,d))
+          Y(n,d) = exp(X(n,d)) / z(n) where d in 0:2
+        }""",
+        # the output has another value at the end
+        """def f(double(N,K) X) -> (Y) {
+          z(n) +=! exp(X(n,d))
+          Y(n,d) = exp(X(n,d)) / z(n)
+          Y(n,d) = Y(n,d) * X(n,d)
+        }""",
+        # a diagonal, and indices that trade places
+        """def f(double(N,N) X) -> (Y) {
+          z(n) +=! exp(X(d,n))
+          Y(n,d) = exp(X(n,d)) / z(n)
+        }""",
+        # terms are added to what is there
+        """def f(double(N,K) X, double(N) b) -> (Y, z) {
+          z(n) = b(n)
+          z(n) += exp(X(n,d)) * b(n)
+          Y(n,d) = exp(X(n,d)) / z(n)
+        }""",
+        # two sums in one
+        """def f(double(N,K) X, double(N) b) -> (O) {
+          O(n) +=! X(n,d) / b(n)
+          O(n) += X(n,d) * X(n,d) / b(n)
+        }""",
+        # the largest of the terms
+        "def f(double(N,K) X, double(N) b) -> (O) { O(n) max=! X(n,d) / b(n) }",
+        # squares
+        "def f(double(N,K) X, double(N) b) -> (O) { O(n) +=! X(n,d) / b(n) / b(n) }",
+        # the factor of a sum is within a condition
+        """def f(double(N,K) X) -> (Y) {
+          z(n) +=! X(n,d) > 0 ? exp(X(n,d)) : 1
+          Y(n,d) = exp(X(n,d)) / z(n)
+        }""",
+    ],
+)
+def test_values_that_outputs_hold_in_part(text: str) -> None:
+    for save in ("outputs", "none", "all"):
+        derived = tc.grad(text, save=save)
+        known = known_of(text)
+        if save == "all":
+            known |= forward(tc.vjp(text, save=save).forward, known)
+        assert_slopes(text, derived, known)
