@@ -71,6 +71,8 @@ def contributions(
                     f"{function} has no derivative among the built-in functions",
                     rule="D10",
                     span=expr.span,
+                    repair="constant= names the tensor that it is written to, if nothing is to "
+                    "flow through it; wrt= only inputs that it does not depend on",
                 )
             values = dict(zip(ARGUMENTS, args, strict=False)) | {"f": value or expr}
             for operand, derivative in zip(args, table, strict=True):
