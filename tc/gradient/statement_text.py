@@ -166,11 +166,32 @@ def _said(
         for tensor, axis, subscript in places
         if isinstance(subscript, p.Index)
     }
+    ends = {v: e.total(e.in_sizes(end, shapes), e.ZERO) for v, (_, end) in statement.where.items()}
+    limited = {
+        variable
+        for read in _conditional_reads(statement.rhs)
+        for axis, subscript in enumerate(read.subscripts)
+        for variable in p.index_names(subscript)
+        if not isinstance(subscript, p.Index)
+        or ends.get(variable) != e.total(e.in_sizes(shapes[read.tensor][axis], shapes), e.ZERO)
+    }
     yield {
         variable
-        for variable, (begin, end) in statement.where.items()
-        if begin == e.ZERO and (variable, e.total(e.in_sizes(end, shapes), e.ZERO)) in dims
+        for variable, (begin, _) in statement.where.items()
+        if begin == e.ZERO and (variable, ends[variable]) in dims and variable not in limited
     }
+
+
+def _conditional_reads(expr: p.Expr, conditional: bool = False) -> Iterator[p.Read]:
+    """The reads that are made under a condition, and may not be in bounds elsewhere: ranges follow
+    from them all the same. They do not from those of a pad."""
+    if e.is_pad(expr) or (isinstance(expr, p.Call) and expr.function == e.PAD):
+        return
+    if isinstance(expr, p.Read) and conditional:
+        yield expr
+    for place, child in enumerate(p.children(expr)):
+        is_branch = isinstance(expr, p.Select | p.Logical) and place > 0
+        yield from _conditional_reads(child, conditional or is_branch)
 
 
 def _with_clauses_of(

@@ -239,3 +239,13 @@ def test_values_that_outputs_hold_in_part(text: str) -> None:
         if save == "all":
             known |= forward(tc.vjp(text, save=save).forward, known)
         assert_slopes(text, derived, known)
+
+
+def test_what_is_read_under_a_condition_says_no_range() -> None:
+    """`l` goes on where `e` ends: the gradient says so, though the cotangent has that dimension."""
+    text = """def f(double(N) d, double(N,M) e) -> (o) {
+      o(l,j) = (l < 4 ? e(j, l) : 1) * d(j) where l in 0:8
+    }"""
+    numbers = np.random.default_rng(1)
+    known = {"d": numbers.random(5), "e": numbers.random((5, 4))}
+    assert_slopes(text, tc.grad(text), known)

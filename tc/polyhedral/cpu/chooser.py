@@ -76,10 +76,9 @@ class _Chooser:
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
         searches = self.draft.target.decider.searches
         nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
-        selected = selected_members(nest)
+        selected = selected_members(nest) if outermost else ()  # else loops are of several bands
         if self._places_terms(nest, selected):
-            own = (self.draft, self.options, nest, selected)
-            self.notes.append(plan_selections(*own, outermost=outermost))
+            self.notes.append(plan_selections(self.draft, self.options, nest, selected))
             return
         chosen = choose_tile(
             nest,

@@ -83,13 +83,11 @@ def plan_selections(
     options: MappingOptions,
     nest: ParallelNest,
     selected: tuple[Member, ...],
-    *,
-    outermost: bool,
 ) -> str:
     """Writes the actions of such a nest: a part of the elements for each thread, the terms, then
     the elements of one term, with vectors. Returns what was done in words."""
     names, owner = nest.names, selected[0]
-    threads = device_of(draft).threads if outermost and options.parallel else 1
+    threads = device_of(draft).threads if options.parallel else 1
     outer: list[Member] = []
     points = [*selected, *(m for m in nest.members if m not in selected)]
     size = -(-nest.extent(owner) // threads)
