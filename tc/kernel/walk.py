@@ -133,6 +133,8 @@ def read_names(expr: ir.Expr) -> set[str]:
 def conjuncts(condition: ir.Expr) -> list[ir.Expr]:
     """The operands of nested `&&`, in order.
 
+    >>> from tc.dtypes import BOOL
+    >>> from tc.kernel.folding import logical_and
     >>> a, b, c = (ir.Var(name, BOOL) for name in "abc")
     >>> conjuncts(logical_and(a, logical_and(b, c))) == [a, b, c]
     True
