@@ -20,6 +20,7 @@ from tc.gradient.adjoints import Contribution, contributions, gathered
 from tc.gradient.asked import constant_tensors, program_of, wanted_inputs
 from tc.gradient.branches import branches
 from tc.gradient.cotangents import Cotangents
+from tc.gradient.def_text import reads_of
 from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
@@ -208,7 +209,10 @@ class _Reverse:
     ) -> list[Contribution]:
         """What the reads of a sum get. Where the factors that its cotangent has in all of its terms
         make it what an output holds, they are taken out of the cotangent."""
-        if step.statement.op != "+" or not self.cotangents.is_owned(cotangent):
+        used = (read.tensor for w in self.cotangents.written for read in reads_of(w.rhs))
+        if step.statement.op != "+" or not self.stored.holds(step) or cotangent in used:
+            return found  # what else reads it wants the cotangent as it is
+        if not self.cotangents.is_owned(cotangent):
             return found
         scaled = pulled(self.cotangents.written, cotangent, step.statement.outer)
         if scaled is None or cotangent in self.cotangents.returned:

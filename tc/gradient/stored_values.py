@@ -151,6 +151,8 @@ def _is_same(one: p.Expr, other: p.Expr, bound: dict[str, str]) -> bool:
 
 
 def _kind(expr: p.Expr) -> object:
+    if isinstance(expr, p.Convert):
+        return expr.dtype
     return getattr(expr, "op", getattr(expr, "function", None))
 
 

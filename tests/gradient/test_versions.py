@@ -216,6 +216,17 @@ def test_a_sum_is_read_in_place_of_its_terms() -> None:
           z(n) += exp(X(n,d)) * b(n)
           Y(n,d) = exp(X(n,d)) / z(n)
         }""",
+        # a sum of two kinds of terms, of which one is in the output
+        """def f(double(N,K) X, double(N,M) b) -> (Y) {
+          z(n) +=! exp(X(n,d))
+          z(n) += b(n,k)
+          Y(n,d) = exp(X(n,d)) / z(n)
+        }""",
+        """def f(double(N,K) X, double(N,M) b) -> (Y) {
+          z(n) +=! b(n,k)
+          z(n) += exp(X(n,d))
+          Y(n,d) = exp(X(n,d)) / z(n)
+        }""",
         # two sums in one
         """def f(double(N,K) X, double(N) b) -> (O) {
           O(n) +=! X(n,d) / b(n)
