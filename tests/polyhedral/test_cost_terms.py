@@ -40,6 +40,10 @@ SHUFFLED = """def shuffled(float(68,141) x, float(58,3) y) -> (z) {
 WEIGHTS = """def weights(float(N,C,H,W) X, float(N,F,OH,OW) Y) -> (K) {
   K(f,c,i,j) +=! Y(n,f,h,w) * X(n,c,h+i,w+j) where i in 0:3, j in 0:3
 }"""
+WEIGHTS_SIZES = {"N": 8, "C": 64, "H": 56, "W": 56, "F": 64, "OH": 54, "OW": 54}
+ROW_PAIRS = """def pairs(float(B,N,K) X, float(B,M,K) Y) -> (O) {
+  O(b,i,j) +=! X(b,i,k) * Y(b,j,k)
+}"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(4000,1100) x) -> (o) { o(j) max=! x(i,j) }"
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
@@ -107,6 +111,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
         (operands, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
         (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
+        (nest_plan, "LEAST_STEPS", 1 << 40, WEIGHTS, WIDE, WEIGHTS_SIZES),
         (buffers, "PARTS", 1, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),
         (buffers, "WIDENED", 1, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),
         (buffers, "MIN_PARTS", 1, "tmm 128x32x256", WIDE, {}),
@@ -146,17 +151,33 @@ def test_rows_that_read_the_same_places_share_them() -> None:
 @pytest.mark.parametrize(
     ("device", "other"),
     [
-        (NARROW_UNITS, replace(NARROW_UNITS, l1=1 << 40)),
+        (SIXTEEN_REGISTERS, replace(SIXTEEN_REGISTERS, l1=1 << 40)),
         (SIXTEEN_REGISTERS, replace(SIXTEEN_REGISTERS, l3_bytes_per_cycle=48.0)),
     ],
 )
 def test_what_reductions_read_comes_from_afar(device: Device, other: Device) -> None:
     """Along a reduction, each tile reads all of it again: where no cache near has it, vectors are
-    along f, for which Y is packed; else along w."""
-    sizes = {"N": 8, "C": 64, "H": 56, "W": 56, "F": 64, "OH": 54, "OW": 54}
-    plans = [plan(WEIGHTS, cpu_target(each), **sizes).to_json() for each in (device, other)]
+    along j, for which Y is packed; else along k."""
+    sizes = {"B": 16, "N": 24, "K": 9000, "M": 30}
+    plans = [plan(ROW_PAIRS, cpu_target(each), **sizes).to_json() for each in (device, other)]
     vectors = [re.findall('"bind": "(.) [^"]*", "role": "vector"', text) for text in plans]
-    assert vectors == [["f"], ["w"]]
+    assert vectors == [["j"], ["k"]]
+
+
+def test_long_sums_over_several_loops_are_cut() -> None:
+    """The panels of Y, 6 MB in all, are packed and read in parts that stay in the cache. Where
+    there are few panels, each thread has part of the rows."""
+    found = str(plan(WEIGHTS, cpu_target(NARROW_UNITS), **WEIGHTS_SIZES))
+    assert '{"tile": "h", "sizes": [2]}' in found
+    assert '"scope": "scratch", "inside": "h div 2"' in found
+    assert [found.count(f'"{x}", "role": "parallel"') for x in ("f div 64", "c div 32")] == [1, 1]
+
+
+def test_rows_are_not_cut_where_panels_suffice() -> None:
+    """Each of two threads has one panel of two."""
+    found = str(plan(WEIGHTS, cpu_target(NARROW_UNITS), **(WEIGHTS_SIZES | {"F": 128})))
+    assert '"f div 64", "role": "parallel"' in found
+    assert '"c div 4", "sizes"' not in found
 
 
 def test_tiles_of_shared_loops_are_even() -> None:

@@ -10,8 +10,9 @@ from tc.kernel.walk import assigned, every_statement, is_steady, names_in
 
 
 def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel without locals that nothing reads, and without loops and branches that do
-    nothing; branches on the same condition, one after the other, become one.
+    """The kernel without locals that nothing reads, or that are set before anything reads their
+    first value, and without loops and branches that do nothing; branches on the same condition, one
+    after the other, become one.
 
     >>> from tc.dtypes import INT64
     >>> unused = (ir.Let("x", ir.Const(1, INT64)), ir.Let("y", ir.Var("x", INT64)))
@@ -42,12 +43,42 @@ def _block(block: rebuild.Stmts, needed: set[str], changing: frozenset[str]) -> 
         return (new,) if _acts(new) else ()
 
     out: list[ir.Stmt] = []
-    for stmt in rebuild.map_statements(block, kept):
+    for stmt in _without_first_values(rebuild.map_statements(block, kept)):
         if out and isinstance(stmt, ir.If) and (joined := _joined(out[-1], stmt, changing)):
             out[-1] = joined
         else:
             out.append(stmt)
     return rebuild.same_or(block, out)
+
+
+def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
+    """The block whose locals begin where they are first set, if nothing has read them until then.
+
+    >>> from tc.dtypes import INT64
+    >>> from tc.kernel.printer import statement_lines
+    >>> x, one = ir.Var("x", INT64), ir.Const(1, INT64)
+    >>> block = ir.Let("x", ir.Const(0, INT64)), ir.Let("y", one), ir.Set("x", ir.Var("y", INT64))
+    >>> for stmt in _without_first_values(block):
+    ...     print(*statement_lines(stmt))
+    let y: int64 = 1
+    let x: int64 = y
+    """
+    first: dict[str, int] = {}
+    out: list[ir.Stmt | None] = []
+    for stmt in block:
+        read = {name for e in ir.own_expressions(stmt) for name in names_in(e)}
+        for inner in ir.inner_statements(stmt):
+            read |= {name for e in ir.own_expressions(inner) for name in names_in(e)}
+            read |= {inner.var} if isinstance(inner, ir.Let | ir.Set) else set()
+        for name in read & first.keys():
+            del first[name]
+        if isinstance(stmt, ir.Set) and stmt.var in first:
+            out[first.pop(stmt.var)] = None
+            stmt = ir.Let(stmt.var, stmt.value)
+        elif isinstance(stmt, ir.Let):
+            first[stmt.var] = len(out)
+        out.append(stmt)
+    return rebuild.same_or(block, (stmt for stmt in out if stmt is not None))
 
 
 def _joined(before: ir.Stmt, stmt: ir.If, changing: frozenset[str]) -> ir.If | None:

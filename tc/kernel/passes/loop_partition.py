@@ -7,12 +7,12 @@ What is read beyond the edges of a tensor is tested for at these alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.decided_tests import inner_loops, is_loop, settled, varying_tests
-from tc.kernel.analysis.guard_ranges import guard_range
 from tc.kernel.folding import TRUE, compare, integer, is_constant
 from tc.kernel.intervals import Interval, interval, loop_interval
 from tc.kernel.passes.unroll import unrolled_size
@@ -32,7 +32,7 @@ MASKED = 4
 LARGEST = 32
 """Statements of such a copy, after unrolling."""
 
-WIDEST = 128
+WIDEST = 192
 """The same of a loop with tests at its edges."""
 
 
@@ -91,7 +91,7 @@ def partition_at_edges(kernel: ir.Kernel) -> ir.Kernel:
       output o: float32[90]
     region
       for i in 0:2
-        for k in 0:3
+        unroll for k in 0:3
           o[i] = o[i] + (i - k >= 0 ? a[i - k] : 0.0f)
       for i in 2:90
         for k in 0:3
@@ -130,27 +130,66 @@ def _at_edges(
     local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
     lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
     first, end, whole = values[0], values[-1] + 1, loop.body
+    tested: set[str] = set()
     for test in varying_tests(loop.body, loop.var, stores=False):
         if names_in(test) & (moving | lanes | (local - set(inner))):
             continue  # tests of lanes are masks
-        found = guard_range(test, loop, inner, bounds)
-        ends = None if found is None else [interval(e, bounds) for e in found.certain]
-        if ends is None or any(low != high for low, high in ends):
-            continue
-        (begin, _), (last, _) = ends
+        if any(low != high for n, (low, high) in bounds.items() if n in names_in(test)):
+            continue  # its ends move with a loop around
+        begin, last = _certain(test, loop.var, values, {**bounds, **inner})
         if (min(end, last) - max(first, begin)) * 2 > len(values):
             first, end = max(first, begin), min(end, last)
             whole = settled(whole, test, TRUE)
+            tested |= names_in(test)
     if whole is loop.body:
         return (loop,)
-    parts = (
-        (values[0], first, loop.body), (first, end, whole), (end, values[-1] + 1, loop.body)
-    )  # fmt: skip
+    edge = _unrolled(loop.body, tested)
+    parts = ((values[0], first, edge), (first, end, whole), (end, values[-1] + 1, edge))
     return tuple(
         changed(loop, begin=integer(low), end=integer(high), body=body)
         for low, high, body in parts
         if low < high
     )
+
+
+def _unrolled(block: Stmts, tested: Container[str]) -> Stmts:
+    """A block whose short loops over variables that are tested are marked "unroll": tests of what
+    they then are decide themselves."""
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        new = map_blocks(stmt, lambda inner: _unrolled(inner, tested))
+        if is_loop(new) and not new.mark and not new.parallel and new.var in tested:
+            times = len(iterations(new))
+            if times and times * sum(unrolled_size(s, {}) for s in new.body) <= 2 * WIDEST:
+                new = changed(new, mark="unroll")
+        return (new,)
+
+    return map_statements(block, each)
+
+
+def _certain(
+    test: ir.Compare, var: str, values: range, bounds: Mapping[str, Interval]
+) -> tuple[int, int]:
+    """The iterations around the middle one, from a first to before a last, in which a test
+    certainly holds; none where it does not in that one.
+
+    >>> i, place = ir.Var("i", INT64), ir.Var("r", INT64)
+    >>> row = ir.Binary("min", ir.Binary("+", i, place, INT64), integer(55), INT64)
+    >>> test = ir.Compare("<", row, integer(54))
+    >>> _certain(test, "i", range(0, 56), {"r": (0, 2)})
+    (0, 52)
+    """
+    middle = values[len(values) // 2]
+
+    def holds(low: int, high: int) -> bool:
+        return is_constant(_folded(test, {**bounds, var: (low, high)}), True)
+
+    if not holds(middle, middle):
+        return middle, middle
+    before, after = range(values[0], middle), range(middle + 1, values[-1] + 1)
+    first = bisect_left(before, True, key=lambda low: holds(low, middle))
+    beyond = bisect_left(after, True, key=lambda high: not holds(middle, high))
+    return values[0] + first, middle + 1 + beyond
 
 
 def _region(region: Stmts) -> Iterator[Stmts]:

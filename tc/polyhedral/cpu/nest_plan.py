@@ -18,7 +18,7 @@ from tc.options import MappingOptions
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
 from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import NestBuffers
+from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.operands import SHORT
@@ -32,6 +32,10 @@ MOST_ORDERED = 4
 
 MOST_STEPS = 64
 """Steps of a reduction beyond which nobody would unroll it."""
+
+
+LEAST_STEPS = 64
+"""Steps of a reduction between loads and stores of its accumulators, at least."""
 
 
 @dataclass
@@ -218,7 +222,8 @@ class NestPlanner:
         if wanted is None:
             whole = size
             if self.outermost and panel > room:
-                whole = max(64, size * (room // 2) // panel)
+                others = prod(self.nest.extent(m) for m in main.reduction if m is not member)
+                whole = max(-(-LEAST_STEPS // others), size * (room // 2) // panel)
             sizes = (32 << n for n in range(8) if 32 << n < size)
             wanted = self.draft.decide(
                 "reduction steps", self.nest.names, whole, lambda: (size, *sizes)
@@ -263,7 +268,8 @@ class NestPlanner:
             self.draft.do(Tile(self.draft.name(member, (self.nest.main.statement.name,)), (size,)))
             used = [m for m in members if m != v_outer and buffers.moves_packs(m)]
             rows = [m for m in members if m != v_outer and m not in used]
-            return Loops([*used, v_outer, *rows], [*used, v_outer], rows=rows)
+            around, rows = self._with_parts([*used, v_outer], rows)
+            return Loops([*around, *rows], around, rows=rows)
         if u_outer is not None and buffers.moves_packs(u_outer):
             local = False  # a panel serves all rows
         elif self.outermost:
@@ -282,6 +288,27 @@ class NestPlanner:
             return Loops(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
         return Loops(order, shared, whole=True, padded=padded, staged=staged)
+
+    def _with_parts(
+        self, around: list[Member], rows: list[Member]
+    ) -> tuple[list[Member], list[Member]]:
+        """The loops around panels, and those over the rows of one: a part of these rows for each
+        thread where there are too few panels. Each thread then packs its panels itself."""
+        names = self.nest.names
+        shared = [(m, self.draft.trips(m, names)) for m in rows if m.coincident]
+        threads, panels = device_of(self.draft).threads, iterations(around, self.nest)
+        parts = next(
+            p for p in range(1, threads + 1)
+            if panels * p >= MIN_PARTS or panels * p % threads == 0
+        )  # fmt: skip
+        shared = [(m, trips) for m, trips in shared if trips >= parts]
+        if not self.options.parallel or parts == 1 or not shared:
+            return around, rows
+        member, trips = min(shared, key=lambda row: -(-row[1] // parts) * parts / row[1])
+        size = -(-trips // parts)
+        self.draft.do(Tile(self._name(member), (size,)))
+        part, point = tile(member, size)
+        return [*around, part], [point if m is member else m for m in rows]
 
     def _decided(self, loops: Loops) -> Loops:
         """The loops around the tile in another order, or in tiles, where that was decided."""

@@ -223,7 +223,7 @@ class _Model:
         self.depth = prod(map(nest.extent, nest.main.reduction))
         self.packed = tuple(r.access for r in self.reads if r.packing and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
-        self.staged = nest.stride(nest.main.statement.write, vector) not in (0, 1)
+        self.staged = self._may_stage()
         store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
         self.moving = store + sum(r.packing for r in self.reads)
         self.panel = self.depth * self.shape.vector  # bytes, of one vector
@@ -323,6 +323,12 @@ class _Model:
             )
             total += shape.share if step in (0, 1) else scattered
         return total / len(self.nest.items)
+
+    def _may_stage(self) -> bool:
+        """Whether rows of the target are staged, so that a long reduction runs in one piece."""
+        write, facts = self.nest.main.statement.write, self.nest.facts
+        along, across = (facts.stride(write, x) for x in (self.shape.v, self.shape.u))
+        return along not in (0, 1) and across == 1
 
     def _variable(self, name: str, variable: str | None) -> str | None:
         """What a statement calls the variable of the main statement."""

@@ -123,3 +123,32 @@ def test_all_statements() -> None:
     assert text.count("function='fma'") == 5
     assert "op='*'" not in text
     assert Call("fma", (A, B, C), F4) == after.regions[0][0].value  # type: ignore[union-attr]
+
+
+def test_products_in_locals_that_are_added_next() -> None:
+    product = Let("p", f("*", A, B))
+    added = Store("o", (LANES,), f("+", C, Var("p", F4)))
+    (only,) = contract(kernel(product, added)).regions[0]
+    assert isinstance(only, Store)
+    assert only.value == Call("fma", (A, B, C), F4)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (Store("o", (LANES,), Var("p", F4)),),
+        (Set("p", A), Store("o", (LANES,), Var("p", F4))),
+        (loop("i", 2, Store("o", (LANES,), Var("p", F4))),),
+    ],
+    ids=["read again", "set", "read in a loop"],
+)
+def test_products_in_locals_that_are_used_again(more: tuple[Stmt, ...]) -> None:
+    added = Store("o", (LANES,), f("+", C, Var("p", F4)))
+    before = kernel(Let("p", f("*", A, B)), added, *more)
+    assert contract(before) == before
+
+
+def test_products_that_are_added_twice_at_once() -> None:
+    both = f("-", f("+", C, Var("p", F4)), Var("p", F4))
+    before = kernel(Let("p", f("*", A, B)), Store("o", (LANES,), both))
+    assert contract(before) == before

@@ -213,3 +213,35 @@ def test_a_name_of_two_blocks() -> None:
 @given(marked_kernels())
 def test_random_kernels_stay_the_same(made: tuple[Kernel, tuple[str, ...]]) -> None:
     assert_same(made[0], eliminate_repeated_checks)
+
+
+ZERO = Let("x", integer(0))
+
+
+def test_locals_begin_where_they_are_first_set() -> None:
+    kept = eliminate_dead_code(
+        Kernel("k", BUFFERS, ((ZERO, store(a(I), 1), Set("x", a(integer(3))), store(X)),))
+    )
+    assert kept.regions == ((store(a(I), 1), Let("x", a(integer(3))), store(X)),)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        (Set("x", add(X, integer(2))),),
+        (store(X, 1), Set("x", integer(2))),
+        (If(less(I, 3), (Set("x", integer(2)),)),),
+        (loop("j", 3, store(X, 1)), Set("x", integer(2))),
+        (If(less(X, 3), (store(I, 1),)), Set("x", integer(2))),
+    ],
+    ids=["in its own value", "in a store", "in a branch", "in a loop", "in a condition"],
+)
+def test_first_values_that_are_read(between: tuple[Stmt, ...]) -> None:
+    before = Kernel("k", BUFFERS, ((loop("i", 8, ZERO, *between, store(X)),),))
+    assert eliminate_dead_code(before) == before
+
+
+def test_locals_that_are_set_twice() -> None:
+    block = (ZERO, Set("x", integer(1)), store(X), Set("x", integer(2)), store(X, 1))
+    kept = eliminate_dead_code(Kernel("k", BUFFERS, (block,)))
+    assert kept.regions == ((Let("x", integer(1)), *block[2:]),)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from tc.device import Device
+from tc.dtypes import BOOL
+from tc.kernel import ir
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import (
     Binary,
@@ -34,7 +36,7 @@ from tc.kernel.ir import (
 from tc.kernel.pass_manager import run_passes
 from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.walk import every_statement
-from tc.options import Options
+from tc.options import MappingOptions, Options
 from tc.polyhedral.cpu.cpu_target import cpu_target
 from tests.support.lowering import trace_lowering
 from tests.support.pipeline import checked, shaped_by
@@ -286,6 +288,20 @@ def test_without_a_pass_something_is_missed(row: Row) -> None:
     others = [each for each in PASSES if each.name != row.name]
     assert len(others) == len(PASSES) - 1
     assert not row.holds(run_passes(marked, context, others))
+
+
+@pytest.mark.parametrize(("rows", "vectors"), [(6, 2), (4, 2)])
+def test_edges_of_tiles_that_end_beyond_a_row(rows: int, vectors: int) -> None:
+    """Of 56 elements: what is multiplied is just added, inside of the image and at its edges, where
+    steps of the short sums are straight-line code."""
+    options = Options(mapping=MappingOptions(rows=rows, vectors=vectors))
+    shape = shaped_by(checked(SPREAD), SPREAD_SIZES)
+    made = trace_lowering(
+        shape, {}, initial=frozenset(), check=True, device=AVX2, options=options
+    ).kernel
+    assert calls_of(made, "fma") > 0 == operations(made, "*")
+    tests = [s for s in every_statement(made) if isinstance(s, If) and s.condition.dtype == BOOL]
+    assert all(any(isinstance(s, Store) for s in ir.statements(test.then)) for test in tests)
 
 
 def test_each_pass_has_a_row() -> None:
