@@ -16,7 +16,15 @@ from bench.cpu_kernels.table import BY_NAME
 from tc.device import Device
 from tc.plan import Plan
 from tc.polyhedral import lowering
-from tc.polyhedral.cpu import buffers, chooser, nest_plan, operands, register_tiles, transposes
+from tc.polyhedral.cpu import (
+    buffers,
+    chooser,
+    nest_plan,
+    operands,
+    register_tiles,
+    row_panels,
+    transposes,
+)  # fmt: skip
 from tc.polyhedral.cpu.cpu_target import CpuTarget, cpu_target
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.support.sizes_of_call import program_of, shape
@@ -44,6 +52,8 @@ WEIGHTS_SIZES = {"N": 8, "C": 64, "H": 56, "W": 56, "F": 64, "OH": 54, "OW": 54}
 ROW_PAIRS = """def pairs(float(B,N,K) X, float(B,M,K) Y) -> (O) {
   O(b,i,j) +=! X(b,i,k) * Y(b,j,k)
 }"""
+SIDE_BY_SIDE = "def s(float(K,M) A, float(K,N) B) -> (C) { C(i,j) +=! A(k,i) * B(k,j) }"
+SIDE_SIZES = {"K": 500, "M": 500, "N": 600}
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(4000,1100) x) -> (o) { o(j) max=! x(i,j) }"
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
@@ -118,6 +128,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (chooser, "MIN_PARTS", 1 << 40, "mttkrp 128x128x128x32", WIDE, {}),
         (chooser, "NEST_ROWS", 8, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
         (chooser, "NEST_WIDTH", 16, "mttkrp 128x128x128x32", WIDE, {}),
+        (row_panels, "LEAST_PANELS", 1 << 40, SIDE_BY_SIDE, NARROW_UNITS, SIDE_SIZES),
         (transposes, "READ", 1 << 40, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "WRITTEN", 1 << 40, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "SHORTEST", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),
@@ -188,3 +199,33 @@ def test_tiles_of_shared_loops_are_even() -> None:
     }"""
     found = str(plan(text, cpu_target(NARROW_UNITS), B=16, T=460, S=572, D=53, E=65))
     assert '{"tile": "e", "sizes": [80]}' in found
+
+
+PACKED_ROWS = '{"promote": "A", "scope": "temporary", "axes": [[1, '
+
+
+def packs_rows(device: Device, text: str = SIDE_BY_SIDE, **sizes: int) -> bool:
+    return PACKED_ROWS in str(plan(text, cpu_target(device), **(SIDE_SIZES | sizes)))
+
+
+def test_rows_side_by_side_are_packed() -> None:
+    """Each of 500 steps reads a line of A of its own, and 512 are all that 32 KiB hold."""
+    assert packs_rows(NARROW_UNITS)
+    assert not packs_rows(replace(NARROW_UNITS, l1=1 << 20))
+
+
+def test_lines_of_few_sets() -> None:
+    """Rows of 2 KiB begin in two of 64 sets, of which the cache has 16 lines."""
+    assert packs_rows(NARROW_UNITS, K=64, M=512, N=1024)
+    assert not packs_rows(NARROW_UNITS, K=64, M=500, N=1024)
+    assert not packs_rows(replace(NARROW_UNITS, page=64), K=64, M=512, N=1024)
+
+
+def test_rows_that_few_panels_read() -> None:
+    assert not packs_rows(NARROW_UNITS, N=64)
+
+
+def test_rows_that_lie_apart() -> None:
+    """Sums along rows of A read lines from end to end."""
+    text = SIDE_BY_SIDE.replace("float(K,M) A", "float(M,K) A").replace("A(k,i)", "A(i,k)")
+    assert not packs_rows(NARROW_UNITS, text)

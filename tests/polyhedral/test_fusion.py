@@ -126,3 +126,42 @@ def test_layers_share_the_batch_where_the_weights_stay() -> None:
     ]
     assert trees[0].startswith("band [b *]")
     assert trees[1].startswith("sequence")
+
+
+GRADIENTS = """def gradients(float(N,N) A, float(N,N) B, float(N,N) G) -> (P, Q) {
+  P(m,k) +=! G(m,n) * B(k,n)
+  Q(k,n) +=! A(m,k) * G(m,n)
+}"""
+
+
+def fused(text: str, **sizes: int) -> bool:
+    """Whether the statements share a loop, however large the caches are."""
+    scop = scop_of(text, **sizes)
+    tree = schedule(scop, compute_dependences(scop), "max", accept=worthwhile(scop, 1 << 40))
+    return to_text(tree).startswith("band")
+
+
+def test_products_of_equal_sizes_by_chance() -> None:
+    """m of P and k of Q have as many values, but G moves with the first only. Without a rule, they
+    share the loops of one tile."""
+    assert not fused(GRADIENTS, N=64)
+    scop = scop_of(GRADIENTS, N=64)
+    assert to_text(schedule(scop, compute_dependences(scop), "max")).startswith("band")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GRADIENTS.replace("(N,N)", "(N,N,N)")
+        .replace("P(m,k)", "P(b,m,k)").replace("Q(k,n)", "Q(b,k,n)")
+        .replace("G(m", "G(b,m").replace("B(k", "B(b,k").replace("A(m", "A(b,m"),
+        "def qk(float(N,N) X, float(N,N) A, float(N,N) B) -> (P, Q) {"
+        " P(i,j) +=! X(i,k) * A(j,k)  Q(i,j) +=! X(i,k) * B(j,k) }",
+        "def chain(float(N,N) X, float(N,N) A, float(N,N) B) -> (P, Q) {"
+        " P(i,j) +=! X(i,k) * A(j,k)  Q(i,j) +=! P(i,k) * B(j,k) }",
+        "def sums(float(N,N) X, float(N,N) Y) -> (p, q) { p(i) +=! X(i,k)  q(i) +=! Y(i,k) }",
+    ],
+    ids=["batches", "rows of both", "a chain", "no products"],
+)  # fmt: skip
+def test_products_that_share_something(text: str) -> None:
+    assert fused(text, N=64)

@@ -74,8 +74,15 @@ class NestBuffers:
     def panels(self, access: Access) -> tuple[tuple[int, int], ...]:
         """The axes of a packed read: panels of the vector's width, in the order of the reduction's
         loops, so that a panel is read from one end to the other."""
-        nest, width = self.nest, self.tile.lanes * self.tile.vectors
-        v = nest.variable(self.tile.vector)
+        return self._panels(access, self.tile.vector, self.tile.lanes * self.tile.vectors)
+
+    def row_panels(self, access: Access) -> tuple[tuple[int, int], ...]:
+        """The same with panels of the rows of a tile."""
+        assert self.tile.row is not None
+        return self._panels(access, self.tile.row, self.tile.rows)
+
+    def _panels(self, access: Access, member: Member, width: int) -> tuple[tuple[int, int], ...]:
+        nest, v = self.nest, self.nest.variable(member)
         reduction = [m.values[nest.main.statement.name].variable for m in nest.main.reduction]
         terms = [set() if s is None else set(s.terms) for s in access.subscripts]
         panel = next(d for d, own in enumerate(terms) if v in own)

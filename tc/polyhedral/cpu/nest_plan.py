@@ -15,7 +15,7 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
-from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
+from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
 from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
@@ -23,9 +23,11 @@ from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.operands import SHORT
 from tc.polyhedral.cpu.register_tiles import RegisterTile
+from tc.polyhedral.cpu.row_panels import packed_rows
 from tc.polyhedral.cpu.transposes import strips
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.schedule import Member, count, tile
+from tc.polyhedral.scop.scop import Access
 
 MOST_ORDERED = 4
 """Loops around a tile that are put in any order."""
@@ -76,6 +78,9 @@ class NestPlanner:
         NestPromoter(
             self.draft, self.nest, buffers, self.around, loops, self.steps, self._reduction
         ).promote()
+        for access in self.rows_packed:
+            axes = self.buffers.row_panels(access)
+            self.draft.promote(access.tensor, PACKED, None, (), axes=axes)
         self._bind(loops.shared)
 
     @cached_property
@@ -94,6 +99,22 @@ class NestPlanner:
         )
         padded = (access.tensor for access, _ in found.pads)
         return replace(found, bare=frozenset(t for t in padded if not self._is_copied(t)))
+
+    @cached_property
+    def rows_packed(self) -> list[Access]:
+        """The reads that are packed in the order of a tile's rows."""
+        if self.chosen is None:
+            return []
+        scop = self.nest.facts.scop
+        others = [scop.statement(n) for n in self.draft.statements if n not in self.nest.names]
+        touched = {access.tensor for statement in others for access in statement.accesses}
+        touched |= {access.tensor for access, _ in self.buffers.pads}
+        found = packed_rows(self.nest, self.chosen, device_of(self.draft), self.written | touched)
+        return [access for access in found if self._has_packed_rows(access.tensor)]
+
+    def _has_packed_rows(self, tensor: str) -> bool:
+        what = f"{tensor} packed for rows"
+        return self.draft.decide(what, self.nest.names, self.options.pack is not False, either)
 
     def _is_copied(self, tensor: str) -> bool:
         what = f"{tensor} copied with its padding"
@@ -452,6 +473,8 @@ class NestPlanner:
             text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
         for access in chosen.blocked:
             text += f" {access.tensor} is transposed block by block, in registers."
+        for access in self.rows_packed:
+            text += f" {access.tensor} is packed in the order of the rows of a tile."
         for access, fill in self.buffers.pads if not chosen.reduced else ():
             text += (
                 f" {access.tensor} is copied with its padding ({fill}), so no loop tests for it."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from math import prod
 
@@ -16,10 +16,16 @@ def worthwhile(scop: Scop, most_bytes: int) -> Accept:
     """Accepts a merge if what each iteration of the shared loops reads again (weights, say) has at
     most so many bytes, which stay in the cache from one to the next; then what one cluster gives to
     the other stays there too. Partial reductions and what combines them share no loops: these are
-    over the few elements, and would stand around the many parts, which are for threads."""
+    over the few elements, and would stand around the many parts, which are for threads. Nor do
+    products that have nothing to do with each other, but happen to have equal sizes: each has a
+    tile, packed operands and an order of loops that suit it."""
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
+            return False
+        products = [_product(scop, cluster) for cluster in (first, second)]
+        is_outermost = not first.outer  # inside of shared loops operands are in the cache
+        if is_outermost and None not in products and _are_unrelated(scop, first, second, columns):
             return False
         reread: dict[str, int] = {}
         for name in (*first.statements, *second.statements):
@@ -62,6 +68,62 @@ def kept_apart(scop: Scop, names: Collection[str], otherwise: Accept | None) -> 
         return otherwise is None or otherwise(first, second, columns)
 
     return accept
+
+
+def _product(scop: Scop, cluster: Cluster) -> str | None:
+    """A statement of a cluster that sums products of operands each of which is used again."""
+    for name in cluster.statements:
+        statement = scop.statement(name)
+        reads = [_variables(access, statement) for access in statement.reads if access.subscripts]
+        moving = [used for used in reads if used & set(statement.reduction)]
+        if (
+            statement.accumulates
+            and len(moving) > 1
+            and all(set(statement.outer) - used for used in moving)
+        ):
+            return name
+    return None
+
+
+def _are_unrelated(
+    scop: Scop, first: Cluster, second: Cluster, columns: tuple[Column, ...]
+) -> bool:
+    """Whether neither cluster touches what the other writes, and nothing that both read moves with
+    their outermost loop."""
+    one, other = ([scop.statement(n) for n in c.statements] for c in (first, second))
+    for a, b in ((one, other), (other, one)):
+        written = {statement.write.tensor for statement in a}
+        if any(access.tensor in written for statement in b for access in statement.accesses):
+            return False
+    return not any(
+        _move_alike(read, s, again, t, columns[0])
+        for s in one
+        for t in other
+        for read in s.reads
+        for again in t.reads
+        if read.tensor == again.tensor
+    )
+
+
+def _move_alike(
+    read: Access, one: ScopStatement, again: Access, other: ScopStatement, column: Column
+) -> bool:
+    """Whether a dimension of two reads of a tensor moves with a column, and alike."""
+    first, second = (next(_of(column, s.name), None) for s in (one, other))
+    pairs = zip(read.subscripts, again.subscripts, strict=True)
+    return any(
+        form is not None
+        and like is not None
+        and form.terms.get(first or "", 0) == like.terms.get(second or "", 0) != 0
+        for form, like in pairs
+    )
+
+
+def _of(column: Column, statement: str) -> Iterator[str]:
+    """The variable that a column is in a statement, if it is one there."""
+    value = column.values.get(statement)
+    if value is not None and value.variable is not None:
+        yield value.variable
 
 
 def _variables(access: Access, statement: ScopStatement) -> set[str]:
