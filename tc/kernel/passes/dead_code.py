@@ -67,9 +67,9 @@ def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
     out: list[ir.Stmt | None] = []
     for stmt in block:
         read = {name for e in ir.own_expressions(stmt) for name in names_in(e)}
-        for inner in ir.inner_statements(stmt):
+        for inner in ir.statements(ir.inner_statements(stmt)):
             read |= {name for e in ir.own_expressions(inner) for name in names_in(e)}
-            read |= {inner.var} if isinstance(inner, ir.Let | ir.Set) else set()
+            read |= {inner.var} if isinstance(inner, ir.Set) else set()
         for name in read & first.keys():
             del first[name]
         if isinstance(stmt, ir.Set) and stmt.var in first:

@@ -232,9 +232,11 @@ def test_locals_begin_where_they_are_first_set() -> None:
         (store(X, 1), Set("x", integer(2))),
         (If(less(I, 3), (Set("x", integer(2)),)),),
         (loop("j", 3, store(X, 1)), Set("x", integer(2))),
+        (loop("j", 3, If(less(I, 3), (store(X, 1),))), Set("x", integer(2))),
+        (loop("j", 3, If(less(I, 3), (Set("x", var("j")),))), Set("x", integer(2)), store(X, 2)),
         (If(less(X, 3), (store(I, 1),)), Set("x", integer(2))),
     ],
-    ids=["in its own value", "in a store", "in a branch", "in a loop", "in a condition"],
+    ids=["own value", "store", "branch", "loop", "deep", "set deep", "condition"],
 )
 def test_first_values_that_are_read(between: tuple[Stmt, ...]) -> None:
     before = Kernel("k", BUFFERS, ((loop("i", 8, ZERO, *between, store(X)),),))
