@@ -105,16 +105,18 @@ def trace_lowering(
     scop, dependences, tree, mapped = _mapped(
         shaped, strides, initial, check, chosen, target, timed
     )
-    early = rounded_early(mapped.tree, scop)
-    if early or chosen != options:
-        kept = keep_sums(shaped, early)
+    while early := rounded_early(mapped.tree, scop):  # what is kept may change how others run
+        shaped = keep_sums(shaped, early)
+        scop, dependences, tree, mapped = _mapped(
+            shaped, strides, initial, check, chosen, target, timed
+        )
+    if chosen != options:
 
         def remapped(options: Options) -> tuple[Scop, Dependences, Node, Mapped]:
-            found = _mapped(kept, strides, initial, check, options, target, timed)
+            found = _mapped(shaped, strides, initial, check, options, target, timed)
             check_sums(options.plan, found[-1].tree, found[0])
             return found
 
-        shaped = kept
         try:
             scop, dependences, tree, mapped = remapped(options)
         except BackendError as error:

@@ -11,7 +11,7 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Failure
 from tc.options import FUSIONS, MappingOptions, Options, ScheduleOptions
 from tc.polyhedral.lowering import Lowering
-from tc.polyhedral.rewrite.half_sums import keep_sums
+from tc.polyhedral.rewrite.half_sums import keep_sums, rounded_early
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
 from tests.support.bounds import assert_within
@@ -43,6 +43,15 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "a product": (
         "def f(half(N,M) a) -> (o) { o(j) *=! a(i,j) where j in 1:5 }",
         {"a": halves(9, 5)},
+    ),
+    "sums kept in turn": (
+        """def f(half(5) b, int c) -> (o2, o1, o) {
+             o(i) +=! pad(b(3 * i + w - 2), 1) where i in 0:c, w in 0:3
+             o1(i) = b(3 * i)
+             o2(i) +=! pad(o1(i + w - 2), 0) where i in 0:2, w in 0:2
+             o2(i) = 1 where i in 1:2
+           }""",
+        {"b": np.array([1730, 3, -1605, -2700, 29], "f2"), "c": 2},
     ),
     "to a scalar": ("def f(half(N,M) a) -> (s) { s +=! a(i,j) }", {"a": halves(4, 19)}),
 }
@@ -81,6 +90,16 @@ def test_the_strategy_that_rounded_each_term_keeps_a_sum() -> None:
     assert any(t.startswith("o.s") for t in found.program.temporaries)
     plain = lowered(text, inputs, Options()).shaped
     assert not any(t.startswith("o.s") for t in plain.program.temporaries)
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+def test_sums_that_are_rounded_once_others_are_kept() -> None:
+    """The first tree rounds o2 alone; the one in which that is kept rounds o."""
+    text, inputs = PROGRAMS["sums kept in turn"]
+    options = Options(schedule=ScheduleOptions(fusion="isl"), mapping=MAPPINGS[1])
+    found = lowered(text, inputs, options)
+    assert {t.partition(".")[0] for t in found.shaped.program.temporaries} == {"o", "o2"}
+    assert not rounded_early(found.mapped.tree, found.scop)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
