@@ -97,6 +97,15 @@ class Box:
         pairs = zip(self.sizes, self.steps, strict=True)
         return tuple((size - 1) // (step or 1) + 1 for size, step in pairs)
 
+    def places(self, element: Iterable[LinearForm]) -> tuple[LinearForm, ...]:
+        """The numbers, in each dimension, of one of its elements."""
+        found = []
+        for form, offset, step in zip(element, self.offsets, self.steps, strict=True):
+            inside = add(form, offset, -1)
+            terms = {name: c // (step or 1) for name, c in inside.terms.items()}
+            found.append(LinearForm(inside.constant // (step or 1), terms))
+        return tuple(found)
+
 
 def whole(tensor: str, scop: Scop) -> tuple[HalfOpen, ...]:
     """All of a tensor, or of what is gathered."""
@@ -140,7 +149,8 @@ def _box(access: Access, position: Position) -> Box | None:
             offset = add(offset, constant_form(min(reach, 0)))
         offsets.append(offset)
         sizes.append(size)
-        steps.append(gcd(*(position[name].step for name in subscript.terms)))
+        apart = (c * position[name].step for name, c in subscript.terms.items())
+        steps.append(gcd(*apart))
     return Box(tuple(offsets), tuple(sizes), tuple(steps))
 
 

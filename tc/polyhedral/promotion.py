@@ -19,7 +19,7 @@ from tc.polyhedral import schedule
 from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
 from tc.polyhedral.linear_forms import constant_form
 from tc.polyhedral.schedule import ArrayTile, Band, Member, Node, Promotion
-from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, subtract
+from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, all_written, subtract
 from tc.semantics.affine import LinearForm
 
 
@@ -153,7 +153,9 @@ class Footprint:
         written = []
         for d, bounds in enumerate(statement.write.bounds):
             offset, size = own.offsets[d], own.sizes[d]
-            if not offset.terms:
+            if own.steps[d] > max(around.steps[d], 1):
+                written.append((0, 0))  # it leaves some out
+            elif not offset.terms:
                 written.append(_common(bounds, offset.constant, size))
             elif (offset, size) == (around.offsets[d], around.sizes[d]):
                 written.append(bounds)
@@ -251,11 +253,9 @@ def _is_defined(
     program = scop.shaped.program
     if tensor in scop.gathers or tensor in scop.initial or program.tensors[tensor].role == "input":
         return True
-    left: Iterable[tuple[HalfOpen, ...]] = [elements]
-    for s in takewhile(lambda s: s is not first, scop.statements):
-        if s.write.tensor == tensor and _overlap(s.write.bounds, touched or elements):
-            left = subtract(left, s.write.bounds)
-    return not any(True for _ in left)
+    before = takewhile(lambda s: s is not first, scop.statements)
+    writes = [s.write for s in before if s.write.tensor == tensor]
+    return all_written(elements, [w for w in writes if _overlap(w.bounds, touched or elements)])
 
 
 def _overlap(one: tuple[HalfOpen, ...], other: tuple[HalfOpen, ...]) -> bool:

@@ -23,12 +23,13 @@ from tc.kernel.passes.prefetch.blocks import prefetch_blocks
 from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
+from tc.kernel.passes.stores.interleaving import interleave_stores
+from tc.kernel.passes.stores.write_combining import combine_writes
 from tc.kernel.passes.transpose import transpose
 from tc.kernel.passes.unroll import unroll
 from tc.kernel.passes.value_numbering import number_values
 from tc.kernel.passes.vector_functions import expand_vector_functions, has_vector_form
 from tc.kernel.passes.vectorize import vectorize
-from tc.kernel.passes.write_combining import combine_writes
 
 
 def _with_vectors(context: PassContext) -> bool:
@@ -106,6 +107,12 @@ PASSES: tuple[Pass, ...] = (
         "value numbering",
         "locals with one value are one local",
         lambda kernel, _: number_values(kernel),
+    ),
+    Pass(
+        "interleaving",
+        "stores of every n-th element that together write all of them are whole vectors",
+        lambda kernel, _: interleave_stores(kernel),
+        _with_vectors,
     ),
     Pass(
         "loop-invariant code motion",

@@ -172,7 +172,8 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
         size = -(-held.sizes[dimension] // step) if before is None else before // step
         last[dimension] = step
         axes.append(Axis(dimension, step, size))
-    if any(steps[d] % last.get(d, step + 1) for d, step in enumerate(steps)):
+    wide = (d for d, size in enumerate(held.sizes) if size > 1 or d not in last)
+    if any(steps[d] % last.get(d, steps[d] + 1) for d in wide):
         raise BackendError(
             f"the axes {list(map(list, wanted))} do not reach each element of {action.tensor}: "
             "each dimension ends with a step of 1"

@@ -403,7 +403,7 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
     assert found is not None  # the subscripts of what is written are linear
     dtype = compute_dtype(world.dtype(statement.write.tensor))
     sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
-    extents = (*found.sizes, *sizes)
+    extents = (*found.counts, *sizes)
     name = world.add_buffer(node.buffer, "register", dtype, extents)
     expanded = Expanded(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
@@ -423,9 +423,9 @@ def _combined(
     and in pairs, so that few wait for each other; then the lanes with the target."""
     world, found, op, target = state.world, expanded.box, statement.op, statement.write.tensor
     dtype = compute_dtype(world.dtype(target))
-    outer = [world.names.fresh("c0", INT64) for _ in found.sizes]
-    cell = tuple(map(_index, outer, found.sizes))
-    for name, extent in zip(outer, found.sizes, strict=True):
+    outer = [world.names.fresh("c0", INT64) for _ in found.counts]
+    cell = tuple(map(_index, outer, found.counts))
+    for name, extent in zip(outer, found.counts, strict=True):
         state = state.bound(name, 0, extent - 1)
     *several, lanes = sizes
     lane = world.names.fresh("c0", INT64)
@@ -442,8 +442,8 @@ def _combined(
             stmts += _vector(lane, lanes, body, state)
         parts = parts[:half]
     element = tuple(
-        add(o, LinearForm(0, {n: 1}) if e > 1 else constant_form(0))
-        for o, n, e in zip(found.offsets, outer, found.sizes, strict=True)
+        add(o, LinearForm(0, {n: step}) if e > 1 else constant_form(0))
+        for o, n, e, step in zip(found.offsets, outer, found.counts, found.steps, strict=True)
     )
     place = state.place(target, element)
     own = state.element_dtype(target)
@@ -456,7 +456,7 @@ def _combined(
     bounds = statement.write.bounds
     limits = None if bounds == whole(target, world.scop) else bounds
     final = guarded(state.within(element, target, limits), final)
-    return _unrolled(outer, found.sizes, (*stmts, *final), last="unroll")
+    return _unrolled(outer, found.counts, (*stmts, *final), last="unroll")
 
 
 def _index(name: str, extent: int) -> Expr:

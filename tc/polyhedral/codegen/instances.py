@@ -172,7 +172,7 @@ def _accumulate(
     target = statement.write.tensor
     expanded = state.expanded.get(statement.name)
     if expanded is not None:
-        inside = [add(e, o, -1) for e, o in zip(element, expanded.box.offsets, strict=True)]
+        inside = expanded.box.places(element)
         digits = [state.loops[d.name, d.step] for d in expanded.digits]
         indices = tuple(map(expression, (*inside, *digits)))
         value = binary(statement.op, Load(expanded.buffer, indices, term.dtype), term)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapreplace
-from math import prod
+from math import gcd, prod
 
 from tc.device import Device
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
@@ -89,8 +89,9 @@ class NestBuffers:
         reduced = [d for d, own in enumerate(terms) if d != panel and own & set(reduction)]
         reduced.sort(key=lambda d: max(reduction.index(x) for x in terms[d] if x in reduction))
         others = [d for d in range(len(terms)) if d not in reduced]
-        outer = [(d, width if d == panel else 1) for d in others]
-        return (*outer, *((d, 1) for d in reduced), (panel, 1))
+        steps = element_steps(access)
+        outer = [(d, width if d == panel else steps[d]) for d in others]
+        return (*outer, *((d, steps[d]) for d in reduced), (panel, 1))
 
     def moves_packs(self, member: Member) -> bool:
         """Whether some packed read depends on a member."""
@@ -262,12 +263,22 @@ def vector_dimension(tile: RegisterTile, tensor: str, users: Iterable[ScopStatem
     return None
 
 
-def dimension_order(rank: int, last: int | None) -> tuple[tuple[int, int], ...]:
-    """The axes of a buffer whose last one is a dimension; none where that is the order anyway.
+def dimension_order(access: Access, last: int | None) -> tuple[tuple[int, int], ...]:
+    """The axes of a buffer, for what an access touches, whose last one is a dimension; none where
+    that is the order anyway.
 
-    >>> dimension_order(3, 0), dimension_order(3, 2)
-    (((1, 1), (2, 1), (0, 1)), ())
+    >>> from tc.semantics.affine import LinearForm
+    >>> i, j, k = (LinearForm(0, {v: c}) for v, c in (("i", 1), ("j", 2), ("k", 1)))
+    >>> access = Access("t", (i, j, k), ((0, 9),) * 3)
+    >>> dimension_order(access, 0), dimension_order(access, 2)
+    (((1, 2), (2, 1), (0, 1)), ())
     """
-    if last is None or last == rank - 1:
+    steps = element_steps(access)
+    if last is None or last == len(steps) - 1:
         return ()
-    return (*((d, 1) for d in range(rank) if d != last), (last, 1))
+    return (*((d, step) for d, step in enumerate(steps) if d != last), (last, steps[last]))
+
+
+def element_steps(access: Access) -> list[int]:
+    """How far apart, in each dimension, the elements are that an access may touch."""
+    return [1 if s is None else gcd(*s.terms.values()) or 1 for s in access.subscripts]

@@ -114,12 +114,16 @@ class NestPromoter:
         assert self.buffers is not None
         write, chosen, names = self.nest.main.statement.write, self.buffers.tile, self.nest.names
         last = vector_dimension(chosen, write.tensor, self.nest.users(write.tensor))
-        axes = dimension_order(len(write.subscripts), last)
+        axes = dimension_order(write, last)
         self.draft.promote(write.tensor, SCRATCH, inside, names, axes=axes, lanes=chosen.lanes)
 
     def _hold_items(self, items: Several[NestItem], inside: Member | None) -> None:
-        """The targets of items in registers: for all of them, or else for each reduction."""
+        """The targets of items in registers: for all of them, or for those that touch the same
+        elements, or else for each reduction."""
         held = self._hold_together(items, inside)
+        for group in self._alike([i for i in items if i.statement.write.tensor not in held]):
+            if self._hold_together(group, inside):
+                held |= {item.statement.name for item in group}
         for item in items:
             self._hold_item(item, held, inside)
             if item is self.nest.main:
@@ -129,8 +133,23 @@ class NestPromoter:
         """The accumulators of an item, where they are not held for several."""
         statement = item.statement
         tensor = statement.write.tensor
-        if tensor not in held and item.reduction and self._moves_as_one(tensor, [statement]):
+        is_held = not held.isdisjoint((tensor, statement.name))
+        if not is_held and item.reduction and self._moves_as_one(tensor, [statement]):
             self._accumulate(tensor, [statement], inside, (statement.name,))
+
+    def _alike(self, items: Several[NestItem]) -> list[list[NestItem]]:
+        """The items, each with those next to it that write the same elements as it does."""
+        found: list[list[NestItem]] = []
+        for item in items:
+            tensor = item.statement.write.tensor
+            last = [i.statement for i in found[-1]] if found else []
+            if [s.write.tensor for s in last[:1]] == [tensor] and self._moves_as_one(
+                tensor, [*last, item.statement]
+            ):
+                found[-1].append(item)
+            else:
+                found.append([item])
+        return [group for group in found if len(group) > 1 and len(found) > 1]
 
     def _hold_together(self, items: Several[NestItem], inside: Member | None) -> set[str]:
         """Promotes the targets of items to registers for all of them; those that could be."""
@@ -166,7 +185,7 @@ class NestPromoter:
         if self.buffers is not None and not self.buffers.tile.reduced:
             last = vector_dimension(self.buffers.tile, tensor, users)
             lanes = 1 if last is None else self.buffers.tile.lanes
-        axes = dimension_order(len(users[0].write.subscripts), last)
+        axes = dimension_order(users[0].write, last)
         return self.draft.promote(tensor, REGISTER, inside, names, axes=axes, lanes=lanes)
 
     def _transpose(self, item: NestItem, inside: Member | None) -> None:
@@ -177,7 +196,7 @@ class NestPromoter:
         v, inside = self.nest.variable(chosen.vector), self.reduction or inside
         for access in reversed(chosen.blocked):
             last = next(d for d, s in enumerate(access.subscripts) if s and v in s.terms)
-            axes = dimension_order(len(access.subscripts), last)
+            axes = dimension_order(access, last)
             self.draft.promote(access.tensor, SCRATCH, inside, names, axes=axes, lanes=chosen.lanes)
 
     @property

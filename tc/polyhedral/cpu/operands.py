@@ -61,6 +61,11 @@ class TileOperand:
     gathered: bool
     access: Access
 
+    @property
+    def serves_rows(self) -> bool:
+        """Whether some rows read the same."""
+        return not self.across or self.window > 1 or len({*self.rows}) < len(self.rows)
+
 
 def operand(
     access: Access, shape: TileShape, costs: TileCosts, *, may_pack: bool, unwritten: bool

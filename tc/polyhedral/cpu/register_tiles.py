@@ -23,6 +23,7 @@ from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.operands import (
     MAX_ROWS,
+    SHORT,
     TileOperand,
     TileShape,
     is_alone,
@@ -183,7 +184,7 @@ class _Search:
                     break
                 if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
                     continue
-                if rows > 1 and not (blocked or accumulates):
+                if rows > 1 and not (blocked or (accumulates and model.gains_by_rows)):
                     continue  # nothing is used again
                 yield model.tile(rows, vectors)
 
@@ -227,6 +228,9 @@ class _Model:
         store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
         self.moving = store + sum(r.packing for r in self.reads)
         self.panel = self.depth * self.shape.vector  # bytes, of one vector
+        # what follows a short sum in the nest, and the next one, begins before it ends
+        waits = self.depth > SHORT or len(nest.items) <= 2
+        self.gains_by_rows = waits or any(r.serves_rows for r in self.reads)
         self.latency = 0.0
         if nest.main.statement.accumulates:
             # along reductions each waits for cycles, as much of what they read comes from afar

@@ -8,20 +8,27 @@ tiles and copies need. What is computed stays the same to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count
 from math import gcd, lcm
 
-from tc.dtypes import BOOL, INT64
+from tc.polyhedral.rewrite.residue_classes import residue_classes
 from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
+from tc.polyhedral.rewrite.simplifying import (
+    first_beyond,
+    linear_expression,
+    quotients,
+    simplified,
+    turning_points,
+)
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges, LinearForm, box_of, linear_form
-from tc.semantics.size_values import KnownSizes, evaluate
+from tc.semantics.affine import LinearForm, box_of, linear_form
+from tc.semantics.size_values import KnownSizes
 
-_STEPS = {"<": (0,), ">=": (0,), "<=": (1,), ">": (1,), "==": (0, 1), "!=": (0, 1)}
-"""From which values of a difference on a comparison has another value."""
+SHORTEST = 128
+"""Bits of the shortest vectors."""
 
 
 def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgram:
@@ -67,16 +74,31 @@ def _linearised(
     for variable in statement.variables:
         if not _is_last(variable, statement.subscripts, reads):
             continue
-        quotients = list(_quotients(statement.rhs, variable, known))
-        if not quotients:
-            continue
-        ends = _ends(old, variable, quotients, known)
+        divided = list(quotients(statement.rhs, variable, known))
+        ends = _ends(old, variable, divided, known) if divided else None
         if ends is not None and len(ends) <= limits.pieces:
             return _pieces(old, variable, ends, rewriting, known)
-        found = _periods(old, variable, quotients, rewriting, known, limits)
-        if found is not None:
-            return [found]
-    return None
+    with_periods = None
+    for variable in statement.variables:
+        if with_periods is None and _is_last(variable, statement.subscripts, reads):
+            divided = list(quotients(statement.rhs, variable, known))
+            if divided:
+                with_periods = _periods(old, variable, divided, rewriting, known, limits)
+    if with_periods is not None and _fills_vectors(with_periods, shaped.program):
+        return [with_periods]
+    classes = residue_classes(old, rewriting, known, limits) if limits.residues else None
+    return classes if classes is not None or with_periods is None else [with_periods]
+
+
+def _fills_vectors(new: p.ShapedStatement, program: p.Program) -> bool:
+    """Whether the inner one of a variable that became two fills vectors, so that these are loaded
+    and stored as they are, and no statement before it could give it values in registers."""
+    read = {n.tensor for n in p.walk(new.statement.rhs) if isinstance(n, p.Read)}
+    if any(program.tensors[tensor].role == "temporary" for tensor in read):
+        return False
+    inner = next(v for v in reversed(new.statement.variables) if f"{v}_div" in new.ranges)
+    extent, bits = new.ranges[inner].extent, program.tensors[new.statement.target].dtype.bits
+    return extent & (extent - 1) == 0 and extent * bits >= SHORTEST
 
 
 def _is_last(variable: str, target: tuple[p.Expr, ...], reads: list[p.Read]) -> bool:
@@ -85,29 +107,20 @@ def _is_last(variable: str, target: tuple[p.Expr, ...], reads: list[p.Read]) -> 
     return any(variable in p.index_names(subscript) for subscript in last)
 
 
-def _quotients(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[tuple[LinearForm, int]]:
-    """The dividends that move with a variable, and their divisors."""
-    for node in p.walk(expr):
-        if isinstance(node, p.Binary) and node.op in "/%" and node.dtype == INT64:
-            divisor, form = evaluate(node.right, known), linear_form(node.left, known)
-            if divisor and divisor > 0 and form and form.plain and form.terms.get(variable):
-                yield form, divisor
-
-
 # --- pieces of a range ------------------------------------------------------------------------
 
 
 def _ends(
     old: p.ShapedStatement,
     variable: str,
-    quotients: list[tuple[LinearForm, int]],
+    divided: list[tuple[LinearForm, int]],
     known: KnownSizes,
 ) -> list[int] | None:
     """Where the pieces of a variable's range end, in each of which all quotients, and comparisons
     of nothing else, have one value; None where they have not in any."""
     begin, end = old.ranges[variable].begin, old.ranges[variable].end
     found = {end}
-    for form, divisor in quotients:
+    for form, divisor in divided:
         factor = form.terms[variable]
         if any(c % divisor for name, c in form.terms.items() if name != variable):
             return None
@@ -115,41 +128,9 @@ def _ends(
         if last // divisor - first // divisor > end - begin:
             return None
         for quotient in range(first // divisor + 1, last // divisor + 1):
-            found.add(_first_beyond(factor, form.constant - quotient * divisor))
-    for op, form in _compared(old.statement.rhs, variable, known):
-        found.update(_first_beyond(form.terms[variable], form.constant - s) for s in _STEPS[op])
+            found.add(first_beyond(factor, form.constant - quotient * divisor))
+    found.update(turning_points(old.statement.rhs, variable, known))
     return sorted(value for value in found if begin < value <= end)
-
-
-def _first_beyond(factor: int, constant: int) -> int:
-    """The first value of a variable from which on factor * variable + constant >= 0 is as it is
-    for all greater ones.
-
-    >>> _first_beyond(2, -5), _first_beyond(-1, 5)
-    (3, 6)
-    """
-    return -(constant // factor) if factor > 0 else constant // -factor + 1
-
-
-def _compared(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[tuple[str, LinearForm]]:
-    """The comparisons of a variable alone, with the differences of what is compared."""
-    for node in p.walk(expr):
-        form = _difference(node, known) if isinstance(node, p.Compare) else None
-        if form is not None and [name for name, c in form.terms.items() if c] == [variable]:
-            assert isinstance(node, p.Compare)
-            yield node.op, form
-
-
-def _difference(node: p.Compare, known: KnownSizes) -> LinearForm | None:
-    if node.left.dtype != INT64:
-        return None
-    left, right = linear_form(node.left, known), linear_form(node.right, known)
-    if left is None or right is None or not (left.plain and right.plain):
-        return None
-    terms = dict(left.terms)
-    for name, c in right.terms.items():
-        terms[name] = terms.get(name, 0) - c
-    return LinearForm(left.constant - right.constant, terms)
 
 
 def _pieces(
@@ -169,7 +150,7 @@ def _pieces(
         return None
     for number, end in enumerate(ends):
         ranges = {**old.ranges, variable: p.Range(begin, end)}
-        rhs = _simplified(statement.rhs, known, box_of(ranges, statement.variables))
+        rhs = simplified(statement.rhs, known, box_of(ranges, statement.variables))
         piece = replace(statement, rhs=rewriting.again(rhs) if number else rhs)
         if number and is_sum:
             piece = replace(piece, init=False, continues="written")
@@ -186,14 +167,14 @@ def _pieces(
 def _periods(
     old: p.ShapedStatement,
     variable: str,
-    quotients: list[tuple[LinearForm, int]],
+    divided: list[tuple[LinearForm, int]],
     rewriting: Rewriting,
     known: KnownSizes,
     limits: Thresholds,
 ) -> p.ShapedStatement | None:
     """A statement with `variable` = `outer` * period + `variable`, if no quotient of it is left."""
     statement, whole = old.statement, old.ranges[variable]
-    period = lcm(*(m // gcd(m, form.terms[variable]) for form, m in quotients))
+    period = lcm(*(m // gcd(m, form.terms[variable]) for form, m in divided))
     if whole.begin or whole.extent % period or not 2 <= period < whole.extent:
         return None
     taken = {*statement.variables, *rewriting.shaped.program.tensors}
@@ -204,14 +185,14 @@ def _periods(
     def moved(node: p.Expr) -> p.Expr:
         if not isinstance(node, p.Index) or node.name != variable:
             return node
-        return _expression(LinearForm(0, {outer: period, variable: 1}), node)
+        return linear_expression(LinearForm(0, {outer: period, variable: 1}), node)
 
     def doubled(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(x for v in names for x in ((outer, v) if v == variable else (v,)))
 
     box = box_of(ranges, doubled(statement.variables))
-    rhs = _simplified(rewrite(statement.rhs, moved), known, box)
-    if any(True for v in (variable, outer) for _ in _quotients(rhs, v, known)):
+    rhs = simplified(rewrite(statement.rhs, moved), known, box)
+    if any(True for v in (variable, outer) for _ in quotients(rhs, v, known)):
         return None
     target = tuple(rewrite(subscript, moved) for subscript in statement.subscripts)
     if period < limits.period and (
@@ -243,77 +224,3 @@ def _in_steps(variable: str, accesses: Iterable[tuple[p.Expr, ...]], known: Know
             if axis or form is None or abs(form.terms[variable]) > 1:
                 return False
     return True
-
-
-# --- expressions over smaller ranges ----------------------------------------------------------
-
-
-def _simplified(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> p.Expr:
-    """An expression over a box of values, without the quotients and comparisons that have one
-    value there, but for multiples of the divisor."""
-
-    def simpler(node: p.Expr) -> p.Expr:
-        match node:
-            case p.Binary(op=("/" | "%"), dtype=dtype) if dtype == INT64:
-                return _quotient(node, known, box)
-            case p.Compare():
-                value = _comparison(node, known, box)
-                return node if value is None else p.Literal(value, BOOL, span=node.span)
-            case p.Select(condition=p.Literal(value=value)):
-                return node.then if value else node.otherwise
-            case _:
-                return node
-
-    return rewrite(expr, simpler)
-
-
-def _quotient(node: p.Binary, known: KnownSizes, box: IndexRanges) -> p.Expr:
-    divisor, form = evaluate(node.right, known), linear_form(node.left, known)
-    if not divisor or divisor < 0 or form is None or not form.plain:
-        return node
-    whole = {name: c for name, c in form.terms.items() if c % divisor == 0}
-    rest = LinearForm(form.constant, {n: c for n, c in form.terms.items() if n not in whole})
-    low, high = rest.rest("", box)
-    if low // divisor != high // divisor:
-        return node
-    quotient = low // divisor
-    if node.op == "%":
-        return _expression(replace(rest, constant=rest.constant - quotient * divisor), node)
-    return _expression(LinearForm(quotient, {n: c // divisor for n, c in whole.items()}), node)
-
-
-def _comparison(node: p.Compare, known: KnownSizes, box: IndexRanges) -> bool | None:
-    """The value that a comparison has all over a box, None where it has both."""
-    form = _difference(node, known)
-    if form is None:
-        return None
-    low, high = form.rest("", box)
-    always: Mapping[str, tuple[bool, bool]] = {
-        "<": (high < 0, low >= 0),
-        "<=": (high <= 0, low > 0),
-        ">": (low > 0, high <= 0),
-        ">=": (low >= 0, high < 0),
-        "==": (low == high == 0, low > 0 or high < 0),
-        "!=": (low > 0 or high < 0, low == high == 0),
-    }
-    is_true, is_false = always[node.op]
-    return True if is_true else False if is_false else None
-
-
-def _expression(form: LinearForm, like: p.Expr) -> p.Expr:
-    """A linear form as an expression."""
-    span, total = like.span, None
-    for name, factor in form.terms.items():
-        if not factor:
-            continue
-        term: p.Expr = p.Index(name, span=span)
-        if factor == -1:
-            term = p.Unary("-", term, INT64, span=span)
-        elif factor != 1:
-            term = p.Binary("*", p.Literal(factor, INT64, span=span), term, INT64, span=span)
-        total = term if total is None else p.Binary("+", total, term, INT64, span=span)
-    constant = p.Literal(abs(form.constant), INT64, span=span)
-    if total is None:
-        return replace(constant, value=form.constant)
-    op = "+" if form.constant > 0 else "-"
-    return p.Binary(op, total, constant, INT64, span=span) if form.constant else total

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from tc.polyhedral.rewrite.product_order import OrderCosts
 
+SHORT = 9
+"""Sums of so many terms share loops with those of other elements of their tensor."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
@@ -13,7 +16,9 @@ class Thresholds:
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
     ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
     more, whose lengths are multiples of `strip`. For linear subscripts, a range is cut into at most
-    `pieces` (0: no statement is changed for that), or into periods of at least `period`."""
+    `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
+    statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
+    of at most `short` terms may share loops with others."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -25,6 +30,9 @@ class Thresholds:
     strip: int = 64
     pieces: int = 4
     period: int = 16
+    residues: int = 4
+    classes: int = 32
+    short: int = SHORT
 
     def factoring_all(self) -> Thresholds:
         """Those by which each sum is factored that then takes fewer operations."""

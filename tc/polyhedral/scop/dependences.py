@@ -135,12 +135,14 @@ def _reduction(statement: ScopStatement) -> Iterator[Dependence]:
 
 
 def _covers(write: Access, access: Access) -> bool:
-    """Whether a write surely reaches all that an access may touch; subscripts of writes are bare
-    variables plus constants, so their bounds say exactly what they reach."""
-    return all(
-        begin <= low and high <= end
-        for (begin, end), (low, high) in zip(write.bounds, access.bounds, strict=True)
-    )
+    """Whether a write surely reaches all that an access may touch."""
+    for ((begin, end), step), ((low, high), apart) in zip(write.places, access.places, strict=True):
+        if not begin <= low or not high <= end:
+            return False
+        is_between = high - low > 1 and (not step or apart == 0 or apart % step)
+        if step != 1 and (is_between or not step or (low - begin) % step):
+            return False
+    return True
 
 
 def _same(a: Access, b: Access) -> bool:

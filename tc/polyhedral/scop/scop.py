@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
+from math import lcm
 from typing import TypeAlias
 
 from tc.dtypes import DType
@@ -30,7 +32,8 @@ class Access:
     """The elements of a tensor that an instance touches: one for each dimension.
 
     subscripts[k] is the linear form of dimension k, None where it has none (then any element in
-    bounds[k] may be the one: a may-access). bounds[k] contains all values for all instances.
+    bounds[k] may be the one: a may-access). bounds[k] contains all values for all instances;
+    just each of its first one and of those that follow in steps[k], 0 where that is not known.
     `guarded`: it stands in a branch of ?:, && or ||, or in a pad, so an instance may not touch it.
     """
 
@@ -39,6 +42,12 @@ class Access:
     bounds: ElementBox
     guarded: bool = False
     site: int = -1  # of the Read in the program; -1 for a target
+    steps: tuple[int, ...] = ()  # none: each is 1
+
+    @property
+    def places(self) -> tuple[tuple[HalfOpen, int], ...]:
+        """The bounds of each dimension with its step."""
+        return tuple(zip(self.bounds, self.steps or (1,) * len(self.bounds), strict=True))
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,34 @@ def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementB
             rest = (*rest[:axis], (low, high), *rest[axis + 1 :])
 
 
+def all_written(elements: ElementBox, writes: Iterable[Access]) -> bool:
+    """Whether some writes together reach all elements of a box.
+
+    >>> i = LinearForm(0, {"i": 2})
+    >>> even, odd = (Access("t", (i,), ((n, 8),), steps=(2,)) for n in (0, 1))
+    >>> all_written(((0, 8),), [even]), all_written(((0, 8),), [even, odd])
+    (False, True)
+    """
+    known = [write.places for write in writes if 0 not in write.steps]
+    periods = [lcm(*(places[d][1] for places in known)) for d in range(len(elements))]
+    for residues in product(*map(range, periods)):
+        classes = tuple(zip(residues, periods, strict=True))
+        left: Iterable[ElementBox] = [tuple(map(_in_class, elements, classes))]
+        for places in known:
+            dimensions = zip(residues, places, strict=True)
+            if all((residue - begin) % step == 0 for residue, ((begin, _), step) in dimensions):
+                left = subtract(left, tuple(map(_in_class, (b for b, _ in places), classes)))
+        if any(all(begin < end for begin, end in box) for box in left):
+            return False
+    return True
+
+
+def _in_class(values: HalfOpen, of: tuple[int, int]) -> HalfOpen:
+    """The n for which residue + n * period is one of some values."""
+    (begin, end), (residue, period) = values, of
+    return -((residue - begin) // period), -((residue - end) // period)
+
+
 def _writes(shaped_statement: p.ShapedStatement, initial: frozenset[str]) -> bool:
     """Whether the statement has instances, or elements to start at the identity (R2)."""
     if any(shaped_statement.ranges[v].extent == 0 for v in shaped_statement.statement.outer):
@@ -195,22 +232,24 @@ def _zero_fills(
     tensors of tc are filled with zeros first (G4); and the position of the first statement that
     touches each."""
     shapes = {tensor: known.shapes[tensor] for tensor in fresh}
-    unwritten: dict[str, list[ElementBox]] = {
-        tensor: [] if 0 in shape else [tuple((0, extent) for extent in shape)]
-        for tensor, shape in shapes.items()
-    }
+    unwritten = {tensor for tensor, shape in shapes.items() if 0 not in shape}
+    writes: dict[str, list[Access]] = {tensor: [] for tensor in shapes}
     first: dict[str, int] = {}
     needed: set[str] = set()
     started = -1
     for s in statements:
         reads = s.reads[1:] if s.position == started else s.reads  # not the accumulator's
-        needed |= {a.tensor for a in reads if unwritten.get(a.tensor)}
+        needed |= {a.tensor for a in reads if a.tensor in unwritten}
         for access in s.accesses:
             first.setdefault(access.tensor, s.position)
-        if unwritten.get(s.write.tensor):
-            unwritten[s.write.tensor] = list(subtract(unwritten[s.write.tensor], s.write.bounds))
+        target = s.write.tensor
+        if target in unwritten:
+            writes[target].append(s.write)
+            everything = tuple((0, extent) for extent in shapes[target])
+            if all_written(everything, writes[target]):
+                unwritten.remove(target)
         started = s.position if s.kind == "init" else -1
-    return {t: first.get(t, 0) for t in shapes if t in needed or unwritten[t]}
+    return {t: first.get(t, 0) for t in shapes if t in needed or t in unwritten}
 
 
 def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
@@ -271,7 +310,7 @@ def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:
 def _access(
     tensor: str, subscripts: tuple[p.Expr, ...], known: KnownSizes, space: IndexRanges
 ) -> Access:
-    forms, bounds = [], []
+    forms, bounds, steps = [], [], []
     for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):
         form = linear_form(subscript, known)
         if form is not None and is_exact(subscript, form, known, space):
@@ -280,6 +319,29 @@ def _access(
             form = None
             interval = interval_of(subscript, known, space)
             low, high = interval.low, interval.high
+        is_whole = form is not None and low >= 0 and high < extent
         forms.append(form)
         bounds.append((min(max(low, 0), extent), max(min(high + 1, extent), 0)))
-    return Access(tensor, tuple(forms), tuple(bounds))
+        steps.append(_step(form, space) if form is not None and is_whole else 0)
+    return Access(tensor, tuple(forms), tuple(bounds), steps=tuple(steps))
+
+
+def _step(form: LinearForm, space: IndexRanges) -> int:
+    """How far the values of a form over a box are apart, each from the next one; 0 where they are
+    not all as far.
+
+    >>> space = {"i": (0, 3), "j": (0, 5), "k": (0, 1)}
+    >>> forms = ({"i": 2}, {"i": 5, "j": 1}, {"i": 6, "j": 1}, {"i": 2, "j": 6}, {"k": 9})
+    >>> [_step(LinearForm(0, form), space) for form in forms]
+    [2, 1, 0, 2, 1]
+    """
+    extents = {v: end - begin for v, (begin, end) in space.items()}
+    terms = sorted((abs(c), extents[v]) for v, c in form.terms.items() if c and extents[v] > 1)
+    if not terms:
+        return 1
+    step, reach = terms[0][0], 1
+    for factor, extent in terms:
+        if factor % step or factor // step > reach:
+            return 0
+        reach += factor // step * (extent - 1)
+    return step

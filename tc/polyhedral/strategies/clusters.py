@@ -20,8 +20,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
+from tc.polyhedral.rewrite.thresholds import SHORT
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import relate
@@ -106,6 +108,8 @@ class Fusion:
         merged: list[Cluster] = []
         for cluster in clusters:
             matches = self._matches(merged[-1], cluster) if merged else []
+            if matches and self._are_classes_of_sums(merged[-1], cluster):
+                matches = []
             if matches and allowed(merged[-1], cluster, matches):
                 before = merged.pop()
                 names = before.statements + cluster.statements
@@ -160,6 +164,21 @@ class Fusion:
             for cluster, places in zip((a, b), kept, strict=True)
             for place, column in enumerate(cluster.columns)
         )
+
+    def _are_classes_of_sums(self, a: Cluster, b: Cluster) -> bool:
+        """Whether they compute different elements of one tensor as longer sums: each has loops that
+        suit it, of its own."""
+        written = [{self.statements[n].write.tensor for n in c.statements} for c in (a, b)]
+        between = self.dependences.between(set(a.statements), b.statements)
+        if written[0] != written[1] or any(True for _ in between):
+            return False
+        return any(map(self._is_long, (*a.statements, *b.statements)))
+
+    def _is_long(self, name: str) -> bool:
+        """Whether a statement adds up more than a few terms."""
+        statement = self.statements[name]
+        ranges = (statement.ranges[v] for v in statement.reduction)
+        return statement.accumulates and prod(end - begin for begin, end in ranges) > SHORT
 
     def _target(self, cluster: Cluster) -> str:
         return self.statements[cluster.statements[0]].write.tensor

@@ -27,6 +27,7 @@ from tc.kernel.ir import (
     Kernel,
     Load,
     Prefetch,
+    Ramp,
     Shuffle,
     Stmt,
     Store,
@@ -70,6 +71,7 @@ SOFTMAX = """def softmax(float(N,D) I) -> (O, m, e, t) {
 CONV = """def conv(float(N,C,H,W) I, float(O,C,KH,KW) W1) -> (O1) {
     O1(n,o,h,w) +=! I(n,c,h+kh,w+kw) * W1(o,c,kh,kw)
 }"""
+DOUBLED = "def d(float(N,M) a) -> (o) { o(i,j) = a(i,j/2) where j in 0:2*M }"
 SMALL = {"A": (128, 64), "B": (64, 96)}
 ROWS = {"I": (4096, 1024)}
 TABLE = {"T": (100_000, 64), "I": (128, 50)}
@@ -240,6 +242,11 @@ def divides_once_a_row(kernel: Kernel) -> bool:
     return rare and sum(usual) <= 512 * 4096 // 8
 
 
+def stores_each_element_beside_the_next(kernel: Kernel) -> bool:
+    stores = (s for s in every_statement(kernel) if isinstance(s, Store))
+    return {s.indices[-1].step for s in stores if isinstance(s.indices[-1], Ramp)} == {1}
+
+
 @dataclass(frozen=True)
 class Row:
     name: str
@@ -262,6 +269,7 @@ TABLE_OF_PASSES = (
     Row("first terms", POOLED, {"I": (8, 64, 64)}, AVX2, takes_three_maxima_of_four),
     Row("demanded lanes", MM, {"A": (128, 64), "B": (64, 26)}, AVX2, computes_few_lanes_beyond),
     Row("value numbering", BAGS, TABLE, AVX2, checks_each_row_once),
+    Row("interleaving", DOUBLED, {"a": (64, 64)}, AVX2, stores_each_element_beside_the_next),
     Row("loop-invariant code motion", NORM, ROWS, AVX2, takes_a_root_of_each_row),
     Row("common subexpressions", MM, SMALL, AVX2, reads_each_operand_once),
     Row("repeated checks", BAGS, TABLE, AVX2, checks_each_row_once),

@@ -1,0 +1,246 @@
+"""Interleaving: stores of every n-th element that together write all of them become whole vectors.
+
+Where `o[2*i]` and `o[2*i + 1]` are stored next to each other, each as a vector along i, the first
+lanes of both are one vector of `o`, the last ones another: a few shuffles, and two stores instead
+of one for each lane.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tc.dtypes import BOOL, FLOAT16
+from tc.kernel import ir
+from tc.kernel.analysis.lane_offsets import Lets, lane_offsets, remembered
+from tc.kernel.folding import binary, cast, constant, integer, ramp
+from tc.kernel.local_names import LocalNames
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
+from tc.kernel.walk import assigned, loads_in, names_in
+
+MOST = 4
+"""So many vectors are interleaved, at most."""
+
+
+def interleave_stores(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with stores of every second, third or fourth element joined where a block has
+    those of the elements between, too. Values are computed where they were; the stores stand where
+    the last of them did.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.printer import to_text
+    >>> x8, lanes = FLOAT32.vector(8), INT64.vector(8)
+    >>> even, odd = (ir.Ramp(ir.Const(n, INT64), 2, lanes) for n in (0, 1))
+    >>> block = (ir.Store("o", (even,), ir.Var("x", x8)), ir.Store("o", (odd,), ir.Var("y", x8)))
+    >>> lets = tuple(ir.Let(n, ir.Const(1.0, x8)) for n in "xy")
+    >>> buffers = (ir.Buffer("o", FLOAT32, (16,), (1,), "output"),)
+    >>> print(to_text(interleave_stores(ir.Kernel("f", buffers, ((*lets, *block),)))))
+    kernel f
+      output o: float32[16]
+    region
+      let x: float32x8 = float32x8(1.0)
+      let y: float32x8 = float32x8(1.0)
+      o[0:8] = shuffle(x, y, [0, 8, 1, 9, 2, 10, 3, 11])
+      o[8:16] = shuffle(x, y, [4, 12, 5, 13, 6, 14, 7, 15])
+    """
+    pass_ = _Pass(kernel, LocalNames(kernel), assigned(kernel))
+    return map_regions(kernel, lambda region: pass_.block(region, {}))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Stores of the elements of one row, `step` apart: `others` are the subscripts beside that of
+    the lanes, `terms` what is variable in that."""
+
+    buffer: str
+    others: tuple[ir.Expr | None, ...]
+    terms: frozenset[tuple[ir.Expr, int]]
+    step: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A store of a row at a position of its block, whose first element is at `first`, but for
+    `terms`."""
+
+    position: int
+    first: int
+    axis: int
+    store: ir.Store
+
+
+@dataclass(frozen=True)
+class _Pass:
+    kernel: ir.Kernel
+    names: LocalNames
+    moving: frozenset[str]
+
+    def block(self, stmts: Stmts, lets: Lets) -> Stmts:
+        known, made = dict(lets), list[ir.Stmt]()
+        for stmt in stmts:
+            made.append(map_blocks(stmt, partial(self.block, lets=dict(known))))
+            if isinstance(stmt, ir.Let) and remembered(stmt.value, self.moving):
+                known[stmt.var] = stmt.value
+        return self._joined(same_or(stmts, made), known)
+
+    def _joined(self, stmts: Stmts, lets: Lets) -> Stmts:
+        rows: dict[_Row, list[_Part]] = defaultdict(list)
+        for position, stmt in enumerate(stmts):
+            if isinstance(stmt, ir.Store) and stmt.value.dtype.lanes > 1:
+                self._add(position, stmt, lets, rows)
+        groups = [
+            group
+            for row, parts in rows.items()
+            for group in _complete(parts, row.step)
+            if self._may_move(group, stmts, lets)
+        ]
+        if not groups:
+            return stmts
+        instead: dict[int, Iterable[ir.Stmt]] = {}
+        for group in groups:
+            instead |= self._instead(group)
+        return tuple(new for place, stmt in enumerate(stmts) for new in instead.get(place, (stmt,)))
+
+    def _add(
+        self, position: int, store: ir.Store, lets: Lets, rows: Mapping[_Row, list[_Part]]
+    ) -> None:
+        """Notes a store of every n-th element."""
+        axes = [axis for axis, index in enumerate(store.indices) if index.dtype.lanes > 1]
+        where = store.indices if store.mask is None else (*store.indices, store.mask)
+        is_fixed = not any(names_in(e) & self.moving for e in where)
+        is_fixed = is_fixed and not any(isinstance(n, ir.Load) for e in where for n in ir.walk(e))
+        if len(axes) != 1 or store.value.dtype.scalar == BOOL or not is_fixed:
+            return
+        [axis] = axes
+        lanes = store.value.dtype.lanes
+        place = lane_offsets((store.indices[axis],), (1,), lanes, lets)
+        step = place.distances[1] - place.distances[0]
+        if (
+            place.vectors
+            or not 2 <= step <= MOST
+            or place.distances != [step * lane for lane in range(lanes)]
+            or self.kernel.buffer(store.buffer).strides[axis] != 1
+        ):
+            return
+        others = tuple(None if a == axis else index for a, index in enumerate(store.indices))
+        terms = frozenset(place.scalars.items())
+        row = _Row(store.buffer, others, terms, step, lanes)
+        rows[row].append(_Part(position, place.constant, axis, store))
+
+    def _may_move(self, group: Sequence[_Part], stmts: Stmts, lets: Lets) -> bool:
+        """Whether nothing between the first and the last of some stores reads or writes what they
+        write."""
+        own = {part.position for part in group}
+        name = group[0].store.buffer
+        for position in range(min(own), max(own)):
+            stmt = stmts[position]
+            if any(load.buffer == name for load in loads_in((stmt,))):
+                return False
+            for other in ir.statements((stmt,)) if position not in own else ():
+                if isinstance(other, ir.Store) and other.buffer == name:
+                    apart = other is stmt and all(
+                        self._are_apart(part.store, other, lets) for part in group
+                    )
+                    if not apart:
+                        return False
+        return True
+
+    def _are_apart(self, one: ir.Store, other: ir.Store, lets: Lets) -> bool:
+        """Whether two stores to one buffer surely write different elements: those at different
+        places of some dimension."""
+        for pair in zip(one.indices, other.indices, strict=True):
+            places = [lane_offsets((index,), (1,), index.dtype.lanes, lets) for index in pair]
+            first, second = places
+            if first.vectors or second.vectors or first.scalars != second.scalars:
+                continue
+            values = [{place.constant + d for d in place.distances} for place in places]
+            if values[0].isdisjoint(values[1]):
+                return True
+        return False
+
+    def _instead(self, group: Sequence[_Part]) -> dict[int, Iterable[ir.Stmt]]:
+        """What stands for each of the stores of a group."""
+        last = max(part.position for part in group)
+        found: dict[int, Iterable[ir.Stmt]] = {}
+        values: list[ir.Expr] = []
+        behind: list[ir.Stmt] = []
+        for part in group:
+            value = part.store.value
+            if isinstance(value, ir.Cast) and value.dtype.scalar == FLOAT16:
+                value = value.operand
+            if not isinstance(value, ir.Var) or value.name in self.moving:
+                let = ir.Let(self.names.fresh("part"), value)
+                value = ir.Var(let.var, let.dtype)
+                if part.position == last:
+                    behind.append(let)
+                else:
+                    found[part.position] = (let,)
+            found.setdefault(part.position, ())
+            values.append(value)
+        masks = [part.store.mask for part in group]
+        return {**found, last: (*behind, *_stores(group[0], values, masks))}
+
+
+def _complete(parts: Iterable[_Part], step: int) -> Iterator[tuple[_Part, ...]]:
+    """Stores of `step` elements next to each other, in this order."""
+    left = {part.first: part for part in parts}  # of two at one place the last one
+    for first in sorted(left):
+        wanted = [left.get(first + n) for n in range(step)]
+        found = tuple(part for part in wanted if part is not None)
+        if len(found) == step:
+            yield found
+            for part in found:
+                del left[part.first]
+
+
+def _stores(
+    first: _Part, values: Sequence[ir.Expr], masks: Sequence[ir.Expr | None]
+) -> Iterator[ir.Store]:
+    """Whole vectors, of all of some parts, from the first element on."""
+    store, lanes, axis = first.store, first.store.value.dtype.lanes, first.axis
+    wholes: Sequence[ir.Expr | None] = [None] * len(values)
+    if any(mask is not None for mask in masks):
+        every = constant(True, BOOL.vector(lanes))
+        wholes = _interleaved([every if mask is None else mask for mask in masks])
+    base = store.indices[axis]
+    assert isinstance(base, ir.Ramp)
+    for number, (value, mask) in enumerate(zip(_interleaved(values), wholes, strict=True)):
+        place = ramp(binary("+", base.base, integer(number * lanes)), 1, lanes)
+        indices = (*store.indices[:axis], place, *store.indices[axis + 1 :])
+        yield changed(store, indices=indices, value=cast(value, store.value.dtype), mask=mask)
+
+
+def _interleaved(vectors: Sequence[ir.Expr]) -> list[ir.Expr]:
+    """First the first lanes of all vectors, then their second lanes, and so on, as vectors; of an
+    even number in two steps, which take fewer shuffles."""
+    count, lanes = len(vectors), vectors[0].dtype.lanes
+    if count == 1:
+        return list(vectors)
+    if count % 2 == 0:
+        halves = [_interleaved(vectors[::2]), _interleaved(vectors[1::2])]
+        return [
+            _shuffled(one, other, [(lane // 2, lane % 2) for lane in range(start, start + lanes)])
+            for one, other in zip(*halves, strict=True)
+            for start in (0, lanes)
+        ]
+    found = []
+    for number in range(count):
+        places = [divmod(number * lanes + lane, count) for lane in range(lanes)]
+        merged = vectors[0]
+        for which in range(1, count):
+            picks = [
+                (place, 1) if source == which else (place if which == 1 else lane, 0)
+                for lane, (place, source) in enumerate(places)
+            ]
+            merged = _shuffled(merged, vectors[which], picks)
+        found.append(merged)
+    return found
+
+
+def _shuffled(left: ir.Expr, right: ir.Expr, picks: Sequence[tuple[int, int]]) -> ir.Expr:
+    """The lanes, of the left or of the right vector, that are picked."""
+    count = left.dtype.lanes
+    return ir.Shuffle(left, right, tuple(p + side * count for p, side in picks), left.dtype)

@@ -1,0 +1,262 @@
+"""A statement for each residue class of the variables that it divides by small numbers.
+
+`d(x/2 - p) * k(2*p + x%2)` has quotients that move with every other x: vectors along x are
+gathered, and of the terms of a sum over p that end at the kernel's edge some are for nothing. With
+`2*x_div + 0` for x it is `d(x_div - p) * k(2*p)`, with `2*x_div + 1` it is `d(x_div - p) *
+k(2*p + 1)`: two dense problems, each with the terms that it has. The gradients of strided
+convolutions and of pooling, upsampling and pixel shuffles are of this kind. Each element is
+computed by one of the classes, from the same terms in the same order, but for those of sums that
+start at 0 whose guard fails for all of a class; these add 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+from math import gcd, lcm, prod
+
+from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
+from tc.polyhedral.rewrite.simplifying import (
+    conjuncts,
+    linear_expression,
+    quotients,
+    simplified,
+    turning_points,
+    values_where,
+)
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.semantics import program as p
+from tc.semantics.affine import LinearForm, box_of
+from tc.semantics.size_values import KnownSizes
+
+
+def residue_classes(
+    old: p.ShapedStatement, rewriting: Rewriting, known: KnownSizes, limits: Thresholds
+) -> list[p.ShapedStatement] | None:
+    """The statements of the classes of one that has no checks and reads no element that it writes,
+    those of the same ranges next to each other, the largest first; None where no class is of use,
+    or there are too many.
+
+    Periods are at most `limits.residues`. Where sums have few terms, at most `limits.short`, the
+    classes are cut to the same ranges, so that they can share loops; longer ones have ranges of
+    their own.
+    """
+    statement = old.statement
+    work = _Splitting(known, limits, {*statement.variables, *rewriting.shaped.program.tensors})
+    parts = work.split(_Part(statement, dict(old.ranges)), ())
+    if not parts or len(parts) > limits.classes or not work.is_of_use:
+        return None
+    sizes: dict[tuple[tuple[int, int], ...], int] = {}
+    for part in parts:
+        sizes[part.box] = max(part.instances, sizes.get(part.box, 0))
+    parts.sort(key=lambda part: (-sizes[part.box], part.box))
+    taken = {s.name for s in rewriting.shaped.program.statements}
+    names = (name for n in count() if (name := f"{statement.name}.piece{n}") not in taken)
+    made = []
+    for number, part in enumerate(parts):
+        new = part.statement
+        new = replace(new, rhs=rewriting.again(new.rhs)) if number else new
+        new = new if number == len(parts) - 1 else replace(new, name=next(names))
+        made.append(rewriting.changed(new, part.ranges, old))
+    return made
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some instances of a statement."""
+
+    statement: p.Statement
+    ranges: Mapping[str, p.Range]
+
+    @property
+    def box(self) -> tuple[tuple[int, int], ...]:
+        """The ranges of what it writes."""
+        return tuple((self.ranges[v].begin, self.ranges[v].end) for v in self.statement.outer)
+
+    @property
+    def instances(self) -> int:
+        return prod(r.extent for r in self.ranges.values())
+
+    @property
+    def terms(self) -> int:
+        """How many terms each element has."""
+        return prod(self.ranges[v].extent for v in self.statement.reduction)
+
+    @property
+    def adds_from_zero(self) -> bool:
+        """Whether it is a sum that starts at 0: another 0 makes no difference."""
+        return self.statement.op == "+" and self.statement.init
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it adds 0 to 0."""
+        return self.adds_from_zero and _is_zero(self.statement.rhs)
+
+
+@dataclass
+class _Splitting:
+    """Splits one statement; `taken` are names. It `is_of_use` where memory is walked along a
+    variable that became classes, or where terms of sums are gone."""
+
+    known: KnownSizes
+    limits: Thresholds
+    taken: set[str]
+    is_of_use: bool = False
+
+    def split(self, part: _Part, done: tuple[str, ...]) -> list[_Part] | None:
+        """The classes of a part, of which some variables are `done` already; None where quotients
+        of those are left."""
+        statement = part.statement
+        for variable in statement.variables:
+            period = self._period(part, variable)
+            if period is None:
+                continue
+            outer = unused_name(f"{variable}_div", self.taken)
+            if variable in statement.reduction:
+                rest = self._only_class(part, variable, outer, period)
+                if rest is not None:
+                    return self.split(rest, (*done, outer))
+                continue
+            found: list[_Part] = []
+            for each in self._classes(part, variable, outer, period):
+                inner = self.split(each, (*done, outer))
+                if inner is None or len(found) + len(inner) > self.limits.classes:
+                    return None
+                found += inner
+            return found
+        if any(True for v in done for _ in quotients(statement.rhs, v, self.known)):
+            return None
+        self.is_of_use |= any(_is_walked(statement, v) for v in done)
+        return [part]
+
+    def _period(self, part: _Part, variable: str) -> int | None:
+        """The period of a variable's quotients, if there are any, and it is short."""
+        found = list(quotients(part.statement.rhs, variable, self.known))
+        period = lcm(*(m // gcd(m, form.terms[variable]) for form, m in found))
+        is_short = 2 <= period <= self.limits.residues
+        return period if is_short and 2 * period <= part.ranges[variable].extent else None
+
+    def _classes(self, part: _Part, variable: str, outer: str, period: int) -> Iterator[_Part]:
+        """The classes of a left-hand variable, each cut where comparisons of it alone change; where
+        sums are short all of them where one of them is."""
+        found = [self._class(part, variable, outer, period, r) for r in range(period)]
+        ends = [sorted(_ends(each, outer, self.known)) for each in found]
+        if part.terms <= self.limits.short:
+            ends = [sorted({end for own in ends for end in own})] * period
+        for each, own in zip(found, ends, strict=True):
+            whole = each.ranges[outer]
+            for begin, end in pairwise(own):
+                low, high = max(begin, whole.begin), min(end, whole.end)
+                if low < high:
+                    ranges = {**each.ranges, outer: p.Range(low, high)}
+                    yield self._settled(_Part(each.statement, ranges))
+
+    def _only_class(self, part: _Part, variable: str, outer: str, period: int) -> _Part | None:
+        """The class of a reduction variable that adds something, where no other does."""
+        if not part.adds_from_zero:
+            return None
+        found = [self._class(part, variable, outer, period, r) for r in range(period)]
+        adding = [each for each in found if each.statement.op == "+"]
+        if len(adding) != 1:
+            return None
+        self.is_of_use = True
+        return adding[0]
+
+    def _class(self, part: _Part, variable: str, outer: str, period: int, residue: int) -> _Part:
+        """The part where a variable is `period * outer + residue`."""
+        statement, whole = part.statement, part.ranges[variable]
+
+        def moved(node: p.Expr) -> p.Expr:
+            if not isinstance(node, p.Index) or node.name != variable:
+                return node
+            return linear_expression(LinearForm(residue, {outer: period}), node)
+
+        def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(outer if name == variable else name for name in names)
+
+        first, last = (-((residue - end) // period) for end in (whole.begin, whole.end))
+        ranges = {outer if v == variable else v: r for v, r in part.ranges.items()}
+        ranges[outer] = p.Range(first, last)
+        new = replace(
+            statement,
+            rhs=rewrite(statement.rhs, moved),
+            subscripts=tuple(rewrite(subscript, moved) for subscript in statement.subscripts),
+            outer=renamed(statement.outer),
+            variables=renamed(statement.variables),
+        )
+        return self._settled(_Part(new, ranges))
+
+    def _settled(self, part: _Part) -> _Part:
+        """A part without what its ranges decide, and without terms whose guard fails; a variable of
+        a sum that has one value left is that value, if it is not the last one."""
+        statement, ranges = part.statement, dict(part.ranges)
+        if any(r.extent < 1 for r in ranges.values()):
+            return part
+        rhs = simplified(statement.rhs, self.known, box_of(ranges, statement.variables))
+        part = _Part(replace(statement, rhs=rhs), ranges)
+        for variable in statement.reduction if part.adds_from_zero else ():
+            begin, end = self._adding(part, variable)
+            if (begin, end) != (ranges[variable].begin, ranges[variable].end):
+                self.is_of_use = True
+                ranges[variable] = p.Range(begin, max(end, begin))
+        if any(r.extent < 1 for r in ranges.values()):
+            return _zero(part)
+        rhs = simplified(rhs, self.known, box_of(ranges, statement.variables))
+        part = _Part(replace(statement, rhs=rhs), ranges)
+        return _zero(part) if part.is_zero else self._without_single_values(part)
+
+    def _adding(self, part: _Part, variable: str) -> tuple[int, int]:
+        """The values of a reduction variable that guards of it alone leave."""
+        left, rhs = part.ranges[variable], part.statement.rhs
+        begin, end = left.begin, left.end
+        if isinstance(rhs, p.Select) and _is_zero(rhs.otherwise):
+            for test in conjuncts(rhs.condition):
+                found = values_where(test, variable, (begin, end), self.known)
+                begin, end = (begin, end) if found is None else found
+        return begin, end
+
+    def _without_single_values(self, part: _Part) -> _Part:
+        statement = part.statement
+        single = [v for v in statement.reduction if part.ranges[v].extent == 1]
+        if len(single) == len(statement.reduction):
+            single = single[1:]
+        if not single:
+            return part
+        values = {v: part.ranges[v].begin for v in single}
+
+        def settled(node: p.Expr) -> p.Expr:
+            if isinstance(node, p.Index) and node.name in values:
+                return linear_expression(LinearForm(values[node.name], {}), node)
+            return node
+
+        left = tuple(v for v in statement.variables if v not in values)
+        ranges = {v: part.ranges[v] for v in left}
+        rhs = simplified(rewrite(statement.rhs, settled), self.known, box_of(ranges, left))
+        return _Part(replace(statement, rhs=rhs, variables=left), ranges)
+
+
+def _ends(part: _Part, variable: str, known: KnownSizes) -> set[int]:
+    """Where a variable's range begins and ends, and comparisons of it alone change."""
+    whole = part.ranges[variable]
+    found = turning_points(part.statement.rhs, variable, known)
+    return {whole.begin, whole.end, *(v for v in found if whole.begin < v < whole.end)}
+
+
+def _is_walked(statement: p.Statement, variable: str) -> bool:
+    """Whether a variable is in a last subscript."""
+    reads = (n.subscripts for n in p.walk(statement.rhs) if isinstance(n, p.Read))
+    last = (subscripts[-1] for subscripts in (statement.subscripts, *reads) if subscripts)
+    return any(variable in p.index_names(subscript) for subscript in last)
+
+
+def _is_zero(expr: p.Expr) -> bool:
+    return isinstance(expr, p.Literal) and repr(expr.value) in ("0", "0.0")
+
+
+def _zero(part: _Part) -> _Part:
+    """A sum that adds nothing to 0."""
+    statement = part.statement
+    zero = p.Literal(0, statement.rhs.dtype, span=statement.span)
+    new = replace(statement, rhs=zero, op="=", init=False, continues="", variables=statement.outer)
+    return _Part(new, {v: part.ranges[v] for v in statement.outer})
