@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from tc.errors import GradError, InputError, RangeError
 from tc.gradient.terms import number
@@ -15,7 +16,9 @@ from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Span
 
-ATTEMPTS = 400
+ATTEMPTS = 100
+CLIMBS = 1500
+PATIENCE = 150
 SAMPLES = 4
 
 
@@ -50,9 +53,10 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
 def sampled_ranges(program: p.Program) -> SampledRanges:
     """The ranges of a program; GradError where inference has no expression for them, or where
     sizes differ in it."""
-    samples = _samples(program)
-    if len(samples) < 2:
-        raise _without_ranges(program)
+    tried = _search(program)
+    if not tried.full:
+        raise _without_ranges(program, tried)
+    samples = tuple(tried.full.values())
     ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
     for position, statement in enumerate(program.statements):
         bounds = ranges.setdefault(statement.name, {})
@@ -92,37 +96,194 @@ def _agreed(
     return first
 
 
-def _without_ranges(program: p.Program) -> GradError:
+def _without_ranges(program: p.Program, found: _Found) -> GradError:
     sizes, scalars = (dict.fromkeys(sorted(n), 8) for n in (program.sizes, program.static_scalars))
     cause = f"no sizes were found at which '{program.name}' has ranges"
-    try:
-        infer_ranges(program, _shapes(program, sizes, scalars), scalars)
-    except (InputError, RangeError) as error:
-        cause += f"; where all are 8, {error.cause}"
-    return GradError(cause, rule="D4", span=program.span, repair=_at_sizes({**sizes, **scalars}))
+    span = program.span
+    best = found.best()
+    if best:
+        empty = next(s for s in best[0].statements if _is_empty_here(s))
+        cause += " and this statement is not empty, and so what holds for it is not known"
+        span, sizes, scalars = empty.statement.span, dict(best[0].sizes), dict(best[0].scalars)
+    else:
+        try:
+            infer_ranges(program, _shapes(program, sizes, scalars), scalars)
+        except (InputError, RangeError) as error:
+            cause += f"; where all are 8, {error.cause}"
+    return GradError(cause, rule="D4", span=span, repair=_at_sizes({**sizes, **scalars}))
 
 
 def _at_sizes(sizes: Mapping[str, int]) -> str:
     return f"sizes={dict(sizes)}"
 
 
-def _samples(program: p.Program) -> tuple[p.ShapedProgram, ...]:
-    """The program at some sizes, of which no range is empty where that can be: an end that is below
-    0 by its expression is 0 there."""
+def _search(program: p.Program) -> _Found:
+    """The program at sizes at which no statement is empty, and those tried before: a range that is
+    empty bounds no others, and an end that is below 0 by its expression is 0 there."""
     numbers = random.Random(0)
-    found: list[p.ShapedProgram] = []
-    empty: list[p.ShapedProgram] = []
-    for attempt in range(ATTEMPTS):
+    found = _Found(program)
+    is_fixed = not program.sizes and not program.static_scalars
+    for attempt in range(1 if is_fixed else ATTEMPTS):
         largest = (6, 12, 24, 60)[attempt % 4]
         sizes = {name: numbers.randint(1, largest) for name in program.sizes}
         scalars = {name: numbers.randint(1, 3) for name in program.static_scalars}
-        shaped = _shaped(program, sizes, scalars)
-        if shaped is None:
-            continue
-        (empty if any(s.is_empty for s in shaped.statements) else found).append(shaped)
-        if len(found) == SAMPLES:
-            break
-    return tuple(found if len(found) > 1 else empty[:SAMPLES])
+        found.attempt(sizes | scalars)
+        if len(found.full) == SAMPLES:
+            return found
+    _climb(found, numbers)
+    return found
+
+
+Values: TypeAlias = dict[str, int]
+"""Sizes and scalars by name."""
+
+Score: TypeAlias = tuple[int, int, int]
+"""How far inference comes: -2 where the sizes disagree, 0 where all is found, else -1; the first
+statement that is empty or has no ranges; and the place in the text of what is wrong there."""
+NOWHERE: Score = (-3, 0, 0)
+EVERYWHERE: Score = (0, 0, 0)
+
+
+class _Found:
+    """The program at the sizes that were tried."""
+
+    def __init__(self, program: p.Program) -> None:
+        self.program = program
+        self.equal = _equal_sizes(program)
+        self.by_score: dict[tuple[int, bool], dict[tuple[int, ...], p.ShapedProgram]] = {}
+
+    @property
+    def full(self) -> dict[tuple[int, ...], p.ShapedProgram]:
+        """Where no statement is empty, beside those that are always; and no scalar is 0, which as a
+        factor makes ranges other ones, if there are such."""
+        whole = len(self.program.statements)
+        return self.by_score.get((whole, True)) or self.by_score.get((whole, False), {})
+
+    def best(self) -> list[p.ShapedProgram]:
+        """Where the fewest statements are empty."""
+        return [*self.by_score[max(self.by_score)].values()] if self.by_score else []
+
+    def attempt(self, values: Values) -> Score:
+        """Tries sizes, and keeps the program if it has ranges there."""
+        sizes = {n: values[self.equal.get(n, n)] for n in self.program.sizes}
+        scalars = {n: values[n] for n in self.program.static_scalars}
+        shapes = _shapes(self.program, sizes, scalars)
+        try:
+            shaped = infer_ranges(self.program, shapes, scalars)
+        except InputError as error:
+            return -2, 0, _place(error)
+        except RangeError as error:
+            wrong = self._statement_of(error)
+            empty = self._first_empty(wrong, shapes, scalars)
+            return (-1, wrong, self._order(error, wrong)) if empty is None else (-1, empty, 0)
+        filled = sum(not _is_empty_here(s) for s in shaped.statements)
+        kept = self.by_score.setdefault((filled, all(scalars.values())), {})
+        if len(kept) < SAMPLES:
+            kept[(*sizes.values(), *scalars.values())] = shaped
+        empty = _first_empty(shaped)
+        return EVERYWHERE if empty is None else (-1, empty, 0)
+
+    def _statement_of(self, error: RangeError) -> int:
+        """The statement that an error is about."""
+        for place, statement in enumerate(self.program.statements):
+            if statement.span.start <= _place(error) <= statement.span.end:
+                return place
+        return 0
+
+    def _order(self, error: RangeError, wrong: int) -> int:
+        """Where in inference an error stands: where clauses come before reads."""
+        place, statement = _place(error), self.program.statements[wrong]
+        is_clause = any(w.span.start <= place < w.span.end for w in statement.where)
+        return place - len(self.program.source.text) if is_clause else place
+
+    def _first_empty(
+        self, count: int, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+    ) -> int | None:
+        """The first of the statements before one that is empty, as far as that is known."""
+        before = replace(self.program, statements=self.program.statements[:count])
+        written = {s.target for s in before.statements}
+        kept = {n: t for n, t in before.tensors.items() if n in written or n in before.inputs}
+        try:
+            return _first_empty(infer_ranges(replace(before, tensors=kept), shapes, scalars))
+        except (InputError, RangeError, KeyError):
+            return None
+
+
+def _place(error: InputError | RangeError) -> int:
+    return 0 if error.span is None else error.span.start
+
+
+def _first_empty(shaped: p.ShapedProgram) -> int | None:
+    return next((n for n, s in enumerate(shaped.statements) if _is_empty_here(s)), None)
+
+
+def _is_empty_here(shaped: p.ShapedStatement) -> bool:
+    """Whether a statement has no instances, but might have at other sizes."""
+    return shaped.is_empty and not any(
+        r.extent == 0 and r.symbolic_begin == r.symbolic_end for r in shaped.ranges.values()
+    )
+
+
+def _equal_sizes(program: p.Program) -> dict[str, str]:
+    """Sizes that must be equal to others (T4), by these."""
+    equal: dict[str, str] = {}
+    for equality in program.equalities:
+        sides = [_declared(program, side) for side in (equality.left, equality.right)]
+        names = [s.name for s in sides if isinstance(s, p.Size)]
+        if len(names) == 2:
+            first, second = (equal.get(n, n) for n in names)
+            equal = {n: first if to == second else to for n, to in equal.items()}
+            equal[second] = first
+    return equal
+
+
+def _declared(program: p.Program, size: p.Expr) -> p.Expr:
+    if isinstance(size, p.Extent):
+        shape = program.tensors[size.tensor].shape
+        return size if shape is None else shape[size.axis]
+    return size
+
+
+def _numbers_of(program: p.Program) -> set[int]:
+    """The numbers that stand in the program where ranges may depend on them, up to a thousand."""
+    dims = (dim for tensor in program.tensors.values() for dim in tensor.shape or ())
+    bounds = (b for s in program.statements for w in s.where for b in (w.begin, w.end))
+    sides = (s.rhs for s in program.statements)
+    nodes = (node for expr in (*dims, *bounds, *sides) for node in p.walk(expr))
+    return {
+        int(node.value)
+        for node in nodes
+        if isinstance(node, p.Literal) and isinstance(node.value, int) and 0 < node.value < 1000
+    }
+
+
+def _climb(found: _Found, numbers: random.Random) -> None:
+    """Looks for sizes that fit one another, by changes of a few of them that keep or raise the
+    score, from several starts; from what is found it goes on to others as good."""
+    program = found.program
+    names = [*program.sizes, *sorted(program.static_scalars)]
+    if not names:
+        return
+    written = sorted({n + k for n in _numbers_of(program) for k in (0, 1, 2)})
+    values: Values = {}
+    score: Score = NOWHERE
+    stale = PATIENCE
+    for _ in range(CLIMBS):
+        if stale == PATIENCE:
+            values, score, stale = {n: numbers.randint(1, 6) for n in names}, NOWHERE, 0
+        changed = dict(values)
+        for name in numbers.sample(names, min(len(names), numbers.choice((1, 1, 2, 3)))):
+            other = values[numbers.choice(names)]
+            near = values[name] + numbers.choice((-2, -1, 1, 2))
+            number = numbers.choice(written) if written else near
+            drawn = numbers.choice((near, other, other + 1, number, numbers.randint(1, 24)))
+            changed[name] = max(drawn, 0 if name in program.static_scalars else 1)
+        reached = found.attempt(changed)
+        stale = 0 if reached > score else stale + 1
+        if reached >= score:
+            values, score = changed, reached
+        if len(found.full) == SAMPLES:
+            return
 
 
 def _edges(program: p.Program, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
