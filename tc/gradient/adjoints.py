@@ -46,9 +46,11 @@ def contributions(
     adjoint: p.Expr,
     conditions: tuple[p.Expr, ...] = (),
     value: p.Expr | None = None,
+    held: p.Expr | None = None,
 ) -> Iterator[Contribution]:
     """What the floating reads of an expression get from its adjoint, in text order. `value` is
-    what holds the value of the expression, where something does: it is not computed again."""
+    what holds the value of the expression, where something does: it is not computed again. `held`
+    is the same if that need not be computed at all."""
     if not expr.dtype.is_float or not _carries(expr):
         return
     match expr:
@@ -62,7 +64,7 @@ def contributions(
             yield from contributions(then, adjoint, (*conditions, condition))
             yield from contributions(otherwise, adjoint, (*conditions, e.negation(condition)))
         case p.Binary(op=op, left=left, right=right):
-            for operand, part in _binary(op, left, right, adjoint, expr, value or expr):
+            for operand, part in _binary(op, left, right, adjoint, expr, value or expr, held):
                 yield from contributions(operand, part, conditions)
         case p.Call(function=function, args=args):
             table = DERIVATIVES.get(function)
@@ -80,7 +82,7 @@ def contributions(
                     factor = _with_arguments(derivative, values)
                     against = e.product(adjoint, factor)
                     if function in ("fmin", "fmax") and not all(map(_carries, args)):
-                        against = _strict(expr, operand, adjoint)
+                        against = _strict(expr, operand, adjoint, held)
                     yield from contributions(operand, against, conditions)
 
 
@@ -100,7 +102,13 @@ def _carries(expr: p.Expr) -> bool:
 
 
 def _binary(
-    op: str, left: p.Expr, right: p.Expr, adjoint: p.Expr, value: p.Expr, stored: p.Expr
+    op: str,
+    left: p.Expr,
+    right: p.Expr,
+    adjoint: p.Expr,
+    value: p.Expr,
+    stored: p.Expr,
+    held: p.Expr | None,
 ) -> Iterator[tuple[p.Expr, p.Expr]]:
     match op:
         case "+":
@@ -122,15 +130,18 @@ def _binary(
                 tie = e.select(e.compare("==", this, other), e.product(adjoint, half))
                 yield this, e.select(e.compare(sign, this, other), adjoint, tie)
         case "min" | "max":
-            yield left, _strict(value, left, adjoint)
-            yield right, _strict(value, right, adjoint)
+            yield left, _strict(value, left, adjoint, held)
+            yield right, _strict(value, right, adjoint, held)
 
 
-def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr) -> p.Expr:
-    """Against what carries no gradient, a tie gives 0; fmin and fmax ignore a NaN."""
+def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr, held: p.Expr | None = None) -> p.Expr:
+    """Against what carries no gradient, a tie gives 0; fmin and fmax ignore a NaN. The larger of
+    two is larger than one of them if the other is: where the result is `held`, it is asked."""
     left, right = p.children(value)
     other = right if operand is left else left
     name = value.function if isinstance(value, p.Call) else getattr(value, "op", "")
+    if held is not None:
+        operand = held
     wins = e.compare("<" if name.endswith("min") else ">", operand, other)
     if name.startswith("f"):
         missing = e.compare("!=", other, other)

@@ -190,9 +190,12 @@ class _Reverse:
         value = None
         if step.statement.op == "=" and self._is_stored(step):
             value = self._read(step.version, step.statement)
+        is_held = step.version in self.stored.held and self.stored.holds(step)
+        is_held &= not {*self.program.inputs, *self.given}.issuperset(reads)
+        held = value if is_held else None
         found = [
             each
-            for each in gathered(contributions(step.statement.rhs, adjoint, guard, value))
+            for each in gathered(contributions(step.statement.rhs, adjoint, guard, value, held))
             if each.read.tensor in self.active and not e.is_number(each.adjoint, 0)
         ]
         for each in self._with_scaled(step, cotangent, found):

@@ -163,3 +163,36 @@ def test_a_program_has_one_text() -> None:
     }
     assert len(texts) == 1
     assert len(texts.pop()) > 10_000
+
+
+LAYER = """def layer(float(B,N) X, float(O,N) W) -> (Y) {
+  Y(b,o) +=! X(b,n) * W(o,n)
+  Y(b,o) = %s
+}"""
+
+
+@pytest.mark.parametrize(
+    ("last", "condition"),
+    [
+        ("fmaxf(Y(b,o), 0)", "Y(b, o) > 0"),
+        ("max(0, Y(b,o))", "Y(b, o) > 0"),
+        ("min(Y(b,o), 6)", "Y(b, o) < 6"),
+        ("fmin(Y(b,o), X(0,0) > 1 ? 6 : 7)", "Y(b, o) < (X(0, 0) > 1 ? 6 : 7)"),
+    ],
+)
+def test_results_tell_which_was_larger(last: str, condition: str) -> None:
+    """The product need not be computed again to know its sign: what is written last holds it."""
+    text = tc.grad(LAYER % last)
+    assert f"{condition} ? d_Y(b, o) : 0" in " ".join(text.split())
+    assert "X(b, n) * W(o, n)" not in text
+
+
+@pytest.mark.parametrize(
+    "last", ["max(Y(b,o), 0) + 1", "max(2 * Y(b,o), X(b,0))", "2 * max(Y(b,o), 0)"]
+)
+def test_results_that_do_not_tell(last: str) -> None:
+    assert "+= X(b, n) * W(o, n)" in tc.grad(LAYER % last, "W").replace("+=!", "+=")
+
+
+def test_nothing_is_held_where_nothing_is_saved() -> None:
+    assert "X(b, n) * W(o, n)" in tc.grad(LAYER % "max(Y(b,o), 0)", save="none")
