@@ -179,7 +179,8 @@ class _Found:
         filled = sum(not _is_empty_here(s) for s in shaped.statements)
         kept = self.by_score.setdefault((filled, all(scalars.values())), {})
         if len(kept) < SAMPLES:
-            kept[(*sizes.values(), *scalars.values())] = shaped
+            place = (*sizes.values(), *scalars.values())
+            kept[place] = shaped
         empty = _first_empty(shaped)
         return EVERYWHERE if empty is None else (-1, empty, 0)
 
