@@ -23,7 +23,7 @@ def wanted_inputs(
     wrt: Sequence[str] | str | None,
 ) -> tuple[str, ...]:
     """The inputs that `wrt` names, by default all floating ones."""
-    asked = tuple(floating) if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    asked = tuple(floating) if wrt is None else _names("wrt", wrt, floating)
     for name in asked:
         if name not in floating:
             what = "is no floating input" if name in inputs else "is no input"
@@ -41,16 +41,32 @@ def wanted_inputs(
             span=program.span,
             repair=f"wrt={list(dict.fromkeys(asked))}",
         )
-    if not asked:
+    if not floating:
         raise GradError(f"'{program.name}' has no floating input", rule="D16", span=program.span)
+    if not asked:
+        cause, repair = f"wrt names no input of '{program.name}'", f"wrt={list(floating)}"
+        raise GradError(cause, rule="D16", span=program.span, repair=repair)
     return asked
+
+
+def _names(parameter: str, given: object, known: Sequence[str]) -> tuple[str, ...]:
+    """The names that a parameter gives: one, or several."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise GradError(
+            f"{parameter} is of {type(given).__name__}: it is a name, or a sequence of names",
+            rule="D16",
+            repair=f"{parameter}={list(known)}",
+        )
+    return tuple(given)
 
 
 def constant_tensors(program: p.Program, names: Iterable[str] | str) -> frozenset[str]:
     """The tensors that `constant` names, which a string names alone."""
-    found = frozenset({names} if isinstance(names, str) else names)
-    for name in sorted(found - program.tensors.keys()):
-        known = [each for each in program.tensors if program.tensors[each].dtype.is_float]
+    known = [each for each in program.tensors if program.tensors[each].dtype.is_float]
+    found = frozenset(_names("constant", names, known[:1]))
+    for name in sorted(found - program.tensors.keys(), key=str):
         raise GradError(
             f"constant names '{name}', which is no tensor of '{program.name}'",
             rule="D16",

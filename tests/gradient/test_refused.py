@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,20 @@ def test_what_a_gather_reads_is_a_condition() -> None:
     text = "def f(float(V,D) T, int(N) I) -> (O) { O(n,d) = T(2*I(n), d) where d in 0:D }"
     body = tc.grad(text, "T").splitlines()[1].strip()
     assert body == "d_T(x, d) +=! 2 * int64(I(n)) == x ? d_O(n, d) : 0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "cause", "repair"),
+    [
+        ({"wrt": 3}, "wrt is of int: it is a name, or a sequence of names", "wrt=['A', 'B']"),
+        ({"wrt": ()}, "wrt names no input of 'f'", "wrt=['A', 'B']"),
+        ({"constant": None}, "constant is of NoneType: it is a name", "constant=['A']"),
+        ({"constant": 2.5}, "constant is of float: it is a name", "constant=['A']"),
+    ],
+)
+def test_names_that_are_none(asked: dict[str, object], cause: str, repair: str) -> None:
+    text = "def f(double(N) A, double(N) B) -> (O) { O(i) = A(i) * B(i) }"
+    with pytest.raises(tc.GradError, match=re.escape(cause)) as caught:
+        tc.grad(text, **asked)  # type: ignore[arg-type]
+    assert caught.value.repair == repair
+    assert "d_B" in tc.grad(text, **eval(f"dict({repair})"))
