@@ -1,0 +1,250 @@
+"""`python -m tests.gradient.torch_campaign --programs N --seed S`: gradients by torch's autograd.
+
+Generated programs in float64 are called with tensors that require gradients, as
+`tc.compile(text)(*tensors)`, beside their translations to operations of torch
+(`tests.gradient.in_torch`): results, first and second derivatives and forward mode are the same,
+with inputs apart from one another and as the generator gives them, with ties and zeros.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.autograd.forward_ad as forward_ad
+
+import tc
+from tc.api import _program
+from tc.semantics import program as p
+from tc.semantics.ranges.range_inference import infer_ranges
+from tests.fuzz.model import Case
+from tests.gradient.campaign import ENTRY, Passed, Unlike, apart, as_given, cases
+from tests.gradient.in_torch import Untranslated, translated
+from tests.gradient.pairs import as_double
+
+SMALL = 1e-8
+"""Of the largest value in float64 that stands beside one."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A program as an operator of tc and as operations of torch, and its inputs by name."""
+
+    program: p.Program
+    shaped: p.ShapedProgram
+    function: tc.Compiled
+    known: Mapping[str, Any]
+
+    def inputs(self) -> dict[str, Any]:
+        """Fresh tensors, those of floats with gradients; scalars that ranges depend on as they
+        are."""
+        made: dict[str, Any] = {}
+        for name in self.program.inputs:
+            made[name] = torch.from_numpy(np.array(self.known[name]))
+            if made[name].dtype.is_floating_point:
+                made[name].requires_grad_()
+        return made
+
+    def by_tc(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        static = self.program.static_scalars
+        given = [int(v) if n in static else v for n, v in inputs.items()]
+        found = self.function(*given)
+        names = self.program.outputs
+        each = map(torch.as_tensor, found if len(names) > 1 else [found])
+        return dict(zip(names, each, strict=True))
+
+    def by_torch(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        wide = {n: v if v.is_floating_point() else _wide(v) for n, v in inputs.items()}
+        return translated(self.shaped, wide)
+
+
+def _wide(value: Any) -> Any:
+    if value.dtype == torch.uint64:
+        raise Untranslated("uint64")
+    return torch.from_numpy(np.asarray(value.numpy()).astype("int64"))
+
+
+def sides_of(text: str, function: tc.Compiled, known: Mapping[str, Any]) -> Sides:
+    program = _program(text, ENTRY)
+    if program.needs_initial:
+        raise Passed("what the caller gives in outputs, where nothing has gradients")
+    shapes = {n: np.shape(known[n]) for n in program.inputs}
+    scalars = {n: int(known[n]) for n in program.static_scalars}
+    shaped = infer_ranges(program, shapes, scalars)
+    return Sides(program, shaped, function, known)
+
+
+def derivatives(
+    results: Sequence[Any], weights: Sequence[Any], wrt: Sequence[Any], **options: Any
+) -> list[Any]:
+    """Those of a weighted sum; zeros for what results do not depend on."""
+    kept = [(r, w) for r, w in zip(results, weights, strict=True) if r.requires_grad]
+    if not kept:
+        return [torch.zeros_like(x) for x in wrt]
+    total = sum((r * w).sum() for r, w in kept)
+    found = torch.autograd.grad(total, wrt, allow_unused=True, **options)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(wrt, found, strict=True)]
+
+
+def assert_alike(what: str, found: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """The same but for rounding, where what is wanted is finite."""
+    for place, (value, same) in enumerate(zip(found, wanted, strict=True)):
+        one, other = (x.detach().to(torch.float64).numpy() for x in (value, same))
+        if one.shape != other.shape:
+            raise Unlike(f"{what} {place} of shape {one.shape}, by torch {other.shape}")
+        sure = np.isfinite(other)
+        size = max(1.0, float(np.max(np.abs(other[sure]), initial=0.0)))
+        with np.errstate(all="ignore"):
+            is_near = np.abs(one - other) <= SMALL * size
+        if not np.all(is_near[sure]):
+            raise Unlike(f"{what} {place}: {one!r}\nby torch {other!r}")
+
+
+def floats(tensors: Mapping[str, Any]) -> list[Any]:
+    return [t for t in tensors.values() if t.dtype.is_floating_point]
+
+
+def compared(sides: Sides, numbers: np.random.Generator, second: bool) -> Iterator[str]:
+    """What was compared; Unlike for what differs, Passed for what cannot be compared."""
+    ours, theirs = sides.inputs(), sides.inputs()
+    try:
+        wanted = sides.by_torch(theirs)
+    except Untranslated as error:
+        raise Passed(f"untranslated: {error}") from error
+    found = sides.by_tc(ours)
+    mine, same = floats(ours), floats(theirs)
+    if not all(bool(torch.isfinite(v).all()) for v in floats(wanted)):
+        raise Passed("not finite")
+    assert_alike("result", [*found.values()], [*wanted.values()])
+    if not mine or not floats(wanted):
+        raise Passed("nothing floating")
+    weights = [torch.from_numpy(numbers.uniform(-1, 1, v.shape)) for v in floats(wanted)]
+    for each in weights:
+        each.requires_grad_(second)
+    firsts = [
+        derivatives(floats(results), weights, wrt, create_graph=second)
+        for results, wrt in ((found, mine), (wanted, same))
+    ]
+    assert_alike("gradient", *firsts)
+    yield "first"
+    directions = [torch.from_numpy(numbers.uniform(-1, 1, x.shape)) for x in mine]
+    if all(bool(torch.isfinite(g).all()) for g in firsts[1]):
+        slopes = _slopes(sides, ours, directions, weights)
+        terms = [(g * d).detach() for g, d in zip(firsts[1], directions, strict=True)]
+        total = torch.stack([t.sum() for t in terms]).sum()
+        size = sum(float(t.abs().sum()) for t in (*terms, *slopes))
+        if abs(float(sum(t.sum() for t in slopes)) - float(total)) > SMALL * max(1.0, size):
+            raise Unlike(f"forward mode {sum(t.sum() for t in slopes)}, by torch {total}")
+        yield "forward mode"
+    if second:
+        wrts = ([*mine, *weights], [*same, *weights])
+        pairs = zip(firsts, wrts, strict=True)
+        assert_alike("second", *(derivatives(f, directions, w) for f, w in pairs))
+        yield "second"
+
+
+def _slopes(
+    sides: Sides, inputs: Mapping[str, Any], directions: Sequence[Any], weights: Sequence[Any]
+) -> list[Any]:
+    """The tangents of the results, times weights."""
+    given = iter(directions)
+    with forward_ad.dual_level():
+        duals = {
+            n: forward_ad.make_dual(x.detach(), next(given)) if x.is_floating_point() else x
+            for n, x in inputs.items()
+        }
+        results = floats(sides.by_tc(duals))
+        tangents = [forward_ad.unpack_dual(r).tangent for r in results]
+    return [
+        torch.zeros(()) if t is None else (t * w).detach()
+        for t, w in zip(tangents, weights, strict=True)
+    ]
+
+
+def is_at_a_jump(sides: Sides, numbers: np.random.Generator) -> bool:
+    """Whether the derivatives by torch are others for inputs that differ by rounding."""
+    moved: dict[str, Any] = {}
+    for name, value in sides.known.items():
+        moved[name] = value
+        if value.dtype.kind == "f":
+            moved[name] = value * (1 + numbers.uniform(-1e-12, 1e-12, value.shape))
+    near = Sides(sides.program, sides.shaped, sides.function, moved)
+    found = []
+    for each in (sides, near):
+        inputs = each.inputs()
+        results = each.by_torch(inputs)
+        weights = [torch.linspace(0.5, 1.5, v.numel()).reshape(v.shape) for v in floats(results)]
+        found.append((floats(results), derivatives(floats(results), weights, floats(inputs))))
+    try:
+        for one, other in zip(*found, strict=True):
+            assert_alike("", one, other)
+    except Unlike:
+        return True
+    return False
+
+
+def judge(case: Case, number: int, second: bool, **options: Any) -> Iterator[str]:
+    """What was compared of a program, with inputs apart and as they are."""
+    text = as_double(case.text)
+    numbers = np.random.default_rng(number)
+    function = tc.compile(text, entry=ENTRY, **options)
+    for kind, given in (("apart", apart(case, text, numbers)), ("as given", as_given(case, text))):
+        try:
+            sides = sides_of(text, function, given)
+            sides.by_tc({n: v.detach() for n, v in sides.inputs().items()})
+        except (tc.InputError, tc.RangeError) as error:
+            yield f"passed {kind}: {type(error).__name__} of the program"
+            continue
+        except Passed as passed:
+            yield f"passed {kind}: {passed}"
+            continue
+        try:
+            for what in compared(sides, numbers, second):
+                yield f"{what} {kind}"
+        except Passed as passed:
+            yield f"passed {kind}: {passed}"
+        except Unlike:
+            if not is_at_a_jump(sides, numbers):
+                raise
+            yield f"passed {kind}: at a jump"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.gradient.torch_campaign", description=__doc__
+    )
+    parser.add_argument("--programs", type=int, default=100, help="how many")
+    parser.add_argument("--seed", type=int, default=0, help="of the sequence")
+    parser.add_argument("--start", type=int, default=0, help="number of the first")
+    parser.add_argument("--backend", default="interpret", help="that runs them")
+    chosen = parser.parse_args(arguments)
+    counts: Counter[str] = Counter()
+    started, wrong = time.monotonic(), 0
+    for number, case in cases(chosen.seed, chosen.programs, chosen.start):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                counts.update(judge(case, number, number % 3 == 0, backend=chosen.backend))
+            except Exception as error:
+                wrong += 1
+                counts[f"WRONG {type(error).__name__}"] += 1
+                print(f"\n--- {number}: {type(error).__name__} {error}\n{case.text}", flush=True)
+                if not isinstance(error, Unlike):
+                    traceback.print_exc(limit=-4, file=sys.stdout)
+    print(f"{time.monotonic() - started:.0f} s")
+    for what, count in counts.most_common():
+        print(f"{count:6d} {what}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
