@@ -463,7 +463,7 @@ class _Reverse:
 
     def _parts(self, condition: p.Expr, access: p.Read) -> list[p.Expr]:
         """A condition without what says that the read itself is in bounds."""
-        return [c for c in e.parts(condition) if c not in e.bounds(access)]
+        return [c for c in p.conjuncts(condition) if c not in e.bounds(access)]
 
     def _bare(self, adjoint: p.Expr) -> set[tuple[str, p.Expr, p.Expr]]:
         """The variables that alone index a read that is always made, with the dimension."""

@@ -17,9 +17,16 @@ from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Span
 
 ATTEMPTS = 100
-CLIMBS = 1500
+"""Random sizes that are tried before a search."""
+
+CLIMBS = 600
+"""Sizes that the search tries: a few seconds of a large program that is refused."""
+
 PATIENCE = 150
+"""Steps of the search without a better place, after which it begins elsewhere."""
+
 SAMPLES = 4
+"""Sizes at which ranges are compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,13 +116,6 @@ def negation(condition: p.Expr) -> p.Expr:
     return p.Logical("!", (condition,), span=NOWHERE)
 
 
-def parts(condition: p.Expr) -> list[p.Expr]:
-    """The conditions of a conjunction."""
-    if isinstance(condition, p.Logical) and condition.op == "&&":
-        return [part for operand in condition.operands for part in parts(operand)]
-    return [condition]
-
-
 def bounds(access: p.Read) -> list[p.Expr]:
     """The conditions that keep a read in bounds, as `pad` is checked to (G9)."""
     found = []
@@ -139,7 +132,7 @@ def is_pad(expr: p.Expr) -> bool:
     reads = [e for e in p.walk(expr.then) if isinstance(e, p.Read)]
     inner = any(isinstance(e, p.Select | p.Logical) for e in p.walk(expr.then))
     wanted = {condition for access in reads for condition in bounds(access)}
-    return bool(wanted) and not inner and set(parts(expr.condition)) == wanted
+    return bool(wanted) and not inner and set(p.conjuncts(expr.condition)) == wanted
 
 
 def pad(expr: p.Expr) -> p.Expr:

@@ -38,6 +38,14 @@ def names_in(expr: ir.Expr) -> set[str]:
     return {node.name for node in ir.walk(expr) if isinstance(node, ir.Var)}
 
 
+def mentioned(stmts: tuple[ir.Stmt, ...]) -> Iterator[str]:
+    """The locals that statements, or those in them, declare, read or set, once for each time."""
+    for stmt in ir.statements(stmts):
+        if isinstance(stmt, ir.Let | ir.Set):
+            yield stmt.var
+        yield from (e.name for e in ir.expressions(stmt) if isinstance(e, ir.Var))
+
+
 def assigned_in(stmts: Iterable[ir.Stmt]) -> frozenset[str]:
     """The locals that a Set among the statements, or in them, changes."""
     return frozenset(s.var for s in ir.statements(tuple(stmts)) if isinstance(s, ir.Set))

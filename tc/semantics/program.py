@@ -198,6 +198,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(reversed(children(node)))
 
 
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The conditions that all hold where one does."""
+    if isinstance(condition, Logical) and condition.op == "&&":
+        return [part for operand in condition.operands for part in conjuncts(operand)]
+    return [condition]
+
+
 def index_names(expr: Expr) -> tuple[str, ...]:
     """The index variables in an expression, in order of appearance."""
     return tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))

@@ -14,7 +14,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -229,13 +229,18 @@ def judge(case: Case, number: int, parts: str) -> Iterator[str]:
             yield f"second {passed}"
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.gradient.campaign", description=__doc__)
+def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
+    """The options of any campaign."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--programs", type=int, default=100, help="how many")
     parser.add_argument("--seed", type=int, default=0, help="of the sequence")
     parser.add_argument("--start", type=int, default=0, help="number of the first")
-    parser.add_argument("--parts", default="db2", help="d: differences, b: bounds, 2: twice")
-    chosen = parser.parse_args(arguments)
+    return parser
+
+
+def campaign(chosen: argparse.Namespace, judged: Callable[[int, Case], Iterable[str]]) -> int:
+    """Judges programs, tells of each that is wrong, and of what was compared how often; 1 where
+    one was wrong. What a judge raises that is no reason to pass over a program is a finding."""
     counts: Counter[str] = Counter()
     started, wrong = time.monotonic(), 0
     for number, case in cases(chosen.seed, chosen.programs, chosen.start):
@@ -244,8 +249,7 @@ def main(arguments: list[str]) -> int:
             if number % 100 == 99:
                 print(f"{number + 1} after {time.monotonic() - started:.0f} s", flush=True)
             try:
-                part = chosen.parts[number % len(chosen.parts)]
-                for what in judge(case, number, part):
+                for what in judged(number, case):
                     counts[what] += 1
             except Passed as passed:
                 counts[f"passed: {passed}"] += 1
@@ -262,6 +266,17 @@ def main(arguments: list[str]) -> int:
     for what, count in counts.most_common():
         print(f"{count:6d} {what}")
     return 1 if wrong else 0
+
+
+def main(arguments: list[str]) -> int:
+    parser = parser_of("python -m tests.gradient.campaign", __doc__)
+    parser.add_argument("--parts", default="db2", help="d: differences, b: bounds, 2: twice")
+    chosen = parser.parse_args(arguments)
+
+    def judged(number: int, case: Case) -> Iterator[str]:
+        yield from judge(case, number, chosen.parts[number % len(chosen.parts)])
+
+    return campaign(chosen, judged)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,7 @@ with inputs apart from one another and as the generator gives them, with ties an
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
-import traceback
-import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +22,15 @@ from tc.api import _program
 from tc.semantics import program as p
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.fuzz.model import Case
-from tests.gradient.campaign import ENTRY, Passed, Unlike, apart, as_given, cases
+from tests.gradient.campaign import (
+    ENTRY,
+    Passed,
+    Unlike,
+    apart,
+    as_given,
+    campaign,
+    parser_of,
+)
 from tests.gradient.in_torch import Untranslated, translated
 from tests.gradient.pairs import as_double
 
@@ -219,31 +222,13 @@ def judge(case: Case, number: int, second: bool, **options: Any) -> Iterator[str
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.gradient.torch_campaign", description=__doc__
-    )
-    parser.add_argument("--programs", type=int, default=100, help="how many")
-    parser.add_argument("--seed", type=int, default=0, help="of the sequence")
-    parser.add_argument("--start", type=int, default=0, help="number of the first")
+    parser = parser_of("python -m tests.gradient.torch_campaign", __doc__)
     parser.add_argument("--backend", default="interpret", help="that runs them")
     chosen = parser.parse_args(arguments)
-    counts: Counter[str] = Counter()
-    started, wrong = time.monotonic(), 0
-    for number, case in cases(chosen.seed, chosen.programs, chosen.start):
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            try:
-                counts.update(judge(case, number, number % 3 == 0, backend=chosen.backend))
-            except Exception as error:
-                wrong += 1
-                counts[f"WRONG {type(error).__name__}"] += 1
-                print(f"\n--- {number}: {type(error).__name__} {error}\n{case.text}", flush=True)
-                if not isinstance(error, Unlike):
-                    traceback.print_exc(limit=-4, file=sys.stdout)
-    print(f"{time.monotonic() - started:.0f} s")
-    for what, count in counts.most_common():
-        print(f"{count:6d} {what}")
-    return 1 if wrong else 0
+    return campaign(
+        chosen,
+        lambda number, case: judge(case, number, number % 3 == 0, backend=chosen.backend),
+    )
 
 
 if __name__ == "__main__":

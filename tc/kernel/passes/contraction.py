@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 
 from tc.kernel import ir, rebuild
+from tc.kernel.walk import mentioned
 
 
 def contract(kernel: ir.Kernel) -> ir.Kernel:
@@ -37,13 +39,13 @@ def _block(block: rebuild.Stmts) -> rebuild.Stmts:
 def _inlined(block: rebuild.Stmts) -> rebuild.Stmts:
     """The block with products of vectors in the place of locals that only the next statement
     reads, once."""
+    times = Counter(mentioned(block))
     out: list[ir.Stmt] = []
-    for place, stmt in enumerate(block):
+    for stmt in block:
         before = out[-1] if out else None
         if isinstance(before, ir.Let) and _is_product(before):
-            used = [name for later in block[place:] for name in _mentioned(later)]
-            own = [e.name for e in ir.expressions(stmt) if isinstance(e, ir.Var)]
-            if used.count(before.var) == own.count(before.var) == 1:
+            reads = sum(e == ir.Var(before.var, before.dtype) for e in ir.expressions(stmt))
+            if reads == 1 and times[before.var] == 2:  # where it is declared, and here
                 out.pop()
                 product = partial(_substituted, values={before.var: before.value})
                 stmt = rebuild.map_expressions(stmt, product)
@@ -57,14 +59,6 @@ def _substituted(expr: ir.Expr, values: Mapping[str, ir.Expr]) -> ir.Expr:
 
 def _is_product(local: ir.Let) -> bool:
     return local.dtype.lanes > 1 and local.dtype.is_float and _factors(local.value) is not None
-
-
-def _mentioned(stmt: ir.Stmt) -> Iterator[str]:
-    """The names of the locals that a statement, or one in it, reads or sets."""
-    for each in ir.statements((stmt,)):
-        if isinstance(each, ir.Let | ir.Set):
-            yield each.var
-        yield from (e.name for e in ir.expressions(each) if isinstance(e, ir.Var))
 
 
 def _contracted(expr: ir.Expr) -> ir.Expr:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.value_numbers import ValueNumbers
-from tc.kernel.walk import assigned, every_statement, is_steady, names_in
+from tc.kernel.walk import assigned, every_statement, is_steady, mentioned, names_in
 
 
 def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
@@ -67,9 +67,7 @@ def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
     out: list[ir.Stmt | None] = []
     for stmt in block:
         read = {name for e in ir.own_expressions(stmt) for name in names_in(e)}
-        for inner in ir.statements(ir.inner_statements(stmt)):
-            read |= {name for e in ir.own_expressions(inner) for name in names_in(e)}
-            read |= {inner.var} if isinstance(inner, ir.Set) else set()
+        read.update(mentioned(ir.inner_statements(stmt)))
         for name in read & first.keys():
             del first[name]
         if isinstance(stmt, ir.Set) and stmt.var in first:

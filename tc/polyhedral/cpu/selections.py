@@ -8,7 +8,6 @@ are added in the order of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tc.options import MappingOptions
@@ -50,7 +49,7 @@ def selected_variables(program: p.Program, statement: ScopStatement) -> frozense
     if not isinstance(rhs, p.Select) or not _is_zero(rhs.otherwise):
         return frozenset()
     found = set()
-    for test in _conjuncts(rhs.condition):
+    for test in p.conjuncts(rhs.condition):
         if isinstance(test, p.Compare) and test.op == "==":
             sides = _converted(test.left), _converted(test.right)
             for one, other in (sides, sides[::-1]):
@@ -68,14 +67,6 @@ def _converted(expr: p.Expr) -> p.Expr:
 
 def _is_zero(expr: p.Expr) -> bool:
     return isinstance(expr, p.Literal) and repr(float(expr.value)) == "0.0"
-
-
-def _conjuncts(condition: p.Expr) -> Iterator[p.Expr]:
-    if isinstance(condition, p.Logical) and condition.op == "&&":
-        for operand in condition.operands:
-            yield from _conjuncts(operand)
-    else:
-        yield condition
 
 
 def plan_selections(

@@ -18,7 +18,6 @@ from math import gcd, lcm, prod
 
 from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
 from tc.polyhedral.rewrite.simplifying import (
-    conjuncts,
     linear_expression,
     quotients,
     simplified,
@@ -211,7 +210,7 @@ class _Splitting:
         left, rhs = part.ranges[variable], part.statement.rhs
         begin, end = left.begin, left.end
         if isinstance(rhs, p.Select) and _is_zero(rhs.otherwise):
-            for test in conjuncts(rhs.condition):
+            for test in p.conjuncts(rhs.condition):
                 found = values_where(test, variable, (begin, end), self.known)
                 begin, end = (begin, end) if found is None else found
         return begin, end

@@ -59,15 +59,6 @@ def difference(node: p.Compare, known: KnownSizes) -> LinearForm | None:
     return LinearForm(left.constant - right.constant, terms)
 
 
-def conjuncts(expr: p.Expr) -> Iterator[p.Expr]:
-    """The conditions that all hold where one does."""
-    if isinstance(expr, p.Logical) and expr.op == "&&":
-        for operand in expr.operands:
-            yield from conjuncts(operand)
-    else:
-        yield expr
-
-
 def values_where(
     test: p.Expr, variable: str, values: tuple[int, int], known: KnownSizes
 ) -> tuple[int, int] | None:
