@@ -165,3 +165,20 @@ def test_products_of_equal_sizes_by_chance() -> None:
 )  # fmt: skip
 def test_products_that_share_something(text: str) -> None:
     assert fused(text, N=64)
+
+
+SCORES = """def scores(float(B,T,D) Q, float(B,U,D) K) -> (s, m, k) {
+  s(b,t,u) +=! Q(b,t,d) * K(b,u,d)
+  m(b,t) max=! s(b,t,u)
+  k(b,u,d) +=! s(b,t,u) * Q(b,t,d)
+}"""
+
+
+def test_products_keep_the_loops_of_their_tiles_inside_of_shared_ones() -> None:
+    """Inside of b, rows t of s would each read all of K; s and m share t where nothing forbids."""
+    scop = scop_of(SCORES, B=8, T=64, U=32, D=16)
+    dependences = compute_dependences(scop)
+    tree = to_text(schedule(scop, dependences, "max", accept=worthwhile(scop, 1 << 40)))
+    assert tree.startswith("band [b *]")
+    assert "band [t *, u *]" in tree
+    assert "band [t *, u *]" not in to_text(schedule(scop, dependences, "max"))

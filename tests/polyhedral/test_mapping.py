@@ -193,6 +193,22 @@ def test_panels_that_each_iteration_needs_for_itself_are_packed_inside() -> None
     assert shared < loop < own
 
 
+def test_panels_that_others_read_too_are_packed_inside() -> None:
+    """K is read along both of its dimensions: packed for s, in each iteration of b, alone."""
+    text = tree_of(
+        """def scores(float(B,T,D) Q, float(B,U,D) K) -> (s, m, q) {
+          s(b,t,u) +=! Q(b,t,d) * K(b,u,d)
+          m(b,u) max=! s(b,t,u)
+          q(b,t,d) +=! s(b,t,u) * K(b,u,d)
+        }""",
+        Q=(8, 96, 64),
+        K=(8, 96, 64),
+    )
+    assert text.startswith("band [b parallel *]")
+    assert text.count("K_packed") == 1
+    assert "promote K to scratch K_packed" in text
+
+
 NARROW = replace(DEVICE, unit_bits=256, l2_bytes_per_cycle=24.0)
 GROUPED = """
 def grouped(float(N,G,C,H,V) x, float(G,F,C,K,L) w) -> (y) {

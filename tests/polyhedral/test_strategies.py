@@ -180,7 +180,7 @@ def test_independent_parts_of_a_whole() -> None:
     text = tree_text("prodModel")
     assert text.startswith("band [i *] permutable\n  sequence\n    band [j *] permutable")
     assert text.count("\n  sequence") == 1
-    assert len(re.findall(r"\n    band", text)) == 8
+    assert len(re.findall(r"\n    band", text)) == 6
 
 
 def test_a_shift_aligns() -> None:
@@ -274,8 +274,22 @@ def test_a_column_is_shared_once() -> None:
 
 
 def test_names_of_nested_loops_differ() -> None:
-    text = tree_text("prodModel")
-    assert "band [i1 *] permutable" in text
+    text = "def f(float(N,M) a) -> (b, c) { b(i) +=! a(i,j) c(j,i) = a(j,i) * b(j) }"
+    assert "band [i1 *] permutable" in tree_text(text, N=4, M=5)
+
+
+ROWS_AND_COLUMNS = """def f(float(N,M) a) -> (r, c, y) {
+  r(i) +=! a(i,j)  c(j) +=! a(i,j)  y(i,j) = %s
+}"""
+
+
+def test_a_statement_joins_the_last_that_it_depends_on() -> None:
+    """What stands between and is not needed follows; what is needed stays between."""
+    free = tree_text(ROWS_AND_COLUMNS % "a(i,j) - r(i)", N=4, M=5)
+    assert re.findall(r"S\d(?!\.)", free) == ["S0", "S2", "S1"]
+    assert free.startswith("sequence\n  band [i *] permutable")
+    bound = tree_text(ROWS_AND_COLUMNS % "a(i,j) - r(i) * c(j)", N=4, M=5)
+    assert re.findall(r"S\d(?!\.)", bound) == ["S0", "S1", "S2"]
 
 
 def test_scalars() -> None:

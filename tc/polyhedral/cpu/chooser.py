@@ -74,6 +74,7 @@ class _Chooser:
         written = frozenset(scop.statement(n).write.tensor for n in inside)
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
+        within = {t for t in elsewhere if self.around and self._moves_with_all(t, nest)}
         searches = self.draft.target.decider.searches
         nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
         selected = selected_members(nest) if outermost else ()  # else loops are of several bands
@@ -86,14 +87,28 @@ class _Chooser:
             self.options,
             self.costs,
             written,
-            elsewhere,
+            elsewhere - within,
             partial(self._decide, nest.names) if searches else None,
         )
         planner = NestPlanner(
-            self.draft, self.options, self.costs, nest, chosen, written, self.around, outermost
+            self.draft,
+            self.options,
+            self.costs,
+            nest,
+            chosen,
+            written,
+            frozenset(within),
+            self.around,
+            outermost,
         )
         planner.plan()
         self.notes.append(planner.note())
+
+    def _moves_with_all(self, tensor: str, nest: ParallelNest) -> bool:
+        """Whether each iteration of the loops around reads other elements of a tensor, so that
+        nothing is packed twice inside of them."""
+        reads = nest.reads(tensor)
+        return all(nest.uses(access, m) for access in reads for m in self.around)
 
     def _places_terms(self, nest: ParallelNest, selected: tuple[Member, ...]) -> bool:
         """Whether the terms of sums are added where they belong, where they say where that is."""

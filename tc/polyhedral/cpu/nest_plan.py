@@ -44,7 +44,8 @@ LEAST_STEPS = 64
 class NestPlanner:
     """Writes the actions of one nest into a draft.
 
-    `written` are the tensors that the cluster writes, `around` the members of the loops around.
+    `written` are the tensors that the cluster writes, `within` those that others of its nests read
+    too, so that they are only packed inside of `around`, the members of the loops around.
     """
 
     draft: Draft
@@ -53,6 +54,7 @@ class NestPlanner:
     nest: ParallelNest
     chosen: RegisterTile | None
     written: frozenset[str]
+    within: frozenset[str]
     around: tuple[Member, ...]
     outermost: bool
     points: list[Member] = field(default_factory=list)
@@ -297,7 +299,9 @@ class NestPlanner:
             local = buffers.packs_locally(used, v_outer)
         else:
             local = buffers.packs_inside(self.around, used)
-        if buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):
+        if any(access.tensor in self.within for access in buffers.packs):
+            local = True
+        elif buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):
             local = self.draft.decide("packed for each thread", self.nest.names, local, either)
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         others = [m for m in others if m not in first]

@@ -6,6 +6,7 @@ dependence within the cluster: the columns are coincident by construction, and t
 run one after the other inside of them. At first each statement is a cluster with its left-hand
 variables as columns. Two neighbours may merge if a column of each has equal values in every
 dependence between them; columns without a partner stay inside.
+A cluster may join the last one that it depends on over others between, which then follow it.
 
 1. Clusters that write one tensor (its start, updates and epilogue) merge where no column is lost.
 2. All strategies but "min" merge what loses no column.
@@ -89,42 +90,66 @@ class Fusion:
     def clusters(self, clusters: list[Cluster]) -> list[Cluster]:
         """Merges neighbours in the given list."""
 
-        def same_tensor(a: Cluster, b: Cluster, matches: list[Match]) -> bool:
-            return self._target(a) == self._target(b) and self._keeps_all(a, b, matches)
+        def same_tensor(a: Cluster, b: Cluster, matches: list[Match]) -> list[Match]:
+            is_one = self._target(a) == self._target(b) and self._keeps_all(a, b, matches)
+            return matches if is_one else []
 
         clusters = self._merge(clusters, same_tensor)
         if self.strategy != MIN:
-            clusters = self._merge(clusters, self._is_lossless)
+            clusters = self._merge(clusters, self._lossless)
             parts = self._components(clusters)
-            clusters = self._merge(clusters, lambda a, b, m: self._is_worthwhile(a, b, m, parts))
+            clusters = self._merge(clusters, lambda a, b, m: self._worthwhile(a, b, m, parts))
         return clusters
 
     def _merge(
         self,
         clusters: list[Cluster],
-        allowed: Callable[[Cluster, Cluster, list[Match]], bool],
+        allowed: Callable[[Cluster, Cluster, list[Match]], list[Match]],
     ) -> list[Cluster]:
-        """One pass from left to right: each cluster joins the one before where that is allowed."""
+        """One pass from left to right: each cluster joins the last one that it depends on, or else
+        the one before, where that is allowed."""
         merged: list[Cluster] = []
         for cluster in clusters:
-            matches = self._matches(merged[-1], cluster) if merged else []
-            if matches and self._are_classes_of_sums(merged[-1], cluster):
-                matches = []
-            if matches and allowed(merged[-1], cluster, matches):
-                before = merged.pop()
-                names = before.statements + cluster.statements
-                cluster = Cluster(names, before.shared(cluster, matches), before.outer)
-            merged.append(cluster)
+            for place in self._partners(merged, cluster):
+                before = merged[place]
+                matches = self._matches(before, cluster)
+                if matches and self._are_classes_of_sums(before, cluster):
+                    matches = []
+                matches = allowed(before, cluster, matches) if matches else []
+                if matches:
+                    names = before.statements + cluster.statements
+                    columns = before.shared(cluster, matches)
+                    merged[place] = Cluster(names, columns, before.outer)
+                    break
+            else:
+                merged.append(cluster)
         return merged
 
-    def _is_lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
-        return self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)
+    def _partners(self, merged: list[Cluster], cluster: Cluster) -> list[int]:
+        """The places of those that a cluster may join, so that it still follows all that it
+        depends on; those between are not touched by it, and follow."""
+        last = len(merged) - 1
+        sources = (p for p in range(last, -1, -1) if self._depends(merged[p], cluster))
+        return list(dict.fromkeys((*itertools.islice(sources, 1), last))) if merged else []
 
-    def _is_worthwhile(
+    def _depends(self, a: Cluster, b: Cluster) -> bool:
+        return any(True for _ in self.dependences.between(set(a.statements), b.statements))
+
+    def _lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> list[Match]:
+        is_free = self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)
+        return matches if is_free else []
+
+    def _worthwhile(
         self, a: Cluster, b: Cluster, matches: list[Match], parts: Mapping[str, int]
-    ) -> bool:
+    ) -> list[Match]:
+        """As many of the matches, from the first on, as are accepted."""
         if parts[a.statements[0]] != parts[b.statements[0]]:
-            return False
+            return []
+        while matches and not self._is_worthwhile(a, b, matches):
+            matches = matches[:-1]
+        return matches
+
+    def _is_worthwhile(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
         if self.strategy == PRESERVE:
             around = _loops(a.outer)
             had = max(_loops(a.columns), _loops(b.columns))

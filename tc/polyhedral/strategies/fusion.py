@@ -18,7 +18,8 @@ def worthwhile(scop: Scop, most_bytes: int) -> Accept:
     the other stays there too. Partial reductions and what combines them share no loops: these are
     over the few elements, and would stand around the many parts, which are for threads. Nor do
     products that have nothing to do with each other, but happen to have equal sizes: each has a
-    tile, packed operands and an order of loops that suit it."""
+    tile, packed operands and an order of loops that suit it. Inside of shared loops, a product
+    keeps the loops of its tile: only of the outermost ones are some iterations given to tiles."""
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
@@ -27,8 +28,13 @@ def worthwhile(scop: Scop, most_bytes: int) -> Accept:
         is_outermost = not first.outer  # inside of shared loops operands are in the cache
         if is_outermost and None not in products and _are_unrelated(scop, first, second, columns):
             return False
+        names = (*first.statements, *second.statements)
+        if not is_outermost and any(
+            _loses_reuse(scop.statement(name), first.outer, columns) for name in names
+        ):
+            return False
         reread: dict[str, int] = {}
-        for name in (*first.statements, *second.statements):
+        for name in names:
             statement = scop.statement(name)
             shared = {c.values[name].variable for c in (*columns, *first.outer)}
             for access in statement.reads:
@@ -83,6 +89,23 @@ def _product(scop: Scop, cluster: Cluster) -> str | None:
         ):
             return name
     return None
+
+
+def _loses_reuse(
+    statement: ScopStatement, around: tuple[Column, ...], columns: tuple[Column, ...]
+) -> bool:
+    """Whether a sum of products, each of whose operands is used again inside of the loops around,
+    would read all of one of them anew for each iteration of `columns`."""
+    reads = [_variables(access, statement) for access in statement.reads if access.subscripts]
+    moving = [used for used in reads if used & set(statement.reduction)]
+    if not statement.accumulates or len(moving) < 2:
+        return False
+    ranges = {v: end - begin for v, (begin, end) in statement.ranges.items()}
+    left = {v for v in statement.outer if ranges[v] > 1}
+    left -= {c.values[statement.name].variable for c in around}
+    inside = left - {c.values[statement.name].variable for c in columns}
+    had_all, has_all = (all(free - used for used in moving) for free in (left, inside))
+    return bool(inside) and had_all and not has_all
 
 
 def _are_unrelated(
