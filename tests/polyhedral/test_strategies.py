@@ -12,6 +12,7 @@ from tc.polyhedral.schedule import Value, leaves, to_text
 from tc.polyhedral.scop import relations
 from tc.polyhedral.scop.dependences import compute_dependences
 from tc.polyhedral.strategies.clusters import Cluster, Column
+from tc.polyhedral.strategies.fusion import kept_apart
 from tc.polyhedral.strategies.scheduler import STRATEGIES, schedule
 from tests.polyhedral.test_dependences import chain
 from tests.support.scops import program, scop_of
@@ -290,6 +291,18 @@ def test_a_statement_joins_the_last_that_it_depends_on() -> None:
     assert free.startswith("sequence\n  band [i *] permutable")
     bound = tree_text(ROWS_AND_COLUMNS % "a(i,j) - r(i) * c(j)", N=4, M=5)
     assert re.findall(r"S\d(?!\.)", bound) == ["S0", "S1", "S2"]
+    least = tree_text(ROWS_AND_COLUMNS % "a(i,j) - r(i)", "min", N=4, M=5)
+    assert re.findall(r"S\d(?!\.)", least) == ["S0", "S1", "S2"]
+
+
+def test_updates_join_over_others_only_where_that_is_accepted() -> None:
+    text = "def f(float(N) a) -> (b, c) { b(i) = a(i) c(j) +=! a(i) where j in 0:3 b(i) += a(i) }"
+    assert tree_text(text, N=5).startswith("sequence\n  band [i *] permutable\n    sequence")
+    assert tree_text(text, "min", N=5).startswith("sequence\n  band [i *] permutable\n    S0")
+    scop = scop_of(text, N=5)
+    kept = kept_apart(scop, ["S2"], None)
+    tree = to_text(schedule(scop, compute_dependences(scop), "max", accept=kept))
+    assert re.findall(r"S\d(?!\.)", tree) == ["S0", "S1", "S2"]
 
 
 def test_scalars() -> None:

@@ -6,10 +6,10 @@ dependence within the cluster: the columns are coincident by construction, and t
 run one after the other inside of them. At first each statement is a cluster with its left-hand
 variables as columns. Two neighbours may merge if a column of each has equal values in every
 dependence between them; columns without a partner stay inside.
-A cluster may join the last one that it depends on over others between, which then follow it.
 
 1. Clusters that write one tensor (its start, updates and epilogue) merge where no column is lost.
-2. All strategies but "min" merge what loses no column.
+2. All strategies but "min" merge what loses no column. From here on a cluster may join the last one
+   that it depends on, over others between, which then follow it.
 3. "max" then merges where one column of more than one iteration survives, "preserve3coincident"
    where min(3, as many as there were) survive.
 
@@ -90,33 +90,34 @@ class Fusion:
     def clusters(self, clusters: list[Cluster]) -> list[Cluster]:
         """Merges neighbours in the given list."""
 
-        def same_tensor(a: Cluster, b: Cluster, matches: list[Match]) -> list[Match]:
-            is_one = self._target(a) == self._target(b) and self._keeps_all(a, b, matches)
-            return matches if is_one else []
+        def same_tensor(a: Cluster, b: Cluster, matches: list[Match]) -> bool:
+            return self._target(a) == self._target(b) and self._keeps_all(a, b, matches)
 
-        clusters = self._merge(clusters, same_tensor)
+        clusters = self._merge(clusters, same_tensor, self._before)
         if self.strategy != MIN:
-            clusters = self._merge(clusters, self._lossless)
+            clusters = self._merge(clusters, self._is_lossless, self._partners)
             parts = self._components(clusters)
-            clusters = self._merge(clusters, lambda a, b, m: self._worthwhile(a, b, m, parts))
+            clusters = self._merge(
+                clusters, lambda a, b, m: self._is_worthwhile(a, b, m, parts), self._partners
+            )
         return clusters
 
     def _merge(
         self,
         clusters: list[Cluster],
-        allowed: Callable[[Cluster, Cluster, list[Match]], list[Match]],
+        allowed: Callable[[Cluster, Cluster, list[Match]], bool],
+        partners: Callable[[list[Cluster], Cluster], Iterable[int]],
     ) -> list[Cluster]:
-        """One pass from left to right: each cluster joins the last one that it depends on, or else
-        the one before, where that is allowed."""
+        """One pass from left to right: each cluster joins the first of its `partners`, places in
+        the list so far, where that is allowed."""
         merged: list[Cluster] = []
         for cluster in clusters:
-            for place in self._partners(merged, cluster):
+            for place in partners(merged, cluster):
                 before = merged[place]
                 matches = self._matches(before, cluster)
                 if matches and self._are_classes_of_sums(before, cluster):
-                    matches = []
-                matches = allowed(before, cluster, matches) if matches else []
-                if matches:
+                    continue
+                if matches and allowed(before, cluster, matches):
                     names = before.statements + cluster.statements
                     columns = before.shared(cluster, matches)
                     merged[place] = Cluster(names, columns, before.outer)
@@ -125,31 +126,28 @@ class Fusion:
                 merged.append(cluster)
         return merged
 
+    def _before(self, merged: list[Cluster], _: Cluster) -> list[int]:
+        """The place of the last one."""
+        return [len(merged) - 1] if merged else []
+
     def _partners(self, merged: list[Cluster], cluster: Cluster) -> list[int]:
-        """The places of those that a cluster may join, so that it still follows all that it
-        depends on; those between are not touched by it, and follow."""
-        last = len(merged) - 1
-        sources = (p for p in range(last, -1, -1) if self._depends(merged[p], cluster))
-        return list(dict.fromkeys((*itertools.islice(sources, 1), last))) if merged else []
+        """The place of the last one that a cluster depends on, which it may join, as nothing
+        between matters to it; and that of the last one."""
+        last = self._before(merged, cluster)
+        for place in reversed(range(len(merged))):
+            names = set(merged[place].statements)
+            if any(True for _ in self.dependences.between(names, cluster.statements)):
+                return list(dict.fromkeys((place, *last)))
+        return last
 
-    def _depends(self, a: Cluster, b: Cluster) -> bool:
-        return any(True for _ in self.dependences.between(set(a.statements), b.statements))
+    def _is_lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
+        return self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)
 
-    def _lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> list[Match]:
-        is_free = self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)
-        return matches if is_free else []
-
-    def _worthwhile(
+    def _is_worthwhile(
         self, a: Cluster, b: Cluster, matches: list[Match], parts: Mapping[str, int]
-    ) -> list[Match]:
-        """As many of the matches, from the first on, as are accepted."""
+    ) -> bool:
         if parts[a.statements[0]] != parts[b.statements[0]]:
-            return []
-        while matches and not self._is_worthwhile(a, b, matches):
-            matches = matches[:-1]
-        return matches
-
-    def _is_worthwhile(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
+            return False
         if self.strategy == PRESERVE:
             around = _loops(a.outer)
             had = max(_loops(a.columns), _loops(b.columns))

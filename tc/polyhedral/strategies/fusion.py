@@ -24,14 +24,13 @@ def worthwhile(scop: Scop, most_bytes: int) -> Accept:
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
             return False
-        products = [_product(scop, cluster) for cluster in (first, second)]
-        is_outermost = not first.outer  # inside of shared loops operands are in the cache
-        if is_outermost and None not in products and _are_unrelated(scop, first, second, columns):
-            return False
         names = (*first.statements, *second.statements)
-        if not is_outermost and any(
-            _loses_reuse(scop.statement(name), first.outer, columns) for name in names
-        ):
+        if first.outer:  # there operands that have nothing in common are in the cache
+            apart = any(_loses_reuse(scop.statement(n), first.outer, columns) for n in names)
+        else:
+            products = all(_has_product(scop, cluster) for cluster in (first, second))
+            apart = products and _are_unrelated(scop, first, second, columns)
+        if apart:
             return False
         reread: dict[str, int] = {}
         for name in names:
@@ -76,36 +75,28 @@ def kept_apart(scop: Scop, names: Collection[str], otherwise: Accept | None) -> 
     return accept
 
 
-def _product(scop: Scop, cluster: Cluster) -> str | None:
-    """A statement of a cluster that sums products of operands each of which is used again."""
-    for name in cluster.statements:
-        statement = scop.statement(name)
-        reads = [_variables(access, statement) for access in statement.reads if access.subscripts]
-        moving = [used for used in reads if used & set(statement.reduction)]
-        if (
-            statement.accumulates
-            and len(moving) > 1
-            and all(set(statement.outer) - used for used in moving)
-        ):
-            return name
-    return None
+def _has_product(scop: Scop, cluster: Cluster) -> bool:
+    statements = map(scop.statement, cluster.statements)
+    return any(_reuses(statement, set(statement.outer)) for statement in statements)
+
+
+def _reuses(statement: ScopStatement, variables: set[str]) -> bool:
+    """Whether a statement sums products of operands each of which serves all values of some of the
+    variables."""
+    reads = [_variables(access, statement) for access in statement.reads if access.subscripts]
+    moving = [used for used in reads if used & set(statement.reduction)]
+    return statement.accumulates and len(moving) > 1 and all(variables - u for u in moving)
 
 
 def _loses_reuse(
     statement: ScopStatement, around: tuple[Column, ...], columns: tuple[Column, ...]
 ) -> bool:
-    """Whether a sum of products, each of whose operands is used again inside of the loops around,
-    would read all of one of them anew for each iteration of `columns`."""
-    reads = [_variables(access, statement) for access in statement.reads if access.subscripts]
-    moving = [used for used in reads if used & set(statement.reduction)]
-    if not statement.accumulates or len(moving) < 2:
-        return False
-    ranges = {v: end - begin for v, (begin, end) in statement.ranges.items()}
-    left = {v for v in statement.outer if ranges[v] > 1}
+    """Whether a sum of products, whose operands are used again inside of the loops around, would
+    read all of one of them anew for each iteration of `columns`."""
+    left = {v for v in statement.outer if statement.ranges[v][1] - statement.ranges[v][0] > 1}
     left -= {c.values[statement.name].variable for c in around}
     inside = left - {c.values[statement.name].variable for c in columns}
-    had_all, has_all = (all(free - used for used in moving) for free in (left, inside))
-    return bool(inside) and had_all and not has_all
+    return bool(inside) and _reuses(statement, left) and not _reuses(statement, inside)
 
 
 def _are_unrelated(
