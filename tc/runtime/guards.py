@@ -91,13 +91,24 @@ class GuardFrame:
 
     def serve(self, *arrays: Any) -> int:
         """Tests the arrays and, where they fit, runs what there is to run: a number from above."""
+        if len(arrays) != len(self.guard.wanted) or not self._is_ready():
+            return OTHER
+        return self._perform() if self.guard.admits(arrays, self.addresses) else OTHER
+
+    def run(self, *addresses: int) -> int:
+        """Runs what there is to run with arrays at these addresses, which have been tested; returns
+        as `serve`."""
+        if len(addresses) != len(self.guard.wanted) or not self._is_ready():
+            return OTHER
+        self.addresses[: len(addresses)] = addresses
+        return self._perform()
+
+    def _is_ready(self) -> bool:
+        ready = self.direct.ready if self.direct else 0
+        return not ready or bool(ctypes.c_int64.from_address(ready).value)
+
+    def _perform(self) -> int:
         direct = self.direct
-        if len(arrays) != len(self.guard.wanted):
-            return OTHER
-        if direct and direct.ready and not ctypes.c_int64.from_address(direct.ready).value:
-            return OTHER
-        if not self.guard.admits(arrays, self.addresses):
-            return OTHER
         if not direct:
             return ADMITTED
         return FAILED if PERFORM(direct.function)(*direct.arguments) else DONE

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, Wanted
 from tc.runtime.loaded import Direct
+from tc.runtime.native import FAST_CALL, python_function
 from tc.runtime.object_files import lasting_code
 
 MACHINES = ("x86_64", "aarch64")
@@ -38,10 +38,11 @@ def frame_kind() -> type[GuardFrame]:
 
 
 class NativeGuardFrame(GuardFrame):
-    """A frame whose `serve` is machine code."""
+    """A frame whose `serve` and `run` are machine code."""
 
-    __slots__ = ("records", "serve", "words")
+    __slots__ = ("records", "run", "serve", "words")
     serve: Callable[..., int]
+    run: Callable[..., int]
 
     def __init__(
         self, guard: CallGuard, buffers: int, temporaries: list[Array], direct: Direct | None
@@ -60,8 +61,9 @@ class NativeGuardFrame(GuardFrame):
         self.words[_READY] = direct.ready if direct and direct.ready else always
         if direct:
             self.words[_READY + 1 :] = [direct.function, *direct.arguments]
-        method, make = _serving()
-        self.serve = make(method, place, None)
+        serve, run = _methods()
+        self.serve = python_function(serve, place)
+        self.run = python_function(run, place)
 
 
 def _record(wanted: Wanted) -> tuple[int, ...]:
@@ -73,17 +75,12 @@ def _record(wanted: Wanted) -> tuple[int, ...]:
 
 
 @Once
-def _serving() -> tuple[int, Any]:
-    """The address of what Python's functions refer to, and how they are made. They may outlive
-    this module, so that is in the memory of the code, which is never freed."""
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-    )
-    return lasting_code(CODE, "method")[0], prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+def _methods() -> tuple[int, int]:
+    """The addresses of what Python's functions refer to. They may outlive this module, so that is
+    in the memory of the code, which is never freed."""
+    serve, run = lasting_code(CODE, "serving", "running")
+    return serve, run
 
-
-FAST_CALL = 0x80
-"""METH_FASTCALL: the arguments come as the address of objects, and their number."""
 
 CODE = f"""
 ; records, words per record, type, inputs, arrays | where addresses go, a word that is 0 while
@@ -98,30 +95,87 @@ declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyErr_Occurred()
 declare i32 @memcmp(ptr, ptr, i64)
 
-@name = internal constant [6 x i8] c"serve\\00"
+@serve_name = internal constant [6 x i8] c"serve\\00"
+@run_name = internal constant [4 x i8] c"run\\00"
 
 ; Python's PyMethodDef: name, function, flags, documentation; functions refer to it to their end
-@method = global {{ ptr, ptr, i32, ptr }} {{ ptr @name, ptr @serve, i32 {FAST_CALL}, ptr null }}
+@serving = global {{ ptr, ptr, i32, ptr }}
+    {{ ptr @serve_name, ptr @serve, i32 {FAST_CALL}, ptr null }}
+@running = global {{ ptr, ptr, i32, ptr }} {{ ptr @run_name, ptr @run, i32 {FAST_CALL}, ptr null }}
 
 ; the arrays of a call are `arguments`; `self` is the address of a frame
 define ptr @serve(ptr %self, ptr %arguments, i64 %count) uwtable {{
 start:
   %frame = call ptr @PyLong_AsVoidPtr(ptr %self)
   %words = load %frame, ptr %frame
-  %wanted = extractvalue %frame %words, 4
-  %complete = icmp eq i64 %count, %wanted
-  br i1 %complete, label %ask, label %end
-ask:
-  %word = extractvalue %frame %words, 6
-  %ready = load i64, ptr %word
-  %may = icmp ne i64 %ready, 0
+  %may = call i1 @may_run(%frame %words, i64 %count)
   br i1 %may, label %look, label %end
 look:
   %same = call i1 @admit(%frame %words, ptr %arguments, i64 %count)
   br i1 %same, label %choose, label %end
 choose:
+  %ran = call i64 @perform(%frame %words)
+  br label %end
+end:
+  %status = phi i64 [ {OTHER}, %start ], [ {OTHER}, %look ], [ %ran, %choose ]
+  %result = call ptr @PyLong_FromLong(i64 %status)
+  ret ptr %result
+}}
+
+; the addresses of a call's arrays are the integers `arguments`
+define ptr @run(ptr %self, ptr %arguments, i64 %count) uwtable {{
+start:
+  %frame = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %words = load %frame, ptr %frame
+  %may = call i1 @may_run(%frame %words, i64 %count)
+  br i1 %may, label %read, label %end
+read:
+  %addresses = extractvalue %frame %words, 5
+  br label %next
+next:
+  %i = phi i64 [ 0, %read ], [ %following, %number ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %number, label %ask
+number:
+  %object_at = getelementptr ptr, ptr %arguments, i64 %i
+  %object = load ptr, ptr %object_at
+  %address = call ptr @PyLong_AsVoidPtr(ptr %object)
+  %address_at = getelementptr ptr, ptr %addresses, i64 %i
+  store ptr %address, ptr %address_at
+  %following = add i64 %i, 1
+  br label %next
+ask:
+  %error = call ptr @PyErr_Occurred()
+  %fine = icmp eq ptr %error, null
+  br i1 %fine, label %choose, label %raise
+raise:
+  ret ptr null
+choose:
+  %ran = call i64 @perform(%frame %words)
+  br label %end
+end:
+  %status = phi i64 [ {OTHER}, %start ], [ %ran, %choose ]
+  %result = call ptr @PyLong_FromLong(i64 %status)
+  ret ptr %result
+}}
+
+; whether a call with so many arguments may run now
+define internal i1 @may_run(%frame %words, i64 %count) {{
+  %wanted = extractvalue %frame %words, 4
+  %complete = icmp eq i64 %count, %wanted
+  %word = extractvalue %frame %words, 6
+  %ready = load i64, ptr %word
+  %may = icmp ne i64 %ready, 0
+  %both = and i1 %complete, %may
+  ret i1 %both
+}}
+
+; runs what there is to run, other threads of Python beside it
+define internal i64 @perform(%frame %words) uwtable {{
+start:
   %function = extractvalue %frame %words, 7
   %nothing = icmp eq ptr %function, null
   br i1 %nothing, label %end, label %run
@@ -140,10 +194,8 @@ run:
   %ran = select i1 %good, i64 {DONE}, i64 {FAILED}
   br label %end
 end:
-  %status = phi i64 [ {OTHER}, %start ], [ {OTHER}, %ask ], [ {OTHER}, %look ],
-                    [ {ADMITTED}, %choose ], [ %ran, %run ]
-  %result = call ptr @PyLong_FromLong(i64 %status)
-  ret ptr %result
+  %status = phi i64 [ {ADMITTED}, %start ], [ %ran, %run ]
+  ret i64 %status
 }}
 
 ; Whether `count` objects are arrays as in the frame's records, of which those from `inputs` on

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tc.dtypes import Array
-from tc.errors import BackendError, InputError
-from tc.kernel.ir import Failure
+from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
-from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, guard_of
-from tc.runtime.guards_llvm import frame_kind
-from tc.runtime.loaded import CompiledKernel, MachineKernel
-from tc.runtime.specialisation import Specialisation, access_error, new_output
-
-_KEPT = 4
-"""Calls at the same time whose memory is kept."""
+from tc.runtime.call_frames import CallFrames
+from tc.runtime.guards import DONE, OTHER, guard_of
+from tc.runtime.specialisation import Specialisation, new_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +28,14 @@ class CacheEntry:
     numbers in place of arrays of rank 0.
 
     `given` says that outputs were passed, `result` is the type of several results. `scalars` are
-    the inputs of rank 0 with their places, `kind` is how calls are tested and run.
+    the inputs of rank 0 with their places.
     """
 
     special: Specialisation
     scalars: tuple[tuple[int, Parameter], ...]
-    runner: CompiledKernel
     given: bool
     result: Any
-    threads: int | None
-    guard: CallGuard
-    kind: type[GuardFrame]
-    frames: list[GuardFrame] = field(default_factory=list)
+    frames: CallFrames
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where the arrays look different or memory is short: then nothing
@@ -52,7 +43,8 @@ class CacheEntry:
 
         Raises AccessError where a check fails (G7).
         """
-        if len(inputs) != self.guard.inputs:
+        frames = self.frames
+        if len(inputs) != frames.guard.inputs:
             return None
         if self.scalars:
             try:
@@ -70,20 +62,16 @@ class CacheEntry:
             arrays = (*inputs, *outputs)
         else:
             return None
-        try:
-            frame: GuardFrame | None = self.frames.pop()
-        except IndexError:
-            frame = self._frame()
+        frame = frames.take()
         if frame is None:
             return None
         status = frame.serve(*arrays)
-        failure = None if status == DONE else self._finish(frame, status)
-        if len(self.frames) < _KEPT:
-            self.frames.append(frame)
-        if status == OTHER:
-            return None
-        if failure is not None:
-            raise access_error(self.special.shaped, self.runner.kernel, failure)
+        if status == DONE:
+            frames.give_back(frame)
+        else:
+            frames.finish(frame, status)
+            if status == OTHER:
+                return None
         results = arrays[len(inputs) :]
         return results[0] if self.result is None else tuple.__new__(self.result, results)
 
@@ -102,27 +90,9 @@ class CacheEntry:
         """Whether it is what `new_entry` would make of these."""
         if special is not self.special or bool(outputs) != self.given:
             return False
-        dtypes = self.guard.dtypes if self.given else self.guard.dtypes[: len(inputs)]
+        guard = self.frames.guard
+        dtypes = guard.dtypes if self.given else guard.dtypes[: len(inputs)]
         return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
-
-    def _finish(self, frame: GuardFrame, status: int) -> Failure | None:
-        """Does what machine code has left to do."""
-        if status == ADMITTED:
-            return self.runner.run(frame.addresses, threads=self.threads)
-        return frame.direct.take_failure() if status == FAILED and frame.direct else None
-
-    def _frame(self) -> GuardFrame | None:
-        """Memory for one more call at the same time; None as in `_fresh`, and in a forked child
-        that cannot compile (`tc.process.forks`)."""
-        special, runner, direct = self.special, self.runner, None
-        try:
-            temporaries = special.temporaries.take()
-            if isinstance(runner, MachineKernel):
-                direct = runner.direct(threads=self.threads)
-            buffers = self.guard.inputs + len(special.outputs) + len(temporaries)
-            return self.kind(self.guard, buffers, temporaries, direct)
-        except (MemoryError, BackendError):
-            return None
 
     def _fresh(self) -> list[Array] | None:
         """Arrays for the outputs; None where there is no memory, which the usual way tells if it
@@ -151,6 +121,5 @@ def new_entry(
     written = [(a.shape, a.dtype) for a in outputs] or [space[1:] for space in special.outputs]
     guard = guard_of(inputs, written)
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
-    return CacheEntry(
-        special, scalars, special.runner, bool(outputs), result, threads, guard, frame_kind()
-    )
+    frames = CallFrames(special, special.runner, threads, guard)
+    return CacheEntry(special, scalars, bool(outputs), result, frames)

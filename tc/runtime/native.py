@@ -8,11 +8,13 @@ here; the rest is asked beside each text. Where it is not known to hold, the twi
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import struct
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import Any
 
 VARIABLE = "TC_NATIVE_CALLS"
 """The environment variable: "0" for the twins."""
@@ -35,3 +37,18 @@ def has_lock() -> bool:
     """Whether one thread at a time runs Python here, whatever is imported later."""
     free_threaded = "t" in getattr(sys, "abiflags", "")
     return not free_threaded and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+FAST_CALL = 0x80
+"""METH_FASTCALL: the arguments come as the address of objects, and their number."""
+
+
+def python_function(method: int, of: int) -> Callable[..., Any]:
+    """The machine code of a PyMethodDef at this address as a function of Python, which passes it a
+    number of its own. The PyMethodDef has to last for as long."""
+    prototype = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+    )
+    make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+    function: Callable[..., Any] = make(method, of, None)
+    return function

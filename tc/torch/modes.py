@@ -24,6 +24,8 @@ TENSORS = (torch.Tensor, torch.fx.Proxy)
 """Tensors, and what stands for one in a graph."""
 
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_functions = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
+_traced = getattr(torch._C, "_get_tracing_state", lambda: None)
 _FUNCTORCH = getattr(torch._C, "_functorch", None)
 _FUNCTIONALIZE = getattr(getattr(_FUNCTORCH, "TransformType", None), "Functionalize", None)
 _interpreter = getattr(_FUNCTORCH, "peek_interpreter_stack", lambda: None)
@@ -89,11 +91,20 @@ def without_tangent(tensor: Any) -> Any:
     return _unpacked(tensor, level=0).primal if _counts() else tensor
 
 
+def computes_alone() -> bool:
+    """Whether no transform of torch.func, mode or tracing is to see what is called here, and no
+    tangents are computed."""
+    if forward_ad._current_level >= 0 or _interpreter() is not None or _modes():
+        return False
+    # only of a mode of functions is more to be asked
+    return _traced() is None and not (_functions() and is_tracing())
+
+
 def records_alone(values: Iterable[Any]) -> bool:
     """Whether torch does nothing with these but to compute and to record gradients: no tracing or
     other mode, no transforms of functions, past ones included, no tangents, and tensors that have
     values."""
-    if forward_ad._current_level >= 0 or _interpreter() is not None or _modes() or is_tracing():
+    if not computes_alone():
         return False
     for value in values:
         if type(value) in PLAIN:

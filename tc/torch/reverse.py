@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -10,9 +12,10 @@ import torch
 from tc.derivatives.gradients import COTANGENT, INPUT, Gradient, Gradients
 from tc.function import Compiled
 from tc.torch.derived_functions import Derived
-from tc.torch.modes import PLAIN, records_alone
+from tc.torch.modes import PLAIN, computes_alone, records_alone
 
 _NAME = "tc.torch"
+_is_grad_enabled = torch.is_grad_enabled
 
 
 class Differentiable:
@@ -27,19 +30,32 @@ class Differentiable:
         self.inputs = len(program.inputs)
         floating = self.gradients.floating
         self.scalars = any(not parameter.rank for parameter in function.signature.inputs)
-        self.known: dict[tuple[bool, ...], Gradient] = {}
+        self.learns = bool(floating)
+        self.plain = not self.scalars and function.result is None
+        self.known: dict[tuple[bool, ...], _Known] = {}
         self.whole = [n for n in range(len(program.outputs)) if n not in floating]
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """As an entry of the function does."""
-        if torch.is_grad_enabled():
+        usual = self.function.usual
+        if usual is None:
+            return None
+        if _is_grad_enabled():
             for value in inputs:
                 if type(value) in PLAIN and value.requires_grad:
-                    if outputs is None and len(inputs) == self.inputs and records_alone(inputs):
-                        return self.call(inputs)
-                    return None
-        usual = self.function.usual
-        return None if usual is None else usual.serve(inputs, outputs)
+                    break
+            else:
+                return usual.serve(inputs, outputs)
+            few = len(inputs) != self.inputs
+            if outputs is not None or few or not self.learns or not computes_alone():
+                return None
+            try:  # what runs within looks at the tensors, and nothing before it
+                found = _apply(self, *inputs)
+            except _MoreAskedError:
+                return None
+            result = self.function.result
+            return found if result is None else tuple.__new__(result, found)
+        return usual.serve(inputs, outputs)
 
     def call(self, inputs: tuple[Any, ...]) -> Any:
         """The results of a call that gradients are recorded of, where nothing else is done."""
@@ -52,11 +68,37 @@ class Differentiable:
 
     def run(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, where torch records nothing."""
-        usual = self.function.usual
-        found = None if usual is None else usual.serve(inputs, None)
+        found = self.served(inputs)
         if found is None:
             found = self.function.call(inputs, None, numbers=True)
         return (found,) if self.function.result is None else found
+
+    def served(self, inputs: tuple[Any, ...]) -> Any:
+        """What a call gives that is like the last one; None for others."""
+        usual = self.function.usual
+        return None if usual is None else usual.serve(inputs, None)
+
+
+class _MoreAskedError(Exception):
+    """That torch does more with the inputs of a call than to compute and to record: raised before
+    anything has run, and never seen by users."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The gradient for those inputs that need one, and what chooses what it keeps of inputs and
+    results. `kept` is what a call without numbers keeps beside these, if it has one result."""
+
+    gradient: Gradient
+    choose: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    kept: tuple[Any, ...]
+
+
+def _choice(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What chooses these places."""
+    if len(places) > 1:
+        return itemgetter(*places)  # gives a tuple for more than one, and in less time
+    return lambda values: tuple(values[place] for place in places)
 
 
 def differentiable(function: Compiled) -> Differentiable:
@@ -72,9 +114,21 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
 
     @staticmethod
     def forward(ctx: Any, by: Differentiable, *inputs: Any) -> Any:
-        results = by.run(inputs)
-        keep(ctx, by, inputs, results)
-        return results[0] if by.function.result is None else tuple(results)
+        prompt = getattr(by.function.usual, "promptly", None)
+        found = by.served(inputs) if prompt is None else prompt(inputs)
+        if found is None:
+            if not records_alone(inputs):
+                raise _MoreAskedError
+            found = by.function.call(inputs, None, numbers=True)
+        elif by.plain:
+            known = by.known.get(ctx.needs_input_grad)
+            if known is not None:  # as `keep`, in less time
+                ctx.save_for_backward(*known.choose((*inputs, found)))
+                ctx.kept = known.kept
+                return found
+        single = by.function.result is None
+        keep(ctx, by, inputs, (found,) if single else found)
+        return found if single else tuple(found)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -85,47 +139,50 @@ _apply = super(torch.autograd.Function, Reverse).apply
 """`Reverse.apply`, without asking for transforms."""
 
 
-def keep(ctx: Any, by: Differentiable, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+def keep(ctx: Any, by: Differentiable, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
     """Has autograd keep what the gradient of a call reads, where one is needed."""
     needed = ctx.needs_input_grad
-    gradient = by.known.get(needed)
-    if gradient is None:
+    known = by.known.get(needed)
+    if known is None:
         wrt = tuple(place for place in range(len(inputs)) if needed[place + 1])
         if not wrt:
             return
         gradient = by.gradients.of(wrt, inputs)
-        if gradient.sizes is None:
-            by.known[needed] = gradient
-    kept = [inputs[at] if kind == INPUT else results[at] for kind, at in gradient.kept]
-    ctx.numbers = None
+        places = [at if kind == INPUT else len(inputs) + at for kind, at in gradient.kept]
+        known = _Known(gradient, _choice(places), (by, gradient, None, None))
+        if known.gradient.sizes is None:
+            by.known[needed] = known
+    kept = list(known.choose((*inputs, *results)))
+    numbers = shapes = None
     if by.scalars:
-        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
         kept = [value for value in kept if isinstance(value, torch.Tensor)]
     ctx.save_for_backward(*kept)
-    ctx.set_materialize_grads(False)
-    if by.whole:
-        ctx.mark_non_differentiable(*(results[place] for place in by.whole))
-    ctx.by, ctx.gradient = by, gradient
     if len(results) > 1:
-        ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
+        ctx.set_materialize_grads(False)
+        shapes = [(result.shape, result.dtype, result.device) for result in results]
+        if by.whole:
+            ctx.mark_non_differentiable(*(results[place] for place in by.whole))
+    ctx.kept = by, known.gradient, numbers, shapes  # one attribute: each takes its time
 
 
 def gradients_of(ctx: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
     """The gradient of each input of a call that was kept, and of what stands before them: None."""
-    by, gradients = ctx.by, ctx.by.gradients
+    by, whole, numbers, shapes = ctx.kept
+    gradients = by.gradients
     unused = tuple(place for place in gradients.floating if is_zero(cotangents[place]))
     found: list[Any] = [None] * (by.inputs + 1)
     if len(unused) == len(gradients.floating):
         return tuple(found)
     saved: Iterable[Any] = ctx.saved_tensors
-    if ctx.numbers is not None:
+    if numbers is not None:
         given = iter(saved)
-        saved = [next(given) if number is None else number for number in ctx.numbers]
-    values = dict(zip(ctx.gradient.kept, saved, strict=True))
+        saved = [next(given) if number is None else number for number in numbers]
+    values = dict(zip(whole.kept, saved, strict=True))
     for place in gradients.floating:
         is_unused = place in unused
-        values[COTANGENT, place] = zeros(*ctx.shapes[place]) if is_unused else cotangents[place]
-    gradient = gradients.without(ctx.gradient, unused)
+        values[COTANGENT, place] = zeros(*shapes[place]) if is_unused else cotangents[place]
+    gradient = gradients.without(whole, unused)
     for place, result in zip(gradient.wrt, gradient.results(values), strict=True):
         found[place + 1] = result
     return tuple(found)

@@ -202,6 +202,45 @@ def test_what_runs(kind: Any) -> None:
             seen.clear()
 
 
+@KINDS
+def test_what_runs_at_addresses(kind: Any) -> None:
+    """The same for arrays that have been tested, of which only addresses are passed."""
+    seen: list[tuple[int, ...]] = []
+    results = [0, 1]
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
+    def function(*arguments: int) -> int:
+        seen.append((*arguments, *memory))
+        return results.pop()
+
+    memory, ready = (ctypes.c_int64 * 3)(), ctypes.c_int64(0)
+    place = ctypes.cast(function, ctypes.c_void_p).value
+    assert place is not None
+    ready_at = ctypes.addressof(ready)
+    direct = Direct(
+        place, (1, 2, 3, 4, 5, 6, -7), ctypes.addressof(memory), ready_at, lambda: None, function
+    )
+    temporary = np.zeros(2, np.float32)
+    guard = guard_of([A], [(OUT.shape, OUT.dtype)])
+    frame = kind(guard, 3, [temporary], direct)
+    at = [address(A), address(OUT)]
+    assert frame.run(*at) == OTHER
+    ready.value = 1
+    assert [frame.run(*at), frame.run(0, 2**47)] == [FAILED, DONE]
+    whole = (1, 2, 3, 4, 5, 6, -7)
+    assert seen == [(*whole, *at, address(temporary)), (*whole, 0, 2**47, address(temporary))]
+    for wrong in ((), at[:1], [*at, 1]):
+        assert frame.run(*wrong) == OTHER
+    with pytest.raises((TypeError, OverflowError)):
+        frame.run(at[0], "x")
+    with pytest.raises((TypeError, OverflowError, ctypes.ArgumentError)):
+        frame.run(at[0], 1.5)
+    assert len(seen) == 2
+    alone = kind(guard, 3, [temporary], None)
+    assert alone.run(*at) == ADMITTED
+    assert list(alone.addresses) == [*at, address(temporary)]
+
+
 UNKNOWN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "switched off": lambda patch: patch.setenv(native.VARIABLE, "0"),
     "another system": lambda patch: patch.setattr(sys, "platform", "darwin"),

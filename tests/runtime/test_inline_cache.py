@@ -241,7 +241,7 @@ def test_threads_are_set_while_an_entry_is_made(monkeypatch: pytest.MonkeyPatch)
         assert function._entry is None
         function(A, B)
         assert function._entry is not None
-        assert function._entry.threads == 1
+        assert function._entry.frames.threads == 1
     finally:
         tc.set_threads(None)
 
@@ -438,7 +438,7 @@ def test_from_several_threads() -> None:
         thread.join()
     assert wrong == []
     assert function._entry is not None
-    assert len(function._entry.frames) <= 4
+    assert len(function._entry.frames.idle) <= 4
 
 
 def test_arrays_are_not_kept() -> None:
@@ -465,7 +465,7 @@ for _ in range(3):
     add(np.ones(3, np.float32))
 
 class Last:
-    def __del__(self, serve=add._entry.frames[0].serve, write=os.write):
+    def __del__(self, serve=add._entry.frames.idle[0].serve, write=os.write):
         write(1, serve.__name__.encode())
 
 sys.last = Last(), tc

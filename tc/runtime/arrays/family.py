@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,9 @@ NOWHERE = OnDevices(None)
 """Of a library without arrays on devices."""
 
 
+Maker: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Callable[[], tuple[Any, int]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """The arrays of one library.
@@ -76,8 +79,10 @@ class Family:
     second argument; `measure` is a view of which only shape, strides and dtype are read; `cast` is
     how its users write a change of dtype, `convert` how they take over an array, and `fresh` how
     they make one; `touch` tells the library that an array is being written to, where it wants to
-    know. `looks` is how arrays are found to be like those of an earlier call. `to_host` is how
-    users copy an array to the processor's memory, and `devices` what the library does elsewhere.
+    know. `looks` is how arrays are found to be like those of an earlier call, and `maker`, where
+    the library's own memory is as good, gives what makes small results of a shape and type for
+    such calls, with their addresses. `to_host` is how users copy an array to the processor's
+    memory, and `devices` what the library does elsewhere.
     """
 
     name: str
@@ -91,6 +96,7 @@ class Family:
     fresh: str = "np.empty({shape}, np.{dtype})"
     touch: Callable[[Any], None] | None = None
     looks: Looks | None = None
+    maker: Maker | None = None
     to_host: str = "copy it to the CPU"
     devices: OnDevices = NOWHERE
 

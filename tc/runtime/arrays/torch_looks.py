@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from tc.runtime.arrays.looks import Look, LookAtAll, Looks, one_by_one
+from tc.runtime.arrays.torch_memory_llvm import Find, finder
 
 _MOST_GUARDS = 4
 
@@ -65,9 +66,11 @@ def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> Look
         make_guard(*tensors[:1], dynamic_dims_sizes=None, dynamic_dims_strides=None)
     except (AttributeError, TypeError):  # of another version: it is not public
         return slowly
-    wanted = [(t.element_size(), _needed(t)) for t in tensors]
+    wanted = [(tensor.element_size(), _needed(tensor)) for tensor in tensors]
     checks: list[tuple[Callable[..., bool], bool]] = []  # the other: some require gradients
     grad_mode = torch.is_grad_enabled
+
+    find, kept = finder(torch, wanted) or (_finder(wanted), None)
 
     def pointers(others: Sequence[Any]) -> list[Any] | None:
         for check, learns in checks:
@@ -79,16 +82,26 @@ def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> Look
                 guard = make_guard(*others, dynamic_dims_sizes=None, dynamic_dims_strides=None)
                 checks.append((guard.check, any(other.requires_grad for other in others)))
             return admitted
-        found = []
-        for other, (item, needed) in zip(others, wanted, strict=False):
-            address = other.data_ptr()
-            offset = other.storage_offset() * item
-            if other.untyped_storage().nbytes() - offset < needed or address % item:
-                return None
-            found.append(address)
-        return found if all(found) else slowly(others)
+        return find(*others) or slowly(others)
 
+    pointers.kept = kept  # type: ignore[attr-defined]  # the memory of machine code
     return pointers
+
+
+def _finder(wanted: Sequence[tuple[int, int]]) -> Find:
+    """As `torch_memory_llvm.finder`."""
+
+    def find(*tensors: Any) -> list[int] | Literal[0]:
+        found = []
+        for tensor, (item, needed) in zip(tensors, wanted, strict=True):
+            address = tensor.data_ptr()
+            offset = tensor.storage_offset() * item
+            if tensor.untyped_storage().nbytes() - offset < needed or address % item:
+                return 0
+            found.append(address)
+        return found if all(found) else 0
+
+    return find
 
 
 def _differ(tensors: Sequence[Any]) -> bool:

@@ -13,7 +13,15 @@ import numpy as np
 
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
 from tc.runtime.arrays.device_array import CUDA, Place, on_device
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, no_such_type, type_name
+from tc.runtime.arrays.family import (
+    Family,
+    Maker,
+    OnDevices,
+    Refusal,
+    first_line,
+    no_such_type,
+    type_name,
+)
 from tc.runtime.arrays.looks import Looks
 from tc.runtime.arrays.torch_looks import looks_of, reach, tangents_of, tracing_of
 
@@ -67,6 +75,7 @@ def torch_family(torch: Any, kind: type) -> Family:
         "torch.as_tensor({name})",
         touch=torch.autograd.graph.increment_version,
         looks=looks,
+        maker=_maker(torch),
         fresh="torch.empty({shape}, dtype=torch.{dtype})",
         to_host="{name}.cpu()",
         devices=_on_devices(torch, looks),
@@ -116,6 +125,25 @@ def _on_devices(torch: Any, looks: Looks) -> OnDevices:
         move="{name}.to({first}.device)",
         copy="{name}.clone()",
     )
+
+
+def _maker(torch: Any) -> Maker:
+    """Small results in the processor's memory. Large ones are better numpy's, which asks the system
+    for larger pages."""
+    names = {dtype: name for name, dtype in _dtypes(torch).items()}
+    pointer = torch.Tensor.data_ptr
+
+    def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], tuple[Any, int]]:
+        # a method of a tensor has less to read than a function that takes type and device
+        new, sizes = torch.empty((), dtype=names[dtype], device="cpu").new_empty, shape or ((),)
+
+        def make() -> tuple[Any, int]:
+            tensor = new(*sizes)
+            return tensor, pointer(tensor)
+
+        return make
+
+    return maker
 
 
 def _dtypes(torch: Any) -> dict[Any, np.dtype[Any]]:
