@@ -56,7 +56,7 @@ ROW_PAIRS = """def pairs(float(B,N,K) X, float(B,M,K) Y) -> (O) {
 SIDE_BY_SIDE = "def s(float(K,M) A, float(K,N) B) -> (C) { C(i,j) +=! A(k,i) * B(k,j) }"
 SIDE_SIZES = {"K": 500, "M": 500, "N": 600}
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
-COLUMNS = "def m(float(4000,1100) x) -> (o) { o(j) max=! x(i,j) }"
+COLUMNS = "def m(float(1500,1100) x) -> (o) { o(j) max=! x(i,j) }"
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
 
 

@@ -293,6 +293,33 @@ def test_long_sums_along_one_variable_are_shared_by_threads() -> None:
     assert "i_part parallel" in to_text(lowering.mapped.tree)
 
 
+SUMS = """
+def sums(float(N,D) x, float(N,D) y, float(N) m) -> (s, t) {
+  s(d) +=! x(n,d) * (y(n,d) - m(n))
+  t(d) +=! y(n,d)
+}"""
+
+
+def test_sums_of_long_columns_run_through_rows() -> None:
+    """Of more memory than the caches hold, by threads that each have some rows; of less, a strip of
+    columns at a time, whose sums are in registers."""
+    device = Device(vector_bits=256, l1=32 << 10, l2=512 << 10, l3=8 << 20, threads=2)
+    for rows, columns, by_rows in (
+        (4096, 512, True),
+        (1000, 512, False),
+        (4096, 64, False),
+        (40_000, 64, True),
+        (512, 4096, False),
+    ):
+        shapes = {"x": (rows, columns), "y": (rows, columns), "m": (rows,)}
+        mapped = trace_for(device, SUMS, None, shapes).mapped
+        text = to_text(mapped.tree)
+        assert ("band [n_part parallel *" in text) is by_rows, (rows, columns)
+        whole = f"band [d mod {columns} div 8 *, d mod 8 vector *]"
+        assert (whole in text) is (by_rows and columns > 64), text
+        assert mapped.notes[0].startswith("S0.part.init, S0.part, S1.part.init, S1.part") is by_rows
+
+
 BLUR = """
 def blur(float(M,N) x) -> (y) {
   rows(i,j) +=! x(i,j+k) where k in 0:3

@@ -12,6 +12,7 @@ from tc.options import Options
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.cpu.chooser import choose
 from tc.polyhedral.cpu.costs import TileCosts
+from tc.polyhedral.cpu.operands import streamed_row, streamed_size
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
@@ -75,7 +76,7 @@ def cpu_target(device: Device) -> CpuTarget:
             MemoryScope(PACKED, PACKED_BYTES),
         ),
         lanes=device.lanes(8),
-        rewriting=Thresholds(),
+        rewriting=Thresholds(columns=streamed_row(device), far=streamed_size(device)),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,
     )

@@ -22,7 +22,7 @@ from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.operands import SHORT
-from tc.polyhedral.cpu.register_tiles import RegisterTile
+from tc.polyhedral.cpu.register_tiles import RegisterTile, streams_rows
 from tc.polyhedral.cpu.row_panels import packed_rows
 from tc.polyhedral.cpu.transposes import strips
 from tc.polyhedral.footprint import extent
@@ -77,6 +77,9 @@ class NestPlanner:
         if self.steps is not None:
             self._cut(loops.rows)
         buffers = None if self.chosen is None else self.buffers
+        if self.streams:
+            self._bind(loops.shared)
+            return
         NestPromoter(
             self.draft, self.nest, buffers, self.around, loops, self.steps, self._reduction
         ).promote()
@@ -84,6 +87,12 @@ class NestPlanner:
             axes = self.buffers.row_panels(access)
             self.draft.promote(access.tensor, PACKED, None, (), axes=axes)
         self._bind(loops.shared)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the nest runs through whole rows, with what it accumulates in the first cache."""
+        chosen = self.chosen
+        return chosen is not None and streams_rows(self.nest, chosen.vector, device_of(self.draft))
 
     @cached_property
     def buffers(self) -> NestBuffers:
@@ -146,6 +155,9 @@ class NestPlanner:
         """A member over tiles of vectors, and the digits inside: vectors, if several, and lanes."""
         if chosen.vectors == 1:
             return self._split(member, (chosen.lanes,), (VECTOR,), names)
+        if self.streams:
+            whole = -(-self.nest.extent(member) // chosen.lanes) * chosen.lanes
+            return self._split(member, (whole, chosen.lanes), (SERIAL, VECTOR), names)
         sizes = (chosen.lanes * chosen.vectors, chosen.lanes)
         return self._split(member, sizes, (UNROLL, VECTOR), names)
 

@@ -217,3 +217,14 @@ def _uses(access: Access, shape: TileShape) -> int:
     """How often each element of a read is used by instances that differ in parallel members."""
     nest = shape.nest
     return prod(nest.extent(m) for m in nest.members if not nest.uses(access, m))
+
+
+def streamed_row(device: Device) -> int:
+    """The bytes that the sums of columns may take that are accumulated row by row: several such fit
+    into the first cache, beside the rows."""
+    return device.l1 // 4
+
+
+def streamed_size(device: Device) -> int:
+    """The bytes from which what they sum comes from memory: some of it is in the caches, still."""
+    return max(device.shared_cache, device.l2 * device.threads) // 2

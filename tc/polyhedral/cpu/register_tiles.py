@@ -29,6 +29,8 @@ from tc.polyhedral.cpu.operands import (
     is_alone,
     is_streamed,
     operand,
+    streamed_row,
+    streamed_size,
     vectors_of,
 )
 from tc.polyhedral.schedule import Member
@@ -161,8 +163,9 @@ class _Search:
         reduced = (m for m in nest.main.reduction if not nest.is_tested(m))
         for vector in (*filter(self._runs_along, tiled), *reduced):
             extent = nest.extent(vector)
+            alone = reads_rows_once(nest, vector, self.device)
             for lanes in _lane_counts(extent, widest) if extent > 1 else ():
-                for row in (None, *(m for m in tiled if m != vector)):
+                for row in (None, *(m for m in tiled if m != vector and not alone)):
                     yield from self._tiles(vector, lanes, row)
 
     def _runs_along(self, member: Member) -> bool:
@@ -340,6 +343,38 @@ class _Model:
             if self.nest.variable(member) == variable:
                 return member.values[name].variable
         return variable
+
+
+def reads_rows_once(nest: ParallelNest, vector: Member, device: Device) -> bool:
+    """Whether sums along other members than the vector's read much memory row by row, each element
+    once, and what they accumulate for a row fits into the first cache: a tile has one row then, as
+    those of several would lie far apart."""
+    main, shaped = nest.main, nest.facts.scop.shaped
+    held = nest.extent(vector) * nest.element
+    held *= len({i.statement.write.tensor for i in nest.items})
+    if vector not in nest.members or not main.reduction or held > 2 * streamed_row(device):
+        return False
+    if main.instances * nest.element < streamed_size(device):
+        return False
+    others = [m for m in (*nest.members, *main.reduction) if m != vector]
+    reads = [a for a in main.statement.reads if a.site >= 0 and nest.uses(a, vector)]
+    return bool(reads) and all(
+        nest.stride(read, vector) == 1
+        and all(nest.stride(read, m) for m in others)
+        and main.instances <= prod(shaped.shapes[read.tensor])
+        for read in reads
+    )
+
+
+def streams_rows(nest: ParallelNest, vector: Member, device: Device) -> bool:
+    """Whether, besides, threads share other members, and what is accumulated does not fit into
+    registers: whole rows are then read faster than strips of them."""
+    parts = prod(nest.extent(m) for m in nest.members if m != vector and m.coincident)
+    return (
+        nest.extent(vector) > MAX_VECTORS * device.lanes(nest.element * 8)
+        and parts >= 2 * device.threads
+        and reads_rows_once(nest, vector, device)
+    )
 
 
 def _lane_counts(extent: int, widest: int) -> Iterator[int]:

@@ -11,6 +11,9 @@ from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
 
+REST = "rest"
+"""Behind the name of a statement: what is left of it (`Rewriting.apart`)."""
+
 
 def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     """The expression with every node changed, innermost first; what stays is shared.
@@ -153,7 +156,7 @@ class Rewriting:
         """What is left of an old statement over other ranges, after one that has written all of its
         target: it goes on from there."""
         statement = replace(old.statement, rhs=self.again(old.statement.rhs), init=False)
-        statement = replace(statement, name=f"{statement.name}.rest", continues="written")
+        statement = replace(statement, name=f"{statement.name}.{REST}", continues="written")
         return self.changed(statement, {**old.ranges, **ranges}, old)
 
     def changed(
@@ -163,17 +166,19 @@ class Rewriting:
         return self._shaped(statement, replace(old, ranges=ranges))
 
     def program(
-        self, change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None]
+        self,
+        change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None],
+        order: Callable[[list[p.ShapedStatement]], list[p.ShapedStatement]] = list,
     ) -> p.ShapedProgram:
         """The program with each statement replaced by what `change` makes of it, None where it
-        stays; the very same where all do."""
+        stays, and all in another order; the very same where all do."""
         made: list[p.ShapedStatement] = []
         for old in self.shaped.statements:
             new = change(old)
             made += (old,) if new is None else new
         if len(made) == len(self.shaped.statements) and all(map(is_, made, self.shaped.statements)):
             return self.shaped
-        shaped, program, statements = self.shaped, self.shaped.program, tuple(made)
+        shaped, program, statements = self.shaped, self.shaped.program, tuple(order(made))
         return replace(
             shaped,
             program=replace(

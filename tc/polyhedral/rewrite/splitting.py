@@ -7,7 +7,9 @@ number of values that suits, the longest is cut into strips: `s +=! x(i)` become
 `t(p) +=! x(p * L + i)`, `s +=! t(p)`, and `s += x(i)` for the few that are left.
 
 Where all elements need all of an operand, as in `C(i,j) +=! A(k,i) * B(k,j)`, more of them count as
-few: a strip of the operands stays in the cache for all elements.
+few: a strip of the operands stays in the cache for all elements. So do more of those that sum
+columns of an input, as in `s(j) +=! X(i,j)`, of much memory: one after the other, or a few at a
+time, they jump through all of it, and a strip has rows that lie together.
 """
 
 from __future__ import annotations
@@ -16,17 +18,19 @@ from dataclasses import replace
 from math import prod
 
 from tc.dtypes import INT64
-from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
+from tc.polyhedral.rewrite.rewriting import REST, Rewriting, rewrite, unused_name
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import (
     Binary,
     Expr,
     Index,
     Literal,
+    Program,
     Range,
     Read,
     ShapedProgram,
     ShapedStatement,
+    Statement,
     index_names,
     walk,
 )
@@ -63,16 +67,80 @@ def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> Shaped
     ['s.p0(i_part) +=! x(i_part * 1536 + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
-    return rewriting.program(lambda old: _split(old, rewriting, limits))
+    return rewriting.program(lambda old: _split(old, rewriting, limits), _partials_first)
 
 
-def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
+def _partials_first(statements: list[ShapedStatement]) -> list[ShapedStatement]:
+    """The statements with partial reductions before what finishes those in front of them, where
+    neither touches what the other writes: neighbours may share loops."""
+    names = {s.statement.name for s in statements}
+    combined = {name for name in names if name_of_partial(name) in names}
+    partial = set(map(name_of_partial, combined))
+    order: list[ShapedStatement] = []
+    for shaped in statements:
+        place, statement = len(order), shaped.statement
+        while statement.name in partial and place:
+            before = order[place - 1].statement
+            is_passed = before.name.removesuffix(f".{REST}") in combined
+            if not is_passed or not _are_independent(before, statement):
+                break
+            place -= 1
+        order.insert(place, shaped)
+    return order
+
+
+def _are_independent(one: Statement, other: Statement) -> bool:
+    """Whether neither statement touches what the other writes."""
+    return not any(
+        a.target == b.target
+        or any(isinstance(n, Read) and n.tensor == a.target for n in walk(b.rhs))
+        for a, b in ((one, other), (other, one))
+    )
+
+
+def _is_long(old: ShapedStatement, program: Program, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
     statement = old.statement
     if statement.op == "=" or old.checked or old.is_empty:
         return False
+    if _sums_long_columns(old, program, limits):
+        return True
     most = limits.few if _has_own_reads(old) else limits.shared
     return _elements(old) <= most and _steps(old) >= limits.long
+
+
+def _sums_long_columns(old: ShapedStatement, program: Program, limits: Thresholds) -> bool:
+    """Whether it sums columns that are long enough to be read row by row: of inputs, for results
+    that no other statement reads. With what computes the terms, or reads the sums, it would better
+    share loops over columns."""
+    size = _elements(old) * old.statement.rhs.dtype.bytes
+    if size > limits.columns or size * _steps(old) < limits.far or not _sums_columns(old):
+        return False
+    others = (s for s in program.statements if s is not old.statement)
+    reads = {n.tensor for s in others for n in walk(s.rhs) if isinstance(n, Read)}
+    return old.statement.target not in reads and all(
+        node.tensor in program.inputs
+        for node in walk(old.statement.rhs)
+        if isinstance(node, Read) and len(index_names(node)) == len(old.statement.variables)
+    )
+
+
+def _sums_columns(old: ShapedStatement) -> bool:
+    """Whether a sum reads what lies side by side along the left side, each element once, and else
+    only what is the same for all of its elements, or for all of its terms."""
+    statement, found = old.statement, False
+    for node in walk(statement.rhs):
+        if not isinstance(node, Read) or not node.subscripts:
+            continue
+        used = {*index_names(node)}
+        if used.issuperset(statement.variables):
+            last = node.subscripts[-1]
+            if not (isinstance(last, Index) and last.name in statement.outer):
+                return False
+            found = True
+        elif not (used.isdisjoint(statement.outer) or used.isdisjoint(statement.reduction)):
+            return False
+    return found
 
 
 def _elements(old: ShapedStatement) -> int:
@@ -109,16 +177,22 @@ def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
 def _split(
     old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
 ) -> list[ShapedStatement] | None:
-    if not _is_long(old, limits):
+    program = rewriting.shaped.program
+    if not _is_long(old, program, limits):
         return None
-    variable = _variable(old, limits)
-    return _cut(old, rewriting, limits) if variable is None else _parts(old, rewriting, variable)
+    variable, first = _variable(old, limits), _sums_long_columns(old, program, limits)
+    if variable is None:
+        return _cut(old, rewriting, limits, first=first)
+    return _parts(old, rewriting, variable, first=first)
 
 
-def _parts(old: ShapedStatement, rewriting: Rewriting, variable: str) -> list[ShapedStatement]:
-    """A reduction without one of its variables, and the reduction along that."""
+def _parts(
+    old: ShapedStatement, rewriting: Rewriting, variable: str, *, first: bool
+) -> list[ShapedStatement]:
+    """A reduction without one of its variables, and the reduction along that. With `first`, the
+    results of a part lie side by side, as what they read does."""
     statement = old.statement
-    if _has_own_reads(old):
+    if _has_own_reads(old) and not first:
         outer = (*statement.outer, variable)
     else:  # all elements of a part read what it reads
         outer = (variable, *statement.outer)
@@ -128,7 +202,7 @@ def _parts(old: ShapedStatement, rewriting: Rewriting, variable: str) -> list[Sh
 
 
 def _cut(
-    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds, *, first: bool
 ) -> list[ShapedStatement] | None:
     """A reduction whose longest variable is cut into strips, whose lengths are multiples of
     `limits.strip`, and what is left behind the last of them. Not where a value is rounded when it
@@ -164,7 +238,7 @@ def _cut(
         statement=replace(statement, rhs=rewrite(statement.rhs, moved), variables=variables),
         ranges={**old.ranges, strip: Range(0, number), variable: Range(0, length)},
     )
-    made = _parts(cut, rewriting, strip)
+    made = _parts(cut, rewriting, strip, first=first)
     if number * length < extent:
         made.append(rewriting.apart(old, {variable: Range(number * length, extent)}))
     return made

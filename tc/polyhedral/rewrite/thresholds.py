@@ -14,7 +14,8 @@ SHORT = 9
 class Thresholds:
     """`order` prices the orders of a sum of products. A reduction of `long` steps to at most `few`
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
-    ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
+    ones, of `left` steps or more each; so are sums of columns that take up to `columns` bytes, of
+    what takes `far` bytes or more; where no variable gives these, one is cut into `strips` or
     more, whose lengths are multiples of `strip`. For linear subscripts, a range is cut into at most
     `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
     statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
@@ -23,6 +24,8 @@ class Thresholds:
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
     shared: int = 1 << 14
+    columns: int = 0
+    far: int = 0
     parts: int = 16
     left: int = 32
     long: int = 1 << 15
