@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,11 +13,11 @@ from tc.backends.base import Backend, KernelText
 from tc.device import Device
 from tc.errors import InputError
 from tc.explanation import Explanation, check_stage
+from tc.frontend.given_text import Text, given_source
 from tc.function import Compiled, issue_warnings, runs_text
 from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
-from tc.process.call_sites import source_of
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
@@ -28,7 +26,6 @@ from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
-from tc.source import ENCODING, Source
 from tc.tuning.lookup import with_tuned_plan
 from tc.tuning.tuned import TunedOptions, database_path
 
@@ -37,11 +34,8 @@ if TYPE_CHECKING:
 
     from tc.tuning.tuner import TuningResult
 
-Text: TypeAlias = str | os.PathLike[str] | Source
 _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Inputs and sizes as they are given: one by one, and by keyword."""
-FILE_NAME = re.compile(r"[^\n{}()]*\.tc")
-"""What no program is: each has a def, with parentheses and braces."""
 
 
 def interpret(
@@ -219,7 +213,7 @@ def define(
     >>> list(m), m.twice(np.ones(2, np.float32)), m["2sum"](np.ones(2, np.float32))
     (['twice', '2sum'], array([2., 2.], dtype=float32), array(4., dtype=float32))
     """
-    module = parse_source(_source(src))
+    module = parse_source(given_source(src))
     functions = {
         name: _function(program, backend, options, check)
         for name, program in check_defs(module).items()
@@ -414,9 +408,8 @@ def _trace(
     check: bool,
     device: Device | Gpu | None,
 ) -> Trace:
-    _check_entry(entry)
     return trace(
-        _source(src),
+        given_source(src),
         entry,
         lambda program: _sizes(program, given),
         backend,
@@ -427,45 +420,8 @@ def _trace(
     )
 
 
-def _source(src: object) -> Source:
-    if isinstance(src, Source):
-        return src
-    if isinstance(src, str):
-        if FILE_NAME.fullmatch(src):
-            raise InputError(
-                f"{src!r} is the name of a file, where the program's text is asked for",
-                repair=f"pathlib.Path({src!r})",
-            )
-        return source_of(src)
-    if isinstance(src, os.PathLike):
-        return _read(os.fspath(src))
-    raise InputError(
-        "the program is text, the path of a file with it, or a tc.Source, and not of type "
-        f"{type(src).__name__}",
-        repair='pathlib.Path("f.tc")',
-    )
-
-
-def _read(path: str | bytes) -> Source:
-    name = os.fsdecode(path)
-    try:
-        return Source(Path(name).read_text(encoding=ENCODING), name)
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name} is no text in UTF-8: byte {error.start} is {error.object[error.start]}"
-        ) from error
-
-
 def _program(src: object, entry: str | None) -> Program:
-    _check_entry(entry)
-    return check_module(parse_source(_source(src)), entry)
-
-
-def _check_entry(entry: object) -> None:
-    if entry is not None and not isinstance(entry, str):
-        raise InputError(f"entry= is the name of a def, and not of type {type(entry).__name__}")
+    return check_module(parse_source(given_source(src)), entry)
 
 
 def _function(

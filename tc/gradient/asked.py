@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol, TypeAlias
 
 from tc.errors import GradError
+from tc.frontend.given_text import Text, given_source
 from tc.frontend.parser import parse
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
-from tc.source import Source
 
 
-def program_of(src: str | Source, entry: str | None) -> p.Program:
-    """The checked program of a text."""
-    return check(parse(src if isinstance(src, Source) else Source(src)), entry)
+class HasProgram(Protocol):
+    """What was made of a def, as the functions of `tc.compile` are."""
+
+    program: p.Program
+
+
+TextOrFunction: TypeAlias = Text | HasProgram
+InputNames: TypeAlias = Sequence[str] | AbstractSet[str] | str
+"""Names in an order, or a set of them, which the def has in its own order, or one name."""
+
+
+def program_of(src: TextOrFunction, entry: str | None) -> p.Program:
+    """The checked program of a text, by default that which a function was made of."""
+    made = getattr(src, "program", None)
+    if not isinstance(made, p.Program):
+        return check(parse(given_source(src)), entry)
+    return made if entry is None else check(parse(made.source), entry)
 
 
 def wanted_inputs(
     program: p.Program,
     inputs: Sequence[str],
     floating: Sequence[str],
-    wrt: Sequence[str] | str | None,
+    wrt: InputNames | None,
 ) -> tuple[str, ...]:
     """The inputs that `wrt` names, by default all floating ones."""
-    asked = tuple(floating) if wrt is None else _names("wrt", wrt, floating)
+    asked = tuple(floating) if wrt is None else _names("wrt", wrt, inputs, floating)
     for name in asked:
         if name not in floating:
             what = "is no floating input" if name in inputs else "is no input"
@@ -49,28 +65,41 @@ def wanted_inputs(
     return asked
 
 
-def _names(parameter: str, given: object, known: Sequence[str]) -> tuple[str, ...]:
-    """The names that a parameter gives: one, or several."""
+def _names(
+    parameter: str, given: object, order: Iterable[str], example: Sequence[str]
+) -> tuple[str, ...]:
+    """The names that a parameter gives, those of a set in this order."""
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable):
-        raise GradError(
-            f"{parameter} is of {type(given).__name__}: it is a name, or a sequence of names",
-            rule="D16",
-            repair=f"{parameter}={list(known)}",
-        )
-    return tuple(given)
+        raise _no_names(parameter, f"is of {type(given).__name__}", example)
+    names = tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise _no_names(parameter, f"has {name!r}, which is of {type(name).__name__}", example)
+    if isinstance(given, set | frozenset):
+        return (*(n for n in order if n in given), *sorted(given.difference(order)))
+    return names
+
+
+def _no_names(parameter: str, what: str, example: Sequence[str]) -> GradError:
+    return GradError(
+        f"{parameter} {what}: it is a name, or a sequence of names",
+        rule="D16",
+        repair=f"{parameter}={list(example)}",
+    )
 
 
 def constant_tensors(program: p.Program, names: Iterable[str] | str) -> frozenset[str]:
     """The tensors that `constant` names, which a string names alone."""
     known = [each for each in program.tensors if program.tensors[each].dtype.is_float]
-    found = frozenset(_names("constant", names, known[:1]))
-    for name in sorted(found - program.tensors.keys(), key=str):
-        raise GradError(
-            f"constant names '{name}', which is no tensor of '{program.name}'",
-            rule="D16",
-            span=program.span,
-            repair=f"constant={known[:1]}",
-        )
-    return found
+    found = _names("constant", names, program.tensors, known[:1])
+    for name in found:
+        if name not in program.tensors:
+            raise GradError(
+                f"constant names '{name}', which is no tensor of '{program.name}'",
+                rule="D16",
+                span=program.span,
+                repair=f"constant={known[:1]}",
+            )
+    return frozenset(found)

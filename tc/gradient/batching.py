@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tc.dtypes import INT64, DType
 from tc.errors import GradError
 from tc.gradient import terms as e
-from tc.gradient.asked import program_of
+from tc.gradient.asked import TextOrFunction, program_of
 from tc.gradient.def_text import (
     FreshNames,
     Joined,
@@ -22,18 +22,18 @@ from tc.gradient.def_text import (
 from tc.gradient.plain_program import PlainProgram, is_spelled, plain
 from tc.semantics import program as p
 from tc.semantics.suggest import counted, listed, nearest
-from tc.source import Source
 
 InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
 
 
-def batch(src: str | Source, in_axes: InAxes, *, entry: str | None = None) -> str:
+def batch(src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None) -> str:
     """The text of a def that computes a def for each element of a batch (D18).
 
     `in_axes` says along which dimension inputs are batched: by name, in the order of the inputs,
     or one for all; inputs with None, and those that a mapping leaves out, are the same for all
     elements. What depends on a batched input gets the batch as its first dimension, outputs
-    included; `batched_outputs` names these. Other outputs stay as they are.
+    included; `batched_outputs` names these. Other outputs stay as they are. `src` is as for
+    `tc.grad`.
 
     Raises GradError where `in_axes` does not fit, and where a size depends on what is batched.
 
@@ -48,7 +48,7 @@ def batch(src: str | Source, in_axes: InAxes, *, entry: str | None = None) -> st
 
 
 def batched_outputs(
-    src: str | Source, in_axes: InAxes, *, entry: str | None = None
+    src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None
 ) -> tuple[str, ...]:
     """The outputs that `tc.batch` gives the batch as their first dimension.
 
@@ -73,7 +73,7 @@ class _Batch:
     names: FreshNames
 
     @classmethod
-    def of(cls, src: str | Source, in_axes: InAxes, entry: str | None) -> _Batch:
+    def of(cls, src: TextOrFunction, in_axes: InAxes, entry: str | None) -> _Batch:
         checked = program_of(src, entry)
         program = plain(checked)
         axes = axes_of(checked, in_axes)

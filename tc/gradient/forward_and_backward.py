@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tc.gradient.asked import InputNames, TextOrFunction
 from tc.gradient.gradient_def import EACH_VERSION, forward_and_backward
 from tc.gradient.reverse_mode import SAVE, check_option, derivation
-from tc.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class ForwardAndBackward:
 
 
 def vjp(
-    src: str | Source,
-    wrt: Sequence[str] | str | None = None,
+    src: TextOrFunction,
+    wrt: InputNames | None = None,
     *,
     entry: str | None = None,
     constant: Iterable[str] | str = (),

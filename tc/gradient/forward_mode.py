@@ -8,27 +8,33 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, INT32, DType
 from tc.gradient import terms as e
-from tc.gradient.asked import constant_tensors, program_of, wanted_inputs
+from tc.gradient.asked import (
+    InputNames,
+    TextOrFunction,
+    constant_tensors,
+    program_of,
+    wanted_inputs,
+)
 from tc.gradient.counterparts import Counterparts
 from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, def_text, reads_of
 from tc.gradient.plain_program import PlainProgram, plain, with_given_outputs
 from tc.gradient.tangents import Weight, tangent
 from tc.semantics import program as p
-from tc.source import Source
 
 
 def jvp(
-    src: str | Source,
-    wrt: Sequence[str] | str | None = None,
+    src: TextOrFunction,
+    wrt: InputNames | None = None,
     *,
     entry: str | None = None,
     constant: Iterable[str] | str = (),
 ) -> str:
     """The text of a def that computes a def and its directional derivative (D18).
 
-    It takes the inputs of the def and a tangent `t_A` for each input `A` named by `wrt`, by
-    default each floating one. It returns the outputs of the def, and then a tangent `t_O` for
-    each floating output `O`. Nothing flows through the tensors in `constant`.
+    It takes the inputs of the def and a tangent `t_A` for each input `A` named by `wrt`, in this
+    order, or in that of the def for a set; by default for each floating one. It returns the outputs
+    of the def, and then a tangent `t_O` for each floating output `O`. Nothing flows through the
+    tensors in `constant`. `src` is as for `tc.grad`.
 
     Raises GradError, with the rule and the statement, for what is not derived.
 
@@ -44,8 +50,8 @@ def jvp(
 
 
 def tangents_alone(
-    src: str | Source,
-    wrt: Sequence[str] | str | None = None,
+    src: TextOrFunction,
+    wrt: InputNames | None = None,
     *,
     entry: str | None = None,
     constant: Iterable[str] | str = (),
@@ -63,8 +69,8 @@ def tangents_alone(
 
 
 def _forward(
-    src: str | Source,
-    wrt: Sequence[str] | str | None,
+    src: TextOrFunction,
+    wrt: InputNames | None,
     entry: str | None,
     constant: Iterable[str] | str,
 ) -> _Forward:

@@ -17,7 +17,13 @@ from tc.dtypes import FLOAT16, FLOAT64
 from tc.errors import GradError
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, contributions, gathered
-from tc.gradient.asked import constant_tensors, program_of, wanted_inputs
+from tc.gradient.asked import (
+    InputNames,
+    TextOrFunction,
+    constant_tensors,
+    program_of,
+    wanted_inputs,
+)
 from tc.gradient.branches import branches
 from tc.gradient.cotangents import Cotangents
 from tc.gradient.def_text import reads_of
@@ -29,15 +35,14 @@ from tc.gradient.stored_values import StoredValues, divided_last, multiplied, pu
 from tc.gradient.stored_values import factors as product_of
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
-from tc.source import Source
 
 TIES = ("split", "first")
 SAVE = ("outputs", "all", "none")
 
 
 def grad(
-    src: str | Source,
-    wrt: Sequence[str] | str | None = None,
+    src: TextOrFunction,
+    wrt: InputNames | None = None,
     *,
     entry: str | None = None,
     constant: Iterable[str] | str = (),
@@ -47,10 +52,11 @@ def grad(
 ) -> str:
     """The text of a def that computes the gradient of a def (D1).
 
-    It takes the inputs that it uses, outputs that it needs, and a cotangent `d_O` for each
-    floating output `O`, and returns `d_A` for each input `A` named by `wrt`, by default each
-    floating one. What the caller gives in an output is the input `O_0`. Nothing flows through the
-    tensors in `constant`.
+    `src` is what `tc.compile` takes, or what it gives: a function, whose def is taken. The gradient
+    takes the inputs that it uses, outputs that it needs, and a cotangent `d_O` for each floating
+    output `O`, and returns `d_A` for each input `A` named by `wrt`, in this order, or in that of
+    the def for a set; by default each floating one. What the caller gives in an output is the
+    input `O_0`. Nothing flows through the tensors in `constant`.
 
     `ties`: where several terms are the largest, each gets its share ("split"), or the first in
     order of the text all ("first", D11). `save`: which values of the forward program are inputs
@@ -58,7 +64,7 @@ def grad(
     `sizes` are inputs, or sizes by name: with them, the text is for these only (D4).
 
     Raises GradError, with the rule and the statement, for what is not derived, and InputError for
-    options that there are not.
+    what is no program, and for an `entry` or `sizes` that do not fit it.
 
     >>> import tc
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
@@ -73,8 +79,8 @@ def grad(
 
 
 def derivation(
-    src: str | Source,
-    wrt: Sequence[str] | str | None,
+    src: TextOrFunction,
+    wrt: InputNames | None,
     entry: str | None,
     constant: Iterable[str] | str,
     ties: str,
@@ -118,7 +124,7 @@ class _Reverse:
     def of(
         cls,
         program: p.Program,
-        wrt: Sequence[str] | str | None,
+        wrt: InputNames | None,
         constant: frozenset[str],
         found: SampledRanges,
         ties: str,

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from tc.api import Text, compile
+from tc.api import compile
 from tc.errors import InputError
+from tc.frontend.given_text import Text
 from tc.function import Compiled
 from tc.runtime.arguments import NUMBERS, Parameter, bind_call, fault, read_number
 from tc.semantics.program import Literal, Program, Size

@@ -39,7 +39,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 def test_a_message(name: str, golden: Callable[[Path, str], None]) -> None:
     text, options = REFUSED[name]
     with pytest.raises(tc.GradError) as caught:
-        tc.grad(text, **options)
+        tc.grad(tc.Source(text), **options)
     assert caught.value.repair is not None or name == "nothing_floating"
     golden(MESSAGES / f"{name}.txt", str(caught.value))
 
@@ -48,5 +48,12 @@ def test_a_message(name: str, golden: Callable[[Path, str], None]) -> None:
 def test_messages_of_vjp_are_the_same(name: str) -> None:
     text, options = REFUSED[name]
     with pytest.raises(tc.GradError) as caught:
-        tc.vjp(text, **options)
+        tc.vjp(tc.Source(text), **options)
     assert str(caught.value) == (MESSAGES / f"{name}.txt").read_text().rstrip("\n")
+
+
+def test_messages_name_the_line_of_a_text_that_stands_in_a_file() -> None:
+    """As those of `tc.compile` do."""
+    with pytest.raises(tc.GradError) as caught:
+        tc.grad(LAYER, "I")
+    assert f"\n --> {__file__}:14:12\n" in str(caught.value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +101,9 @@ def test_what_a_gather_reads_is_a_condition() -> None:
         ({"wrt": ()}, "wrt names no input of 'f'", "wrt=['A', 'B']"),
         ({"constant": None}, "constant is of NoneType: it is a name", "constant=['A']"),
         ({"constant": 2.5}, "constant is of float: it is a name", "constant=['A']"),
+        ({"wrt": [3, "A"]}, "wrt has 3, which is of int: it is a name", "wrt=['A', 'B']"),
+        ({"wrt": {"B", None}}, "wrt has None, which is of NoneType", "wrt=['A', 'B']"),
+        ({"constant": [["A"]]}, "constant has ['A'], which is of list", "constant=['A']"),
     ],
 )
 def test_names_that_are_none(asked: dict[str, object], cause: str, repair: str) -> None:
@@ -107,3 +112,59 @@ def test_names_that_are_none(asked: dict[str, object], cause: str, repair: str) 
         tc.grad(text, **asked)  # type: ignore[arg-type]
     assert caught.value.repair == repair
     assert "d_B" in tc.grad(text, **eval(f"dict({repair})"))
+
+
+@pytest.mark.parametrize("derive", [tc.grad, tc.vjp, tc.jvp])
+def test_a_set_of_names_has_the_order_of_the_def(derive: Callable[..., object]) -> None:
+    """D1: and not that of hashes, which differ from run to run."""
+    names = list("EACDB")
+    inputs, factors = (
+        ", ".join(f"float(N) {n}" for n in names),
+        " * ".join(f"{n}(i)" for n in names),
+    )
+    text = f"def f({inputs}) -> (O) {{ O(i) = {factors} }}"
+    assert derive(text, set(names)) == derive(text, names)
+    assert derive(text, frozenset("DE")) == derive(text, ["E", "D"])
+    with pytest.raises(tc.GradError, match="wrt names 'X', which is no input of 'f'"):
+        derive(text, {"X", "Y", "E"})
+
+
+FUNCTIONS: list[Callable[..., object]] = [
+    tc.grad,
+    tc.vjp,
+    tc.jvp,
+    lambda src, **how: tc.batch(src, 0, **how),
+]
+
+
+@pytest.mark.parametrize("derive", FUNCTIONS)
+def test_what_is_no_program(derive: Callable[..., object]) -> None:
+    for given in (None, 3, b"def"):
+        with pytest.raises(tc.InputError) as caught:
+            derive(given)
+        assert str(caught.value) == (
+            "InputError: the program is text, the path of a file with it, or a tc.Source, and not "
+            f"of type {type(given).__name__}\n"
+            'repair: pathlib.Path("f.tc")'
+        )
+    with pytest.raises(tc.InputError) as caught:
+        derive("f.tc")
+    assert caught.value.repair == "pathlib.Path('f.tc')"
+    with pytest.raises(tc.InputError) as caught:
+        derive("def f(float(N) A) -> (O) { O(i) = A(i) }", entry=3)
+    assert str(caught.value) == (
+        "InputError [N4]: entry= is the name of a def, and not of type int; the text has 'f'\n"
+        "repair: entry='f'"
+    )
+
+
+@pytest.mark.parametrize("derive", FUNCTIONS)
+def test_functions_and_files_are_programs(derive: Callable[..., object], tmp_path: Path) -> None:
+    one = "def one(float(N) A) -> (O) { O(i) = A(i) * A(i) }"
+    text = f"{one}\ndef two(float(N) A) -> (O) {{ O(i) = 2 * A(i) }}"
+    function = tc.compile(text, entry="two", backend="interpret")
+    assert derive(function) == derive(text, entry="two")
+    assert derive(function, entry="one") == derive(one)
+    file = tmp_path / "one.tc"
+    file.write_text(one)
+    assert derive(file) == derive(one)

@@ -26,7 +26,7 @@ def check(module: ast.Module, entry: str | None = None) -> p.Program:
     """The checked program of one def of a text; every def of the text is checked (N2).
 
     `entry` may be left out where the text has one def. Raises CheckError for what is wrong in
-    the text, and InputError for an `entry` that is missing or unknown (N4).
+    the text, and InputError for an `entry` that is missing, unknown or no name (N4).
 
     >>> from tc.frontend.parser import parse
     >>> from tc.source import Source
@@ -43,6 +43,13 @@ def check(module: ast.Module, entry: str | None = None) -> p.Program:
                 repair=f"entry={list(programs)[-1]!r}",
             )
         entry = next(iter(programs))
+    if not isinstance(entry, str):
+        raise InputError(
+            f"entry= is the name of a def, and not of type {type(entry).__name__}; "
+            f"the text has {listed([*programs])}",
+            rule="N4",
+            repair=f"entry={list(programs)[-1]!r}",
+        )
     if entry not in programs:
         near = nearest(entry, programs) or (next(iter(programs)) if len(programs) == 1 else None)
         raise InputError(

@@ -1,0 +1,48 @@
+"""The program that a caller gives: a text, the path of a file with one, or a `Source`."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TypeAlias
+
+from tc.errors import InputError
+from tc.process.call_sites import source_of
+from tc.source import ENCODING, Source
+
+Text: TypeAlias = str | os.PathLike[str] | Source
+FILE_NAME = re.compile(r"[^\n{}()]*\.tc")
+"""What no program is: each has a def, with parentheses and braces."""
+
+
+def given_source(src: object) -> Source:
+    """The source of what a caller gives; InputError for what is no program."""
+    if isinstance(src, Source):
+        return src
+    if isinstance(src, str):
+        if FILE_NAME.fullmatch(src):
+            raise InputError(
+                f"{src!r} is the name of a file, where the program's text is asked for",
+                repair=f"pathlib.Path({src!r})",
+            )
+        return source_of(src)
+    if isinstance(src, os.PathLike):
+        return _read(os.fspath(src))
+    raise InputError(
+        "the program is text, the path of a file with it, or a tc.Source, and not of type "
+        f"{type(src).__name__}",
+        repair='pathlib.Path("f.tc")',
+    )
+
+
+def _read(path: str | bytes) -> Source:
+    name = os.fsdecode(path)
+    try:
+        return Source(Path(name).read_text(encoding=ENCODING), name)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is no text in UTF-8: byte {error.start} is {error.object[error.start]}"
+        ) from error
