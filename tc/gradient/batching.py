@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from operator import index
+from typing import Any, TypeAlias
 
 from tc.dtypes import INT64, DType
 from tc.errors import GradError
@@ -186,13 +187,28 @@ class _Batch:
             for bound in (clause.begin, clause.end):
                 for read in reads_of(bound):
                     if self._is_scalar(read.tensor):
-                        raise _no_size(clause.variable, read)
+                        raise self._no_size(clause.variable, read)
         for access in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
             for subscript in () if access.bare_only else access.subscripts:
                 unknown = [v for v in p.index_names(subscript) if v not in given]
                 for read in reads_of(subscript):
                     if unknown and self._is_scalar(read.tensor):
-                        raise _no_size(unknown[0], read)
+                        raise self._no_size(unknown[0], read)
+
+    def _no_size(self, variable: str, read: p.Read) -> GradError:
+        inputs = self.program.inputs
+        others = {name: self.axes.get(name) for name in inputs if name != read.tensor}
+        is_batched = any(axis is not None for axis in others.values())
+        call = f"{self.program.name}({', '.join(inputs)})"
+        return GradError(
+            f"the range of '{variable}' depends on '{read.tensor}', which is batched, and ranges "
+            "are the same for all elements of a batch: there is a call for each of its values",
+            rule="D18",
+            span=read.span,
+            repair=f"in_axes={others}"
+            if is_batched
+            else f"[{call} for {read.tensor} in {read.tensor}]",
+        )
 
 
 def _is_index(node: p.Convert) -> bool:
@@ -208,16 +224,6 @@ def _sources(step: TextStep) -> tuple[str, ...]:
     return tuple(read.tensor for read in reads_of(step.rhs))
 
 
-def _no_size(variable: str, read: p.Read) -> GradError:
-    return GradError(
-        f"the range of '{variable}' depends on '{read.tensor}', which is batched, and ranges are "
-        "the same for all elements of a batch",
-        rule="D18",
-        span=read.span,
-        repair=f"leave '{read.tensor}' out of in_axes, and call once for each of its values",
-    )
-
-
 # --- what in_axes says ------------------------------------------------------------------------
 
 
@@ -229,20 +235,18 @@ def axes_of(program: p.Program, in_axes: object) -> dict[str, int]:
         if axis is None:
             continue
         rank = program.tensors[name].rank
-        if not isinstance(axis, int) or isinstance(axis, bool) or not -rank - 1 <= axis <= rank:
+        number = _number(axis)
+        if number is None or not -rank - 1 <= number <= rank:
             raise _wrong(
                 program,
                 f"in_axes has {axis!r} for '{name}', which has rank {rank}: the batch is a "
                 f"dimension from 0 to {rank}, or None",
-                f"in_axes={{{name!r}: 0}}",
+                _repair(program, given),
             )
-        axes[name] = axis + rank + 1 if axis < 0 else axis
+        axes[name] = number + rank + 1 if number < 0 else number
     if not axes:
-        raise _wrong(
-            program,
-            f"in_axes gives no input of '{program.name}' a batch",
-            f"in_axes={{{program.inputs[0]!r}: 0}}" if program.inputs else None,
-        )
+        cause = f"in_axes gives no input of '{program.name}' a batch"
+        raise _wrong(program, cause, _repair(program, {}))
     return axes
 
 
@@ -256,7 +260,7 @@ def _by_name(program: p.Program, in_axes: object) -> dict[str, object]:
                     program,
                     f"in_axes names {name!r}, which is no input of '{program.name}'"
                     + (f"; did you mean '{near}'?" if near else ""),
-                    f"in_axes={{{near or (inputs[0] if inputs else 'A')!r}: 0}}",
+                    _repair(program, _spelled(inputs, in_axes)),
                 )
         return dict(in_axes)
     if isinstance(in_axes, list | tuple):
@@ -265,16 +269,48 @@ def _by_name(program: p.Program, in_axes: object) -> dict[str, object]:
                 program,
                 f"in_axes has {counted(len(in_axes), 'element')}, and '{program.name}' has "
                 f"{len(inputs)} inputs, {listed([*inputs])}",
-                f"in_axes={[0] * len(inputs)}",
+                _repair(program, dict(zip(inputs, in_axes, strict=False))),
             )
         return dict(zip(inputs, in_axes, strict=True))
-    if isinstance(in_axes, int) and not isinstance(in_axes, bool):
+    if _number(in_axes) is not None:
         return dict.fromkeys(inputs, in_axes)
     raise _wrong(
         program,
         f"in_axes is {in_axes!r}; it is a dimension by name, one for each input, or one for all",
-        f"in_axes={{{inputs[0]!r}: 0}}" if inputs else None,
+        _repair(program, {str(in_axes): 0} if str(in_axes) in inputs else {}),
     )
+
+
+def _number(axis: Any) -> int | None:
+    """A dimension as an integer, None for what is none."""
+    try:
+        return None if isinstance(axis, bool) else index(axis)
+    except TypeError:
+        return None
+
+
+def _spelled(inputs: Sequence[str], axes: Mapping[Any, object]) -> dict[str, object]:
+    """Axes by names of inputs: those that are so, and those near to one that has none."""
+    known = {name: axis for name, axis in axes.items() if name in inputs}
+    for name, axis in axes.items():
+        near = name if name in inputs else nearest(str(name), inputs)
+        if near is not None:
+            known.setdefault(near, axis)
+    return known
+
+
+def _repair(program: p.Program, axes: Mapping[str, object]) -> str | None:
+    """These axes, each as near as there is one; the first input has a batch where none has."""
+    found = {name: _nearest_axis(axis, program.tensors[name].rank) for name, axis in axes.items()}
+    if all(axis is None for axis in found.values()):
+        found = dict.fromkeys(program.inputs[:1], 0)
+    return f"in_axes={found}" if found else None
+
+
+def _nearest_axis(axis: object, rank: int) -> int | None:
+    if axis is None:
+        return None
+    return max(-rank - 1, min(rank, _number(axis) or 0))
 
 
 def _wrong(program: p.Program, cause: str, repair: str | None) -> GradError:

@@ -185,28 +185,47 @@ SIZES = {
 def test_a_size_from_a_batched_number_is_refused(name: str) -> None:
     text = f"def f(int n, float(N) A) -> (o) {{ {SIZES[name]} }}"
     with pytest.raises(tc.GradError, match="the range of 'i' depends on 'n'") as caught:
-        tc.batch(text, {"n": 0, "A": 0})
+        tc.batch(text, {"n": 0, "A": 1})
     assert caught.value.rule == "D18"
     assert caught.value.span is not None
     assert caught.value.span.text == "n"
-    tc.batch(text, {"A": 0})
+    assert caught.value.repair == "in_axes={'A': 1}"
+    tc.batch(text, {"A": 1})
+    with pytest.raises(tc.GradError) as caught:
+        tc.batch(text, {"n": 0})
+    assert caught.value.repair == "[f(n, A) for n in n]"
 
 
 @pytest.mark.parametrize(
     ("in_axes", "cause", "repair"),
     [
         ({"Q": 0}, "'Q', which is no input of 'f'", "in_axes={'A': 0}"),
-        ({"A": 3}, "3 for 'A', which has rank 2", "in_axes={'A': 0}"),
+        ({"A": 3}, "3 for 'A', which has rank 2", "in_axes={'A': 2}"),
         ({"s": True}, "True for 's', which has rank 0", "in_axes={'s': 0}"),
         ({"A": "0"}, "'0' for 'A'", "in_axes={'A': 0}"),
-        ([0], "has 1 element, and 'f' has 2 inputs", "in_axes=[0, 0]"),
+        ([1], "has 1 element, and 'f' has 2 inputs", "in_axes={'A': 1}"),
+        ([1, None, 0], "has 3 elements, and 'f' has 2", "in_axes={'A': 1, 's': None}"),
+        ([], "has 0 elements, and 'f' has 2 inputs", "in_axes={'A': 0}"),
+        (1, "1 for 's', which has rank 0", "in_axes={'A': 1, 's': 0}"),
+        (-2, "-2 for 's', which has rank 0", "in_axes={'A': -2, 's': -1}"),
+        ({"s": 3, "A": 1}, "3 for 's', which has rank 0", "in_axes={'s': 0, 'A': 1}"),
+        ({"a": 1, "s": 0}, "did you mean 'A'", "in_axes={'s': 0, 'A': 1}"),
+        ("s", "in_axes is 's'", "in_axes={'s': 0}"),
+        (np.ones(2), "in_axes is array", "in_axes={'A': 0}"),
         ([None, None], "no input of 'f' a batch", "in_axes={'A': 0}"),
         ({}, "no input of 'f' a batch", "in_axes={'A': 0}"),
         ("A", "in_axes is 'A'", "in_axes={'A': 0}"),
     ],
 )
 def test_axes_are_dimensions_of_inputs(in_axes: Any, cause: str, repair: str) -> None:
+    text = "def f(float(N,M) A, float s) -> (o) { o(i) = A(i,0) * s }"
     with pytest.raises(tc.GradError, match=cause) as caught:
-        tc.batch("def f(float(N,M) A, float s) -> (o) { o(i) = A(i,0) * s }", in_axes)
+        tc.batch(text, in_axes)
     assert caught.value.rule == "D18"
     assert caught.value.repair == repair
+    assert "f_batch" in tc.batch(text, **eval(f"dict({repair})"))
+
+
+def test_integers_of_numpy_are_axes() -> None:
+    text = "def f(float(N) A) -> (o) { o(i) = A(i) }"
+    assert tc.batch(text, np.int64(1)) == tc.batch(text, 1)  # type: ignore[arg-type]
