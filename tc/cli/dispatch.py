@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
+from tc.cli import listed_words
 from tc.cli.command_line import parser_of, tune_db_parser_of
 from tc.cli.usage import UsageError
 from tc.errors import TCError, TCWarning
@@ -47,10 +48,19 @@ def _parsed(name: str, words: Sequence[str]) -> argparse.Namespace:
     arguments, rest = parser.parse_known_args(words)
     unknown = [item for item in rest if item.startswith("-") or "=" not in item]
     if unknown or (rest and not hasattr(arguments, "values")):
-        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+        meant = "" if unknown else _as_sizes(arguments, rest)
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}{meant}")
     if rest:
         arguments.values += rest
     return arguments
+
+
+def _as_sizes(arguments: argparse.Namespace, pairs: Sequence[str]) -> str:
+    """What NAME=VALUE may mean to a command that has --sizes."""
+    if not hasattr(arguments, "sizes"):
+        return ""
+    given = [listed_words.sizes_text(arguments.sizes)] if arguments.sizes else []
+    return f"; sizes are --sizes {','.join([*given, *pairs])}"
 
 
 def _command(target: str) -> Callable[[argparse.Namespace], int]:

@@ -77,7 +77,7 @@ def _derived(repair: str) -> str:
     >>> _derived("ties='split'"), _derived("sizes={'N': 3, 'K': 4}")
     ('--ties split', '--sizes N=3,K=4')
     """
-    found = re.fullmatch(r"(wrt|constant|ties|save|sizes|in_axes)=(.*)", repair)
+    found = re.fullmatch(r"(wrt|constant|ties|save|sizes|in_axes)=([\[{'].*)", repair)
     if found is None:
         return repair
     value = ast.literal_eval(found[2])

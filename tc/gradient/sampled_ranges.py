@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tc.errors import GradError, InputError, RangeError
 from tc.gradient.terms import number
-from tc.runtime.sizes import resolve_sizes
+from tc.runtime.arguments import NUMBERS, entry_sizes, is_sequence
+from tc.runtime.sizes import EXAMPLE_SIZE, CallSizes, resolve_sizes
 from tc.semantics import program as p
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
+from tc.semantics.suggest import nearest
 from tc.source import Span
 
 ATTEMPTS = 100
@@ -45,7 +47,7 @@ class SampledRanges:
 def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
     """The ranges of a program at some sizes, as numbers; InputError and RangeError where it has
     none there."""
-    sizes = resolve_sizes(program, inputs_or_sizes)
+    sizes = _resolved(program, inputs_or_sizes)
     shaped = infer_ranges(program, sizes.shapes, sizes.scalars)
     ranges = {
         each.statement.name: {
@@ -55,6 +57,50 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
     }
     shapes = {name: tuple(map(number, shape)) for name, shape in shaped.shapes.items()}
     return SampledRanges(ranges, shapes, (shaped,), is_known=True)
+
+
+def _resolved(program: p.Program, inputs_or_sizes: object) -> CallSizes:
+    """The sizes that are meant; InputError with all sizes of the program as its repair."""
+    try:
+        return resolve_sizes(program, inputs_or_sizes)
+    except InputError as error:
+        wanted = _sizes_near(program, inputs_or_sizes)
+        try:
+            resolve_sizes(program, wanted)
+        except InputError:
+            raise error from None
+        rule, span = error.rule, error.span
+        raise InputError(error.cause, rule=rule, span=span, repair=_at_sizes(wanted)) from None
+
+
+def _sizes_near(program: p.Program, given: object) -> dict[str, int]:
+    """All sizes and static scalars: those that were given, by their names or names near to them, or
+    as shapes, and examples."""
+    scalars = [name for name in program.inputs if name in program.static_scalars]
+    sizes = dict.fromkeys(entry_sizes(program), EXAMPLE_SIZE) | dict.fromkeys(scalars, 1)
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(given, Mapping):
+        pairs = given.items()
+    elif is_sequence(given):
+        pairs = zip(program.inputs, given, strict=False)
+    for name, value in pairs:
+        whole = _whole(value)
+        meant = name if name in sizes else nearest(str(name), sizes)
+        if meant is not None and whole is not None and (whole >= 0 or meant in scalars):
+            sizes[meant] = whole
+        dims = program.tensors[name].shape or () if name in program.inputs else ()
+        shape = (whole,) if whole is not None else getattr(value, "shape", value)
+        if isinstance(shape, tuple) and len(shape) == len(dims):
+            for dim, size in zip(dims, map(_whole, shape), strict=True):
+                if isinstance(dim, p.Size) and size is not None and size >= 0:
+                    sizes[dim.name] = size
+    return sizes
+
+
+def _whole(value: Any) -> int | None:
+    """The integer that a number is."""
+    is_number = isinstance(value, NUMBERS) and not isinstance(value, bool)
+    return int(value) if is_number and value == value // 1 else None
 
 
 def sampled_ranges(program: p.Program) -> SampledRanges:
