@@ -19,11 +19,21 @@ ARGUMENTS = "xyzw"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one read gets where all conditions hold."""
+    """What one read gets where all conditions hold; `underived` is the function without a
+    derivative that the adjoint would need."""
 
     read: p.Read
     adjoint: p.Expr
     conditions: tuple[p.Expr, ...]
+    underived: p.Call | None = None
+
+
+def check_derived(found: Contribution) -> None:
+    """GradError for what gets no adjoint, as a function has no derivative (D10)."""
+    if found.underived is not None:
+        function = found.underived.function
+        cause = f"{function} has no derivative among the built-in functions"
+        raise GradError(cause, rule="D10", span=found.underived.span)
 
 
 def gathered(found: Iterable[Contribution]) -> list[Contribution]:
@@ -34,7 +44,8 @@ def gathered(found: Iterable[Contribution]) -> list[Contribution]:
             if (old.read, old.conditions) == (new.read, new.conditions):
                 both = e.sum_of(old.adjoint, new.adjoint)
                 if both is not None:
-                    kept[place] = replace(old, adjoint=both)
+                    underived = old.underived or new.underived
+                    kept[place] = replace(old, adjoint=both, underived=underived)
                     break
         else:
             kept.append(new)
@@ -69,13 +80,9 @@ def contributions(
         case p.Call(function=function, args=args):
             table = DERIVATIVES.get(function)
             if table is None:
-                raise GradError(
-                    f"{function} has no derivative among the built-in functions",
-                    rule="D10",
-                    span=expr.span,
-                    repair="constant= names the tensor that it is written to, if nothing is to "
-                    "flow through it; wrt= only inputs that it does not depend on",
-                )
+                for each in (c for arg in args for c in contributions(arg, adjoint, conditions)):
+                    yield replace(each, underived=expr)
+                return
             values = dict(zip(ARGUMENTS, args, strict=False)) | {"f": value or expr}
             for operand, derivative in zip(args, table, strict=True):
                 if _carries(operand):

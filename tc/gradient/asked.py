@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 from tc.errors import GradError
 from tc.frontend.given_text import Text, given_source
 from tc.frontend.parser import parse
+from tc.gradient import terms as e
+from tc.gradient.adjoints import contributions
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
+from tc.source import Span
 
 
 class HasProgram(Protocol):
@@ -103,3 +107,47 @@ def constant_tensors(program: p.Program, names: Iterable[str] | str) -> frozense
                 repair=f"constant={known[:1]}",
             )
     return frozenset(found)
+
+
+@contextmanager
+def repaired(
+    program: p.Program, wrt: InputNames | None, constant: frozenset[str]
+) -> Iterator[None]:
+    """Has errors about functions without a derivative (D10) say what can be derived instead."""
+    try:
+        yield
+    except GradError as error:
+        if error.rule != "D10":
+            raise
+        repair = _around(program, error.span, wrt, constant)
+        raise GradError(error.cause, rule=error.rule, span=error.span, repair=repair) from None
+
+
+def _around(
+    program: p.Program, place: Span | None, wrt: InputNames | None, constant: frozenset[str]
+) -> str | None:
+    """The inputs that a function at this place does not depend on; where there are none, what may
+    be constant so that nothing flows through it."""
+    for statement in program.statements:
+        for call in (node for node in p.walk(statement.rhs) if node.span == place):
+            floating = [name for name in program.inputs if program.tensors[name].dtype.is_float]
+            asked = floating if wrt is None else _names("wrt", wrt, floating, floating)
+            reached = _reached(program, call, constant)
+            if others := [n for n in asked if n in floating and n not in reached]:
+                return f"wrt={others}"
+            inside = next((n for n in reached if n not in program.inputs), statement.target)
+            return f"constant={[*sorted(constant), inside]}"
+    return None
+
+
+def _reached(program: p.Program, expr: p.Expr, constant: frozenset[str]) -> list[str]:
+    """The floating tensors that an expression depends on, the nearest first, but for those only by
+    way of constants."""
+    found: list[str] = []
+    new = [expr]
+    for each in new:
+        for read in (c.read.tensor for c in contributions(each, e.ZERO)):
+            if read not in found and read not in constant:
+                found.append(read)
+                new += [s.rhs for s in program.statements if s.target == read]
+    return found

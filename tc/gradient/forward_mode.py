@@ -13,6 +13,7 @@ from tc.gradient.asked import (
     TextOrFunction,
     constant_tensors,
     program_of,
+    repaired,
     wanted_inputs,
 )
 from tc.gradient.counterparts import Counterparts
@@ -46,7 +47,7 @@ def jvp(
       t_C(i) +=! t_A(i, k) * x(k) + t_x(k) * A(i, k)
     }
     """
-    return _forward(src, wrt, entry, constant).text()
+    return _forward(src, wrt, entry, constant)
 
 
 def tangents_alone(
@@ -65,7 +66,7 @@ def tangents_alone(
       t_C(i) +=! t_x(k) * A(i, k)
     }
     """
-    return _forward(src, wrt, entry, constant).text(alone=True)
+    return _forward(src, wrt, entry, constant, alone=True)
 
 
 def _forward(
@@ -73,13 +74,17 @@ def _forward(
     wrt: InputNames | None,
     entry: str | None,
     constant: Iterable[str] | str,
-) -> _Forward:
+    *,
+    alone: bool = False,
+) -> str:
     checked = program_of(src, entry)
     program = with_given_outputs(plain(checked))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
     asked = wanted_inputs(checked, program.inputs, floating, wrt)
     fixed = constant_tensors(checked, constant)
-    return _Forward.of(program, asked, {program.words[name] for name in fixed})
+    with repaired(checked, wrt, fixed):
+        words = {program.words[name] for name in fixed}
+        return _Forward.of(program, asked, words).text(alone=alone)
 
 
 @dataclass

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import FLOAT16, FLOAT64
 from tc.errors import GradError
 from tc.gradient import terms as e
-from tc.gradient.adjoints import Contribution, contributions, gathered
+from tc.gradient.adjoints import Contribution, check_derived, contributions, gathered
 from tc.gradient.asked import (
     InputNames,
     TextOrFunction,
     constant_tensors,
     program_of,
+    repaired,
     wanted_inputs,
 )
 from tc.gradient.branches import branches
@@ -92,7 +93,8 @@ def derivation(
     program = program_of(src, entry)
     found = sampled_ranges(program) if sizes is None else ranges_at(program, sizes)
     through = constant_tensors(program, constant)
-    return _Reverse.of(program, wrt, through, found, ties).derivation(save)
+    with repaired(program, wrt, through):
+        return _Reverse.of(program, wrt, through, found, ties).derivation(save)
 
 
 def check_option(name: str, value: str, known: Sequence[str]) -> None:
@@ -204,6 +206,8 @@ class _Reverse:
             for each in gathered(contributions(step.statement.rhs, adjoint, guard, value, held))
             if each.read.tensor in self.active and not e.is_number(each.adjoint, 0)
         ]
+        for each in found:
+            check_derived(each)
         for each in self._with_scaled(step, cotangent, found):
             by_value = self.stored.of_step(step, each, self._read(step.version, step.statement))
             own, each = by_value or (step, each)

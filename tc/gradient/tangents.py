@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from tc.builtins.derivatives import DERIVATIVES
 from tc.dtypes import DType
 from tc.gradient import terms as e
-from tc.gradient.adjoints import contributions, gathered
+from tc.gradient.adjoints import check_derived, contributions, gathered
 from tc.gradient.def_text import reads_of
 from tc.semantics import program as p
 
@@ -46,7 +45,7 @@ def tangent(
     def hide(node: p.Expr) -> p.Expr | None:
         """A read in the place of what is differentiated as a whole."""
         is_padded = isinstance(node, p.Select) and node.padded and node.dtype.is_float
-        if is_padded or _is_inactive_call(node, names):
+        if is_padded:
             hidden.append(node)
             return p.Read(f"?{len(hidden) - 1}", (), node.dtype, -1, span=node.span)
         return None
@@ -63,6 +62,7 @@ def tangent(
         if isinstance(whole, p.Select):
             own = _padded(whole, names, dtype)
         elif found.read.tensor in names:
+            check_derived(found)
             own = _as_wide(replace(found.read, tensor=names[found.read.tensor]), dtype)
         else:
             continue
@@ -79,13 +79,6 @@ def accesses(expr: p.Expr, names: Mapping[str, str]) -> set[tuple[str, int, p.Ex
         for read in reads_of(expr)
         for axis, subscript in enumerate(read.subscripts)
     }
-
-
-def _is_inactive_call(node: p.Expr, names: Mapping[str, str]) -> bool:
-    """Whether a function has no derivative, and none is asked for."""
-    if not isinstance(node, p.Call) or DERIVATIVES.get(node.function) is not None:
-        return False
-    return not any(read.tensor in names for read in reads_of(node))
 
 
 def _as_wide(read: p.Read, dtype: DType) -> p.Expr:

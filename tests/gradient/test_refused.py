@@ -168,3 +168,49 @@ def test_functions_and_files_are_programs(derive: Callable[..., object], tmp_pat
     file = tmp_path / "one.tc"
     file.write_text(one)
     assert derive(file) == derive(one)
+
+
+GAMMA = """def f(double(N) A, double(N) B) -> (O, Q) {
+  t(i) = A(i) + 1
+  O(i) = 2 * lgamma(t(i)) * B(i)
+  Q(i) = A(i) * B(i)
+}"""
+
+
+@pytest.mark.parametrize("derive", [tc.grad, tc.vjp, tc.jvp])
+@pytest.mark.parametrize(
+    ("asked", "repair"),
+    [
+        ({}, "wrt=['B']"),
+        ({"wrt": "A"}, "constant=['t']"),
+        ({"wrt": ("A",), "constant": "Q"}, "constant=['Q', 't']"),
+    ],
+)
+def test_functions_without_a_derivative(
+    derive: Callable[..., object], asked: dict[str, object], repair: str
+) -> None:
+    """D10: what they do not depend on has a gradient, and so has all where nothing flows on."""
+    with pytest.raises(tc.GradError) as caught:
+        derive(GAMMA, **asked)
+    assert caught.value.rule == "D10"
+    assert caught.value.span is not None
+    assert caught.value.span.text == "lgamma(t(i))"
+    assert caught.value.repair == repair
+    derive(GAMMA, **{**asked, **eval(f"dict({repair})")})
+
+
+def test_nothing_flows_through_a_function_without_a_derivative() -> None:
+    of_b, of_both = tc.grad(GAMMA, "B"), tc.grad(GAMMA, constant="O")
+    assert of_b.endswith(
+        "{\n  t(i) = A(i) + 1\n  d_B(i) = d_Q(i) * A(i) + 2 * d_O(i) * lgamma(t(i))\n}\n"
+    )
+    assert of_both.endswith("{\n  d_A(i) = d_Q(i) * B(i)\n  d_B(i) = d_Q(i) * A(i)\n}\n")
+
+
+def test_a_function_without_a_derivative_of_an_input() -> None:
+    text = "def f(float(N) A) -> (O) { O(i) = tgamma(A(i)) }"
+    for derive in (tc.grad, tc.jvp):
+        with pytest.raises(tc.GradError) as caught:
+            derive(text)
+        assert caught.value.repair == "constant=['O']"
+        derive(text, constant=["O"])
