@@ -14,6 +14,7 @@ from tc.gradient import terms as e
 from tc.gradient.adjoints import contributions
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
+from tc.semantics.suggest import nearest
 from tc.source import Span
 
 
@@ -41,9 +42,11 @@ def wanted_inputs(
     inputs: Sequence[str],
     floating: Sequence[str],
     wrt: InputNames | None,
+    constant: frozenset[str],
 ) -> tuple[str, ...]:
-    """The inputs that `wrt` names, by default all floating ones."""
-    asked = tuple(floating) if wrt is None else _names("wrt", wrt, inputs, floating)
+    """The inputs that `wrt` names, by default all floating ones that are not `constant`."""
+    free = [name for name in floating if name not in constant]
+    asked = tuple(free) if wrt is None else _names("wrt", wrt, inputs, free)
     for name in asked:
         if name not in floating:
             what = "is no floating input" if name in inputs else "is no input"
@@ -51,7 +54,17 @@ def wanted_inputs(
                 f"wrt names '{name}', which {what} of '{program.name}'",
                 rule="D16",
                 span=program.span,
-                repair=f"wrt={list(floating)}",
+                repair=f"wrt={free}",
+            )
+        if name in constant:
+            others = [n for n in asked if n in free]
+            left = sorted(constant - {name})
+            raise GradError(
+                f"wrt names '{name}', and so does constant: nothing would flow through it, and its "
+                "derivative would be 0",
+                rule="D16",
+                span=program.span,
+                repair=f"wrt={others}" if others else f"constant={left}",
             )
     if len(set(asked)) < len(asked):
         twice = next(name for name in asked if asked.count(name) > 1)
@@ -64,7 +77,9 @@ def wanted_inputs(
     if not floating:
         raise GradError(f"'{program.name}' has no floating input", rule="D16", span=program.span)
     if not asked:
-        cause, repair = f"wrt names no input of '{program.name}'", f"wrt={list(floating)}"
+        cause, repair = f"wrt names no input of '{program.name}'", f"wrt={free}"
+        if not free:
+            cause, repair = f"all floating inputs of '{program.name}' are constant", "constant=[]"
         raise GradError(cause, rule="D16", span=program.span, repair=repair)
     return asked
 
@@ -96,17 +111,23 @@ def _no_names(parameter: str, what: str, example: Sequence[str]) -> GradError:
 
 def constant_tensors(program: p.Program, names: Iterable[str] | str) -> frozenset[str]:
     """The tensors that `constant` names, which a string names alone."""
-    known = [each for each in program.tensors if program.tensors[each].dtype.is_float]
-    found = _names("constant", names, program.tensors, known[:1])
+    inner = [name for name in (*program.temporaries, *program.outputs) if _is_float(program, name)]
+    found = _names("constant", names, program.tensors, inner[:1])
     for name in found:
         if name not in program.tensors:
+            near = {n: n if n in program.tensors else nearest(n, program.tensors) for n in found}
+            meant = dict.fromkeys(n for n in near.values() if n is not None)
             raise GradError(
                 f"constant names '{name}', which is no tensor of '{program.name}'",
                 rule="D16",
                 span=program.span,
-                repair=f"constant={known[:1]}",
+                repair=f"constant={[*meant] or inner[:1]}",
             )
     return frozenset(found)
+
+
+def _is_float(program: p.Program, name: str) -> bool:
+    return program.tensors[name].dtype.is_float
 
 
 @contextmanager
@@ -130,10 +151,11 @@ def _around(
     be constant so that nothing flows through it."""
     for statement in program.statements:
         for call in (node for node in p.walk(statement.rhs) if node.span == place):
-            floating = [name for name in program.inputs if program.tensors[name].dtype.is_float]
+            floating = [name for name in program.inputs if _is_float(program, name)]
             asked = floating if wrt is None else _names("wrt", wrt, floating, floating)
             reached = _reached(program, call, constant)
-            if others := [n for n in asked if n in floating and n not in reached]:
+            kept = constant.union(reached)
+            if others := [n for n in asked if n in floating and n not in kept]:
                 return f"wrt={others}"
             inside = next((n for n in reached if n not in program.inputs), statement.target)
             return f"constant={[*sorted(constant), inside]}"

@@ -80,8 +80,8 @@ def _forward(
     checked = program_of(src, entry)
     program = with_given_outputs(plain(checked))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
-    asked = wanted_inputs(checked, program.inputs, floating, wrt)
     fixed = constant_tensors(checked, constant)
+    asked = wanted_inputs(checked, program.inputs, floating, wrt, fixed)
     with repaired(checked, wrt, fixed):
         words = {program.words[name] for name in fixed}
         return _Forward.of(program, asked, words).text(alone=alone)
@@ -116,7 +116,7 @@ class _Forward:
         wrt: tuple[str, ...],
         constant: set[str],
     ) -> _Forward:
-        active = _active(program, set(wrt) - constant, constant)
+        active = _active(program, set(wrt), constant)
         fresh = program.fresh_names()
         outputs = [o for o in program.outputs if program.dtypes[o].is_float]
         order = dict.fromkeys([*wrt, *outputs, *(n for n in program.dtypes if n in active)])

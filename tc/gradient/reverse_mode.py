@@ -142,10 +142,10 @@ class _Reverse:
         inputs = (*program.inputs, *new.given)
         of = {name: new.given.get(name, name) for name in inputs}
         floating = [name for name in inputs if program.tensors[of[name]].dtype.is_float]
-        new.wrt = wanted_inputs(program, inputs, floating, wrt)
+        new.wrt = wanted_inputs(program, inputs, floating, wrt, constant)
         for version, tensor in [*new.given.items(), *((s.version, s.tensor) for s in new.steps)]:
             shapes[version], types[version] = shapes[tensor], types[tensor]
-        new.active = set(new.wrt) - constant
+        new.active = set(new.wrt)
         for step in new.steps:
             reads = {c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)}
             sources = reads | {step.previous or step.version}

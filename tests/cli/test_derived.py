@@ -105,7 +105,7 @@ def test_one_reads_what_another_prints(
         ("vjp --wrt J", "wrt names 'J'", "--wrt A,s"),
         ("vjp --save inputs", "save is 'inputs'", "--save outputs"),
         ("jvp --wrt A,J", "wrt names 'J'", "--wrt A,s"),
-        ("jvp --constant u", "constant names 'u'", "--constant A"),
+        ("jvp --constant u", "constant names 'u'", "--constant P"),
         ("grad --ties last", "ties is 'last'", "--ties split"),
         ("batch --in-axes B=0", "in_axes names 'B'", "--in-axes A=0"),
         ("batch --in-axes s=1", "which has rank 0", "--in-axes s=0"),

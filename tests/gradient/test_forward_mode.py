@@ -242,7 +242,7 @@ def test_a_function_without_a_derivative_is_refused_where_one_is_asked_for() -> 
         ({"wrt": "I"}, "wrt=['A']"),
         ({"wrt": "t"}, "wrt=['A']"),
         ({"wrt": ["A", "unknown"]}, "wrt=['A']"),
-        ({"constant": "u"}, "constant=['A']"),
+        ({"constant": "u"}, "constant=['t']"),
     ],
 )
 def test_names_are_those_of_the_program(options: dict[str, Any], repair: str) -> None:
