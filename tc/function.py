@@ -25,7 +25,13 @@ from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
 from tc.process.threads import get_threads, on_change
 from tc.process.uninterrupted import load
-from tc.runtime.arguments import NUMBERS, bind_call, read_inputs, signature_of
+from tc.runtime.arguments import (
+    NUMBERS,
+    bind_call,
+    name_kind_of_others,
+    read_inputs,
+    signature_of,
+)
 from tc.runtime.arrays import NUMPY
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.arrays.family import Family
@@ -186,6 +192,7 @@ class Compiled:
             views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
         except InputError as error:
             if error.front is None or numbers:
+                name_kind_of_others(error, signature, inputs)
                 raise
             refused = error.with_traceback(None)  # frames would keep the arrays
             refused.__context__ = None

@@ -12,6 +12,7 @@ from tc.function import Compiled, issue_warnings
 from tc.jax.primitive import kept, run
 from tc.jax.result_types import traced_number, warnings_of
 from tc.runtime.arguments import NUMBERS, Parameter, fault, read_number, view_of
+from tc.runtime.arrays.family import type_name
 from tc.runtime.outputs import check_initial
 from tc.semantics.program import ProgramWarning
 
@@ -69,6 +70,9 @@ def _has_type(dtype: np.dtype[Any]) -> bool:
 def _of_another_kind(function: Compiled, place: int, inputs: tuple[Any, ...]) -> InputError:
     """The error about an array of another library, or what is none."""
     parameters = function.signature.inputs
+    if isinstance(inputs[place], list | tuple | range):
+        cause = f"is of {type_name(type(inputs[place]))}, which is no array, beside arrays of jax"
+        raise fault(parameters[place], cause, 'jax.numpy.asarray({name}, "{dtype}")')
     family, _ = view_of(parameters[place], inputs[place])
     first = next(at for at, value in enumerate(inputs) if isinstance(value, jax.Array))
     return fault(

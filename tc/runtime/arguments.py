@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -258,6 +258,40 @@ def view_of(parameter: Parameter, value: Any, *, measured: bool = False) -> tupl
         raise _refused(parameter, refusal) from None
 
 
+def name_kind_of_others(error: InputError, signature: Signature, inputs: Sequence[Any]) -> None:
+    """Has the error about a list say how it becomes an array of the library of the others."""
+    for parameter, value in zip(signature.inputs, inputs, strict=True):
+        refusal = f"np.asarray({parameter.name}, np.{parameter.dtype})"
+        if error.repair != refusal or not isinstance(value, list | tuple | range):
+            continue
+        for other, like in zip(signature.inputs, inputs, strict=True):
+            family = None if isinstance(like, NUMBERS) else _family_or_none(like)
+            if family is None or same_family(family, NUMPY):
+                continue
+            named = parameter
+            if _kind_of_elements(value) != parameter.dtype.name:
+                named = replace(parameter, name=refusal)
+            repair = mixed_kinds(named, NUMPY, None, other.name, family, like).repair
+            error.repair = repair and repair.replace(f"{refusal} =", f"{parameter.name} =")
+            return
+
+
+def _family_or_none(value: Any) -> Family | None:
+    try:
+        return family_of(value)
+    except Refusal:
+        return None
+
+
+def _kind_of_elements(value: Any) -> str:
+    """The dtype that libraries give a list of Python's numbers."""
+    try:
+        kind = np.asarray(value).dtype.kind
+    except (ValueError, OverflowError):
+        return ""
+    return {"f": "float32", "i": "int64", "b": "bool"}.get(kind, "")
+
+
 def _refused(parameter: Parameter, refusal: Refusal) -> InputError:
     error = fault(parameter, refusal.cause, refusal.repair)
     error.front = refusal.front
@@ -346,8 +380,11 @@ def _place_of(family: Family, array: Any) -> Place | None:
     """Where an array that was viewed before lies; None for the processor's memory."""
     try:
         view = family.view(array)
-    except Refusal:  # of what may only be written to
-        view = family.target(array)
+    except Refusal:  # of what may only be written to, or has no values
+        try:
+            view = family.target(array)
+        except Refusal:
+            return None
     return view.place if type(view) is DeviceArray else None
 
 

@@ -187,6 +187,18 @@ def test_what_calls_with_arrays_refuse_is_refused() -> None:
     assert "x has dtype key<fry>" in error.cause
 
 
+def test_lists_beside_arrays() -> None:
+    mm = tc.compile(MM, backend="interpret")
+    a, b = jnp.ones((1, 2)), [[1.0], [2.0]]
+    with pytest.raises(tc.InputError, match="B is of type list, which is no array") as caught:
+        mm(a, b)
+    assert caught.value.repair == "jax.numpy.asarray(B)"
+    error = refused(lambda a: mm(a, b), a)
+    assert error.cause == "mm: B is of type list, which is no array, beside arrays of jax"
+    assert error.repair == 'jax.numpy.asarray(B, "float32")'
+    assert mm(a, jax.numpy.asarray(b, "float32")).tolist() == [[3.0]]
+
+
 def test_a_program_that_needs_what_the_caller_gives() -> None:
     text = "def f(float(N) x) -> (float(N) y) { y(i) = y(i) + x(i) }"
     assert "outputs=" in str(refused(tc.compile(text, backend="interpret"), jnp.ones(3)))

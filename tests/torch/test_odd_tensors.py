@@ -49,6 +49,35 @@ def operands() -> tuple[Any, Any]:
     return a.detach(), b.detach()
 
 
+# --- lists ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "values", "repair"),
+    [
+        ("float", [1.0, 2.0], "torch.as_tensor(w)"),
+        ("float", (1, 2), "torch.as_tensor(np.asarray(w, np.float32))"),
+        ("double", [0.1, 0.2], "torch.as_tensor(np.asarray(w, np.float64))"),
+        ("int64", range(2), "torch.as_tensor(w)"),
+        ("int32", [1, 2], "torch.as_tensor(np.asarray(w, np.int32))"),
+        ("bool", [True, False], "torch.as_tensor(w)"),
+        ("half", [[1.0], 2], "torch.as_tensor(np.asarray(w, np.float16))"),
+    ],
+)
+def test_lists_beside_tensors(dtype: str, values: Any, repair: str, grad: bool) -> None:
+    """The repair makes a tensor of the declared type, with the values that there are."""
+    text = f"def f(float(N) x, {dtype}(N) w) -> (y) {{ y(i) = float(w(i)) + x(i) }}"
+    function, x = interpreted(text), torch.zeros(2, requires_grad=grad)
+    for call in (lambda w: function(x, w), lambda w: function([x, w]), lambda w: function(x, w=w)):
+        with pytest.raises(tc.InputError, match=r"f: w is of type .*, which is no array") as caught:
+            call(values)
+        assert caught.value.repair == repair
+    if dtype != "half":
+        w = eval(repair, {"torch": torch, "np": np, "w": values})
+        assert function(x, w).tolist() == np.asarray(values, np.float32).tolist()
+
+
 # --- cotangents -----------------------------------------------------------------------------------
 
 COTANGENTS: dict[str, Callable[[Any], Any]] = {
