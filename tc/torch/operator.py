@@ -19,7 +19,13 @@ from tc.runtime.arrays.family import type_name
 from tc.torch.modes import TENSORS
 from tc.torch.operation import operation_of, operator, run
 from tc.torch.operator_rules import of_batches, of_old_batches, recorded
-from tc.torch.output_shapes import check_tensor, output_shapes, shapes_of
+from tc.torch.output_shapes import (
+    check_tensor,
+    check_values,
+    output_shapes,
+    place_of,
+    shapes_of,
+)
 
 NAME = "tc::run"
 
@@ -60,6 +66,7 @@ def _fake(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
     places, _ = operation.places, operation.inputs(ins)
     for place, tensor in zip(places, ins, strict=True):
         check_tensor(signature.inputs[place], tensor)
+    check_values([signature.inputs[place] for place in places], ins)
     scalars = {program.inputs[at]: number for at, number in operation.numbers.items()}
     for name in program.static_scalars - scalars.keys():
         raise InputError(
@@ -69,7 +76,7 @@ def _fake(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
     shapes = shapes_of([program.inputs[place] for place in places], ins)
     shapes |= dict.fromkeys(scalars, ())
     found = output_shapes(program, lambda: operation.expressions, shapes, scalars)
-    device = ins[0].device if ins else torch.device("cpu")
+    device = place_of(ins)
     return [
         torch.empty(shape, dtype=_dtype(program.tensors[name].dtype.name), device=device)
         for name, shape in zip(program.outputs, found, strict=True)

@@ -16,7 +16,7 @@ from tc.derivatives.symbolic_sizes import (
 )
 from tc.errors import InputError
 from tc.pipeline import shape_program
-from tc.runtime.arguments import Parameter
+from tc.runtime.arguments import Parameter, fault
 from tc.runtime.sizes import CallSizes
 from tc.semantics import program as p
 
@@ -69,3 +69,30 @@ def check_tensor(parameter: Parameter, tensor: Any, *, batch: int = 0) -> None:
             span=parameter.span,
             repair=f"{name}.to({wanted})",
         )
+
+
+def check_values(parameters: Sequence[Parameter], tensors: Sequence[Any]) -> None:
+    """InputError for a tensor without values beside one that has some; numbers stand beside both,
+    as they do for torch."""
+    lacking = next((at for at, t in enumerate(tensors) if t.device.type == "meta"), None)
+    if lacking is None:
+        return
+    for parameter, tensor in zip(parameters, tensors, strict=True):
+        if tensor.device.type == "meta" or not tensor.dim():
+            continue
+        cause = (
+            f"is a meta tensor, which has a shape and no values, but {parameter.name} lies on "
+            f"{tensor.device}: the tensors of a call are in one place"
+        )
+        repair = f'torch.zeros_like({{name}}, device="{tensor.device}")'
+        shapes = f'{parameter.name}.to("meta") for the shapes of results alone'
+        raise fault(parameters[lacking], cause, f"{repair}, or {shapes}")
+
+
+def place_of(tensors: Sequence[Any]) -> Any:
+    """The device of the results of a call: that of its tensors, beside which numbers may lie on
+    the processor."""
+    for tensor in tensors:
+        if tensor.dim() or tensor.device.type == "meta":
+            return tensor.device
+    return tensors[0].device if tensors else torch.device("cpu")

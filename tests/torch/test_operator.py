@@ -131,6 +131,45 @@ def test_shapes_without_values() -> None:
         mm(*(torch.ones(3, 4, dtype=torch.float64, device="meta") for _ in range(2)))
 
 
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("lacking", ["x", "w"])
+def test_tensors_with_and_without_values(lacking: str, grad: bool) -> None:
+    """Results were on the device of the first, and had no values."""
+    text = "def f(float(N) x, float(N) w) -> (y) { y(i) = x(i) * w(i) }"
+    function = interpreted(text)
+    given = {name: torch.ones(3, requires_grad=grad) for name in ("x", "w")}
+    (other,) = given.keys() - {lacking}
+    mixed = {**given, lacking: given[lacking].to("meta")}
+    calls: list[Callable[[], Any]] = [
+        lambda: function(**mixed),
+        lambda: torch.func.vmap(function)(*(t[None] for t in mixed.values())),
+        lambda: torch.func.grad(lambda x: function(x, mixed["w"]).sum())(mixed["x"]),
+    ]
+    for call in calls:
+        with pytest.raises(tc.InputError) as caught:
+            call()
+        assert caught.value.cause.partition(": ")[2] == (
+            f"{lacking} is a meta tensor, which has a shape and no values, but {other} lies on "
+            "cpu: the tensors of a call are in one place"
+        )
+        assert caught.value.repair == (
+            f'torch.zeros_like({lacking}, device="cpu"), or {other}.to("meta") for the shapes of '
+            "results alone"
+        )
+    mixed[other] = mixed[other].to("meta")
+    assert function(**mixed).device.type == "meta"
+
+
+def test_numbers_stand_beside_tensors_without_values() -> None:
+    """As they do for torch, in any order."""
+    function = interpreted("def f(float a, float(N) x, float b) -> (y) { y(i) = a * x(i) + b }")
+    x, one, none = torch.ones(3), torch.tensor(1.0), torch.ones((), device="meta")
+    for a in (one, none, 1.0):
+        assert function(a, x.to("meta"), one).device.type == "meta"
+    with pytest.raises(tc.InputError, match=r"f: b is a meta tensor.* but x lies on cpu"):
+        function(one, x, none)
+
+
 class Plain(torch.Tensor):  # type: ignore[misc]
     """A subclass that means nothing more."""
 

@@ -377,4 +377,4 @@ def test_subclasses_and_what_has_no_values() -> None:
 
     x = torch.rand(2, 5, 4)
     assert type(func.vmap(layer)(x.as_subclass(Plain))) is Plain
-    assert func.vmap(layer)(x.to("meta")).device.type == "meta"
+    assert func.vmap(layer.to("meta"))(x.to("meta")).device.type == "meta"
