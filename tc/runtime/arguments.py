@@ -400,7 +400,7 @@ def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:
             parameter,
             f"has rank {view.ndim} and shape {view.shape}, but {parameter.text} asks for "
             f"rank {parameter.rank}",
-            _ranked(view.shape, parameter),
+            ranked(view.shape, parameter),
         )
     if view.dtype.newbyteorder("=") == parameter.numpy:
         cause = f"has dtype {view.dtype.str}, which is not in this machine's byte order"
@@ -418,7 +418,7 @@ def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:
     return fault(parameter, cause, repair, "Y3")
 
 
-def _ranked(shape: tuple[int, ...], parameter: Parameter) -> str | None:
+def ranked(shape: tuple[int, ...], parameter: Parameter) -> str | None:
     """What gives an array of this shape the declared rank; where more than dimensions of size 1
     would have to go, a part of it."""
     rank, extra = parameter.rank, len(shape) - parameter.rank

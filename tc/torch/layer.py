@@ -9,13 +9,20 @@ from typing import Any
 import torch
 
 from tc.api import compile
-from tc.errors import InputError
 from tc.frontend.given_text import Text
 from tc.function import Compiled
-from tc.runtime.arguments import NUMBERS, Parameter, bind_call, fault, read_number
-from tc.semantics.program import Literal, Program, Size
-from tc.semantics.suggest import nearest
+from tc.runtime.arguments import NUMBERS, Parameter, bind_call, read_number
 from tc.torch.first_values import first_values
+from tc.torch.held_inputs import (
+    HeldShapes,
+    check_sizes,
+    described,
+    is_another_tensor,
+    is_no_tensor,
+    is_taken,
+    is_unknown,
+    shape_of,
+)
 
 
 class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -48,20 +55,22 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         self.started: dict[str, Any] = {}
         for name, value in parameters.items():
             if name not in known:
-                raise _unknown(name, function)
-            shape = self._take(known[name], value)
+                raise is_unknown(function, name, value, parameters)
+            shape = self._take(known[name], value, shapes)
             if shape is not None:
                 shapes[name] = shape
-        _check_sizes(function.program, shapes)
+        check_sizes(function.program, shapes)
         self.taken = tuple(p.name for p in function.signature.inputs if p.name not in parameters)
         self.reset_parameters()
 
-    def _take(self, parameter: Parameter, value: Any) -> tuple[int, ...] | None:
-        """Keeps the value of an input; its shape, unless it is a constant."""
+    def _take(self, parameter: Parameter, value: Any, shapes: HeldShapes) -> tuple[int, ...] | None:
+        """Keeps the value of an input; its shape, unless it is a constant. `shapes` are those of
+        inputs before."""
+        program = self.function.program
         name, dtype = parameter.name, getattr(torch, parameter.dtype.name)
         is_float = parameter.dtype.is_float
         if hasattr(self, name):
-            raise fault(parameter, "is the name of what modules of torch have", "another name")
+            raise is_taken(program, parameter)
         if isinstance(value, NUMBERS) and parameter.rank == 0:
             number = read_number(parameter, value)
             if not is_float:
@@ -69,15 +78,12 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
                 return None
             value = torch.tensor(number.item(), dtype=dtype)
         elif isinstance(value, tuple) and is_float:
-            value = torch.empty(_shape(parameter, value), dtype=dtype)
-            self.started[name] = first_values(self.function.program, name)
+            value = torch.empty(shape_of(program, parameter, value, shapes), dtype=dtype)
+            self.started[name] = first_values(program, name)
         elif not isinstance(value, torch.Tensor):
-            wanted = "or a shape as a tuple" if is_float else "whose integers are its values"
-            cause = f"is given as {type(value).__name__}, where a tensor is asked for, {wanted}"
-            raise fault(parameter, cause)
+            raise is_no_tensor(program, parameter, value, shapes)
         if value.dtype != dtype or value.dim() != parameter.rank:
-            cause = f"is {_described(value)}, but {parameter.text} is asked for"
-            raise fault(parameter, cause, "{name}.to(torch.{dtype})")
+            raise is_another_tensor(parameter, value)
         if is_float:
             given = isinstance(value, torch.nn.Parameter)
             self.register_parameter(name, value if given else torch.nn.Parameter(value))
@@ -104,54 +110,12 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         rest = tuple(p for p in signature.inputs if p.name in self.taken)
         return bind_call(replace(signature, inputs=rest), inputs, named)
 
-    def _get_name(self) -> str:
-        return "Module"
-
     def extra_repr(self) -> str:
         signature = self.function.signature
         held = [p for p in signature.inputs if p.name not in self.taken]
-        parts = [f"{p.name}={_described(getattr(self, p.name))}" for p in held]
+        parts = [f"{p.name}={described(getattr(self, p.name))}" for p in held]
         return ", ".join([f"{signature.name}({', '.join(self.taken)})", *parts])
 
 
-def _described(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return repr(value)
-    dtype = str(value.dtype).removeprefix("torch.")
-    return f"{dtype}({', '.join(map(str, value.shape))})" if value.dim() else dtype
-
-
-def _shape(parameter: Parameter, value: tuple[Any, ...]) -> tuple[int, ...]:
-    if len(value) != parameter.rank or not all(type(n) is int and n >= 0 for n in value):
-        raise fault(parameter, f"has the shape {value!r}, but {parameter.text} is asked for")
-    return value
-
-
-def _unknown(name: str, function: Compiled) -> InputError:
-    names = function.program.inputs
-    close = nearest(name, names)
-    return InputError(
-        f"{function.program.name} has no input {name!r}; it takes {', '.join(names) or 'none'}",
-        repair=f"{close}=..." if close else None,
-    )
-
-
-def _check_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """InputError where two parameters, or a parameter and its declaration, disagree (T4)."""
-    known: dict[str, tuple[int, str]] = {}
-    for name, shape in shapes.items():
-        tensor = program.tensors[name]
-        for axis, (size, declared) in enumerate(zip(shape, tensor.shape or (), strict=True)):
-            wanted, where = size, ""
-            match declared:
-                case Literal(value=number):
-                    wanted, where = int(number), "its declaration"
-                case Size(name=label):
-                    wanted, where = known.setdefault(label, (size, name))
-            if wanted != size:
-                cause = f"dimension {axis} of {name} is {size}, but {wanted} by {where}"
-                raise InputError(
-                    f"{program.name}: {cause}",
-                    rule="T4",
-                    span=tensor.span,
-                )
+Layer.__name__ = Layer.__qualname__ = "Module"  # as users know it
+Layer.__module__ = "tc.torch"

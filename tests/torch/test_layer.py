@@ -185,28 +185,113 @@ def test_the_dtype_stays_declared() -> None:
         conv().double()(torch.rand(2, 3, 6, 6, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"W": (4, 3, 2, 2)}, r"no input 'W'; it takes I, W1, B, s"),
-        ({"W1": (4, 3, 2)}, r"W1 has the shape \(4, 3, 2\), but float32\(M, C, KH, KW\)"),
-        ({"W1": (4, 3, 2, -2)}, "W1 has the shape"),
-        ({"W1": (4, 3, 2, 2), "B": (5,)}, "dimension 0 of B is 5, but 4 by W1"),
-        ({"B": torch.ones(4, dtype=torch.float64)}, r"B is float64\(4\), but float32\(M\) B"),
-        ({"B": [1.0, 2.0]}, "B is given as list, where a tensor is asked for, or a shape"),
-        ({"s": 2.5}, "asks for an integer"),
-        ({"s": (1,)}, "s is given as tuple, where a tensor is asked for, whose integers"),
-    ],
-)
-def test_what_does_not_fit(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(tc.InputError, match=message):
-        tc.torch.Module(interpreted(CONV), **given)
+W1 = (4, 3, 2, 2)
+MISFITS: list[tuple[str, dict[str, Any], str, str]] = [
+    (CONV, {"W": W1}, "conv has no input 'W'; it takes I, W1, B, s", "W1=(4, 3, 2, 2)"),
+    (CONV, {"b": (4,)}, "conv has no input 'b'; it takes I, W1, B, s", "B=(4,)"),
+    (CONV, {"q": 5}, "conv has no input 'q'; it takes I, W1, B, s", "s=5"),
+    (
+        CONV,
+        {"W1": (4, 3, 2)},
+        "conv: W1 has the shape (4, 3, 2), but float32(M, C, KH, KW) W1 is asked for",
+        "W1=(4, 3, 2, 16)",
+    ),
+    (
+        CONV,
+        {"B": (4,), "W1": (-5, 3, 2.0, 2, 7)},
+        "conv: W1 has the shape (-5, 3, 2.0, 2, 7), but float32(M, C, KH, KW) W1 is asked for",
+        "W1=(4, 3, 2, 2)",
+    ),
+    (CONV, {"W1": W1, "B": (5,)}, "conv: dimension 0 of B is 5, but 4 by W1", "B=(4,)"),
+    (
+        EMBED.replace("V,D", "7,D"),
+        {"x": (2, 3), "T": (6, 4)},
+        "embed: dimension 0 of T is 6, but 7 by its declaration",
+        "T=(7, 3)",
+    ),
+    (
+        CONV,
+        {"B": torch.ones(4, dtype=torch.float64)},
+        "conv: B is float64(4), but float32(M) B is asked for",
+        "B.to(torch.float32)",
+    ),
+    (
+        CONV,
+        {"B": torch.ones(4, 1)},
+        "conv: B is float32(4, 1), but float32(M) B is asked for",
+        "B.reshape((4,))",
+    ),
+    (
+        CONV,
+        {"W1": torch.ones(2, 3, dtype=torch.int8)},
+        "conv: W1 is int8(2, 3), but float32(M, C, KH, KW) W1 is asked for",
+        "W1.reshape((1, 1, 2, 3)).to(torch.float32)",
+    ),
+    (CONV, {"B": 5}, "conv: B is given as int, where {}, or a shape as a tuple", "B=(5,)"),
+    (CONV, {"B": [4]}, "conv: B is given as list, where {}, or a shape as a tuple", "B=(4,)"),
+    (CONV, {"B": None}, "conv: B is given as NoneType, where {}, or a shape as a tuple", "B=(16,)"),
+    (
+        CONV,
+        {"B": -0.5},
+        "conv: B is given as float, where {}, or a shape as a tuple",
+        "B=torch.full((16,), -0.5, dtype=torch.float32)",
+    ),
+    (
+        CONV,
+        {"B": [1.0, 2.0]},
+        "conv: B is given as list, where {}, or a shape as a tuple",
+        "B=torch.as_tensor(B, dtype=torch.float32)",
+    ),
+    (
+        EMBED,
+        {"x": (3, 2), "at": (3,)},
+        "embed: at is given as tuple, where {}, whose integers are its values",
+        "at=torch.full((3,), 0, dtype=torch.int32)",
+    ),
+    (CONV, {"s": 2.5}, "conv: s is 2.5, but int32 s asks for an integer", "declare it: float s"),
+    (
+        CONV,
+        {"s": (2,)},
+        "conv: s is given as tuple, where {}, whose integers are its values",
+        "s=2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "given", "cause", "repair"), MISFITS)
+def test_what_does_not_fit(text: str, given: dict[str, Any], cause: str, repair: str) -> None:
+    """The repair stands in for what was given."""
+    function = interpreted(text)
+    with pytest.raises(tc.InputError) as caught:
+        tc.torch.Module(function, **given)
+    assert caught.value.cause == cause.format("a tensor is asked for")
+    assert caught.value.repair == repair
+    if "declare" in repair:
+        return
+    *others, (name, value) = given.items()
+    known = {"torch": torch, name: value}
+    mended = eval(f"dict({repair})" if "=" in repair.partition("(")[0] else repair, known)
+    mended = mended if isinstance(mended, dict) else {name: mended}
+    tc.torch.Module(function, **dict(others), **mended)
 
 
 def test_names_of_modules() -> None:
     text = "def f(float(N) x, float(N) type) -> (y) { y(i) = x(i) * type(i) }"
-    with pytest.raises(tc.InputError, match="type is the name of what modules of torch have"):
+    with pytest.raises(
+        tc.InputError, match="type is the name of what modules of torch have"
+    ) as caught:
         tc.torch.Module(interpreted(text), type=(3,))
+    new = "def f(float(N) x, float(N) type_) -> (y) { y(i) = x(i) * type_(i) }"
+    assert caught.value.repair == caught.value.repaired() == new
+    assert str(tc.torch.Module(interpreted(new), type_=(3,))) == "Module(f(x), type_=float32(3))"
+
+
+def test_modules_are_called_so() -> None:
+    """In messages of torch, and where they are stored."""
+    layer = conv()
+    with pytest.raises(RuntimeError, match=r"^Error\(s\) in loading state_dict for Module:"):
+        layer.load_state_dict({})
+    assert b"tc.torch\nModule\n" in pickle.dumps(layer, protocol=0)
 
 
 def test_calls_that_do_not_fit() -> None:
