@@ -11,6 +11,7 @@ from tc.frontend.parser import parse
 from tc.function import Compiled
 from tc.gradient.reverse_mode import grad
 from tc.process.uninterrupted import Once
+from tc.runtime.arguments import signature_of
 from tc.semantics.check.checker import check
 from tc.semantics.program import Program, Read, walk
 from tc.source import Source
@@ -139,14 +140,15 @@ def _arguments(forward: Program, program: Program, floating: tuple[int, ...]) ->
     known = {name: (INPUT, place) for place, name in enumerate(forward.inputs)}
     known |= {name: (OUTPUT, place) for place, name in enumerate(forward.outputs)}
     first = len(program.inputs) - len(floating)
-    for name in program.inputs[:first]:
+    for parameter in signature_of(program).inputs[:first]:
+        name = parameter.name
         if name not in known:
             raise GradError(
                 f"the gradient of '{forward.name}' reads '{name}', which the caller gives in "
                 "outputs=, where nothing has gradients",
                 rule="D15",
                 span=forward.span,
-                repair="an input in its place",
+                repair=f"{parameter.text}, as an input in its place",
             )
     found = (known[name] for name in program.inputs[:first])
     return (*found, *((COTANGENT, place) for place in floating))

@@ -12,7 +12,7 @@ from tc.derivatives.symbolic_sizes import SymbolArithmetic, expressions_of, symb
 from tc.errors import InputError
 from tc.function import Compiled
 from tc.pipeline import shape_program
-from tc.runtime.arguments import Parameter, fault
+from tc.runtime.arguments import Parameter, fault, ranked
 from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import start_warnings
 from tc.semantics.program import ProgramWarning
@@ -112,7 +112,7 @@ def check_operand(parameter: Parameter, operand: Any) -> None:
             f"has rank {operand.ndim} and shape {operand.shape}, but {parameter.text} asks for "
             f"rank {parameter.rank}"
         )
-        raise fault(parameter, cause)
+        raise fault(parameter, cause, ranked(operand.shape, parameter))
 
 
 def typed_like(operands: Sequence[Any], shape: tuple[Any, ...], dtype: Any) -> Any:

@@ -24,7 +24,7 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             f"{refused.cause}: what jax traces is written to no array of outputs=",
             rule="R4",
             span=refused.span,
-            repair="a call without outputs=",
+            repair=function.signature.call_text(),
         )
     check_initial(function.program, frozenset())
     numbers, operands = [], []

@@ -27,7 +27,7 @@ class Batched:
         """InputError where the elements of a batch are none that a call takes."""
         for place, (parameter, axis) in enumerate(zip(self.each.inputs, self.axes, strict=True)):
             if axis is not None:
-                check_tensor(parameter, values[INPUT, place], batch=1)
+                check_tensor(parameter, values[INPUT, place], batch=axis)
 
 
 @dataclass(frozen=True, slots=True)

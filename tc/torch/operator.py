@@ -71,7 +71,7 @@ def _fake(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
     for name in program.static_scalars - scalars.keys():
         raise InputError(
             f"{entry}: {name} is traced by torch, but shapes follow from its value",
-            repair=f"a number for {name}",
+            repair=f"int({name}), outside of what torch traces",
         )
     shapes = shapes_of([program.inputs[place] for place in places], ins)
     shapes |= dict.fromkeys(scalars, ())

@@ -16,7 +16,7 @@ from tc.derivatives.symbolic_sizes import (
 )
 from tc.errors import InputError
 from tc.pipeline import shape_program
-from tc.runtime.arguments import Parameter, fault
+from tc.runtime.arguments import Parameter, fault, ranked
 from tc.runtime.sizes import CallSizes
 from tc.semantics import program as p
 
@@ -50,16 +50,17 @@ def shapes_of(names: Sequence[str], tensors: Sequence[Any]) -> dict[str, SizeTup
     return {name: tuple(tensor.shape) for name, tensor in zip(names, tensors, strict=True)}
 
 
-def check_tensor(parameter: Parameter, tensor: Any, *, batch: int = 0) -> None:
+def check_tensor(parameter: Parameter, tensor: Any, *, batch: int | None = None) -> None:
     """InputError for a tensor that a call would refuse, if it has values, or for its elements
-    along so many dimensions of a batch."""
+    along the dimension of a batch."""
     name, wanted = parameter.name, getattr(torch, parameter.dtype.name)
-    rank = tensor.dim() - batch
-    if rank != parameter.rank:
-        raise InputError(
-            f"{parameter.function}: {name} has rank {rank}, but {parameter.text} asks for "
-            f"rank {parameter.rank}",
-            span=parameter.span,
+    shape = tuple(size for axis, size in enumerate(tensor.shape) if axis != batch)
+    if len(shape) != parameter.rank:
+        is_known = all(isinstance(size, int) for size in shape)
+        raise fault(
+            parameter,
+            f"has rank {len(shape)}, but {parameter.text} asks for rank {parameter.rank}",
+            ranked(shape, parameter) if is_known else None,
         )
     if tensor.dtype != wanted and parameter.rank:
         raise InputError(

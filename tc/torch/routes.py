@@ -23,7 +23,7 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             f"{refused.cause}: what is written to outputs= has no gradients",
             rule="R4",
             span=refused.span,
-            repair=f"{refused.repair}, or a call without outputs=",
+            repair=f"{refused.repair}, or {function.signature.call_text()}",
         )
     inputs = tuple(map(outside, inputs))
     if not records_alone(inputs):

@@ -161,6 +161,14 @@ def test_what_calls_with_arrays_refuse_is_refused() -> None:
     assert "size K is 3, as dimension 1 of A" in error.cause or "K" in error.cause
     error = refused(twice, a)
     assert error.cause.startswith("twice: x has rank 2 and shape (2, 3)")
+    assert error.repair == "x[0] for one part of it"
+    error = refused(twice, a[:1])
+    assert error.repair == "x.reshape((3,))"
+    assert jax.jit(twice)(a[:1].reshape((3,))).shape == (3,)
+    error = refused(mm, x, a)
+    assert error.repair == "A.reshape((1, 3)) for one row, A.reshape((3, 1)) for one column"
+    error = refused(jax.vmap(mm, (0, None)), a, a.T)
+    assert error.repair == "A.reshape((1, 3)) for one row, A.reshape((3, 1)) for one column"
     assert jax.vmap(twice)(a).shape == (2, 3)
     for name, repair in (
         ("bfloat16", 'x.astype("float32")'),
@@ -177,6 +185,7 @@ def test_what_calls_with_arrays_refuse_is_refused() -> None:
     assert error.repair == "jax.numpy.asarray(A)"
     error = refused(lambda x: twice(x, outputs=np.ones(3, np.float32)), x)
     assert error.rule == "R4"
+    assert error.repair == "twice(x)"
     error = refused(lambda x: twice(np.ones(3, np.float32), outputs=x), x)
     assert "y in outputs= is traced by jax" in error.cause
     error = refused(lambda b: mm("A", b), a)

@@ -155,7 +155,10 @@ ODD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "backwards": (lambda a: a.numpy()[::-1], "one kind"),
     "wrong rank": (lambda a: a[None], "rank 3"),
     "wrong size": (lambda a: a[:, :3], "size K is"),
-    "freed": (lambda a: resized(a.clone(), 0), "which holds 0: it was freed"),
+    "freed": (
+        lambda a: resized(a.clone(), 0),
+        r"(?s)which holds 0: it was freed.*repair: A\.clone\(\), while its storage is there",
+    ),
     "shrunk": (lambda a: resized(a.clone(), 8), "which holds 8: it was shrunk"),
     "None": (lambda _: None, "None"),
 }

@@ -121,11 +121,13 @@ def test_shapes_without_values() -> None:
     assert x.grad.shape == (9,)
     with pytest.raises(tc.InputError, match=r"dtype torch\.float64"):
         interpreted(STRIDED)(x.double(), 2.0, 3, 1)
-    with pytest.raises(tc.InputError, match="has rank 2"):
+    with pytest.raises(tc.InputError, match="has rank 2") as caught:
         interpreted(STRIDED)(x[None], 2.0, 3, 1)
+    assert caught.value.repair == "x.reshape((9,))"
     scalar = torch.ones((), dtype=torch.int32, device="meta")
-    with pytest.raises(tc.InputError, match="shapes follow from its value"):
+    with pytest.raises(tc.InputError, match="shapes follow from its value") as caught:
         interpreted(STRIDED)(x, 2.0, scalar, 1)
+    assert caught.value.repair == "int(s), outside of what torch traces"
     mm = interpreted(BY_NAME["matmul"].text)
     with pytest.raises(tc.InputError, match="size K is 4"):
         mm(*(torch.ones(3, 4, dtype=torch.float64, device="meta") for _ in range(2)))

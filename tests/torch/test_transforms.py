@@ -254,15 +254,22 @@ def test_one_program_computes_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_fit_in_a_batch() -> None:
     """Errors tell of elements, as users see them."""
     mm, embed = interpreted(BY_NAME["matmul"].text), interpreted(BY_NAME["embedding"].text)
-    with pytest.raises(tc.InputError, match=r"mm: A has rank 1, but float64\(M, K\) A asks"):
+    with pytest.raises(
+        tc.InputError, match=r"mm: A has rank 1, but float64\(M, K\) A asks"
+    ) as caught:
         func.vmap(mm, (0, None))(A, B)
+    assert caught.value.repair == (
+        "A.reshape((1, 4)) for one row, A.reshape((4, 1)) for one column"
+    )
     with pytest.raises(tc.InputError, match=r"(?s)embed: I has dtype torch\.int64.*repair: I\.to"):
         func.vmap(embed, (None, 0))(A, torch.zeros(2, 3, dtype=torch.int64))
     with pytest.raises(tc.InputError, match="size K is 4"):
         func.vmap(mm, (0, None))(MANY_A, rand(3, 3))
     with pytest.raises(tc.InputError, match="of a call are of one kind"):
         func.vmap(lambda a: mm(a, B.numpy()))(MANY_A)
-    with pytest.raises(tc.InputError, match=r"(?s)\[R4\].*outputs= has no gradients"):
+    with pytest.raises(
+        tc.InputError, match=r"(?s)\[R4\].*outputs= has no gradients.*, or mm\(A, B\)$"
+    ):
         func.vmap(lambda a: mm(a, B, outputs=torch.zeros(3, 2).double()))(MANY_A)
 
 

@@ -292,7 +292,7 @@ def _freed(tensor: Any, needed: int, held: int) -> Refusal:
     state = "freed" if not held else "shrunk" if needed > held else "freed, at address 0"
     return Refusal(
         f"reaches {needed} bytes into its storage, which holds {held}: it was {state}",
-        "call it while the storage is there, or pass a copy made then: {name}.clone()",
+        "{name}.clone(), while its storage is there",
     )
 
 
