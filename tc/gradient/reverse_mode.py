@@ -444,6 +444,8 @@ class _Reverse:
         solved = [e.substituted(g, one) for g in made.guards]
         inside += [g for g in solved if not e.reads_elements(g)] + others
         conditions[:0] = [g for g in solved if e.reads_elements(g)]
+        if any(e.never_holds(c, below | sizes) for c in (*inside, *covered, *conditions)):
+            return
         rhs = adjoint
         if is_plain and (covered or is_padded):
             rhs = e.pad(e.select(e.conjunction(conditions), rhs) if conditions else rhs)

@@ -416,6 +416,23 @@ def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
     return [compare(op, to_expr(left, SYMBOLS), to_expr(right, SYMBOLS))]
 
 
+def never_holds(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> bool:
+    """Whether it shows that a comparison of places does not hold, where each index in `sizes` is
+    below its size."""
+    if not isinstance(condition, p.Compare) or not all(map(_is_place, p.children(condition))):
+        return False
+    left, right = (to_poly(side, SYMBOLS) for side in p.children(condition))
+    above, below = add(left, right, -1), add(right, left, -1)
+    apart = {
+        "<": [above],
+        "<=": [add(above, ONE, -1)],
+        ">": [below],
+        ">=": [add(below, ONE, -1)],
+        "==": [add(above, ONE, -1), add(below, ONE, -1)],
+    }
+    return any(_is_never_negative(poly, sizes) for poly in apart.get(condition.op, []))
+
+
 def _is_place(expr: p.Expr, operators: str = "+-*") -> bool:
     """Whether a value is made of indices, sizes and whole numbers."""
     if isinstance(expr, p.Literal):

@@ -195,3 +195,18 @@ def test_results_that_do_not_tell(last: str) -> None:
 
 def test_nothing_is_held_where_nothing_is_saved() -> None:
     assert "X(b, n) * W(o, n)" in tc.grad(LAYER % "max(Y(b,o), 0)", save="none")
+
+
+def test_what_never_holds_is_left_out() -> None:
+    """D4, D7: for sizes that are known, and for all where it shows."""
+    text = "def f(float(N) A) -> (O) { O(i) = A(i) + (i > 10 ? A(i) * A(i) : 0) }"
+    assert tc.grad(text, sizes={"N": 7}) == (
+        "def f_grad(float(7) d_O) -> (float(7) d_A) {\n  d_A(i) = d_O(i)\n}\n"
+    )
+    for condition in ("i > 10", "10 < i", "i >= 11", "i == 11", "12 <= i + 1"):
+        both = text.replace("i > 10", condition)
+        assert tc.grad(both, sizes={"N": 11}) == tc.grad(text, sizes={"N": 7}).replace("7", "11")
+        assert tc.grad(both, sizes={"N": 12}).count("d_A") == 3
+    assert tc.grad(text.replace("i > 10", "i > N - 1")) == (
+        "def f_grad(float(N) d_O) -> (float(N) d_A) {\n  d_A(i) = d_O(i)\n}\n"
+    )
