@@ -36,9 +36,9 @@ from tc.runtime.arrays import NUMPY
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
-from tc.runtime.device_entry import DeviceEntry, is_entry_of, new_device_entry
-from tc.runtime.host_entry import HostEntry, new_host_entry
-from tc.runtime.inline_cache import CacheEntry, new_entry
+from tc.runtime.entries.device_entry import DeviceEntry, is_entry_of, new_device_entry
+from tc.runtime.entries.host_entry import HostEntry, new_host_entry
+from tc.runtime.entries.inline_cache import CacheEntry, new_entry
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import (
     CallSizes,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
@@ -307,6 +308,16 @@ def tile(member: Member, size: int) -> tuple[Member, Member]:
     """
     step = member.step * size
     return replace(member, step=step), replace(member, span=step)
+
+
+def nests(members: Several[Member]) -> bool:
+    """Whether loops over tiles are outside of the loops in them."""
+    return all(
+        one.step > other.step
+        for place, one in enumerate(members)
+        for other in members[place + 1 :]
+        if one.name == other.name
+    )
 
 
 def to_text(node: Node, indent: str = "") -> str:

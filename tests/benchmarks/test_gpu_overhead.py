@@ -22,7 +22,7 @@ from bench.gpu_overhead import (
 )
 from tc.backends import cuda_driver
 from tc.backends.cuda_driver import CudaDriver
-from tc.runtime.device_entry import DeviceEntry
+from tc.runtime.entries.device_entry import DeviceEntry
 
 NAMES = {"1 input", "3 inputs", "8 inputs"}
 

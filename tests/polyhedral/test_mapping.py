@@ -315,8 +315,9 @@ def test_sums_of_long_columns_run_through_rows() -> None:
         mapped = trace_for(device, SUMS, None, shapes).mapped
         text = to_text(mapped.tree)
         assert ("band [n_part parallel *" in text) is by_rows, (rows, columns)
-        whole = f"band [d mod {columns} div 8 *, d mod 8 vector *]"
-        assert (whole in text) is (by_rows and columns > 64), text
+        in_turn = by_rows and columns > 64
+        assert (f"band [d mod {columns} div 8 *, d mod 8 vector *]" in text) is in_turn, text
+        assert ("all of a row in turn" in mapped.notes[0]) is in_turn
         assert mapped.notes[0].startswith("S0.part.init, S0.part, S1.part.init, S1.part") is by_rows
 
 

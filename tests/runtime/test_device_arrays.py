@@ -12,7 +12,7 @@ import pytest
 
 import tc
 from tc.runtime.arrays import cuda_pointers, family_of
-from tc.runtime.device_entry import DeviceEntry
+from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.device_libraries import CUDA_HOST, CupyArray
 from tests.support.on_devices import NAMES, Library, use
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in

@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc.runtime import arrays
-from tc.runtime.device_entry import DeviceEntry
+from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.on_devices import library_of
 from tests.support.stand_in import ALLOCATED, DeviceVector, StandInDriver, stand_in
 

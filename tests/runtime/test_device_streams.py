@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.runtime.device_entry import DeviceEntry
+from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.device_libraries import CudaAPIError, CupyDevice
 from tests.support.on_devices import Library, use
 from tests.support.stand_in import REFUSED, DeviceVector, StandInDriver, stand_in

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.runtime.host_entry import HostEntry
+from tc.runtime.entries.host_entry import HostEntry
 from tests.runtime.test_torch_looks import ODD
 
 ADD = "def add(float(N,M) x, float(N,M) y) -> (o) { o(i,j) = x(i,j) + y(i,j) }"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import tc
 from tc import function as functions
 from tc.function import Compiled
-from tc.runtime import inline_cache
+from tc.runtime.entries import inline_cache
 from tests.runtime.array_strategies import BASE, arrays
 from tests.support.processes import ended_well, run_python, told
 

@@ -22,11 +22,11 @@ from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.operands import SHORT
-from tc.polyhedral.cpu.register_tiles import RegisterTile, streams_rows
+from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.row_panels import packed_rows
 from tc.polyhedral.cpu.transposes import strips
 from tc.polyhedral.footprint import extent
-from tc.polyhedral.schedule import Member, count, tile
+from tc.polyhedral.schedule import Member, count, nests, tile
 from tc.polyhedral.scop.scop import Access
 
 MOST_ORDERED = 4
@@ -77,22 +77,14 @@ class NestPlanner:
         if self.steps is not None:
             self._cut(loops.rows)
         buffers = None if self.chosen is None else self.buffers
-        if self.streams:
-            self._bind(loops.shared)
-            return
-        NestPromoter(
-            self.draft, self.nest, buffers, self.around, loops, self.steps, self._reduction
-        ).promote()
+        if not (self.chosen and self.chosen.streams):  # its sums stay in the first cache
+            NestPromoter(
+                self.draft, self.nest, buffers, self.around, loops, self.steps, self._reduction
+            ).promote()
         for access in self.rows_packed:
             axes = self.buffers.row_panels(access)
             self.draft.promote(access.tensor, PACKED, None, (), axes=axes)
         self._bind(loops.shared)
-
-    @property
-    def streams(self) -> bool:
-        """Whether the nest runs through whole rows, with what it accumulates in the first cache."""
-        chosen = self.chosen
-        return chosen is not None and streams_rows(self.nest, chosen.vector, device_of(self.draft))
 
     @cached_property
     def buffers(self) -> NestBuffers:
@@ -141,6 +133,9 @@ class NestPlanner:
         chosen = self.chosen
         if chosen is None:
             return
+        if chosen.streams:
+            streams = self.draft.decide("whole rows", self.nest.names, True, either)
+            self.chosen = chosen = replace(chosen, streams=streams)
         if chosen.row is not None and chosen.rows > 1:
             unrolled = self.draft.decide(
                 "rows unrolled", self.nest.names, chosen.reduced or not chosen.blocked, either
@@ -153,11 +148,11 @@ class NestPlanner:
 
     def _vector(self, member: Member, chosen: RegisterTile, names: tuple[str, ...]) -> Member:
         """A member over tiles of vectors, and the digits inside: vectors, if several, and lanes."""
-        if chosen.vectors == 1:
-            return self._split(member, (chosen.lanes,), (VECTOR,), names)
-        if self.streams:
+        if chosen.streams:
             whole = -(-self.nest.extent(member) // chosen.lanes) * chosen.lanes
             return self._split(member, (whole, chosen.lanes), (SERIAL, VECTOR), names)
+        if chosen.vectors == 1:
+            return self._split(member, (chosen.lanes,), (VECTOR,), names)
         sizes = (chosen.lanes * chosen.vectors, chosen.lanes)
         return self._split(member, sizes, (UNROLL, VECTOR), names)
 
@@ -354,7 +349,7 @@ class NestPlanner:
         names, order, shared = self.nest.names, list(loops.all), list(loops.shared)
         if order == shared and len(order) <= MOST_ORDERED:
             named = {self._name(m): m for m in order}
-            orders = (", ".join(o) for o in permutations(named) if _nests([named[n] for n in o]))
+            orders = (", ".join(o) for o in permutations(named) if nests([named[n] for n in o]))
             found = self.draft.decide("order", names, ", ".join(named), lambda: orders)
             order = shared = [named[name] for name in found.split(", ")] if order else order
         points = []
@@ -480,6 +475,8 @@ class NestPlanner:
             return f"{names}: plain loops; nothing can be a vector, or the processor has none."
         along = f"{chosen.vector.name}, a reduction" if chosen.reduced else chosen.vector.name
         text = f"{names}: vectors of {chosen.lanes} along {along}"
+        if chosen.streams:
+            return f"{text}, all of a row in turn: rows come from memory, and are read once."
         if chosen.row is not None and chosen.rows > 1:
             text += f"; a register tile of {chosen.rows} {chosen.row.name} x {chosen.vectors}"
             text += f" vectors, {chosen.rows * chosen.vectors} accumulators."
@@ -499,13 +496,3 @@ class NestPlanner:
             member, size = self.steps
             text += f" {size} steps of {member.name} at a time, so that panels stay in the cache."
         return text
-
-
-def _nests(members: Several[Member]) -> bool:
-    """Whether loops over tiles are outside of the loops in them."""
-    return all(
-        one.step > other.step
-        for place, one in enumerate(members)
-        for other in members[place + 1 :]
-        if one.name == other.name
-    )

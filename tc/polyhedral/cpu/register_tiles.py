@@ -52,6 +52,7 @@ class RegisterTile:
 
     `reduced`: the vector is along a reduction member. `packed` are the reads to be packed,
     `blocked` those to be transposed block by block (a block is as high as a vector is wide).
+    `streams`: instead of the tile's, all vectors of a row are taken in turn.
     """
 
     vector: Member
@@ -63,6 +64,7 @@ class RegisterTile:
     packed: tuple[Access, ...]
     blocked: tuple[Access, ...]
     cost: float
+    streams: bool
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -282,6 +284,7 @@ class _Model:
             self.packed,
             self.blocked,
             cost,
+            streams_rows(self.nest, self.vector, device),
         )
 
     def _far_rate(self, size: float) -> float:

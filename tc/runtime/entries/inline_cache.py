@@ -17,7 +17,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
-from tc.runtime.call_frames import CallFrames
+from tc.runtime.entries.kept_frames import CallFrames
 from tc.runtime.guards import DONE, OTHER, guard_of
 from tc.runtime.specialisation import Specialisation, new_output
 

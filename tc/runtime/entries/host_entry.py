@@ -17,7 +17,7 @@ from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays import address
 from tc.runtime.arrays.family import Family
 from tc.runtime.arrays.looks import LookAtAll, Looks, Reach, reaches_of
-from tc.runtime.call_frames import CallFrames
+from tc.runtime.entries.kept_frames import CallFrames
 from tc.runtime.guards import DONE, GuardFrame, guard_of
 from tc.runtime.specialisation import LARGE, Specialisation, new_output, out_of_memory
 

@@ -1,0 +1,1 @@
+"""What serves calls that are like the last one: inline caches, of one entry each."""
