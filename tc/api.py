@@ -64,7 +64,7 @@ def interpret(
     """
     program = _program(src, entry)
     function = Compiled(program, "interpret", None, None)
-    issue_warnings(program.warnings, 2)
+    issue_warnings(program.warnings)
     return function.call(bind_call(function.signature, inputs, named), outputs)
 
 
@@ -100,9 +100,8 @@ def error_bound(
     arrays = dict(zip(program.inputs, views, strict=True))
     shaped = shape_program(program, sizes_of_arrays(program, arrays))
     check_outputs(signature, targets, shaped.shapes, views, family)
-    issue_warnings(
-        (*program.warnings, *shaped.warnings, *start_warnings(shaped, frozenset(targets))), 2
-    )
+    starts = start_warnings(shaped, frozenset(targets))
+    issue_warnings((*program.warnings, *shaped.warnings, *starts))
     try:
         bounds = bound_of_shaped(shaped, arrays, targets)
     except MemoryError as error:
@@ -142,7 +141,7 @@ def compile(
     """
     program = _program(src, entry)
     function = _function(program, backend, options, check)
-    issue_warnings(program.warnings, 2)
+    issue_warnings(program.warnings)
     return function
 
 
@@ -219,7 +218,7 @@ def define(
         for name, program in check_defs(module).items()
     }
     warnings = [warning for function in functions.values() for warning in function.program.warnings]
-    issue_warnings(dict.fromkeys(warnings), 2)
+    issue_warnings(dict.fromkeys(warnings))
     return Definitions(functions)
 
 
@@ -349,7 +348,7 @@ def emit(
     if not isinstance(found, Backend):
         raise runs_text(backend)
     stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
-    issue_warnings((*stages.program.warnings, *stages.shaped.warnings), 2)
+    issue_warnings((*stages.program.warnings, *stages.shaped.warnings))
     return stages.text
 
 

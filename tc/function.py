@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.dtypes import Array
-from tc.errors import BackendError, InputError, TCWarning
+from tc.errors import BackendError, InputError
 from tc.explanation import Explanation
 from tc.introspection import (
     PerInstance,
@@ -23,6 +22,7 @@ from tc.introspection import (
 from tc.options import Options, how_compiled
 from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
+from tc.process.call_sites import warn
 from tc.process.threads import get_threads, on_change
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import (
@@ -182,8 +182,8 @@ class Compiled:
         return self.call(inputs, outputs)
 
     def call(self, inputs: tuple[Any, ...], outputs: Any, *, numbers: bool = False) -> Any:
-        """Calls the function with one value per input; warnings point two frames up. With
-        `numbers`, arrays of which their library asks for more than these are refused."""
+        """Calls the function with one value per input. With `numbers`, arrays of which their
+        library asks for more than these are refused."""
         signature = self.signature
         kinds, on = self._kinds, None
         devices = bool(kinds)
@@ -221,10 +221,10 @@ class Compiled:
                 for array in given.values():
                     family.touch(array)
         if special.warnings or special.fault:
-            self._warn(special.warnings, 3)
-            self._report(special, 3)
+            self._warn(special.warnings)
+            self._report(special)
         if devices and on is None:
-            self._tell_copies(special, 3)
+            self._tell_copies(special)
         results: list[Any]
         if on is not None:
             results = run_on_device(special, signature, views, targets, family, like)
@@ -342,7 +342,7 @@ class Compiled:
                 on = self._on(sizes.place, sizes.library)
             key = (on, *key)
         special = self._specialiser.find(key) or self._make(key, sizes, frozenset(outputs), on)
-        self._report(special, 3)
+        self._report(special)
         return special
 
     def _on(self, place: Place, library: str | None) -> OnDevice:
@@ -427,13 +427,13 @@ class Compiled:
             )
         )
 
-    def _warn(self, warnings: Iterable[ProgramWarning], level: int) -> None:
+    def _warn(self, warnings: Iterable[ProgramWarning]) -> None:
         for warning in warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
-                issue_warnings((warning,), level + 1)
+                issue_warnings((warning,))
 
-    def _tell_copies(self, special: Specialisation, level: int) -> None:
+    def _tell_copies(self, special: Specialisation) -> None:
         """What it costs that arrays are not where they are used, once for a function."""
         runner = special.runner
         if self._told_copies or not isinstance(runner, CopyingKernel):
@@ -451,13 +451,13 @@ class Compiled:
             "waits for that",
             repair=f"pass arrays that are there, such as {copies.move.format(name=name)}",
         )
-        issue_warnings((warning,), level + 1)
+        issue_warnings((warning,))
 
-    def _report(self, special: Specialisation, level: int) -> None:
+    def _report(self, special: Specialisation) -> None:
         """A fault of tc, once for a function: the same one may be met at many sizes."""
         if special.fault is not None and not self._reported:
             self._reported = True
-            issue_warnings((special.fault,), level + 1)
+            issue_warnings((special.fault,))
 
 
 def _threads(special: Specialisation) -> int | None:
@@ -490,7 +490,7 @@ def rebuild(
     return Compiled(program, backend, options, check, tuned)
 
 
-def issue_warnings(found: Iterable[ProgramWarning], level: int) -> None:
-    """Python warnings for those of a program, at the caller that is so many frames up."""
+def issue_warnings(found: Iterable[ProgramWarning]) -> None:
+    """Python warnings for those of a program, at the line that called tc."""
     for warning in found:
-        warnings.warn(warning.text, TCWarning, stacklevel=level + 1)
+        warn(warning.text)

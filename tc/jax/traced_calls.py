@@ -47,7 +47,7 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
     told: set[ProgramWarning] = kept(function, "told", set)
     found = [w for w in warnings_of(function, numbers, operands) if w not in told]
     told.update(found)
-    issue_warnings(found, 4)
+    issue_warnings(found)
     results = run(function, tuple(numbers), operands)
     return results[0] if function.result is None else function.result(*results)
 

@@ -13,13 +13,15 @@ from tc.process.uninterrupted import stack
 from tc.source import Origin, Source
 
 _PACKAGE = __name__.partition(".")[0]
+_BETWEEN = ("torch", "jax")
+"""Libraries that call tc for their users: in layers, and where they trace."""
 
 
 def warn(text: str) -> None:
-    """A TCWarning at the innermost line outside of tc."""
+    """A TCWarning at the innermost line outside of tc and of what calls it for users."""
     for frame in stack():
         module = frame.f_globals.get("__name__", "")
-        if not _is_ours(module):
+        if not (_is_ours(module) or module.partition(".")[0] in _BETWEEN):
             registry = frame.f_globals.setdefault("__warningregistry__", {})
             place = (frame.f_code.co_filename, frame.f_lineno, module, registry)
             warnings.warn_explicit(text, TCWarning, *place)

@@ -313,3 +313,14 @@ def test_arrays_of_two_libraries() -> None:
 def test_an_error_bound_is_of_numbers() -> None:
     with pytest.raises(tc.InputError, match=r"(?s)x requires a gradient.*repair: x\.detach"):
         tc.error_bound(TWICE, [torch.ones(3, requires_grad=True)])
+
+
+def test_warnings_point_at_the_line_of_the_call() -> None:
+    """Those of calls with gradients, and of layers, of which torch's own lines stand between."""
+    text = "def f(float(N) x, float(N) w) -> (y) { y(i) += x(i) * w(i) }"
+    x, w = torch.rand(5, requires_grad=True), torch.rand(5)
+    with pytest.warns(tc.TCWarning) as caught:
+        interpreted(text)(x, w)
+    with pytest.warns(tc.TCWarning) as of_layer:
+        tc.torch.Module(text, w=(5,))(torch.rand(5))
+    assert {each.filename for each in (*caught, *of_layer)} == {__file__}
