@@ -94,7 +94,7 @@ static unsigned int atomicAdd(unsigned int* word, unsigned int more)
 }
 """
 
-BLOCKS, ROUNDS = 12, 200
+BLOCKS, ROUNDS = 12, 50
 RUNS = f"""
 static unsigned int word, late;
 static int rounds[{BLOCKS}];
