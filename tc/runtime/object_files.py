@@ -6,6 +6,7 @@ name, so all names have to be looked up beforehand.
 
 from __future__ import annotations
 
+import platform
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tc.errors import InternalError
 from tc.process.forks import is_stranded, step
+from tc.process.uninterrupted import Once
 
 _SYMBOL_TABLE = 2
 _SECTION = struct.Struct("<2I4Q2I2Q")
@@ -166,3 +168,17 @@ def _initialize() -> None:
     """Safe to be called at any time."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    keep_masks()
+
+
+@Once
+def keep_masks() -> None:
+    """Has LLVM leave masked loads as they are, in all of this process.
+
+    From version 22 on, it folds one into an instruction under the same mask (llvm-project, pull
+    request 161074), and may undo that without the mask: then lanes are read that lie outside of an
+    array. Only to fold no loads after instructions have been chosen prevents it; no kernel of the
+    bench takes longer so. An option that another build of LLVM lacks would end the process.
+    """
+    if llvm.llvm_version_info >= (22,) and platform.machine() in ("x86_64", "AMD64"):
+        llvm.set_option("tc", "-disable-spill-fusing")

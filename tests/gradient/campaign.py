@@ -3,7 +3,8 @@
 Each program is derived in float64. Its gradient is the transpose of its tangents (by inner
 products, at ties and kinks too) and, where it is smooth, has the slopes of central differences; its
 second derivative is the transpose of the tangents of the gradient. The float32 text, compiled, lies
-within `tc.error_bound` of the values in float64.
+within `tc.error_bound` of the values in float64. The text for the sizes of a call alone gives what
+that for all sizes does.
 """
 
 from __future__ import annotations
@@ -73,6 +74,11 @@ def derived(text: str, known: Arrays, **options: Any) -> str:
     except tc.GradError as error:
         if error.rule != "D4":
             raise
+    return derived_for(text, known, entry=entry, **options)
+
+
+def derived_for(text: str, known: Arrays, *, entry: str | None, **options: Any) -> str:
+    """The gradient for the sizes of what is given."""
     program = _program(text, entry)
     sizes = {n: known[n].shape or int(known[n]) for n in sized_inputs(program)}
     return tc.grad(text, entry=entry, sizes=sizes, **options)
@@ -135,6 +141,23 @@ def assert_differences(text: str, known: Arrays, numbers: np.random.Generator) -
         error = np.abs(value - wanted[like])[smooth]
         if not np.all(error < 2e-5 * size[smooth]):
             raise Unlike(f"tangents {value!r}, by differences {wanted[like]!r}")
+
+
+def assert_for_sizes(text: str, gradient: str, known: Arrays, weights: Arrays) -> None:
+    """The text for these sizes alone gives what another does."""
+    made = derived_for(text, known, entry=ENTRY)
+    if format_source(tc.Source(made)) != made:
+        raise Unlike("not laid out")
+    if made == gradient:
+        raise Passed("the same text for these sizes")
+    full = {**known, **forward(text, known, ENTRY), **weights}
+    wanted, found = (forward(each, full) for each in (gradient, made))
+    if [*wanted] != [*found]:
+        raise Unlike(f"for these sizes the gradients are {[*found]}, and not {[*wanted]}")
+    for name, value in wanted.items():
+        size = 1 + np.nanmax(np.abs(value), initial=0, where=np.isfinite(value))
+        if not np.allclose(value, found[name], rtol=SMALL, atol=SMALL * size, equal_nan=True):
+            raise Unlike(f"{name} for these sizes is {found[name]!r}, for all {value!r}")
 
 
 def assert_bounded(text: str, known: Arrays, weights: Arrays, backend: str) -> None:
@@ -207,11 +230,19 @@ def judge(case: Case, number: int, parts: str) -> Iterator[str]:
             yield "differences"
         except tc.TCError:
             yield "no differences"
-    if "b" in parts:
+    if "s" in parts:
+        for name, values in givens.items():
+            try:
+                weights = weights_of(forward(text, values, ENTRY), numbers)
+                assert_for_sizes(text, gradient, values, weights)
+                yield f"for these sizes {name}"
+            except Passed as passed:
+                yield str(passed)
+    for backend in (known_as for part, known_as in (("b", "numba"), ("c", "c")) if part in parts):
         try:
             values = apart(case, text, numbers)
-            assert_bounded(case.text, values, weights, "numba")
-            yield "bounded"
+            assert_bounded(case.text, values, weights, backend)
+            yield f"bounded by {backend}"
         except Passed as passed:
             yield str(passed)
     if "2" in parts:
@@ -270,7 +301,11 @@ def campaign(chosen: argparse.Namespace, judged: Callable[[int, Case], Iterable[
 
 def main(arguments: list[str]) -> int:
     parser = parser_of("python -m tests.gradient.campaign", __doc__)
-    parser.add_argument("--parts", default="db2", help="d: differences, b: bounds, 2: twice")
+    parser.add_argument(
+        "--parts",
+        default="dbcs2",
+        help="d: differences, b: bounds by numba, c: by C, s: for these sizes, 2: twice",
+    )
     chosen = parser.parse_args(arguments)
 
     def judged(number: int, case: Case) -> Iterator[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import platform
 import threading
 import weakref
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from tc.runtime.object_files import (
     ObjectFile,
     all_found,
     compile_modules,
+    keep_masks,
     load_object,
     new_engine,
     outside,
@@ -33,6 +36,7 @@ TARGET = objects._target()
 
 PROCESS = """
 import sys
+import llvmlite.binding as llvm
 import numpy as np
 import tc
 mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
@@ -129,6 +133,7 @@ def test_traced_regions_do_not_set_up_numbas_compiler() -> None:
 
 FORKS = """
 import faulthandler, os, sys, threading, time
+import llvmlite.binding as llvm
 import numpy as np
 import tc
 import tc.process.forks
@@ -173,6 +178,7 @@ def test_a_forked_child_compiles_though_other_threads_did() -> None:
 
 FORK_BESIDE_THE_LOG = """
 import os, threading, time
+import llvmlite.binding as llvm
 import numpy as np
 import tc
 import tc.process.forks
@@ -204,3 +210,31 @@ thread.join()
 def test_a_fork_and_a_compiler_that_writes_to_its_log_do_not_wait_for_each_other() -> None:
     done = run_python(FORK_BESIDE_THE_LOG, limit=200)
     assert ended_well(done), told(done)
+
+
+UNDER_ONE_MASK = """
+target triple = "x86_64-unknown-linux-gnu"
+declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+define <16 x float> @f(ptr %p, <16 x i1> %m, <16 x float> %s, <16 x float> %a) {
+  %b = call <16 x float> @llvm.masked.load.v16f32.p0(
+      ptr %p, i32 4, <16 x i1> %m, <16 x float> zeroinitializer)
+  %c = call <16 x float> @llvm.fma.v16f32(<16 x float> %a, <16 x float> %s, <16 x float> %b)
+  %d = select <16 x i1> %m, <16 x float> %c, <16 x float> zeroinitializer
+  %e = fadd <16 x float> %d, %s
+  %g = fadd <16 x float> %e, %a
+  ret <16 x float> %g
+}
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86")
+def test_masked_loads_keep_their_masks() -> None:
+    """LLVM 22 takes the mask from this one, and reads what lies outside of it."""
+    keep_masks()
+    module = llvm.parse_assembly(UNDER_ONE_MASK)
+    target = llvm.Target.from_triple(module.triple)
+    machine = target.create_target_machine(cpu="skylake-avx512", features="", opt=3)
+    reads = [line for line in machine.emit_assembly(module).splitlines() if "(%rdi)" in line]
+    assert reads
+    assert all("{%k" in line for line in reads), reads

@@ -34,6 +34,7 @@ from tc.runtime.object_files import (
     all_found,
     compile_modules,
     free_passes,
+    keep_masks,
     load_object,
     parse_module,
 )
@@ -134,6 +135,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(_Passes(codegen), name)
+        keep_masks()
 
     def _optimize_functions(self, ll_module: Any) -> None:
         super()._optimize_functions(ll_module)
