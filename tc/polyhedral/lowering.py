@@ -202,7 +202,7 @@ def _rewrite(
         shaped = factor(shaped, order)
     shaped = divide_last(shaped)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
-        shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
+        shaped = split(shaped, limits.splitting_all() if wanted.split else limits, strides)
     return coalesce(shaped, strides)
 
 

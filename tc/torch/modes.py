@@ -24,7 +24,7 @@ TENSORS = (torch.Tensor, torch.fx.Proxy)
 """Tensors, and what stands for one in a graph."""
 
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-_functions = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
+has_function_mode = _functions = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
 _traced = getattr(torch._C, "_get_tracing_state", lambda: None)
 _FUNCTORCH = getattr(torch._C, "_functorch", None)
 _FUNCTIONALIZE = getattr(getattr(_FUNCTORCH, "TransformType", None), "Functionalize", None)

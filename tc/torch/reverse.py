@@ -12,7 +12,7 @@ import torch
 from tc.derivatives.gradients import COTANGENT, INPUT, Gradient, Gradients
 from tc.function import Compiled
 from tc.torch.derived_functions import Derived
-from tc.torch.modes import PLAIN, computes_alone, records_alone
+from tc.torch.modes import PLAIN, computes_alone, has_function_mode, records_alone
 
 _NAME = "tc.torch"
 _is_grad_enabled = torch.is_grad_enabled
@@ -116,7 +116,7 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
 
     @staticmethod
     def forward(ctx: Any, by: Differentiable, *inputs: Any) -> Any:
-        prompt = getattr(by.function.usual, "promptly", None)
+        prompt = None if has_function_mode() else getattr(by.function.usual, "promptly", None)
         found = by.served(inputs) if prompt is None else prompt(inputs)
         if found is None:
             if not records_alone(inputs):

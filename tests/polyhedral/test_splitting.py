@@ -219,6 +219,12 @@ def test_split_columns(name: str) -> None:
     assert_consistent(found)
 
 
+def test_columns_of_inputs_that_are_not_row_major_stay() -> None:
+    program = shape(OF_COLUMNS["columns"][0], A=193, N=16)
+    assert split(program, COLUMNS, {"X"}) is program
+    assert split(program, COLUMNS, {"Y"}) is not program
+
+
 NOT_SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
     "many elements": ("def f(float(N,I,J) X) -> (s) { s(n) +=! X(n,i,j) }", {"N": 9}),
     "few steps": ("def f(float(I,J) X) -> (s) { s +=! X(i,j) }", {"I": 181, "J": 181}),

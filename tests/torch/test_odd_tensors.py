@@ -15,6 +15,8 @@ from tests.torch.layers import layers
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 forward = torch.autograd.forward_ad
 
+TWICE = "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }"
+
 BY_NAME = {layer.name: layer for layer in layers(torch)}
 MM, CONV = BY_NAME["matmul"], BY_NAME["convolution"]
 
@@ -221,3 +223,77 @@ def test_a_storage_that_goes_before_backward(function: tc.Compiled) -> None:
     a.data.copy_(held)
     found.backward()
     torch.testing.assert_close(b.grad, held.sum(0)[:, None].expand(4, 2))
+
+
+def doubled(torch: Any) -> Any:
+    """A mode that has torch's functions make tensors of another type."""
+
+    class Doubled(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = func(*args, **(kwargs or {}))
+            made = func in (torch.empty, torch.Tensor.new_empty)
+            return found.double() if made else found
+
+    return Doubled()
+
+
+def halved(torch: Any) -> Any:
+    """The same below functions: in a quarter of the memory."""
+
+    class Halved(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = func(*args, **(kwargs or {}))
+            return found.half() if "empty" in str(func) else found
+
+    return Halved()
+
+
+AROUND: dict[str, Callable[[Any], Any]] = {
+    "a mode of functions": doubled,
+    "a mode below them": halved,
+    "a default device": lambda torch: torch.device("meta"),
+    "inference": lambda torch: torch.inference_mode(),
+}
+
+
+@pytest.mark.parametrize("kind", AROUND)
+@pytest.mark.parametrize("warm", [0, 4])
+@pytest.mark.parametrize("grad", [False, True])
+def test_results_are_the_same_in_modes(kind: str, warm: int, grad: bool) -> None:
+    """Whether a function was called before it or not; also afterwards."""
+    f = tc.compile(TWICE, backend="numba")
+    x = torch.arange(5.0, requires_grad=grad)
+    for _ in range(warm):
+        f(x)
+    with AROUND[kind](torch):
+        inside = [f(x) for _ in range(4)]
+    for found in (*inside, *(f(x) for _ in range(4))):
+        assert found.dtype == torch.float32
+        assert found.device.type == "cpu"
+        assert found.tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("warm", [0, 4])
+def test_constants_of_transformed_functions(warm: int) -> None:
+    """What a function of torch.func calls with tensors that it does not transform."""
+    f = tc.compile(TWICE, backend="numba")
+    x = torch.arange(5.0)
+    for _ in range(warm):
+        f(x)
+    for _ in range(4):
+        assert torch.func.grad(lambda p: (f(x) * p).sum())(torch.ones(5)).tolist() == [
+            0,
+            2,
+            4,
+            6,
+            8,
+        ]
+        assert torch.func.functionalize(lambda p: f(x) * p)(torch.ones(5)).tolist() == [
+            0,
+            2,
+            4,
+            6,
+            8,
+        ]
+        _, tangent = torch.func.jvp(lambda p: f(x) * p, (torch.ones(5),), (torch.ones(5),))
+        assert tangent.tolist() == [0, 2, 4, 6, 8]

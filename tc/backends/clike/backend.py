@@ -34,6 +34,9 @@ FLAGS = (
 )
 # to save registers for addresses, GCC reads operands of multiply-adds anew for each of them
 VECTOR_FLAGS = ("-fno-ivopts",)
+# loops that add to several integers in registers become wrong vectors with GCC 12.2, also with
+# -fwrapv; signed and unsigned alike are left as they are written
+INTEGER_FLAGS = ("-fno-tree-loop-vectorize",)
 NATIVE = "-march=native"  # not every compiler has it for every machine
 TIME_LIMIT = 300.0
 _TAIL = 12  # lines of a compiler's message worth showing
@@ -64,7 +67,7 @@ class CBackend:
                 f"backend 'c': {self.usable()}",
                 repair='install one (Debian: apt install gcc), or use backend="numba"',
             )
-        library = _build(found, text.source)
+        library = _build(found, text.source, _flags(text))
         (printed,) = functions_of(text.kernel, C99)
         function = library[printed.name]
         function.restype = None
@@ -109,7 +112,15 @@ def compiler() -> str | None:
     return next((path for path in found if path is not None), None)
 
 
-def _build(compiler: str, source: str) -> ctypes.CDLL:
+def _flags(text: KernelText) -> tuple[str, ...]:
+    """Those for a kernel, whatever the machine."""
+    computed = (buffer.dtype for buffer in text.kernel.buffers if buffer.role != "input")
+    vectors = VECTOR_FLAGS if VECTOR_PRAGMA in text.source else ()
+    integers = INTEGER_FLAGS if any(d.kind in ("int", "uint") for d in computed) else ()
+    return (*FLAGS, *vectors, *integers)
+
+
+def _build(compiler: str, source: str, flags: Sequence[str]) -> ctypes.CDLL:
     """The text as a loaded library. Its files are in a directory of this call alone, which goes
     once the library is mapped."""
     with contextlib.ExitStack() as stack:
@@ -123,7 +134,6 @@ def _build(compiler: str, source: str) -> ctypes.CDLL:
                 f"backend 'c': its files cannot be written: {error}",
                 repair='set TMPDIR to a folder with space, or use backend="numba"',
             ) from error
-        flags = (*FLAGS, *VECTOR_FLAGS) if VECTOR_PRAGMA in source else FLAGS
         done = _compile(compiler, path, (*flags, NATIVE))
         if done.returncode != 0:
             done = _compile(compiler, path, flags)

@@ -14,6 +14,7 @@ time, they jump through all of it, and a strip has rows that lie together.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
@@ -47,8 +48,11 @@ def name_of_partial(statement: str) -> str:
     return f"{statement}.{_PARTIAL}"
 
 
-def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
-    """The program with long reductions to few elements split along one variable.
+def split(
+    shaped: ShapedProgram, thresholds: Thresholds | None = None, strided: Container[str] = ()
+) -> ShapedProgram:
+    """The program with long reductions to few elements split along one variable. Inputs that are
+    `strided` are not row-major.
 
     The temporaries are new, named after the target ("s.p0"); the statement that combines them
     keeps its name. A program in which nothing is split is returned as it is.
@@ -67,7 +71,7 @@ def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> Shaped
     ['s.p0(i_part) +=! x(i_part * 1536 + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
-    return rewriting.program(lambda old: _split(old, rewriting, limits), _partials_first)
+    return rewriting.program(lambda old: _split(old, rewriting, limits, strided), _partials_first)
 
 
 def _partials_first(statements: list[ShapedStatement]) -> list[ShapedStatement]:
@@ -98,28 +102,29 @@ def _are_independent(one: Statement, other: Statement) -> bool:
     )
 
 
-def _is_long(old: ShapedStatement, program: Program, limits: Thresholds) -> bool:
+def _may_split(old: ShapedStatement) -> bool:
+    return old.statement.op != "=" and not (old.checked or old.is_empty)
+
+
+def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
-    statement = old.statement
-    if statement.op == "=" or old.checked or old.is_empty:
-        return False
-    if _sums_long_columns(old, program, limits):
-        return True
     most = limits.few if _has_own_reads(old) else limits.shared
     return _elements(old) <= most and _steps(old) >= limits.long
 
 
-def _sums_long_columns(old: ShapedStatement, program: Program, limits: Thresholds) -> bool:
-    """Whether it sums columns that are long enough to be read row by row: of inputs, for results
-    that no other statement reads. With what computes the terms, or reads the sums, it would better
-    share loops over columns."""
+def _sums_long_columns(
+    old: ShapedStatement, program: Program, limits: Thresholds, strided: Container[str]
+) -> bool:
+    """Whether it sums columns that are long enough to be read row by row: of row-major inputs, for
+    results that no other statement reads. With what computes the terms, or reads the sums, it would
+    better share loops over columns."""
     size = _elements(old) * old.statement.rhs.dtype.bytes
     if size > limits.columns or size * _steps(old) < limits.far or not _sums_columns(old):
         return False
     others = (s for s in program.statements if s is not old.statement)
     reads = {n.tensor for s in others for n in walk(s.rhs) if isinstance(n, Read)}
     return old.statement.target not in reads and all(
-        node.tensor in program.inputs
+        node.tensor in program.inputs and node.tensor not in strided
         for node in walk(old.statement.rhs)
         if isinstance(node, Read) and len(index_names(node)) == len(old.statement.variables)
     )
@@ -175,12 +180,14 @@ def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
 
 
 def _split(
-    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds, strided: Container[str]
 ) -> list[ShapedStatement] | None:
-    program = rewriting.shaped.program
-    if not _is_long(old, program, limits):
+    if not _may_split(old):
         return None
-    variable, first = _variable(old, limits), _sums_long_columns(old, program, limits)
+    first = _sums_long_columns(old, rewriting.shaped.program, limits, strided)
+    if not (first or _is_long(old, limits)):
+        return None
+    variable = _variable(old, limits)
     if variable is None:
         return _cut(old, rewriting, limits, first=first)
     return _parts(old, rewriting, variable, first=first)

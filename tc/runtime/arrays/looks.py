@@ -24,13 +24,16 @@ class Looks:
     `look` takes an array, its view, and whether it is written to, and gives a function: the pointer
     to an array that has the same look and could be passed in its place, None for any other.
     `together` makes of such functions, and the arrays that they were made of, the same for as many
-    arrays, where the library has a faster way to find it out. `is_usual` is whether the library
-    does nothing but compute now: no tracing, no transforms.
+    arrays, where the library has a faster way to find it out. `is_usual` is whether
+    arrays may be computed with now: no tracing, no tangents. `is_plain` is whether, besides, the
+    library's own functions do what they say, and nobody else sees or changes it: no transforms, no
+    modes.
     """
 
     look: Callable[[Any, Any, bool], Look]
     together: Callable[[Sequence[Any], Sequence[Look]], LookAtAll] | None = None
     is_usual: Callable[[], bool] = lambda: True
+    is_plain: Callable[[], bool] = lambda: True
 
     def at_all(self, arrays: Sequence[Any], looks: Sequence[Look], *, numbers: bool) -> LookAtAll:
         """One look at arrays, with those at each; some may stand for `numbers`."""

@@ -19,7 +19,7 @@ def looks_of(torch: Any) -> Looks:
     def is_usual() -> bool:
         return forward._current_level < 0 and not is_tracing()
 
-    return Looks(partial(_look, torch), partial(_together, torch), is_usual)
+    return Looks(partial(_look, torch), partial(_together, torch), is_usual, plain_of(torch))
 
 
 def _look(
@@ -70,7 +70,8 @@ def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> Look
     checks: list[tuple[Callable[..., bool], bool]] = []  # the other: some require gradients
     grad_mode = torch.is_grad_enabled
 
-    find, kept = finder(torch, wanted) or (_finder(wanted), None)
+    machine_code = finder(torch, wanted) if plain_of(torch)() else None
+    find, kept = machine_code or (_finder(wanted), None)
 
     def pointers(others: Sequence[Any]) -> list[Any] | None:
         for check, learns in checks:
@@ -144,6 +145,23 @@ def tracing_of(torch: Any) -> Callable[[], bool]:
         return bool(functions() and before())
 
     return is_tracing
+
+
+def plain_of(torch: Any) -> Callable[[], bool]:
+    """As `Looks.is_plain`; never where torch does not tell, as it is not public."""
+    private, forward = torch._C, torch.autograd.forward_ad
+    try:
+        functions, modes = private._len_torch_function_stack, private._len_torch_dispatch_stack
+        interpreter, state = private._functorch.peek_interpreter_stack, private._get_tracing_state
+    except AttributeError:
+        return lambda: False
+
+    def is_plain() -> bool:
+        if forward._current_level >= 0 or interpreter() is not None:
+            return False
+        return not (modes() or functions()) and state() is None
+
+    return is_plain
 
 
 def tangents_of(torch: Any) -> Callable[[Any], bool]:

@@ -25,12 +25,12 @@ from tc.runtime.specialisation import LARGE, Specialisation, new_output, out_of_
 @dataclass(frozen=True, slots=True)
 class HostEntry:
     """A specialisation, for calls with arrays of a library that look as those of an earlier call:
-    so many `inputs`, and `given` outputs, none where these are made anew: by `makers`, where the
-    library has such. `look` takes all that is passed, with arrays of numpy for the `numbers`, which
-    have their places here. `reaches` are those of each output that is given and the arrays before
-    it. `like` is the place of an input that is an array, `result` the type of several results.
-    `promptly` serves calls whose outputs are made by `makers`, and that pass no numbers, while the
-    library does nothing but compute.
+    so many `inputs`, and `given` outputs, none where these are made anew. `look` takes all that is
+    passed, with arrays of numpy for the `numbers`, which have their places here. `reaches` are
+    those of each output that is given and the arrays before it. `like` is the place of an input
+    that is an array, `result` the type of several results. `promptly` serves calls whose small
+    outputs the library itself makes, and that pass no numbers, while it is plain
+    (`Looks.is_plain`).
     """
 
     special: Specialisation
@@ -42,7 +42,6 @@ class HostEntry:
     reaches: tuple[Reach, ...]
     numbers: tuple[tuple[int, Parameter], ...]
     like: int
-    makers: tuple[Callable[[], tuple[Any, int]], ...] | None
     result: Any
     frames: CallFrames
     promptly: Callable[[tuple[Any, ...]], Any] | None
@@ -50,10 +49,10 @@ class HostEntry:
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where arrays look different or memory is short: then nothing has
         run. Errors are those of `run_specialised`."""
+        if outputs is None and self.promptly is not None and self.looks.is_plain():
+            return self.promptly(inputs)
         if not self.looks.is_usual():
             return None
-        if outputs is None and self.promptly is not None:
-            return self.promptly(inputs)
         if len(inputs) != self.inputs:
             return None
         values = self._with_numbers(inputs) if self.numbers else inputs
@@ -79,12 +78,6 @@ class HostEntry:
             if touch is not None:
                 for target in results:
                     touch(target)
-            self.frames.run(frame, pointers)
-        elif self.makers is not None:
-            for make in self.makers:
-                made, pointer = make()
-                results.append(made)
-                pointers.append(pointer)
             self.frames.run(frame, pointers)
         else:
             arrays = self._arrays()
@@ -158,12 +151,12 @@ def new_host_entry(
     look = found.at_all(values, looks, numbers=bool(numbers))
     if look(values) is None:
         return None
-    makers = None
-    if family.maker is not None and sum(space.above for space in guard.wanted[few:]) < LARGE:
-        makers = tuple(family.maker(shape, dtype) for shape, dtype in made)
     frames = CallFrames(special, special.runner, threads, guard)
     promptly = None
-    if makers is not None and not outputs and not numbers:
+    is_small = sum(space.above for space in guard.wanted[few:]) < LARGE
+    # what makes results is made now, by the library's functions
+    if family.maker is not None and is_small and not (outputs or numbers) and found.is_plain():
+        makers = tuple(family.maker(shape, dtype) for shape, dtype in made)
         promptly = _prompt(few, look, makers, result, frames)
     return HostEntry(
         special,
@@ -175,7 +168,6 @@ def new_host_entry(
         reaches_of(spans, few),
         tuple((place, signature.inputs[place]) for place in numbers),
         spans[0][0],
-        makers,
         result,
         frames,
         promptly,

@@ -324,3 +324,14 @@ def test_the_text_of_a_kernel_text() -> None:
     assert str(text) == text.source
     assert re.search(r"^void mm\(", str(text), re.MULTILINE)
     assert text.backend == "c"
+
+
+@pytest.mark.parametrize("n", [33_000, 70_000, 270_000])
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
+def test_long_sums_of_integers(n: int, dtype: str) -> None:
+    """GCC 12 makes wrong vectors of the loop that combines their parts."""
+    numbers = np.random.default_rng(n)
+    a, m = (numbers.integers(0, 6, shape).astype(dtype) for shape in ((3, n), (n,)))
+    text = f"def f({dtype}(D,N) a, {dtype}(N) m) -> (s) {{ s(d) +=! a(d,n) * m(n) }}"
+    wanted = (a.astype(np.int64) * m).sum(1).astype(dtype)
+    assert tc.compile(text, backend="c")(a, m).tolist() == wanted.tolist()
