@@ -43,12 +43,13 @@ FAST_CALL = 0x80
 """METH_FASTCALL: the arguments come as the address of objects, and their number."""
 
 
-def python_function(method: int, of: int) -> Callable[..., Any]:
+def python_function(method: int, of: int, keeps: object = None) -> Callable[..., Any]:
     """The machine code of a PyMethodDef at this address as a function of Python, which passes it a
-    number of its own. The PyMethodDef has to last for as long."""
+    number of its own, and keeps something alive, in the place of its module. The PyMethodDef has to
+    last for as long."""
     prototype = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
     )
     make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    function: Callable[..., Any] = make(method, of, None)
+    function: Callable[..., Any] = make(method, of, keeps)
     return function

@@ -12,12 +12,10 @@ from tc.errors import InputError
 from tc.frontend.lexer import scan
 from tc.function import Compiled
 from tc.runtime.arguments import Parameter, fault, ranked
+from tc.runtime.sizes import EXAMPLE_SIZE
 from tc.semantics.program import Literal, Program, Size
 from tc.semantics.suggest import nearest
 from tc.source import Span
-
-EXAMPLE_SIZE = 16
-"""A size of a shape that nothing tells."""
 
 HeldShapes = Mapping[str, tuple[int, ...]]
 

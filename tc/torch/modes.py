@@ -10,12 +10,12 @@ import torch
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
-from tc.runtime.arrays.torch_looks import tracing_of
+from tc.runtime.arrays.torch_looks import plain_of, tracing_of
 
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 """The types of tensors that mean no more than their numbers and gradients."""
 
-is_tracing = tracing_of(torch)
+is_tracing, is_plain = tracing_of(torch), plain_of(torch)
 
 one_level = enable_single_level_autograd_function
 """Allows a function of autograd to be applied within one transform of several."""
@@ -24,8 +24,7 @@ TENSORS = (torch.Tensor, torch.fx.Proxy)
 """Tensors, and what stands for one in a graph."""
 
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-has_function_mode = _functions = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
-_traced = getattr(torch._C, "_get_tracing_state", lambda: None)
+has_function_mode = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
 _FUNCTORCH = getattr(torch._C, "_functorch", None)
 _FUNCTIONALIZE = getattr(getattr(_FUNCTORCH, "TransformType", None), "Functionalize", None)
 _interpreter = getattr(_FUNCTORCH, "peek_interpreter_stack", lambda: None)
@@ -94,10 +93,11 @@ def without_tangent(tensor: Any) -> Any:
 def computes_alone() -> bool:
     """Whether no transform of torch.func, mode or tracing is to see what is called here, and no
     tangents are computed."""
-    if forward_ad._current_level >= 0 or _interpreter() is not None or _modes():
+    if is_plain():
+        return True  # in less time
+    if forward_ad._current_level >= 0 or _interpreter() is not None:
         return False
-    # only of a mode of functions is more to be asked
-    return _traced() is None and not (_functions() and is_tracing())
+    return not (_modes() or is_tracing())
 
 
 def records_alone(values: Iterable[Any]) -> bool:

@@ -47,7 +47,7 @@ def test_the_twins_find_alike(each: list[Any], more: int) -> None:
     wanted = [(tensor.element_size(), max(_needed(tensor) + more, 0)) for tensor in each]
     found = memory.finder(torch, wanted)
     assert found is not None
-    assert found[0](*each) == _finder(wanted)(*each)
+    assert found(*each) == _finder(wanted)(*each)
 
 
 @NATIVE
@@ -55,8 +55,8 @@ def test_another_number_of_tensors() -> None:
     found = memory.finder(torch, [(4, 4)] * 2)
     assert found is not None
     one = torch.zeros(1)
-    assert found[0](one, one) == [one.data_ptr()] * 2
-    assert found[0](one) == found[0](one, one, one) == found[0]() == 0
+    assert found(one, one) == [one.data_ptr()] * 2
+    assert found(one) == found(one, one, one) == found() == 0
 
 
 @pytest.mark.parametrize("case", ["switched off", "no such function", "another place"])

@@ -194,7 +194,7 @@ MISFITS: list[tuple[str, dict[str, Any], str, str]] = [
         CONV,
         {"W1": (4, 3, 2)},
         "conv: W1 has the shape (4, 3, 2), but float32(M, C, KH, KW) W1 is asked for",
-        "W1=(4, 3, 2, 16)",
+        "W1=(4, 3, 2, 64)",
     ),
     (
         CONV,
@@ -229,12 +229,12 @@ MISFITS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (CONV, {"B": 5}, "conv: B is given as int, where {}, or a shape as a tuple", "B=(5,)"),
     (CONV, {"B": [4]}, "conv: B is given as list, where {}, or a shape as a tuple", "B=(4,)"),
-    (CONV, {"B": None}, "conv: B is given as NoneType, where {}, or a shape as a tuple", "B=(16,)"),
+    (CONV, {"B": None}, "conv: B is given as NoneType, where {}, or a shape as a tuple", "B=(64,)"),
     (
         CONV,
         {"B": -0.5},
         "conv: B is given as float, where {}, or a shape as a tuple",
-        "B=torch.full((16,), -0.5, dtype=torch.float32)",
+        "B=torch.full((64,), -0.5, dtype=torch.float32)",
     ),
     (
         CONV,

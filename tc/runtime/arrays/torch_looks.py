@@ -70,8 +70,7 @@ def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> Look
     checks: list[tuple[Callable[..., bool], bool]] = []  # the other: some require gradients
     grad_mode = torch.is_grad_enabled
 
-    machine_code = finder(torch, wanted) if plain_of(torch)() else None
-    find, kept = machine_code or (_finder(wanted), None)
+    find = (finder(torch, wanted) if plain_of(torch)() else None) or _finder(wanted)
 
     def pointers(others: Sequence[Any]) -> list[Any] | None:
         for check, learns in checks:
@@ -85,7 +84,6 @@ def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> Look
             return admitted
         return find(*others) or slowly(others)
 
-    pointers.kept = kept  # type: ignore[attr-defined]  # the memory of machine code
     return pointers
 
 

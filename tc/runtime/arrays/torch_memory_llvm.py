@@ -34,17 +34,17 @@ _FIXED = 4
 """The words before those of each tensor (see `CODE`)."""
 
 
-def finder(torch: Any, wanted: Sequence[tuple[int, int]]) -> tuple[Find, object] | None:
+def finder(torch: Any, wanted: Sequence[tuple[int, int]]) -> Find | None:
     """What finds so many tensors, of the bytes of an element and those that each needs from its
-    first element on, and what must be kept for as long; None where that is not known to work."""
+    first element on; None where that is not known to work."""
     asked = _known(torch)
     return None if asked is None else _new(asked, wanted)
 
 
-def _new(asked: Sequence[int], wanted: Sequence[tuple[int, int]]) -> tuple[Find, object]:
+def _new(asked: Sequence[int], wanted: Sequence[tuple[int, int]]) -> Find:
     pairs = [number for pair in wanted for number in pair]
     words = (ctypes.c_int64 * (_FIXED + len(pairs)))(len(wanted), *asked, *pairs)
-    return python_function(_method(), ctypes.addressof(words)), words
+    return python_function(_method(), ctypes.addressof(words), words)
 
 
 @Once
@@ -77,11 +77,11 @@ def _are_right(torch: Any, asked: Sequence[int]) -> bool:
         head = (ctypes.c_int64 * (_HANDLE + 1)).from_address(id(tensor))
         if head[_HANDLE - 1] != id(type(tensor)) or head[_HANDLE] != tensor._cdata:
             return False
-    find, _kept = _new(asked, fits)
+    find = _new(asked, fits)
     if find(*tensors) != [tensor.data_ptr() for tensor in tensors]:
         return False
     for place, (item, needed) in enumerate(fits):
-        find, _kept = _new(asked, [*fits[:place], (item, needed + 1), *fits[place + 1 :]])
+        find = _new(asked, [*fits[:place], (item, needed + 1), *fits[place + 1 :]])
         if find(*tensors) != 0:
             return False
     return True
