@@ -437,7 +437,9 @@ import numpy as np
 import pyopencl.array
 import tc
 from tc.backends.opencl_device import opencl_device
+from tests.support.opencl import name_the_processor
 
+name_the_processor()
 device = opencl_device()
 queue = device.library.CommandQueue(device.library.Context([device.device]))
 array = pyopencl.array.to_device(queue, np.ones((2, 3), np.float32))

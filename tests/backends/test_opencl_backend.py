@@ -155,8 +155,13 @@ from tc.errors import BackendError
 from tc.gpu import Gpu
 from tests.kernel.grids import tmm
 from tests.support.kernels import run
+from tests.support.opencl import name_the_processor
 
 backend = OpenCLBackend()
+
+def load():
+    name_the_processor()
+    return backend.load(text)
 
 def multiply(compiled):
     a, b = np.ones((128, 32), np.float32), np.ones((256, 32), np.float32)
@@ -181,8 +186,8 @@ def fails(work):
 
 text = backend.emit(tmm())
 print(backend.usable(), flush=True)
-in_child(lambda: print(multiply(backend.load(text))))
-compiled = backend.load(text)
+in_child(lambda: print(multiply(load())))
+compiled = load()
 print(multiply(compiled), flush=True)
 in_child(lambda: fails(lambda: multiply(compiled)))
 in_child(lambda: fails(lambda: backend.load(text)))

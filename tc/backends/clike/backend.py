@@ -34,9 +34,6 @@ FLAGS = (
 )
 # to save registers for addresses, GCC reads operands of multiply-adds anew for each of them
 VECTOR_FLAGS = ("-fno-ivopts",)
-# loops that add to several integers in registers become wrong vectors with GCC 12.2, also with
-# -fwrapv; signed and unsigned alike are left as they are written
-INTEGER_FLAGS = ("-fno-tree-loop-vectorize",)
 NATIVE = "-march=native"  # not every compiler has it for every machine
 TIME_LIMIT = 300.0
 _TAIL = 12  # lines of a compiler's message worth showing
@@ -114,10 +111,7 @@ def compiler() -> str | None:
 
 def _flags(text: KernelText) -> tuple[str, ...]:
     """Those for a kernel, whatever the machine."""
-    computed = (buffer.dtype for buffer in text.kernel.buffers if buffer.role != "input")
-    vectors = VECTOR_FLAGS if VECTOR_PRAGMA in text.source else ()
-    integers = INTEGER_FLAGS if any(d.kind in ("int", "uint") for d in computed) else ()
-    return (*FLAGS, *vectors, *integers)
+    return (*FLAGS, *(VECTOR_FLAGS if VECTOR_PRAGMA in text.source else ()))
 
 
 def _build(compiler: str, source: str, flags: Sequence[str]) -> ctypes.CDLL:

@@ -6,12 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tc.backends.clike.dialect import Dialect, Reserved, VectorPrinter
-from tc.backends.clike.guarded_loads import (
-    BACKWARDS_PRAGMA,
-    PRAGMA,
-    guards_loads,
-    reads_backwards,
-)
+from tc.backends.clike.gcc_faults import pragmas
 from tc.backends.clike.instructions import HEADER
 from tc.backends.clike.masks import bits_of_local
 from tc.backends.clike.types import C_TYPES, VECTOR_PRAGMA, typedef_texts
@@ -75,10 +70,7 @@ _INCLUDES = (
 
 
 def _preamble(kernel: Kernel, text: str) -> Iterator[str]:
-    if guards_loads(kernel):
-        yield PRAGMA
-    if reads_backwards(kernel):
-        yield BACKWARDS_PRAGMA
+    yield from pragmas(kernel)
     vectors = typedef_texts(text)
     whole = "\n".join((*vectors, text))
     if includes := [line for line, used in _INCLUDES if re.search(used, whole)]:

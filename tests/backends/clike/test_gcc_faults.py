@@ -1,7 +1,8 @@
-"""Emitted C reads nothing beyond its arrays, whichever flags GCC has: not past a condition."""
+"""Emitted C reads nothing beyond its arrays, and sums integers right, whichever flags GCC has."""
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import re
 import shutil
@@ -9,11 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tc
 from tc.backends.clike.backend import FLAGS
-from tc.backends.clike.guarded_loads import BACKWARDS_PRAGMA, PRAGMA
+from tc.backends.clike import gcc_faults
 
 ROOT = Path(__file__).parents[3]
 NAIVE = tc.Options.preset("naive")
@@ -67,12 +69,12 @@ def emitted(text: str, sizes: dict[str, int], options: tc.Options | None) -> str
 @pytest.mark.parametrize("name", [name for name in GUARDED if name != "end of a row"])
 def test_loads_under_a_condition_on_indices(name: str) -> None:
     """The end of a row is a vector with a mask of its own."""
-    assert PRAGMA in emitted(*GUARDED[name])
+    assert gcc_faults.GUARDED in emitted(*GUARDED[name])
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_others_are_left_to_the_compiler(name: str) -> None:
-    assert PRAGMA not in emitted(*PLAIN[name], NAIVE)
+    assert gcc_faults.GUARDED not in emitted(*PLAIN[name], NAIVE)
 
 
 @pytest.mark.skipif(
@@ -126,4 +128,36 @@ def test_no_load_goes_before_arrays_that_are_read_backwards(subscript: str) -> N
 
 @pytest.mark.parametrize("name", NOT_BACKWARDS)
 def test_other_loops_are_left_to_the_compiler(name: str) -> None:
-    assert BACKWARDS_PRAGMA not in emitted(*NOT_BACKWARDS[name], NAIVE)
+    assert gcc_faults.BACKWARDS not in emitted(*NOT_BACKWARDS[name], NAIVE)
+
+
+SUM = "def f(int8(D,N) a, int8(N) m) -> (s) { s(d) +=! a(d,n) * m(n) }"
+INTEGERS = {
+    "sums": (SUM, {"D": 3, "N": 70_000}),
+    "sums in memory": ("def f(uint32(N) a) -> (s) { s += a(i) }", {"N": 99}),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_sums_of_integers_are_summed_as_written(name: str) -> None:
+    assert gcc_faults.INTEGERS in emitted(*INTEGERS[name], NAIVE)
+
+
+def test_integers_that_nothing_is_added_to() -> None:
+    text = "def f(int(N) a, float(N) x) -> (o, s) { o(i) = a(i) + 1  s +=! x(i) }"
+    assert gcc_faults.INTEGERS not in emitted(text, {"N": 99}, NAIVE)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler of C")
+@pytest.mark.parametrize("flags", [FLAGS, ("-O3", "-march=native"), ("-O2", "-fwrapv")], ids=str)
+@pytest.mark.parametrize("n", [33_000, 70_000])
+def test_long_sums_of_emitted_texts(n: int, flags: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(str(tc.emit(SUM, {"D": 3, "N": n})))
+    command = ["cc", *flags, "-fPIC", "-shared", "-o", "f.so", "f.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    numbers = np.random.default_rng(n)
+    a, m = (numbers.integers(0, 6, shape).astype(np.int8) for shape in ((3, n), (n,)))
+    found, workspace = np.zeros(3, np.int8), np.zeros(1 << 20, np.int8)
+    arrays = (a, m, found, workspace)
+    ctypes.CDLL(str(tmp_path / "f.so")).f(*(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+    assert found.tolist() == (a.astype(np.int64) * m).sum(1).astype(np.int8).tolist()

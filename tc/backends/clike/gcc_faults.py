@@ -1,4 +1,4 @@
-"""Loads that GCC must not turn into wider ones.
+"""Loops that GCC makes wrong code of, and the lines that keep it from that.
 
 For AVX-512, GCC before 14 (12.4 and 13.2 are mended) makes one masked load of a loop over a load
 under a condition, and where the mask is a constant, as in `for (i < 16) if (i < 7) ... a[i]`, a
@@ -8,30 +8,38 @@ condition in a loop, which a pragma forbids.
 In loops that read every other element backwards, as `a[i * -2]`, GCC (12.2; others were not tried)
 makes one load of a whole vector, which begins an element before the last that is read: it may be
 before the array. It does so for loops around others, too, and where the load is in an inner one.
+
+Loops that add to several integers in registers become wrong vectors (12.2; others were not tried),
+signed and unsigned alike, also where sums wrap by -fwrapv.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from tc.dtypes import BOOL
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.ir import own_expressions
-from tc.kernel.walk import assigned, every_statement
+from tc.kernel.walk import assigned, every_statement, read_names
 
-PRAGMA = """\
+GUARDED = """\
 #if defined(__AVX512VL__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14
 // or these versions read beyond the ends of arrays
 #pragma GCC optimize ("no-tree-loop-if-convert")
 #endif"""
 
-
-BACKWARDS_PRAGMA = """\
+BACKWARDS = """\
 #if defined(__GNUC__) && !defined(__clang__)
 // or elements before arrays are read that are read backwards
+#pragma GCC optimize ("no-tree-loop-vectorize")
+#endif"""
+
+INTEGERS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+// or version 12 makes wrong sums of integers
 #pragma GCC optimize ("no-tree-loop-vectorize")
 #endif"""
 
@@ -41,7 +49,29 @@ FARTHEST_BACK = -63
 """The longest step, in elements, of loads backwards that may be made one vector."""
 
 
-def reads_backwards(kernel: ir.Kernel) -> bool:
+def pragmas(kernel: ir.Kernel) -> Iterator[str]:
+    """What a kernel's text begins with."""
+    if _guards_loads(kernel):
+        yield GUARDED
+    if _adds_integers(kernel):
+        yield INTEGERS
+    elif _reads_backwards(kernel):
+        yield BACKWARDS
+
+
+def _adds_integers(kernel: ir.Kernel) -> bool:
+    """Whether it may add to integers in turn, in locals or in memory."""
+    for stmt in every_statement(kernel):
+        match stmt:
+            case ir.Set(value=value) if _is_whole(value):
+                return True
+            case ir.Store(buffer=name, value=value) if _is_whole(value):
+                if name in read_names(value):
+                    return True
+    return False
+
+
+def _reads_backwards(kernel: ir.Kernel) -> bool:
     """Whether loops may read single elements of an argument backwards, with gaps between them."""
     strides = {buffer.name: buffer.strides for buffer in kernel.arguments}
     changing = assigned(kernel)
@@ -84,7 +114,7 @@ def _is_whole(expr: ir.Expr) -> bool:
     return expr.dtype.lanes == 1 and not expr.dtype.is_float
 
 
-def guards_loads(kernel: ir.Kernel) -> bool:
+def _guards_loads(kernel: ir.Kernel) -> bool:
     """Whether a loop has loads of single elements under a condition on its indices."""
     loops = (s for region in kernel.regions for s in ir.statements(region) if isinstance(s, ir.For))
     inside = {id(stmt): stmt for loop in loops for stmt in ir.statements(loop.body)}
