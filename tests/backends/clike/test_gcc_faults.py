@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tc
-from tc.backends.clike.backend import FLAGS
 from tc.backends.clike import gcc_faults
+from tc.backends.clike.backend import FLAGS
 
 ROOT = Path(__file__).parents[3]
 NAIVE = tc.Options.preset("naive")
