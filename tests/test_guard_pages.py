@@ -20,6 +20,7 @@ import pytest
 import tc
 from tc.backends import registry
 from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
+from tests.support.opencl import name_the_processor
 from tests.support.poison import NAN, poisoned
 from tests.support.processes import run_python
 from tests.support.programs import CASES, Case, normal
@@ -119,6 +120,8 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def run_in_child(task: str) -> None:
     backend, names = json.loads(task)
+    if backend == "opencl":
+        name_the_processor()
     warnings.simplefilter("ignore", tc.TCWarning)
     for name in names:
         check(name, backend)

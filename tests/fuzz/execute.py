@@ -346,6 +346,10 @@ def on_device(fields: Mapping[str, Any], backend: str, poison: int) -> Iterator[
     def empty(shape: tuple[int, ...], dtype: Any, alignment: int = 1) -> Array:
         return arrays.guarded(shape, dtype, "ends", max(alignment, np.dtype(dtype).itemsize))
 
+    if backend == "opencl":
+        from tests.support.opencl import name_the_processor
+
+        name_the_processor()
     kept = c.FLAGS
     if "tune" in fields and platform.machine() == "x86_64":
         c.FLAGS = (*kept, f"-mtune={fields['tune']}")  # type: ignore[assignment]

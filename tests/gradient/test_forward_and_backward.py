@@ -69,7 +69,7 @@ def test_what_is_overwritten_is_saved_and_not_computed_again() -> None:
     assert "t_1(b, h) +=! x(b, i) * v(h, i)" in tc.vjp(MLP, save="outputs").backward
 
 
-@pytest.mark.parametrize("backend", tc.backends())
+@pytest.mark.parametrize("backend", sorted({*tc.backends()} - {"opencl"}))
 def test_every_backend_takes_both(backend: str) -> None:
     made = tc.vjp(MLP)
     numbers = np.random.default_rng(2)

@@ -38,6 +38,10 @@ PADDED = """
 def padded(float(N,C,H,W) x, float(M,C,3,3) w) -> (y) {
   y(n,m,h,v) +=! pad(x(n,c,h+i-1,v+j-1), 0) * w(m,c,i,j) where h in 0:H, v in 0:W
 }"""
+WEIGHTS = """
+def weights(float(N,C,H,W) x, float(N,F,H,W) d) -> (w) {
+  w(f,c,i,j) +=! d(n,f,h,v) * pad(x(n,c,h+i-1,v+j-1), 0) where i in 0:3, j in 0:3
+}"""
 ROWS = "def rows(float(N,K) x, float(M,K) w) -> (y) { y(n,m) +=! x(n,k) * w(m,k) }"
 LAYERS = """
 def layers(float(B,N) x, float(O,N) v, float(P,O) w) -> (h, y) {
@@ -156,6 +160,20 @@ def test_padding_is_copied_for_each_row_that_stands_alone() -> None:
     kernel = trace(PADDED, x=(8, 64, 56, 56), w=(64, 64, 3, 3)).kernel
     (copy,) = (b for b in kernel.buffers if b.name == "x_padded")
     assert copy.shape[1] == 64
+
+
+def test_padding_of_a_step_of_a_sum_is_copied() -> None:
+    """The gradient of the weights of a padded convolution, where a panel of d does not fit into the
+    cache: steps along h, whose rows of x, with those beside them, are copied with their padding."""
+    text = tree_of(WEIGHTS, x=(8, 64, 56, 56), d=(8, 64, 56, 56))
+    steps = text.index("band [h div 2]\n")
+    assert steps < text.index("promote x to scratch x_padded[8x32x4x64] (copied in)")
+    assert steps < text.index("promote d to scratch d_packed[1x8x2x56x64] (copied in)")
+
+
+def test_sums_whose_padding_does_not_fit_have_no_steps() -> None:
+    text = tree_of(WEIGHTS, x=(8, 256, 56, 56), d=(8, 64, 56, 56))
+    assert "h div" not in text
 
 
 def test_what_is_packed_keeps_its_padding() -> None:

@@ -101,3 +101,23 @@ def test_rule_G9_convolutions_of_any_layout(layout: str) -> None:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
     want = np.einsum("cijpq,mcpq->mij", windows, w)
     check(text, want, layouts(x)[layout], w)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_rule_G9_sums_in_steps(steps: int) -> None:
+    """Rows beside those of a step belong to its copy, too, and the last step may be shorter."""
+    text = """
+    def f(float(N,C,H,W) x, float(N,F,H,W) d) -> (w) {
+      w(m,c,i,j) +=! d(n,m,h,v) * pad(x(n,c,h+2*i-2,v+j-1), 3) where i in 0:3, j in 0:3
+    }"""
+    rng = np.random.default_rng(steps)
+    x = rng.integers(-4, 5, (2, 7, 13, 11)).astype("f4")
+    d = rng.integers(-4, 5, (2, 18, 13, 11)).astype("f4")
+    padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (1, 1)), constant_values=3)
+    windows = [[padded[:, :, 2 * i : 2 * i + 13, j : j + 11] for j in range(3)] for i in range(3)]
+    want = np.einsum("nmhv,ijnchv->mcij", d, np.array(windows))
+    options = tc.Options(mapping=tc.MappingOptions(reduction_tile=steps))
+    assert "_padded[" in str(tc.explain(text, [x, d], options=options))
+    for backend in ("numba", "c"):
+        found = tc.compile(text, backend=backend, options=options)(x, d)
+        np.testing.assert_array_equal(found, want)

@@ -27,6 +27,7 @@ import pytest
 import tc
 from tc.backends.geometry import LaunchText
 from tc.backends.opencl import OpenCLBackend
+from tc.backends.opencl_device import opencl_device
 from tc.device import host
 from tc.kernel.ir import Comment, Grid, Kernel, Stmt
 from tests.support.programs import CASES, Case
@@ -166,8 +167,7 @@ def written(job: object) -> bytes:
 def name_the_processor() -> None:
     """Tells PoCL of a processor that its compiler knows, where it is older than the one it runs on:
     it takes that for "generic", and knows no processor of this name either."""
-    import pyopencl
-
+    start: int = opencl_device().device.int_ptr
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
 
         def read(place: int, count: int) -> bytes:
@@ -177,14 +177,11 @@ def name_the_processor() -> None:
             except (OSError, ValueError, OverflowError):
                 return b""
 
-        for platform in pyopencl.get_platforms():
-            for device in platform.get_devices():
-                place: int = device.int_ptr
-                words = array.array("Q", read(place, _DEVICE_BYTES))
-                for number, word in enumerate(words):
-                    if read(word, len(_UNKNOWN)) == _UNKNOWN:
-                        memory.seek(place + number * words.itemsize)
-                        memory.write(ctypes.addressof(_LIKE_IT).to_bytes(8, "little"))
+        words = array.array("Q", read(start, _DEVICE_BYTES))
+        for number, word in enumerate(words):
+            if read(word, len(_UNKNOWN)) == _UNKNOWN:
+                memory.seek(start + number * words.itemsize)
+                memory.write(ctypes.addressof(_LIKE_IT).to_bytes(8, "little"))
 
 
 _DEVICE_BYTES = 2048

@@ -49,14 +49,17 @@ class NestBuffers:
     points: tuple[Member, ...]
     bare: frozenset[str] = frozenset()
 
-    def below(self, outer: Iterable[Member], inner: Iterable[Member]) -> Footprint:
+    def below(self, outer: Sequence[Member], inner: Sequence[Member]) -> Footprint:
         """What the main statement, and those beside it, touch inside of the loops `outer`, where
-        the loops `inner` and those within the tile run."""
+        the loops `inner` and those within the tile run, and what these are not parts of."""
         around = tuple(EnclosingLoop(m, tuple(m.values)) for m in self.around)
-        own = tuple(EnclosingLoop(m, self.nest.names) for m in outer)
-        inside = {
-            item.statement.name: (*inner, *self.points, *item.reduction) for item in self.nest.items
-        }
+        names = self.nest.names
+        own = [EnclosingLoop(m, tuple(n for n in names if n in m.values)) for m in outer]
+        cut = {m.name for m in (*outer, *inner)}  # a reduction may run in steps
+        inside = {}
+        for item in self.nest.items:
+            name, whole = item.statement.name, [m for m in item.reduction if m.name not in cut]
+            inside[name] = (*(m for m in (*inner, *self.points) if name in m.values), *whole)
         return Footprint(self.nest.facts.scop, (*around, *own), inside)
 
     # --- packing --------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ class NestBuffers:
         return sum(prod(sizes) for _, sizes in self.padded(around, [point, *inner]))
 
     def padded(
-        self, outer: Iterable[Member], inner: Iterable[Member]
+        self, outer: Sequence[Member], inner: Sequence[Member]
     ) -> list[tuple[Access, tuple[int, ...]]]:
         """The padded reads with the sizes of their copies inside of the loops `outer`; a row
         becomes whole vectors where that adds little."""
@@ -215,7 +218,7 @@ class NestBuffers:
         """How many elements a padded copy may have."""
         return self.device.l2 // 2 // self.nest.element
 
-    def stages(self, outer: Iterable[Member], u_outer: Member | None) -> bool:
+    def stages(self, outer: Sequence[Member], u_outer: Member | None) -> bool:
         """Whether the target, strided along the vector, has a tile inside of the loops `outer`: all
         rows, in which it is contiguous, of one panel."""
         nest, write, row = self.nest, self.nest.main.statement.write, self.tile.row

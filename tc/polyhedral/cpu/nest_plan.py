@@ -18,10 +18,11 @@ from tc.options import MappingOptions
 from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
 from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
+from tc.polyhedral.cpu.buffers import NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
 from tc.polyhedral.cpu.operands import SHORT
+from tc.polyhedral.cpu.panel_loops import PanelLoops
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.row_panels import packed_rows
 from tc.polyhedral.cpu.transposes import strips
@@ -75,7 +76,7 @@ class NestPlanner:
         for item in self.nest.items:
             self._reduce(item)
         if self.steps is not None:
-            self._cut(loops.rows)
+            self._step(loops.rows)
         buffers = None if self.chosen is None else self.buffers
         if not (self.chosen and self.chosen.streams):  # its sums stay in the first cache
             NestPromoter(
@@ -244,7 +245,7 @@ class NestPlanner:
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
         dtype = self.nest.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
-        if dtype != compute_dtype(dtype) or self.buffers.pads or self._stages:
+        if dtype != compute_dtype(dtype) or self._stages:
             return None
         member = max(main.reduction, key=self.nest.extent)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
@@ -258,7 +259,16 @@ class NestPlanner:
             wanted = self.draft.decide(
                 "reduction steps", self.nest.names, whole, lambda: (size, *sizes)
             )
+            if wanted < size and not self._holds_copies(member, wanted):
+                return None
         return (member, wanted) if wanted < size else None
+
+    def _holds_copies(self, member: Member, size: int) -> bool:
+        """Whether padded copies for so many steps of a reduction stay in the cache."""
+        found = self._within_panels()
+        outer, inner = tile(member, size)
+        copies = self.buffers.padded([*found.around, outer], [*found.rows, inner])
+        return all(prod(sizes) <= self.buffers.room for _, sizes in copies)
 
     # --- the loops around -----------------------------------------------------------------------
 
@@ -296,10 +306,10 @@ class NestPlanner:
         if self.steps is not None:
             member, size = self.steps
             self.draft.do(Tile(self.draft.name(member, (self.nest.main.statement.name,)), (size,)))
-            used = [m for m in members if m != v_outer and buffers.moves_packs(m)]
-            rows = [m for m in members if m != v_outer and m not in used]
-            around, rows = self._with_parts([*used, v_outer], rows)
-            return Loops([*around, *rows], around, rows=rows)
+            found = self._within_panels()
+            if found.part is not None:
+                self.draft.do(Tile(self._name(found.part[0]), (found.part[1],)))
+            return Loops([*found.around, *found.rows], found.around, rows=found.rows)
         if u_outer is not None and buffers.moves_packs(u_outer):
             local = False  # a panel serves all rows
         elif self.outermost:
@@ -321,26 +331,14 @@ class NestPlanner:
         shared = others if buffers.pads else order[:staged]
         return Loops(order, shared, whole=True, padded=padded, staged=staged)
 
-    def _with_parts(
-        self, around: list[Member], rows: list[Member]
-    ) -> tuple[list[Member], list[Member]]:
-        """The loops around panels, and those over the rows of one: a part of these rows for each
-        thread where there are too few panels. Each thread then packs its panels itself."""
-        names = self.nest.names
-        shared = [(m, self.draft.trips(m, names)) for m in rows if m.coincident]
-        threads, panels = device_of(self.draft).threads, iterations(around, self.nest)
-        parts = next(
-            p for p in range(1, threads + 1)
-            if panels * p >= MIN_PARTS or panels * p % threads == 0
-        )  # fmt: skip
-        shared = [(m, trips) for m, trips in shared if trips >= parts]
-        if not self.options.parallel or parts == 1 or not shared:
-            return around, rows
-        member, trips = min(shared, key=lambda row: -(-row[1] // parts) * parts / row[1])
-        size = -(-trips // parts)
-        self.draft.do(Tile(self._name(member), (size,)))
-        part, point = tile(member, size)
-        return [*around, part], [point if m is member else m for m in rows]
+    def _within_panels(self) -> PanelLoops:
+        """The loops where a reduction runs in steps."""
+        _, v_outer, _ = self._row_and_others()
+        found = PanelLoops.of(self.buffers, self._members(), v_outer)
+        if not self.options.parallel:
+            return found
+        trips = partial(self.draft.trips, statements=self.nest.names)
+        return found.shared(self.nest, device_of(self.draft).threads, trips)
 
     def _decided(self, loops: Loops) -> Loops:
         """The loops around the tile in another order, or in tiles, where that was decided."""
@@ -437,7 +435,7 @@ class NestPlanner:
         order = sorted(zip(known, members, strict=True), key=lambda pair: -pair[0])
         return [member for _, member in order]
 
-    def _cut(self, rows: list[Member]) -> None:
+    def _step(self, rows: list[Member]) -> None:
         """Part of a reduction outside of the loops over rows: what starts the targets, the parts
         one after the other, and what follows."""
         assert self.steps is not None

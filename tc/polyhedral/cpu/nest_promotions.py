@@ -65,12 +65,14 @@ class NestPromoter:
             self._hold_items(items, after)
         else:
             place = items.index(self.nest.main)
-            outer = tile(*self.steps)[0]
+            outer, inner = tile(*self.steps)
             main = NestItem(self.nest.main.statement, (self.steps[0],))
             self._hold_item(main, set(), loops.rows[-1] if loops.rows else outer)
             for group in (items[:place], items[place + 1 :]):
                 self._hold_items(group, after)
-            self._pack(SCRATCH, outer, (main.statement.name,))
+            own = (main.statement.name,)
+            self._pad([*loops.shared, outer], [*loops.rows, inner], outer, own)
+            self._pack(SCRATCH, outer, own)
         if loops.staged is not None:
             self._stage(self._last(loops.staged))
         if loops.lines is not None:
@@ -78,7 +80,8 @@ class NestPromoter:
             inside = self._last(loops.lines)
             self.draft.promote(tensor, SCRATCH, inside, self.nest.names, lines=True)
         if loops.padded is not None:
-            self._pad(loops.padded)
+            number, names = loops.padded, self.nest.names
+            self._pad(loops.all[:number], loops.all[number:], self._last(number), names)
         if loops.packed is not None:
             self._pack(SCRATCH, self._last(loops.packed), self.nest.names)
         if loops.whole:
@@ -96,11 +99,17 @@ class NestPromoter:
                 axes = self.buffers.panels(access)
                 self.draft.promote(access.tensor, scope, inside, names, axes=axes, lanes=lanes)
 
-    def _pad(self, number: int) -> None:
-        """Padded reads come from a buffer that holds the padding too."""
+    def _pad(
+        self,
+        outer: list[Member],
+        inner: list[Member],
+        inside: Member | None,
+        names: tuple[str, ...],
+    ) -> None:
+        """Padded reads come from a buffer that holds the padding too: between the loops `outer` and
+        the loops `inner`, for what runs `inside` of the last of those around it."""
         assert self.buffers is not None
-        found = self.buffers.padded(self.loops.all[:number], self.loops.all[number:])
-        inside, names, lanes = self._last(number), self.nest.names, self.buffers.lanes
+        found, lanes = self.buffers.padded(outer, inner), self.buffers.lanes
         for access, sizes in reversed(found):
             if prod(sizes) <= self.buffers.room:
                 align = lanes if sizes[-1] % lanes == 0 else 1
