@@ -247,11 +247,15 @@ class LaunchEvents:
     def _as_moved(
         self, tile: ArrayTile, loops: tuple[LaunchLoop, ...], name: str, access: Access
     ) -> Access:
-        limits = tile.limits or whole(tile.tensor, self.scop)
+        limits, ranges = (
+            tile.limits or whole(tile.tensor, self.scop),
+            self.scop.statement(name).ranges,
+        )
         subscripts: list[LinearForm | None] = []
         seen: set[str] = set()
         for d, subscript in enumerate(access.subscripts):
             terms = {} if subscript is None else {v: c for v, c in subscript.terms.items() if c}
+            terms = {v: c for v, c in terms.items() if ranges[v][1] - ranges[v][0] > 1}
             is_simple = len(terms) <= 1 and not set(terms.values()) - {1, -1}
             held = prod(axis.size for axis in tile.layout if axis.dimension == d)
             is_whole = limits[d] == access.bounds[d]

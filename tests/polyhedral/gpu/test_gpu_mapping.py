@@ -277,3 +277,18 @@ def test_registers_that_threads_would_write_back_for_each_other() -> None:
     lowering = trace_lowering(shaped_by(checked(text), {"a": (2,)}), {}, **given)
     promoted = [tile.tensor for tile in tiles(lowering.mapped.tree) if tile.scope == "register"]
     assert promoted == ["o1"]
+
+
+def test_variables_of_one_value_move_no_copy() -> None:
+    """Each block copies the element of t that it has written itself: k is always 0."""
+    text = """def f(float(K) b, float(N) c) -> (o, t) {
+  t(j) = c(j)
+  o(w,j) +=! b(k) * pad(t(j + k), 0) where w in 0:5, j in 0:40
+}"""
+    gpu = tc.Gpu(threads=6, thread_limits=(32, 8, 1), grid_limits=(2, 64, 2))
+    lowering = lowered(text, {"b": (1,), "c": (7,)}, gpu, shared=True)
+    assert "promote t to shared t_shared[1] (copied in)" in to_text(lowering.mapped.tree)
+    inputs = {"b": np.full(1, 2, np.float32), "c": np.arange(7, dtype=np.float32)}
+    options = tc.Options(gpu=tc.GpuOptions(shared=True))
+    found = evaluate_kernel(text, inputs, device=gpu, options=options)
+    assert found["o"].tolist() == [[2.0 * j if j < 7 else 0.0 for j in range(40)]] * 5
