@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tc.derivatives.stopped_inputs import stopped
 from tc.frontend.parser import parse
 from tc.function import Compiled
 from tc.gradient.batching import batch, batched_outputs
@@ -37,10 +38,11 @@ class TangentFunction:
 
 
 class Followers:
-    """The functions that follow from one."""
+    """The functions that follow from one; `stop` is as for `stopped`."""
 
-    def __init__(self, function: Compiled) -> None:
+    def __init__(self, function: Compiled, stop: str) -> None:
         self.function = function
+        self.stop = stop
         self._made: dict[Any, Once[Any]] = {}
 
     def tangents(self, wrt: tuple[int, ...]) -> TangentFunction:
@@ -50,7 +52,8 @@ class Followers:
         def make() -> TangentFunction:
             program = self.function.program
             wanted = [program.inputs[at] for at in wrt]
-            text = tangents_alone(program.source, wanted, entry=program.name)
+            with stopped(program, self.stop):
+                text = tangents_alone(program.source, wanted, entry=program.name)
             made = self._compiled(text, "tangents")
             floating = [o for o in program.outputs if program.tensors[o].dtype.is_float]
             return TangentFunction(made, len(made.program.outputs) - len(floating))

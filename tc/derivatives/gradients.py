@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tc.derivatives.stopped_inputs import stopped
 from tc.errors import GradError
 from tc.frontend.parser import parse
 from tc.function import Compiled
@@ -49,11 +50,12 @@ class Gradient:
 
 class Gradients:
     """The gradients of a function, by what they are asked for. `floating` are the places of the
-    outputs that have cotangents; `save` is as for `tc.grad`."""
+    outputs that have cotangents; `save` is as for `tc.grad`, `stop` as for `stopped`."""
 
-    def __init__(self, function: Compiled, save: str = "outputs") -> None:
+    def __init__(self, function: Compiled, stop: str, save: str = "outputs") -> None:
         program = function.program
         self.function = function
+        self.stop = stop
         self.save = save
         self.floating = tuple(_floating(program, program.outputs))
         self._read = _read_on(program)
@@ -92,14 +94,15 @@ class Gradients:
         self, wrt: tuple[int, ...], constant: tuple[str, ...], sizes: CallShapes | None
     ) -> Gradient:
         function, forward = self.function, self.function.program
-        text = grad(
-            forward.source,
-            [forward.inputs[place] for place in wrt],
-            entry=forward.name,
-            constant=constant,
-            save=self.save,
-            sizes=None if sizes is None else dict(sizes),
-        )
+        with stopped(forward, self.stop):
+            text = grad(
+                forward.source,
+                [forward.inputs[place] for place in wrt],
+                entry=forward.name,
+                constant=constant,
+                save=self.save,
+                sizes=None if sizes is None else dict(sizes),
+            )
         program = check(parse(Source(text, f"<gradient of {forward.name}>")), None)
         arguments = _arguments(forward, program, self.floating)
         return Gradient(

@@ -26,16 +26,18 @@ the tangents of the floating results."""
 
 TANGENTS.multiple_results = True
 
+_STOP = "jax.lax.stop_gradient({})"
+
 
 class Derivatives:
     """What jax keeps of a function. `places` are those of its floating outputs; `alone` are
     gradients that read no results."""
 
     def __init__(self, function: Compiled) -> None:
-        self.gradients = Gradients(function)
-        self.alone = Gradients(function, save="none")
+        self.gradients = Gradients(function, _STOP)
+        self.alone = Gradients(function, _STOP, save="none")
         self.places = self.gradients.floating
-        self.followers = Followers(function)
+        self.followers = Followers(function, _STOP)
 
 
 def derivatives_of(function: Compiled) -> Derivatives:

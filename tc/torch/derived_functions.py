@@ -12,6 +12,9 @@ from tc.function import Compiled
 from tc.runtime.arguments import Signature
 from tc.torch.output_shapes import check_tensor
 
+DETACHED = "{}.detach()"
+"""How torch has nothing flow into a tensor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batched:
@@ -54,7 +57,7 @@ class Derived:
     def __init__(self, function: Compiled, floating: tuple[int, ...]) -> None:
         self.function = function
         self.floating = floating
-        self.followers = Followers(function)
+        self.followers = Followers(function, DETACHED)
 
     def tangents(self, wrt: tuple[int, ...]) -> Tangents:
         """What gives the tangents of the outputs, where inputs at these places have one.

@@ -11,7 +11,7 @@ import torch
 
 from tc.derivatives.gradients import COTANGENT, INPUT, Gradient, Gradients
 from tc.function import Compiled
-from tc.torch.derived_functions import Derived
+from tc.torch.derived_functions import DETACHED, Derived
 from tc.torch.modes import PLAIN, computes_alone, has_function_mode, records_alone
 
 _NAME = "tc.torch"
@@ -24,7 +24,7 @@ class Differentiable:
 
     def __init__(self, function: Compiled) -> None:
         self.function = function
-        self.gradients = Gradients(function)
+        self.gradients = Gradients(function, DETACHED)
         self.derived = Derived(function, self.gradients.floating)
         program = function.program
         self.inputs = len(program.inputs)

@@ -286,6 +286,24 @@ def test_what_has_no_gradient() -> None:
     assert function(x.detach()).tolist() == [0, 0, 0]
 
 
+def test_repairs_are_in_the_words_of_torch() -> None:
+    """D10: the repair is a call that has gradients, of the other inputs."""
+    function = interpreted(
+        "def f(float(N) x, float(N) w) -> (y) { t(i) = 2 * w(i)  y(i) = x(i) + lgamma(t(i)) }"
+    )
+    x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    for inputs in ((x, w), (x.detach(), w)):
+        with pytest.raises(tc.GradError, match=r"\nrepair: f\(x, w\.detach\(\)\)$"):
+            function(*inputs)
+    function(x, w.detach()).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1, 1, 1]
+    with pytest.raises(tc.GradError, match=r"\nrepair: f\(x, w\.detach\(\)\)$"):
+        torch.func.jvp(function, (x, w), (x, w))
+    stopped = torch.func.jvp(lambda x, w: function(x, w.detach()), (x, w), (x, w))
+    assert stopped[1].tolist() == [1, 1, 1]
+
+
 def test_what_only_outputs_hold() -> None:
     """Rule R4: the call says what it lacks before any gradient does."""
     x = torch.ones(3, requires_grad=True)
