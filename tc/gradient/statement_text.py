@@ -110,19 +110,41 @@ def _without_idle_ranges(
     said: Sequence[set[str]],
     wanted: Sequence[tuple[SampleCall, Ranges]],
 ) -> p.Program:
-    for position, statement in enumerate(program.statements):
-        idle = said[position]
-        trials = [idle, *({w.variable} for w in statement.where if w.variable in idle)]
-        for left_out in trials:
-            old = program.statements[position].where
-            where = tuple(w for w in old if w.variable not in left_out)
-            if len(where) < len(old):
-                changed = list(program.statements)
-                changed[position] = replace(statement, where=where)
-                attempt = replace(program, statements=tuple(changed))
-                if _is_same(attempt, wanted):
-                    program = attempt
-    return program
+    """Without as many of the clauses that are `said` as leave all the same, from the first statement
+    to the last: of all statements at once, else of each half, at last of one or of one variable."""
+    places = [n for n, s in enumerate(program.statements) if _clauses(s, said[n])]
+
+    def without(program: p.Program, places: Sequence[int]) -> p.Program:
+        if not places:
+            return program
+        attempt = _left_out(program, {n: said[n] for n in places})
+        if _is_same(attempt, wanted):
+            return attempt
+        if len(places) > 1:
+            half = len(places) // 2
+            return without(without(program, places[:half]), places[half:])
+        (place,) = places
+        variables = _clauses(program.statements[place], said[place])
+        for variable in variables if len(variables) > 1 else ():
+            attempt = _left_out(program, {place: {variable}})
+            program = attempt if _is_same(attempt, wanted) else program
+        return program
+
+    return without(program, places)
+
+
+def _clauses(statement: p.Statement, variables: Container[str]) -> list[str]:
+    """Those of some variables that have clauses."""
+    return [w.variable for w in statement.where if w.variable in variables]
+
+
+def _left_out(program: p.Program, variables: Mapping[int, Container[str]]) -> p.Program:
+    """The program without the clauses of some variables, by the places of statements."""
+    statements = list(program.statements)
+    for place, names in variables.items():
+        where = tuple(w for w in statements[place].where if w.variable not in names)
+        statements[place] = replace(statements[place], where=where)
+    return replace(program, statements=tuple(statements))
 
 
 def _fixed_dimensions(
