@@ -110,8 +110,9 @@ def _without_idle_ranges(
     said: Sequence[set[str]],
     wanted: Sequence[tuple[SampleCall, Ranges]],
 ) -> p.Program:
-    """Without as many of the clauses that are `said` as leave all the same, from the first statement
-    to the last: of all statements at once, else of each half, at last of one or of one variable."""
+    """Without as many of the clauses that are `said` as leave all the same, from the first
+    statement to the last: those of all at once, else of each half, at last of one statement or
+    variable."""
     places = [n for n, s in enumerate(program.statements) if _clauses(s, said[n])]
 
     def without(program: p.Program, places: Sequence[int]) -> p.Program:

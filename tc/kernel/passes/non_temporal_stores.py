@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from math import gcd
+from math import gcd, inf
 
 from tc.device import LINE
 from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import Lets, divisor, lane_offsets, remembered
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
-from tc.kernel.walk import loads_in, stored_in
+from tc.kernel.walk import iterations, loads_in, stored_in
 
 SMALLEST = 32
 """Bytes of a vector: so few of them fill a line that they do it in short succession."""
@@ -31,6 +31,9 @@ kernel that reads the output next, which then comes from memory, from about 7/8 
 
 SHARE = 8
 """The output is no less than this part of it: a smaller one is little work for the memory."""
+
+FEW = 16
+"""Other regions write no more than this part of the output, such as the rows at its edges."""
 
 
 def store_past_caches(kernel: ir.Kernel, cache: int) -> ir.Kernel:
@@ -79,11 +82,23 @@ def _with_streams(
 def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
     """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
     read = {name for other in kernel.regions for name in _loaded(other)}
-    others = [other for other in kernel.regions if other is not region]
-    with_loops = (other for other in others if any(isinstance(stmt, ir.For) for stmt in other))
-    elsewhere = {name for other in with_loops for name in stored_in(other)}
+    others = [stmt for other in kernel.regions if other is not region for stmt in other]
+    elsewhere = _stored_bytes(others, 1)
+    few = {b.name for b in kernel.buffers if elsewhere[b.name] * FEW <= b.bytes}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
-    return frozenset((outputs & stored_in(region)) - read - elsewhere)
+    return frozenset((outputs & stored_in(region) & few) - read)
+
+
+def _stored_bytes(stmts: Iterable[ir.Stmt], times: float) -> dict[str, float]:
+    """How many bytes of each buffer the stores in statements write that run so many times."""
+    found: dict[str, float] = defaultdict(float)
+    for stmt in stmts:
+        if isinstance(stmt, ir.Store):
+            found[stmt.buffer] += times * stmt.value.dtype.lanes * stmt.value.dtype.bytes
+        own = (len(iterations(stmt)) or inf) if isinstance(stmt, ir.For) else 1
+        for name, size in _stored_bytes(ir.inner_statements(stmt), times * own).items():
+            found[name] += size
+    return found
 
 
 def _loaded(region: tuple[ir.Stmt, ...]) -> set[str]:

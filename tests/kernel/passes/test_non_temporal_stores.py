@@ -135,6 +135,22 @@ def test_an_output_of_two_regions_is_not_streamed() -> None:
     assert streamed(replace(kernel, regions=((WHOLE,), (WHOLE,)))) == [False, False]
 
 
+@pytest.mark.parametrize(("count", "expected"), [(2, True), (3, False)])
+def test_other_regions_may_write_a_few_elements(count: int, expected: bool) -> None:
+    """No more than a sixteenth: 36 of 576."""
+    edges = loop("e", count, copy((integer(5), times(Var("e", INT64), 16))))
+    regions = ((WHOLE,), (edges,))
+    assert streamed(replace(kernel_of(), regions=regions)) == [expected, False]
+
+
+def test_other_regions_of_unknown_size_write_much() -> None:
+    start = Load("p", (), INT64)
+    edges = For("e", start, integer(2), (copy((integer(5), times(Var("e", INT64), 16))),))
+    buffers = (dense("p", INT64, (), "input"), *kernel_of().buffers)
+    kernel = Kernel("k", buffers, ((WHOLE,), (edges,)))
+    assert streamed(kernel) == [False, False]
+
+
 def test_temporaries_are_not_streamed() -> None:
     temporary = replace(kernel_of().buffer("o"), role="temporary")
     kernel = kernel_of(WHOLE)
