@@ -207,7 +207,7 @@ def judge(case: Case, number: int, second: bool, **options: Any) -> Iterator[str
         try:
             sides = sides_of(text, function, given)
             sides.by_tc({n: v.detach() for n, v in sides.inputs().items()})
-        except (tc.InputError, tc.RangeError) as error:
+        except (tc.AccessError, tc.InputError, tc.RangeError) as error:
             yield f"passed {kind}: {type(error).__name__} of the program"
             continue
         except Passed as passed:
