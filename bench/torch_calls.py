@@ -24,14 +24,14 @@ from tabulate import tabulate
 
 import tc
 import tc.torch
-from bench.cpu_machine import git
+from bench.cpu_machine import describe, git, short_name
 from bench.timing import machine
 
 SIZE = 8
 TEXT = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 CHAIN = 20
 BATCH, BATCHES = 100, 150
-RESULTS = Path(__file__).parent / "results" / "torch_calls.md"
+RESULTS = Path(__file__).parent / "results"
 
 Runs = Mapping[str, Callable[[], object]]
 
@@ -181,9 +181,10 @@ def report() -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--save", action="store_true", help=f"write into {RESULTS.name}")
     given = parser.parse_args()
     text = report()
     print(text)
     if given.save:
-        RESULTS.write_text(text, encoding="utf-8")
+        name = f"torch_calls-{short_name(describe((), 1))}.md"
+        (RESULTS / name).write_text(text, encoding="utf-8")
