@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
+from tc.builtins.derivatives import DERIVATIVES
 from tc.errors import GradError
 from tc.frontend.given_text import Text, given_source
 from tc.frontend.parser import parse
@@ -161,9 +162,10 @@ def _around(
     return None
 
 
-def inputs_of_call_at(program: p.Program, place: Span | None) -> list[str]:
-    """The floating inputs that a call at this place of a text depends on."""
-    calls = (call for _, call in _calls_at(program, place))
+def inputs_without_derivatives(program: p.Program) -> list[str]:
+    """The floating inputs on which functions depend that have no derivative (D10)."""
+    nodes = (node for statement in program.statements for node in p.walk(statement.rhs))
+    calls = [n for n in nodes if isinstance(n, p.Call) and DERIVATIVES.get(n.function, ()) is None]
     reached = {name for call in calls for name in _reached(program, call, frozenset())}
     return [name for name in program.inputs if name in reached]
 

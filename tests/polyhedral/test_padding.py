@@ -108,16 +108,31 @@ def test_rule_G9_sums_in_steps(steps: int) -> None:
     """Rows beside those of a step belong to its copy, too, and the last step may be shorter."""
     text = """
     def f(float(N,C,H,W) x, float(N,F,H,W) d) -> (w) {
-      w(m,c,i,j) +=! d(n,m,h,v) * pad(x(n,c,h+2*i-2,v+j-1), 3) where i in 0:3, j in 0:3
+      w(c,i,j,m) +=! d(n,m,h,v) * pad(x(n,c,h+2*i-2,v+j-1), 3) where i in 0:3, j in 0:3
     }"""
     rng = np.random.default_rng(steps)
     x = rng.integers(-4, 5, (2, 7, 13, 11)).astype("f4")
     d = rng.integers(-4, 5, (2, 18, 13, 11)).astype("f4")
     padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (1, 1)), constant_values=3)
     windows = [[padded[:, :, 2 * i : 2 * i + 13, j : j + 11] for j in range(3)] for i in range(3)]
-    want = np.einsum("nmhv,ijnchv->mcij", d, np.array(windows))
+    want = np.einsum("nmhv,ijnchv->cijm", d, np.array(windows))
     options = tc.Options(mapping=tc.MappingOptions(reduction_tile=steps))
-    assert "_padded[" in str(tc.explain(text, [x, d], options=options))
+    explained = str(tc.explain(text, [x, d], options=options))
+    assert "_padded[" in explained
+    assert f"{steps} steps of h at a time" in explained
     for backend in ("numba", "c"):
         found = tc.compile(text, backend=backend, options=options)(x, d)
         np.testing.assert_array_equal(found, want)
+
+
+def test_rule_G9_steps_inside_of_a_shared_loop() -> None:
+    """Threads share the loop around: rows inside of it have no parts for them."""
+    text = """def g(float(N,C,H) x, float(N,F,H) y) -> (o) {
+      t(n,c,h) = x(n,c,h) * 2
+      o(c,i,f) +=! y(n,f,h) * (pad(t(n,c,i), 3) + pad(t(n,c,h-3*i), 3)) where i in 0:4, h in 0:H
+    }"""
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-4, 5, shape).astype("f4") for shape in ((1, 3, 32), (1, 40, 32))]
+    options = tc.Options(threads=2, mapping=tc.MappingOptions(reduction_tile=7))
+    found = tc.compile(text, options=options)(*inputs)
+    np.testing.assert_array_equal(found, tc.interpret(text, inputs))

@@ -335,7 +335,7 @@ class NestPlanner:
         """The loops where a reduction runs in steps."""
         _, v_outer, _ = self._row_and_others()
         found = PanelLoops.of(self.buffers, self._members(), v_outer)
-        if not self.options.parallel:
+        if not (self.outermost and self.options.parallel):
             return found
         trips = partial(self.draft.trips, statements=self.nest.names)
         return found.shared(self.nest, device_of(self.draft).threads, trips)

@@ -36,11 +36,12 @@ class PanelLoops:
             p for p in range(1, threads + 1)
             if panels * p >= MIN_PARTS or panels * p % threads == 0
         )  # fmt: skip
-        sizes = [(m, trips(m)) for m in self.rows if m.coincident]
-        sizes = [(m, size) for m, size in sizes if size >= parts]
-        if parts == 1 or not sizes:
+        found = [(m, trips(m)) for m in self.rows if m.coincident]
+        found = [(m, count) for m, count in found if count >= parts]
+        if parts == 1 or not found:
             return self
-        member, size = min(sizes, key=lambda row: -(-row[1] // parts) * parts / row[1])
-        part, point = tile(member, -(-size // parts))
+        member, count = min(found, key=lambda row: -(-row[1] // parts) * parts / row[1])
+        size = -(-count // parts)
+        part, point = tile(member, size)
         rows = [point if m is member else m for m in self.rows]
-        return PanelLoops([*self.around, part], rows, (member, -(-size // parts)))
+        return PanelLoops([*self.around, part], rows, (member, size))
