@@ -17,7 +17,7 @@ from tc.gradient.batching import batched_outputs
 from tc.semantics.program import Program
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import SEEDS, calls
-from tests.gradient import campaign
+from tests.gradient import campaign, options_campaign
 from tests.gradient.differences import Arrays, along, forward
 from tests.gradient.pairs import as_double
 from tests.gradient.tangents_of import tangents
@@ -113,6 +113,17 @@ def test_a_batch_is_a_loop(call: Call, seed: int, data: st.DataObject) -> None:
 def test_gradients_are_the_transposes_of_tangents(seed: int) -> None:
     """With inputs apart and at ties and kinks; there is `python -m tests.gradient.campaign`."""
     assert_gradients(seed % 10**6, "-")
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_what_is_asked_of_derivatives(start: int) -> None:
+    """What is saved, ties, batches, options and devices: the first of
+    `python -m tests.gradient.options_campaign`."""
+    told: set[str] = set()
+    for number, case in campaign.cases(7, 4, start):
+        with np.errstate(all="ignore"), contextlib.suppress(campaign.Passed):
+            told |= set(options_campaign.judge(case, number))
+    assert told >= {"saved: all", "saved: none", "first of ties", "compiled gradient", "batch"}
 
 
 @pytest.mark.slow
