@@ -150,15 +150,16 @@ def _around(
 ) -> str | None:
     """The inputs that a function at this place does not depend on; where there are none, what may
     be constant so that nothing flows through it."""
-    for statement, call in _calls_at(program, place):
-        floating = [name for name in program.inputs if _is_float(program, name)]
-        asked = floating if wrt is None else _names("wrt", wrt, floating, floating)
-        reached = _reached(program, call, constant)
-        kept = constant.union(reached)
-        if others := [n for n in asked if n in floating and n not in kept]:
-            return f"wrt={others}"
-        inside = next((n for n in reached if n not in program.inputs), statement.target)
-        return f"constant={[*sorted(constant), inside]}"
+    for statement in program.statements:
+        for call in (node for node in p.walk(statement.rhs) if node.span == place):
+            floating = [name for name in program.inputs if _is_float(program, name)]
+            asked = floating if wrt is None else _names("wrt", wrt, floating, floating)
+            reached = _reached(program, call, constant)
+            kept = constant.union(reached)
+            if others := [n for n in asked if n in floating and n not in kept]:
+                return f"wrt={others}"
+            inside = next((n for n in reached if n not in program.inputs), statement.target)
+            return f"constant={[*sorted(constant), inside]}"
     return None
 
 
@@ -168,11 +169,6 @@ def inputs_without_derivatives(program: p.Program) -> list[str]:
     calls = [n for n in nodes if isinstance(n, p.Call) and DERIVATIVES.get(n.function, ()) is None]
     reached = {name for call in calls for name in _reached(program, call, frozenset())}
     return [name for name in program.inputs if name in reached]
-
-
-def _calls_at(program: p.Program, place: Span | None) -> Iterator[tuple[p.Statement, p.Expr]]:
-    for statement in program.statements:
-        yield from ((statement, node) for node in p.walk(statement.rhs) if node.span == place)
 
 
 def _reached(program: p.Program, expr: p.Expr, constant: frozenset[str]) -> list[str]:

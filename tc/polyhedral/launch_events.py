@@ -247,10 +247,8 @@ class LaunchEvents:
     def _as_moved(
         self, tile: ArrayTile, loops: tuple[LaunchLoop, ...], name: str, access: Access
     ) -> Access:
-        limits, ranges = (
-            tile.limits or whole(tile.tensor, self.scop),
-            self.scop.statement(name).ranges,
-        )
+        limits = tile.limits or whole(tile.tensor, self.scop)
+        ranges = self.scop.statement(name).ranges
         subscripts: list[LinearForm | None] = []
         seen: set[str] = set()
         for d, subscript in enumerate(access.subscripts):

@@ -153,13 +153,17 @@ def assert_for_sizes(text: str, gradient: str, known: Arrays, weights: Arrays) -
     if made == gradient:
         raise Passed("the same text for these sizes")
     full = {**known, **forward(text, known, ENTRY), **weights}
-    wanted, found = (forward(each, full) for each in (gradient, made))
+    assert_alike("for these sizes", forward(gradient, full), forward(made, full))
+
+
+def assert_alike(what: str, wanted: Arrays, found: Arrays) -> None:
+    """The same values by the same names, as far as rounding goes."""
     if [*wanted] != [*found]:
-        raise Unlike(f"for these sizes the gradients are {[*found]}, and not {[*wanted]}")
+        raise Unlike(f"{what}: {[*found]}, and not {[*wanted]}")
     for name, value in wanted.items():
         size = 1 + np.nanmax(np.abs(value), initial=0, where=np.isfinite(value))
         if not np.allclose(value, found[name], rtol=SMALL, atol=SMALL * size, equal_nan=True):
-            raise Unlike(f"{name} for these sizes is {found[name]!r}, for all {value!r}")
+            raise Unlike(f"{what}: {name} is {found[name]!r}, and not {value!r}")
 
 
 def assert_bounded(text: str, known: Arrays, weights: Arrays, backend: str) -> None:

@@ -9,22 +9,23 @@ lie within `tc.error_bound` of the interpreter's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import tc
 from tc.api import _program
+from tc.gradient.batching import batched_outputs
 from tests.fuzz.execute import on_device, options_of, run_of
 from tests.fuzz.model import Case
 from tests.gradient.campaign import (
     ENTRY,
-    SMALL,
     Passed,
     Unlike,
     apart,
     as_given,
+    assert_alike,
     campaign,
     derived,
     derived_for,
@@ -34,16 +35,6 @@ from tests.gradient.campaign import (
 from tests.gradient.differences import Arrays, forward
 from tests.gradient.pairs import as_double
 from tests.support.bounds import is_within
-
-
-def assert_alike(what: str, wanted: Arrays, found: Mapping[str, Any]) -> None:
-    """The same values by the same names, as far as rounding goes."""
-    if [*wanted] != [*found]:
-        raise Unlike(f"{what}: {[*found]}, and not {[*wanted]}")
-    for name, value in wanted.items():
-        size = 1 + np.nanmax(np.abs(value), initial=0, where=np.isfinite(value))
-        if not np.allclose(value, found[name], rtol=SMALL, atol=SMALL * size, equal_nan=True):
-            raise Unlike(f"{what}: {name} is {found[name]!r}, and not {value!r}")
 
 
 def with_vjp(text: str, known: Arrays, weights: Arrays, save: str, **sizes: Any) -> Arrays:
@@ -94,7 +85,7 @@ def batched(
         empty = np.zeros((0, *value.shape), value.dtype)
         given[name] = np.moveaxis(np.stack(several) if several else empty, 0, axes[name])
     made = tc.batch(text, axes, entry=ENTRY)
-    names = tc.gradient.batching.batched_outputs(text, axes, entry=ENTRY)
+    names = batched_outputs(text, axes, entry=ENTRY)
     each = [
         {n: np.take(v, i, axes[n]) if n in axes else v for n, v in given.items()}
         for i in range(count)

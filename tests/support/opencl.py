@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import tempfile
@@ -166,8 +167,11 @@ def written(job: object) -> bytes:
 
 def name_the_processor() -> None:
     """Tells PoCL of a processor that its compiler knows, where it is older than the one it runs on:
-    it takes that for "generic", and knows no processor of this name either."""
-    start: int = opencl_device().device.int_ptr
+    it takes that for "generic", and on x86-64 knows no processor of this name either."""
+    device = opencl_device().device
+    if device.platform.name != _POCL or platform.machine() != "x86_64":
+        return
+    start: int = device.int_ptr
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
 
         def read(place: int, count: int) -> bytes:
@@ -184,6 +188,7 @@ def name_the_processor() -> None:
                 memory.write(ctypes.addressof(_LIKE_IT).to_bytes(8, "little"))
 
 
+_POCL = "Portable Computing Language"
 _DEVICE_BYTES = 2048
 """What is looked through of PoCL's description of a device."""
 _UNKNOWN = b"generic\0"
