@@ -64,9 +64,14 @@ def compiled(source: str, arch: str) -> CompiledText:
 
 def version() -> str:
     """That of NVRTC; BackendError without it."""
+    major, minor = _version(_library())
+    return f"{major}.{minor}"
+
+
+def _version(library: ctypes.CDLL) -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
-    _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-    return f"{major.value}.{minor.value}"
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
 
 
 def architectures() -> tuple[str, ...]:
@@ -105,8 +110,22 @@ def usage_in(log: str) -> Mapping[str, Usage]:
     }
 
 
+def _log_flags(version: tuple[int, int]) -> tuple[str, ...]:
+    """What an NVRTC of that version needs to write its log each time.
+
+    Since 12.9, NVRTC finds the cubin of a text that was compiled before in the driver's cache
+    (section "Caching" of its manual), where there is a driver, and the log is then empty.
+
+    >>> _log_flags((12, 8)), _log_flags((13, 0))
+    ((), ('--no-cache',))
+    """
+    return ("--no-cache",) if version >= (12, 9) else ()
+
+
 def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
-    program, options = ctypes.c_void_p(), (f"--gpu-architecture={arch}", *FLAGS)
+    chosen = (f"--gpu-architecture={arch}", *FLAGS)
+    options = (*chosen, *_log_flags(_version(library)))
+    program = ctypes.c_void_p()
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
     try:
@@ -124,7 +143,7 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
     if status != 0:
         tail = "\n".join(text.strip().splitlines()[-_TAIL:])
         raise BackendError(
-            f"NVRTC failed with status {status} ({' '.join(options)}):\n{tail}",
+            f"NVRTC failed with status {status} ({' '.join(chosen)}):\n{tail}",
             repair="choose an architecture that it knows, such as sm_90, or pip install --upgrade "
             + _PACKAGES[0],
         )
