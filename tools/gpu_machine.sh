@@ -25,7 +25,7 @@ PYCUDA="$WORK/pycuda"   # PyCUDA alone, as tc prefers it where it is found
 # A step and the most seconds that it may take, in order of importance.
 STEPS=(
   machine:60 emitted:400 called:500 overhead:120 memcheck:500 racecheck:500 synccheck:500
-  tests:540 bench:3000 generated:400 build-pycuda:540 pycuda:300
+  tests:540 bench:3000 constants:120 counters:300 generated:400 build-pycuda:540 pycuda:300
 )
 LEAST="${LEAST:-15}" # seconds to begin a step with
 NOT_POSSIBLE=77 # status of a step where the machine lacks what it needs
@@ -318,6 +318,15 @@ step_tests() {
 step_bench() {
   python3 -m bench.gpu --commit "$(cat commit)" --out "$RESULTS/gpu.json" \
     --seconds "$SECONDS_LEFT"
+}
+
+step_constants() {
+  python3 -m bench.gpu_constants --commit "$(cat commit)" --out "$RESULTS/gpu-constants.json"
+}
+
+step_counters() {
+  if ! command -v ncu; then return "$NOT_POSSIBLE"; fi
+  python3 -m bench.gpu_counters --commit "$(cat commit)" --out "$RESULTS/gpu-counters.json"
 }
 
 step_generated() {
