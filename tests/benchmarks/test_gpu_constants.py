@@ -1,5 +1,5 @@
-"""`bench.gpu_constants` and `bench.gpu_counters`: texts that compile, rings that reach every line, and
-what is printed where there is no GPU."""
+"""`bench.gpu_constants` and `bench.gpu_counters`: texts that compile, rings that reach every line,
+and what is printed where there is no GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ needs_nvrtc = pytest.mark.skipif(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("probe", probes(), ids=lambda p: p.name)
+@pytest.mark.parametrize("probe", [*probes()], ids=lambda p: p.name)
 def test_probes_compile(probe: Probe) -> None:
     """Without a warning, and for threads that one block may have."""
     assert "warning" not in nvrtc.compiler_log(probe.text, "sm_90").lower()
