@@ -32,7 +32,7 @@ from tc.backends.cuda_driver import cuda_driver
 from tc.backends.geometry import LaunchGeometry
 
 STEPS = 512
-"""Of a chain, unrolled by eight."""
+"""Of a chain, unrolled by 64: what the loop itself takes is then a small part."""
 REPEATS = 5
 """Times each kernel runs; the least count is reported."""
 KIB, MIB = 2**10, 2**20
@@ -82,7 +82,7 @@ def chain(name: str, kind: str, step: str) -> Probe:
 extern "C" __global__ void f(float* data, long long* cycles) {{
   {kind} x = ({kind})data[threadIdx.x];
   long long begin = clock64();
-#pragma unroll 8
+#pragma unroll 64
   for (int k = 0; k < {STEPS}; ++k) {{ {step.replace("X", "x")} }}
   long long end = clock64();
   if (x == ({kind})12345) data[0] = 1.0f;
@@ -98,7 +98,7 @@ def barrier(threads: int) -> Probe:
 extern "C" __global__ void f(float* data, long long* cycles) {{
   __syncthreads();
   long long begin = clock64();
-#pragma unroll 8
+#pragma unroll 64
   for (int k = 0; k < {STEPS}; ++k) __syncthreads();
   long long end = clock64();
   if (threadIdx.x == 0) cycles[0] = end - begin;
@@ -116,7 +116,7 @@ extern "C" __global__ void f(float* data, long long* cycles) {{
   __syncthreads();
   int at = 0;
   long long begin = clock64();
-#pragma unroll 8
+#pragma unroll 64
   for (int k = 0; k < {STEPS}; ++k) {{
     volatile int* p = places + at * {words};
     int4 w;
@@ -139,27 +139,27 @@ def _shared_read(words: int) -> str:
     vector = f".v{words}" if words > 1 else ""
     held = f"{{{places}}}" if words > 1 else places
     outputs = ", ".join(f'"=r"({name})' for name in names)
-    return f'asm volatile("ld.shared{vector}.u32 {held}, [%{words}];" : {outputs} : "r"(address));'
+    read = f"ld.volatile.shared{vector}.u32 {held}, [%{words}];"
+    return f'asm volatile("{read}" : {outputs} : "r"(address));'
 
 
-def global_chain(name: str, size: int) -> Probe:
+def global_chain(name: str, size: int, *, warm: bool) -> Probe:
     """Reads of global memory that follow a ring of places, a line of 128 bytes each, over `size`
-    bytes: few enough for the cache that is meant, and too many for the one before."""
+    bytes: few enough for the cache that is meant, and too many for the one before. The chain begins
+    at the place that `cycles` holds; a `warm` one goes around the ring once before."""
+    read = 'asm volatile("ld.global.ca.s32 %0, [%1];" : "=r"(next) : "l"(p + at)); at = next;'
     text = f"""
 extern "C" __global__ void f(float* data, long long* cycles) {{
   const char* p = (const char*)data;
-  long long at = 0;
-  for (int k = 0; k < {size // 4096 + 2}; ++k) at = *(const volatile int*)(p + at);
+  long long at = cycles[0];
+  int next;
+  for (int k = 0; k < {size // 128 if warm else 0}; ++k) {{ {read} }}
   long long begin = clock64();
-#pragma unroll 8
-  for (int k = 0; k < {STEPS}; ++k) {{
-    int next;
-    asm volatile("ld.global.ca.s32 %0, [%1];" : "=r"(next) : "l"(p + at));
-    at = next;
-  }}
+#pragma unroll 64
+  for (int k = 0; k < {STEPS}; ++k) {{ {read} }}
   long long end = clock64();
   if (at == 1) data[0] = 1.0f;
-  if (threadIdx.x == 0) cycles[0] = end - begin;
+  cycles[0] = end - begin;
 }}
 """
     return Probe(f"latency LDG, {name}", text, STEPS, threads=1, bytes=size)
@@ -192,6 +192,7 @@ extern "C" __global__ void __launch_bounds__(256) f(float* data, long long* cycl
   __shared__ __align__(16) int values[4096];
   for (int k = threadIdx.x; k < 4096; k += 256) values[k] = 0;
   const int l = threadIdx.x % 32, words = {words};
+  (void)l, (void)words;  // some patterns need none of these
   unsigned base = (unsigned)__cvta_generic_to_shared(values + ({place}) % 4096);
   int sum = 0;
   int4 w;
@@ -238,9 +239,9 @@ def probes() -> Iterator[Probe]:
         yield barrier(threads)
     for words in WIDTHS:
         yield shared_chain(words)
-    yield global_chain("first cache", 32 * KIB)
-    yield global_chain("second cache", 8 * MIB)
-    yield global_chain("memory", 512 * MIB)
+    yield global_chain("first cache", 32 * KIB, warm=True)
+    yield global_chain("second cache", 8 * MIB, warm=True)
+    yield global_chain("memory", 1024 * MIB, warm=False)
     for pattern, place in PATTERNS.items():
         for words in WIDTHS:
             yield wavefronts(pattern, place, words)
@@ -282,7 +283,11 @@ def numbers(device: GpuDevice) -> Iterator[tuple[str, float, str]]:
         for name, size in (("second cache", 16 * MIB), ("memory", 2048 * MIB)):
             yield f"reads of {name}", stream_rate(device, driver, gpu, size), "bytes/s"
         yield "clock under load", clock_rate(device, driver, gpu.arch), "Hz"
-        yield "launches, one after the other", launch_seconds(device, driver, gpu.arch), "s"
+        yield (
+            "launches by Python, one after the other",
+            launch_seconds(device, driver, gpu.arch),
+            "s",
+        )
 
 
 def cycles_of(
@@ -292,10 +297,12 @@ def cycles_of(
     is_ring = probe.name.startswith("latency LDG")
     values = ring(probe.bytes, rng) if is_ring else np.zeros(probe.bytes // 4, np.float32)
     data, cycles = device.tensor(values), device.tensor(np.zeros(1, np.int64))
+    begins = rng.integers(probe.bytes // 128, size=REPEATS) * 128
     geometry = LaunchGeometry("f", (1, 1, 1), (probe.threads, 1, 1))
     launch = driver.launcher(driver.load(nvrtc.compiled(probe.text, arch).cubin), geometry, 2)
     found = []
-    for _ in range(REPEATS):
+    for begin in begins:
+        cycles.fill_(int(begin))
         launch([data.data_ptr(), cycles.data_ptr()], device.stream)
         device.wait()
         found.append(int(cycles.item()))

@@ -269,7 +269,7 @@ step_emitted() {
 
 step_called() {
   local failed=0
-  python3 -m tools.run_on_gpu "called, torch" "called, numpy" || failed=1
+  python3 -m tools.run_on_gpu "called, torch" "called, torch's graph" "called, numpy" || failed=1
   if python3 -c "import cupy"; then
     python3 -m tools.run_on_gpu "called, cupy" || failed=1
   else
@@ -353,6 +353,7 @@ step_pycuda() {
     grep PyCUDA
   local failed=0
   python3 -m tools.run_on_gpu "emitted, default" || failed=1
+  # PyCUDA launches on the default stream, which no graph of torch's records
   python3 -m tools.run_on_gpu "called, torch" || failed=1
   return "$failed"
 }

@@ -252,16 +252,23 @@ def lines_of(command: Sequence[str]) -> Iterator[str]:
 
 
 def select(words: Sequence[str]) -> list[str]:
-    """Those of these names, or else with such a part of one; all for no word.
+    """Those of these names, or else called in such a way, or with such a part of a name; all for no
+    word.
 
     >>> select(["MLP3: emitted, naive"]), select(["gconv, manual"])
     (['MLP3: emitted, naive'], ['gconv, manual: emitted, paper'])
+    >>> {name.rpartition(": ")[2] for name in select(["called, torch"])}
+    {'called, torch'}
     """
     known = names()
     exact = [name for name in known if name in words]
     if len(exact) == len(words) and exact:
         return exact
-    return [name for name in known if not words or any(word in name for word in words)]
+
+    def meant(name: str, word: str) -> bool:
+        return name.endswith(f": {word}") if word in CALLED else word in name
+
+    return [name for name in known if not words or any(meant(name, word) for word in words)]
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -94,8 +94,10 @@ def summary(text: str) -> dict[str, str]:
     return {words[0]: words[1] for words in lines if len(words) == 2}
 
 
-POSSIBLE = ("machine", "emitted", "called", "overhead", "tests", "bench", "generated")
-LACKING = ("memcheck", "racecheck", "synccheck", "build-pycuda", "pycuda")
+POSSIBLE = (
+    "machine", "emitted", "called", "overhead", "tests", "bench", "constants", "generated"
+)  # fmt: skip
+LACKING = ("memcheck", "racecheck", "synccheck", "counters", "build-pycuda", "pycuda")
 
 
 def test_every_step_is_taken_and_brought_back(machine: Callable[..., Machine]) -> None:
