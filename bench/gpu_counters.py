@@ -28,7 +28,7 @@ from bench.gpu_device import GpuDevice, NoGpu, count_gpus
 from bench.gpu_kernels import select
 
 METRICS = {
-    "seconds": "gpu__time_duration.sum",
+    "nanoseconds": "gpu__time_duration.sum",
     "cycles": "sm__cycles_elapsed.max",
     "registers": "launch__registers_per_thread",
     "blocks": "launch__grid_size",
