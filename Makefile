@@ -6,8 +6,8 @@ BIN    := $(VENV)/bin
 FLOORS ?= $(VENV)-floors
 # How pytest shares the tests between processes; `make test PARALLEL=` runs them in one.
 PARALLEL ?= --numprocesses 2 --dist worksteal
-# Which tests may be skipped; CI has --only-listed-skips.
-SKIPS ?=
+# More options of pytest; CI has --tenth and --only-listed-skips (tests/support).
+OPTIONS ?=
 
 # How long `make fuzz` and `make soak` go on, and in which sequence of programs.
 MINUTES ?= 10
@@ -15,8 +15,10 @@ SEED    ?= $(shell date +%s)
 
 .PHONY: demo test floors fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
 
+# Where Python has no ensurepip, as Debian's, the pip beside it installs one.
 $(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --without-pip $(VENV) && \
+		$(PYTHON) -m pip --disable-pip-version-check --python $(BIN)/python install --quiet pip; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
@@ -25,7 +27,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m bench.demo
 
 test: $(VENV)/.installed
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q $(PARALLEL) $(SKIPS)
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q $(PARALLEL) $(OPTIONS)
 
 # A small part of the tests with the oldest versions of what tc needs; no compiler of C is of them.
 $(FLOORS)/.installed: tests/floors.txt
@@ -81,4 +83,4 @@ changelog: $(VENV)/.installed
 	$(BIN)/towncrier build --yes --version $(VERSION)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-plain $(FLOORS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

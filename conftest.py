@@ -24,20 +24,23 @@ def is_installed(library: str) -> bool:
         return False
 
 
-pytest_plugins = ["tests.support.skips"]
+pytest_plugins = ["tests.support.skips", "tests.support.drawn"]
 
 DIRECTORY = pytest.StashKey[str]()
 
-_NEED = {
+NEED = {
     "tc/backends/pycuda_driver.py": "pycuda",
     "tc/backends/cuda_bindings_driver.py": "cuda.bindings",
+    "tests/gradient/in_torch.py": "torch",
+    "tests/gradient/torch_campaign.py": "torch",
 }
-collect_ignore = [path for path, library in _NEED.items() if not is_installed(library)]
+collect_ignore = [path for path, library in NEED.items() if not is_installed(library)]
 if not is_installed("torch"):
     collect_ignore += ["tc/torch", "spec/torch.md"]
 if not is_installed("jax"):
     collect_ignore += ["tc/jax", "spec/jax.md"]
-"""Modules with no examples that can only be imported where a library is."""
+"""Modules that can only be imported where a library is, and are no tests that say so themselves:
+pytest imports every module to look for examples in it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

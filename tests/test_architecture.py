@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import NEED
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tc"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -53,6 +55,20 @@ def test_long_files_say_why(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if len(text.splitlines()) > LONG:
         assert "Long because" in (ast.get_docstring(ast.parse(text)) or "")
+
+
+def test_all_can_be_collected_without_frameworks() -> None:
+    """pytest imports every module below tests/. One that imports PyTorch, JAX or another library
+    that the extra `test` lacks, or a module that does, is left out where they are not installed,
+    or asks by `importorskip`."""
+    paths = [path for path in NEED if path.startswith("tests/")]
+    kept_out = {path.removesuffix(".py").replace("/", "."): path for path in paths}
+    found = set()
+    for path in TESTS:
+        for name, is_inside in imported_modules(path):
+            if not is_inside and (name.split(".")[0] in {"torch", "jax"} or name in kept_out):
+                found.add(str(path.relative_to(ROOT)))
+    assert found == set(kept_out.values())
 
 
 def test_what_lowers_knows_no_pass() -> None:

@@ -5,7 +5,9 @@ CI installs what tests need, so that one is skipped there only for want of a mac
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +44,24 @@ def is_listed(reason: str) -> bool:
     return any(re.fullmatch(pattern, reason, re.DOTALL) for pattern in LISTED)
 
 
+FRAMEWORKS = re.compile(
+    r"(torch|jax|flatbuffers) is not installed|could not import '(torch|jax|flatbuffers)\b.*",
+    re.DOTALL,
+)
+"""Why tests are skipped where PyTorch and JAX are not installed."""
+
+
+def how_to_have_frameworks(python: str, directory: str) -> str:
+    """What is told, once, in place of the reasons of all these tests.
+
+    >>> how_to_have_frameworks("/src/tc/.venv/bin/python", "/src/tc")
+    "they need PyTorch and JAX: .venv/bin/python -m pip install --editable '.[torch,jax]'"
+    """
+    inside = python.startswith(directory + os.sep)
+    shown = os.path.relpath(python, directory) if inside else python
+    return f"they need PyTorch and JAX: {shown} -m pip install --editable '.[torch,jax]'"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--only-listed-skips",
@@ -51,16 +71,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _checked(report: Any, config: pytest.Config) -> None:
-    """Has a report say that a test failed, where it may not be skipped."""
-    if (
-        report.skipped
-        and config.getoption("--only-listed-skips")
-        and not hasattr(report, "wasxfail")
-    ):
-        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+    """Has a report say that a test failed, where it may not be skipped. Reports of tests that need
+    PyTorch or JAX get one place and one reason, so that pytest's summary has one line for them."""
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+    if config.getoption("--only-listed-skips"):
         if not is_listed(reason):
             report.outcome = "failed"
             report.longrepr = f"skipped, for a reason that is not listed: {reason}"
+    elif FRAMEWORKS.fullmatch(reason):
+        told = how_to_have_frameworks(sys.executable, str(config.rootpath))
+        report.longrepr = (str(config.rootpath / "pyproject.toml"), None, f"Skipped: {told}")
 
 
 @pytest.hookimpl(hookwrapper=True)

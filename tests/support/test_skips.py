@@ -63,3 +63,64 @@ def test_what_is_not_listed_fails(
     told = ["could not import 'absent_library'", "it was too hard", "nobody has one"]
     found = {begin for begin in told for reason in reasons if reason.startswith(begin)}
     assert found == ({*told} if options else set())
+
+
+FRAMEWORKS = """
+import pytest
+
+def test_torch():
+    pytest.importorskip("torch", reason="torch is not installed")
+
+@pytest.mark.skip(reason="jax is not installed")
+def test_jax(): ...
+
+@pytest.mark.skip(reason="could not import 'torch': No module named 'torch'")
+def test_unnamed(): ...
+
+@pytest.mark.skip(reason="no GPU: there is none")
+def test_device(): ...
+"""
+
+
+def test_what_needs_frameworks_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(FRAMEWORKS.replace('"torch",', '"absent_torch",'))
+    (tmp_path / "test_whole.py").write_text(
+        "import pytest\npytest.skip('torch is not installed', allow_module_level=True)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "tests.support.skips"]
+    done = subprocess.run(
+        [*command, "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert len(lines) == 2, done.stdout
+    told = next(line for line in lines if "GPU" not in line)
+    assert told.startswith("SKIPPED [4] ")
+    assert told.endswith(" -m pip install --editable '.[torch,jax]'")
+
+
+def test_a_seed_draws_the_same_tenth_of_all(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(500))\ndef test(n): ...\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "tests.support.drawn"]
+
+    def drawn(seed: str, *options: str) -> set[str]:
+        done = subprocess.run(
+            [*command, "-c", os.devnull, "--rootdir", str(tmp_path), "--tenth", seed, *options]
+            + [str(tmp_path)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return set(re.findall(r"test_some\.py::test\[\d+\]", done.stdout))
+
+    first, other = drawn("a"), drawn("b")
+    assert first == drawn("a", "-n", "2")
+    assert first != other
+    assert 30 < len(first) < 75
+    assert 30 < len(other) < 75
