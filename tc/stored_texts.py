@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import pickle
+import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple
+from typing import Any
 
 from tc.backends.base import Backend, KernelText
+from tc.backends.geometry import LaunchGeometry, LaunchText
 from tc.device import Device
+from tc.errors import TCError
 from tc.gpu import Gpu
+from tc.kernel.storage import FormError, kernel_of, rows_of
+from tc.options import Options
+from tc.process.uninterrupted import load
 from tc.runtime import cache as disk
 from tc.runtime.fallback import Request, version_of
 from tc.semantics.program import ShapedProgram
@@ -36,24 +42,92 @@ def stored_text(
     except RecursionError:  # nested too deeply to be written down
         return make()
     stored = disk.get(key)
-    kept = None if stored is None else _text(stored)
-    if kept is not None:
+    kept = None if stored is None else text_of(stored)
+    if kept is not None and kept.backend == backend.name:
         return kept
     chances = disk.chances()
     text = make()
     if disk.chances() == chances:
-        with contextlib.suppress(RecursionError):
-            disk.put(key, zlib.compress(pickle.dumps(text), 1))  # to a tenth
+        disk.put(key, bytes_of(text))
     return text
 
 
-def _text(stored: bytes) -> KernelText | None:
-    """What was stored, or None where it cannot be read back, as by another version of numpy."""
-    try:
-        kept = pickle.loads(zlib.decompress(stored))
-    except Exception:  # whatever pickle may raise
+_KIND = "text"
+
+
+def bytes_of(text: KernelText) -> bytes:
+    """A text as it is kept (`cache.packed`); what is printed for a GPU has its launches in the
+    header, and CUDA's texts what they were lowered for."""
+    header: dict[str, Any] = {"backend": text.backend, "class": type(text).__name__}
+    if isinstance(text, LaunchText):
+        header["launches"] = [astuple(launch) for launch in text.launches]
+    if header["class"] == _CUDA_TEXT:
+        header |= {"options": text.options.to_json(), "arch": text.arch}  # type: ignore[attr-defined]
+    content = json.dumps([text.source, rows_of(text.kernel)], separators=(",", ":"))
+    return disk.packed(_KIND, header, zlib.compress(content.encode(errors="surrogatepass"), 1))
+
+
+def text_of(stored: bytes) -> KernelText | None:
+    """What was kept, or None where it has not the form of what `bytes_of` writes."""
+    found = disk.unpacked(_KIND, stored)
+    if found is None:
         return None
-    return kept if isinstance(kept, KernelText) else None
+    header, body = found
+    try:
+        source, rows = json.loads(_decompressed(body))
+        kernel = kernel_of(rows)
+        backend, known = _word(header["backend"]), (kernel, header["backend"], _word(source))
+        if header["class"] == KernelText.__name__:
+            return KernelText(*known)
+        launches = tuple(_launch(*values) for values in header["launches"])
+        if header["class"] == LaunchText.__name__:
+            return LaunchText(*known, launches=launches)
+        if header["class"] != _CUDA_TEXT or backend != "cuda":
+            return None
+        text: KernelText = load("tc.backends.cuda").CudaText(
+            *known,
+            launches=launches,
+            options=Options.from_json(_word(header["options"])),
+            arch=_word(header["arch"]),
+        )
+        return text
+    except (ValueError, TypeError, KeyError, RecursionError, zlib.error, TCError):
+        return None
+
+
+_CUDA_TEXT = "CudaText"
+"""By name, as its module is loaded for that backend alone."""
+
+
+def _decompressed(body: bytes) -> bytes:
+    """At most as much as a whole directory of kernels holds, whatever the body says."""
+    reader = zlib.decompressobj()
+    content = reader.decompress(body, disk.LIMIT)
+    if not reader.eof or reader.unused_data:
+        raise FormError("it goes on, or was cut off")
+    return content
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise FormError(f"{value!r:.80} is no text")
+    return value
+
+
+def _launch(*values: Any) -> LaunchGeometry:
+    function, grid, block, shared, dynamic, cooperative = values
+    if type(cooperative) is not bool:
+        raise FormError(f"{cooperative!r:.80} is neither true nor false")
+    x, y, z = map(_count, grid)
+    u, v, w = map(_count, block)
+    sizes = _count(shared), _count(dynamic)
+    return LaunchGeometry(_word(function), (x, y, z), (u, v, w), *sizes, cooperative)
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise FormError(f"{value!r:.80} is no number of things")
+    return value
 
 
 def canonical(shaped: ShapedProgram) -> Iterator[str]:

@@ -149,8 +149,14 @@ def compile_text(text: KernelText, arch: str) -> bytes:
     """The cubin of a text, from the disk if it was compiled before; BackendError where NVRTC fails
     or is absent."""
     key = disk.digest("cubin", text.source, arch, nvrtc.version(), *FLAGS)
-    cubin = disk.get(key)
-    if cubin is None:
-        cubin = nvrtc.compiled(text.source, arch).cubin
-        disk.put(key, cubin)
+    stored = disk.get(key)
+    found = None if stored is None else disk.unpacked("cubin", stored)
+    if found is not None and found[1].startswith(_ELF):
+        return found[1]
+    cubin = nvrtc.compiled(text.source, arch).cubin
+    disk.put(key, disk.packed("cubin", {"arch": arch}, cubin))
     return cubin
+
+
+_ELF = b"\x7fELF"
+"""How cubins begin, which are ELF files."""

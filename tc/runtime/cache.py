@@ -1,8 +1,13 @@
 """Kernels on disk: bytes by key, so that a later process need not compile again.
 
+A file is a line that names its format, a checksum of all that follows and of its key, a header in
+JSON, and a body of bytes, such as machine code (`packed`, `unpacked`). Nothing in it is run, or
+names what is to be run, in order to be read: what has another form is not taken.
+
 The directory is `kernels` in the user's cache directory (Linux: `~/.cache/tc/kernels`, or below
 `$XDG_CACHE_HOME`). An entry is machine code, which runs when it is loaded. So the directory has
-to belong to the user alone: where others could write to it, tc does without it, and says so once.
+to belong to the user alone: where others could write to it, or replace a directory above it, tc
+does without it, and says so once.
 Where there is no place for a directory, as without a home, tc says that once, too. Where something
 cannot be read or written for another reason, such as a full disk, tc goes on without it, and says
 nothing. Any number of processes may use one directory at once.
@@ -16,16 +21,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shlex
 import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -41,7 +48,7 @@ VARIABLE = "TC_CACHE_DIR"
 ROOT = os.path.dirname(os.path.dirname(__file__))
 """The folder of tc's own code."""
 
-_MAGIC = b"tc kernel 1\n"
+_MAGIC = b"tc kernel 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
 _TEMPORARY = ".tmp"
@@ -82,6 +89,7 @@ class KernelStore:
         self.directory = directory
         self.limit = limit
         self._checked = False
+        self._real = directory  # once it was looked at, without links, which others could turn
         self._fault: Fault | None = None
         self._size: int | None = None  # as it was found, and what was written since
 
@@ -136,15 +144,16 @@ class KernelStore:
         return Report(self.directory, len(sizes), sum(sizes), self.limit, fault)
 
     def _path(self, key: str) -> Path:
-        return self.directory / f"{key}{_ENTRY}"
+        return self._real / f"{key}{_ENTRY}"
 
     def _usable(self, *, make: bool = False) -> bool:
         if not self._checked:
-            self._fault = find_fault(self.directory)
-            if self._fault is None and not self.directory.is_dir():
+            self._real = _without_links(self.directory)
+            self._fault = find_fault(self._real)
+            if self._fault is None and not self._real.is_dir():
                 if not make:
                     return False
-                self._fault = _make(self.directory) or find_fault(self.directory)
+                self._fault = _make(self._real) or find_fault(self._real)
             self._checked = True
             if self._fault is not None and self._fault.repair is not None:
                 cause = f"kernels are not kept on disk, as {self._fault.reason}"
@@ -337,6 +346,36 @@ def _absolute(directory: Path) -> Path:
         return Path(_HOMELESS, directory)
 
 
+# --- the form of what is kept -----------------------------------------------------------------
+
+
+def packed(kind: str, header: Mapping[str, Any], body: bytes) -> bytes:
+    """What to keep: a header of values that JSON knows, and a body.
+
+    >>> packed("cubin", {"arch": "sm_90"}, b"code")
+    b'{"arch":"sm_90","bytes":4,"kind":"cubin"}\\ncode'
+    """
+    known = {**header, "kind": kind, "bytes": len(body)}
+    return json.dumps(known, sort_keys=True, separators=(",", ":")).encode() + b"\n" + body
+
+
+def unpacked(kind: str, data: bytes) -> tuple[Mapping[str, Any], bytes] | None:
+    """The header and the body of what was kept; None where it is not of this kind and form.
+
+    >>> unpacked("cubin", packed("cubin", {"arch": "sm_90"}, b"code"))
+    ({'arch': 'sm_90', 'bytes': 4, 'kind': 'cubin'}, b'code')
+    >>> unpacked("object", packed("cubin", {"arch": "sm_90"}, b"code"))
+    """
+    line, _, body = data.partition(b"\n")
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(header, dict) or header.get("kind") != kind:
+        return None
+    return (header, body) if header.get("bytes") == len(body) else None
+
+
 # --- the disk ---------------------------------------------------------------------------------
 
 
@@ -345,11 +384,15 @@ def find_fault(directory: Path) -> Fault | None:
     if not directory.is_absolute():  # what the user's cache directory is without a home
         return Fault("this user has no home directory", _ELSEWHERE)
     try:
-        return _find_intruder(Path(os.path.realpath(directory)))
+        return _find_intruder(_without_links(directory))
     except FileNotFoundError:
         return None
     except OSError as error:
         return Fault(f"{directory} cannot be used ({error.strerror})", _ELSEWHERE)
+
+
+def _without_links(directory: Path) -> Path:
+    return Path(os.path.realpath(directory)) if directory.is_absolute() else directory
 
 
 def _find_intruder(real: Path) -> Fault | None:
@@ -366,11 +409,28 @@ def _find_intruder(real: Path) -> Fault | None:
         reason = f"others can write to {real}, and what lies there would run as you"
         return Fault(reason, f"chmod 700 {shlex.quote(str(real))}")
     for parent in real.parents:
-        mode = parent.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            reason = f"others can write to {parent}, and could so replace {real}"
-            return Fault(reason, f"chmod o-w {shlex.quote(str(parent))}")
+        about = parent.stat()
+        if about.st_uid not in _trusted():
+            reason = f"{parent} belongs to another user, who could so replace {real}"
+            return Fault(reason, _ELSEWHERE)
+        open_to = about.st_mode & _OTHERS
+        if open_to and not about.st_mode & stat.S_ISVTX:
+            whose = "others" if open_to & stat.S_IWOTH else f"the group of {parent}"
+            reason = f"{whose} can write to {parent}, and could so replace {real}"
+            words = "go-w" if open_to == _OTHERS else "o-w" if open_to & stat.S_IWOTH else "g-w"
+            return Fault(reason, f"chmod {words} {shlex.quote(str(parent))}")
     return None
+
+
+def _trusted() -> frozenset[int]:
+    """The users to whom directories above may belong: this one and root. In a container that knows
+    no root, what is root's outside of it belongs to the user of all whom it does not know."""
+    users = {0, os.geteuid()}
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+        if not any(int(line.split()[0]) == 0 for line in lines):
+            users.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+    return frozenset(users)
 
 
 def _find_obstacle(directory: Path) -> Fault | None:

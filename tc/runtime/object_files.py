@@ -1,16 +1,18 @@
 """Object files by LLVM alone: made from LLVM's text, and loaded into this process.
 
 A file refers to functions outside by name. LLVM ends the process where it finds no function of a
-name, so all names have to be looked up beforehand.
+name, so all names have to be looked up beforehand. It ends the process, or worse, where a file is
+none: so one that was not made in this process is looked through before (`is_whole`).
 """
 
 from __future__ import annotations
 
 import platform
 import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
@@ -19,9 +21,18 @@ from tc.errors import InternalError
 from tc.process.forks import is_stranded, step
 from tc.process.uninterrupted import Once
 
-_SYMBOL_TABLE = 2
+_ELF = b"\x7fELF\x02\x01"
+"""How ELF files of 64 bits begin, little-endian."""
+
+_NULL, _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 0, 2, 4, 8
+"""Kinds of sections."""
+
+_CODE = 4
+"""The flag of sections that can be run."""
+
 _SECTION = struct.Struct("<2I4Q2I2Q")
 _SYMBOL = struct.Struct("<I2BH2Q")
+_RELOCATION = struct.Struct("<2Qq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +156,94 @@ def lasting_code(text: str, *names: str, level: int = 2) -> tuple[int, ...]:
 def all_found(file: ObjectFile) -> bool | None:
     """Whether all that a file needs from outside is in this process; None where nothing can tell
     what it needs, as it is no ELF file of 64 bits."""
-    if file.content[:6] != b"\x7fELF\x02\x01":
+    if file.content[: len(_ELF)] != _ELF:
         return None if file.functions else True
     return all(llvm.address_of_symbol(name) is not None for name in outside(file.content))
 
 
+def is_whole(file: ObjectFile) -> bool:
+    """Whether a file is an object file whose parts lie in it, refer to parts that it has, and
+    define its functions as code. Only ELF files of 64 bits, little-endian, are looked through; on
+    a Linux of that kind it has to be one."""
+    if not file.functions:  # nothing is loaded
+        return True
+    if file.content[: len(_ELF)] != _ELF:
+        return sys.platform != "linux" or sys.byteorder != "little"
+    try:
+        elf = _Elf.of(file.content)
+        defined = {name for name, section in elf.symbols() if elf.is_code(section)}
+        return defined.issuperset(file.functions) and elf.has_sound_relocations()
+    except (struct.error, IndexError, ValueError):
+        return False
+
+
 def outside(content: bytes) -> Iterator[str]:
     """The names that an ELF file of 64 bits uses and does not define."""
-    (start,) = struct.unpack_from("<Q", content, 40)
-    size, count = struct.unpack_from("<2H", content, 58)
-    sections = [_SECTION.unpack_from(content, start + i * size) for i in range(count)]
-    for _, kind, _, _, begin, length, names, *_ in sections:
-        if kind == _SYMBOL_TABLE:
-            texts = sections[names][4]
-            for name, _, _, section, _, _ in _SYMBOL.iter_unpack(content[begin : begin + length]):
-                if section == 0 and name:
-                    text = content[texts + name : content.index(b"\0", texts + name)]
-                    yield text.decode()
+    return (name for name, section in _Elf.of(content).symbols() if section == 0 and name)
+
+
+class _Section(NamedTuple):
+    """What the head of a section of an ELF file says."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    begin: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Elf:
+    """An ELF file of 64 bits, little-endian; struct.error, IndexError or ValueError where what is
+    asked for is not in it."""
+
+    content: bytes
+    sections: tuple[_Section, ...]
+
+    @classmethod
+    def of(cls, content: bytes) -> _Elf:
+        (start,) = struct.unpack_from("<Q", content, 40)
+        size, count = struct.unpack_from("<2H", content, 58)
+        if size != _SECTION.size or start + size * count > len(content):
+            raise ValueError("its sections are not in it")
+        heads = (_SECTION.unpack_from(content, start + i * size) for i in range(count))
+        return cls(content, tuple(_Section(*head) for head in heads))
+
+    def part(self, section: _Section) -> bytes:
+        if section.begin + section.size > len(self.content):
+            raise ValueError("a section is not in it")
+        return self.content[section.begin : section.begin + section.size]
+
+    def symbols(self) -> Iterator[tuple[str, int]]:
+        """The names of all symbols, and the numbers of their sections, 0 for none."""
+        for section in self.sections:
+            if section.kind == _SYMBOL_TABLE:
+                names = self.part(self.sections[section.link])
+                for name, _, _, where, _, _ in _SYMBOL.iter_unpack(self.part(section)):
+                    yield names[name : names.index(b"\0", name)].decode(), where
+
+    def is_code(self, number: int) -> bool:
+        return 0 < number < len(self.sections) and bool(self.sections[number].flags & _CODE)
+
+    def has_sound_relocations(self) -> bool:
+        """Whether all sections lie in the file, and all relocations change bytes of a section to
+        what a symbol is."""
+        for section in self.sections:
+            if section.kind in (_NULL, _NO_BITS):
+                continue
+            content = self.part(section)
+            if section.kind == _RELOCATIONS:
+                changed, symbols = self.sections[section.info], self.sections[section.link]
+                count = symbols.size // _SYMBOL.size
+                for place, info, _ in _RELOCATION.iter_unpack(content):
+                    if place + 4 > changed.size or info >> 32 >= count:
+                        return False
+        return True
 
 
 def _initialize() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -13,8 +15,11 @@ from pathlib import Path
 import pytest
 
 import tc
-from tc import cache
+from tc import cache, stored_texts
+from tc.backends import cuda
+from tc.backends.numba import objects
 from tc.errors import TCWarning
+from tc.kernel import storage
 from tc.runtime.cache import KernelStore, digest, find_fault
 
 KEY = digest("key")
@@ -84,6 +89,42 @@ def test_damaged_entries_are_ignored_and_removed(store: KernelStore, damage: obj
     assert store.get(KEY) == b"code"
 
 
+def test_entries_of_the_format_before_are_not_read(store: KernelStore) -> None:
+    """They were pickles, which say what is to be run in order to be read."""
+    store.put(KEY, b"code")
+    data = pickle.dumps(("code",))
+    sealed = hashlib.sha256(KEY.encode() + data).digest()
+    only_file(store).write_bytes(b"tc kernel 1\n" + sealed + data)
+    assert store.get(KEY) is None
+
+
+def test_nothing_on_the_way_of_a_kernel_knows_pickle() -> None:
+    for module in (cache, stored_texts, objects, storage, cuda):
+        assert not hasattr(module, "pickle")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"code",
+        b"{}\ncode",
+        b"[]\ncode",
+        b"null\ncode",
+        b"\xff\ncode",
+        b'{"kind":"object"}\ncode',
+        b'{"bytes":5,"kind":"object"}\ncode',
+        b'{"bytes":4,"kind":"text"}\ncode',
+        b'{"bytes":4,"kind":"object"}code',
+        b"[" * 100_000 + b"\ncode",
+        b'{"bytes":' + b"4" * 10_000 + b',"kind":"object"}\ncode',
+    ],
+)
+def test_what_has_another_form_is_not_unpacked(data: bytes) -> None:
+    assert cache.unpacked("object", data) is None
+    assert cache.unpacked("object", cache.packed("object", {}, data)) is not None
+
+
 def test_an_entry_under_another_name_is_not_taken(store: KernelStore) -> None:
     store.put(KEY, b"code")
     other = digest("other")
@@ -117,13 +158,61 @@ def test_a_directory_that_others_can_write_to_is_not_used(store: KernelStore, mo
 
 
 @posix
-def test_nor_one_in_a_directory_that_others_can_write_to(store: KernelStore) -> None:
+@pytest.mark.parametrize(
+    ("mode", "who", "words"),
+    [(0o777, "others", "go-w"), (0o707, "others", "o-w"), (0o770, "the group of {}", "g-w")],
+)
+def test_nor_one_in_a_directory_that_others_can_write_to(
+    store: KernelStore, mode: int, who: str, words: str
+) -> None:
+    """As ssh takes no key from there; a group of others is others, too."""
     store.put(KEY, b"evil")
     parent = store.directory.parent
-    parent.chmod(0o777)
-    assert f"repair: chmod o-w {os.path.realpath(parent)}" in told(KernelStore(store.directory))
-    parent.chmod(0o1777)  # as /tmp: nobody may replace what belongs to another
+    real = os.path.realpath(parent)
+    parent.chmod(mode)
+    assert told(KernelStore(store.directory)) == (
+        f"cache: kernels are not kept on disk, as {who.format(real)} can write to {real}, and "
+        f"could so replace {real}/kernels\nrepair: chmod {words} {real}"
+    )
+    parent.chmod(mode | 0o1000)  # as /tmp: nobody may replace what belongs to another
     assert KernelStore(store.directory).get(KEY) == b"evil"
+    parent.chmod(0o700)  # the repair
+    assert KernelStore(store.directory).get(KEY) == b"evil"
+
+
+@posix
+def test_nor_one_below_a_directory_of_another_user(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may change the mode, and replace what is in it."""
+    store.put(KEY, b"evil")
+    parent, looked_at = store.directory.parent, Path.stat
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        found = looked_at(path, **how)
+        if path.name != parent.name:
+            return found
+        return os.stat_result((*found[:4], os.geteuid() + 4321, *found[5:]))
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert "belongs to another user, who could so replace" in told(KernelStore(store.directory))
+    monkeypatch.setattr(cache, "_trusted", lambda: {0, os.geteuid(), os.geteuid() + 4321})
+    assert KernelStore(store.directory).get(KEY) == b"evil"  # as a container names root
+
+
+@posix
+def test_a_link_that_is_turned_later_leads_nowhere(store: KernelStore, tmp_path: Path) -> None:
+    """What was looked at is what is used."""
+    store.put(KEY, b"code")
+    evil = KernelStore(tmp_path / "evil")
+    evil.put(KEY, b"evil")
+    link = tmp_path / "link"
+    link.symlink_to(store.directory)
+    reader = KernelStore(link)
+    assert reader.get(KEY) == b"code"
+    link.unlink()
+    link.symlink_to(evil.directory)
+    assert reader.get(KEY) == b"code"
 
 
 @posix

@@ -8,6 +8,7 @@ import os
 import platform
 import threading
 import weakref
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -20,6 +21,7 @@ from tc.runtime.object_files import (
     ObjectFile,
     all_found,
     compile_modules,
+    is_whole,
     keep_masks,
     load_object,
     new_engine,
@@ -64,6 +66,31 @@ def test_what_a_file_needs_from_outside() -> None:
         assert all_found(missing) is False
     assert all_found(ObjectFile(b"\xcf\xfa\xed\xfe", ("f",))) is None  # of macOS
     assert all_found(ObjectFile(b"", ())) is True
+
+
+def test_a_file_that_is_none_is_not_loaded() -> None:
+    """LLVM would end the process, or a call would begin at address 0."""
+    file = compile_modules([ADD, EXP], ["add", "e"], TARGET)
+    assert is_whole(file)
+    assert is_whole(compile_modules([], [], TARGET))
+    assert not is_whole(replace(file, functions=("add", "sub")))
+    assert not is_whole(replace(file, functions=("exp",)))  # it is used, not defined
+    if file.content.startswith(b"\x7fELF"):
+        cut = [replace(file, content=file.content[:n]) for n in range(len(file.content))]
+        assert not any(map(is_whole, cut))
+
+
+def test_any_byte_of_a_file_may_be_another() -> None:
+    """Whatever becomes of it is refused, or has the form of an object file: nothing is raised."""
+    file = compile_modules([ADD, EXP], ["add", "e"], TARGET)
+    rng = np.random.default_rng(1)
+    refused = 0
+    for at in range(len(file.content)):
+        content = bytearray(file.content)
+        content[at] ^= int(rng.integers(1, 256))
+        for damaged in (bytes(content), content[:at] + content[at + 1 :]):
+            refused += not is_whole(ObjectFile(bytes(damaged), file.functions))
+    assert refused > len(file.content)
 
 
 def test_no_functions_at_all() -> None:

@@ -124,7 +124,8 @@ class NumbaKernel:
 def _compile(text: KernelText) -> LoadedCode:
     """The machine code of the regions, in their order."""
     try:
-        return machine_code(text.kernel.name, text.source, lambda: _functions(text))
+        kernel = text.kernel
+        return machine_code(kernel.name, text.source, len(kernel.regions), lambda: _functions(text))
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise _too_deep(text.kernel, error) from error
     except NumbaError as error:

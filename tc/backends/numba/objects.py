@@ -8,7 +8,6 @@ for them numba's compiler is set up, which takes some 0.3 s in each process.
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -34,6 +33,7 @@ from tc.runtime.object_files import (
     all_found,
     compile_modules,
     free_passes,
+    is_whole,
     keep_masks,
     load_object,
     parse_module,
@@ -49,8 +49,10 @@ _CONFIG = (
 _NUMBERS = itertools.count()  # as numba keeps all its libraries, their symbols must differ
 
 
-def machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -> LoadedCode:
-    """The regions of a source, compiled, or as found on disk.
+def machine_code(
+    name: str, source: str, count: int, regions: Callable[[], Sequence[Any]]
+) -> LoadedCode:
+    """The `count` regions of a source, compiled, or as found on disk.
 
     `regions` gives them as functions for numba or as `VectorRegion`s. It is called only where they
     must be compiled: what decides the code stands in `source`, in tc or in `_host`.
@@ -59,26 +61,37 @@ def machine_code(name: str, source: str, regions: Callable[[], Sequence[Any]]) -
         key = disk.digest("object", source, *_host())
         stored = disk.get(key)
         if stored is not None:
-            file = _object_file(stored)
+            file = object_of(stored)
             code = None if file is None else load(file)
-            if code is not None:
+            if code is not None and len(code.addresses) == count:
                 return code
             disk.remove(key)
         compiled = compile_regions(name, regions())
         code = load(compiled)
         if code is None:
             raise InternalError(f"{name} calls a function that is nowhere")
-        disk.put(key, pickle.dumps(compiled))
+        disk.put(key, bytes_of(compiled))
         return code
 
 
-def _object_file(stored: bytes) -> ObjectFile | None:
-    """What was stored, or None where it cannot be read back."""
-    try:
-        file = pickle.loads(stored)
-    except Exception:  # whatever pickle may raise
+_KIND = "object"
+
+
+def bytes_of(file: ObjectFile) -> bytes:
+    """An object file as it is kept (`cache.packed`)."""
+    return disk.packed(_KIND, {"functions": file.functions}, file.content)
+
+
+def object_of(stored: bytes) -> ObjectFile | None:
+    """What was kept; None where it has not the form of what `bytes_of` writes."""
+    found = disk.unpacked(_KIND, stored)
+    if found is None:
         return None
-    return file if isinstance(file, ObjectFile) else None
+    functions = found[0].get("functions")
+    if not isinstance(functions, list) or not all(isinstance(name, str) for name in functions):
+        return None
+    file = ObjectFile(found[1], tuple(functions))
+    return file if is_whole(file) else None
 
 
 def compile_regions(name: str, regions: Sequence[Any]) -> ObjectFile:
