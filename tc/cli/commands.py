@@ -8,10 +8,9 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from tc import api, rules
+from tc import api, files, rules
 from tc.cli.given import read_call, read_options, read_text
 from tc.cli.shell import in_shell_words
 from tc.cli.usage import UsageError
@@ -72,7 +71,7 @@ def _format(arguments: argparse.Namespace, name: str) -> int:
 
 def _write(name: str, text: str) -> None:
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        files.write_text(name, text)
     except OSError as error:
         raise UsageError(f"cannot write {name}: {error.strerror or error}") from error
 

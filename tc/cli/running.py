@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.usage import UsageError
 from tc.cli.values import array_of, number_of, pairs_of
 from tc.errors import InputError
+from tc.files import whole_file
 from tc.pipeline import shape_program
 from tc.runtime import cache
 from tc.runtime.arguments import read_number, signature_of
@@ -96,9 +98,11 @@ def _save(folder: Path, names: Sequence[str], results: Sequence[Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, array in zip(names, results, strict=True):
-            np.save(folder / f"{name}.npy", np.asarray(array))
+            with whole_file(folder / f"{name}.npy") as file:
+                # by `write` alone: numpy's writing to files does not say why it fails
+                np.save(SimpleNamespace(write=file.write), np.asarray(array))
     except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot write to {folder}: {error.strerror or error}") from error
 
 
 def _summary(name: str, array: Any) -> str:

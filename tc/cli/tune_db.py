@@ -22,6 +22,7 @@ from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.shell import in_shell_words
 from tc.cli.usage import UsageError
 from tc.errors import InputError, TCError
+from tc.files import whole_file
 from tc.options import Options
 from tc.process.uninterrupted import uninterrupted
 from tc.runtime.sizes import resolve_sizes
@@ -189,8 +190,10 @@ def _written(name: str) -> Iterator[TextIO]:
                 f"{name} is a database, and stays as it is",
                 repair=f"tc tune db export {shlex.quote(f'{name}.jsonl')}",
             )
-        with open(name, "w", encoding="utf-8") as file:
-            yield file
+        with whole_file(name) as file:
+            text = TextIOWrapper(file, encoding="utf-8")
+            yield text
+            text.detach()  # what is left to be written is in the file now, which stays open
     except OSError as error:
         raise UsageError(f"cannot write {name}: {error.strerror or error}") from error
 

@@ -37,6 +37,7 @@ from typing import Any
 import platformdirs
 
 from tc.errors import TCError, render
+from tc.files import TEMPORARY, whole_file
 from tc.process.call_sites import warn
 
 LIMIT = 256_000_000
@@ -51,7 +52,6 @@ ROOT = os.path.dirname(os.path.dirname(__file__))
 _MAGIC = b"tc kernel 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
-_TEMPORARY = ".tmp"
 _ABANDONED = 3600.0  # seconds after which a temporary file has lost its writer
 _KEPT = 7 / 8  # of the limit, once the oldest entries have been removed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -170,7 +170,7 @@ class KernelStore:
             wanted = self.limit if self._size + size <= self.limit else self.limit * _KEPT
             abandoned = time.time() - _ABANDONED
             for info, entry in files:
-                if entry.name.endswith(_TEMPORARY):
+                if entry.name.endswith(TEMPORARY):
                     remove = info.st_mtime < abandoned
                 else:
                     remove = self._size + size > wanted
@@ -183,7 +183,7 @@ class KernelStore:
     def _files(self) -> Iterator[os.DirEntry[str]]:
         with contextlib.suppress(OSError), os.scandir(self.directory) as entries:
             for entry in entries:
-                if entry.name.endswith((_ENTRY, _TEMPORARY)):
+                if entry.name.endswith((_ENTRY, TEMPORARY)):
                     yield entry
 
     def _known(self) -> Iterator[tuple[os.stat_result, os.DirEntry[str]]]:
@@ -481,16 +481,6 @@ def _make(directory: Path) -> Fault | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file that nobody sees before it is whole."""
-    # tempfile's own name would take a lock, which forked children might find locked
-    name = f"{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}{_TEMPORARY}"
-    temporary = path.with_name(name)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    """Writes a file that nobody sees before it is whole; one that a crash damages is seen to be."""
+    with whole_file(path, private=True, durable=False) as file:
+        file.write(content)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tc.errors import BackendError, InputError
+from tc.files import whole_file
 from tc.process.uninterrupted import load
 from tc.tuning.problem import Trial
 from tc.tuning.tuner import TuningResult
@@ -61,7 +62,8 @@ def draw(result: TuningResult, path: Path) -> None:
     axes.yaxis.set_minor_formatter(ticker.FuncFormatter(_plain if high < 10 * low else _nothing))
     axes.legend(loc="best", fontsize="small")
     try:
-        figure.savefig(path)
+        with whole_file(path) as file:
+            figure.savefig(file, format=path.suffix.removeprefix("."))
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}", repair="--plot tuned.png"

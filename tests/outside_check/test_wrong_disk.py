@@ -1,0 +1,66 @@
+"""Findings of section 0 about files: what a user had is never lost, and what is read is data."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.processes import run_python
+
+needs_limits = pytest.mark.skipif(not hasattr(os, "fork"), reason="files have no limits here")
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+from tc.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+TEXT = (
+    "def f(float(N) a) -> (o) {" + "  o(i) =   a(i) # kept\n" + "  # the user's words\n" * 300 + "}"
+)
+
+
+def limited(*words: str | Path, size: int) -> tuple[int, str, str]:
+    """A command for which the disk is full once a file has so many bytes."""
+    done = run_python(
+        LIMITED, str(size), *map(str, words), environment={"TC_CACHE_DIR": os.devnull}
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@needs_limits
+@pytest.mark.parametrize("size", [0, 100, 4000])
+def test_fmt_loses_nothing_when_the_disk_is_full(tmp_path: Path, size: int) -> None:
+    """0.14"""
+    path, link = tmp_path / "f.tc", tmp_path / "link.tc"
+    path.write_text(TEXT)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    for name in (path, link):
+        status, said, errors = limited("fmt", "--write", name, size=size)
+        assert (status, said, errors) == (2, "", f"tc: cannot write {name}: File too large\n")
+        assert path.read_text() == TEXT
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["f.tc", "link.tc"]
+    assert limited("fmt", "--write", link, size=1 << 30) == (0, "", "")
+    assert path.read_text() != TEXT
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert link.is_symlink()
+
+
+@needs_limits
+def test_neither_do_run_and_export(tmp_path: Path) -> None:
+    """0.14"""
+    (tmp_path / "f.tc").write_text(TEXT)
+    out = tmp_path / "out"
+    words = ("run", tmp_path / "f.tc", "a=ones:2000", "--backend", "interpret", "--out", out)
+    assert limited(*words, size=1 << 30)[0] == 0
+    before = (out / "o.npy").read_bytes()
+    assert np.load(out / "o.npy").tolist() == [1.0] * 2000
+    status, _, errors = limited(*words, size=500)
+    assert (status, errors) == (2, f"tc: cannot write to {out}: File too large\n")
+    assert (out / "o.npy").read_bytes() == before
+    assert [each.name for each in out.iterdir()] == ["o.npy"]
