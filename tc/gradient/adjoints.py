@@ -83,7 +83,7 @@ def contributions(
                 for each in (c for arg in args for c in contributions(arg, adjoint, conditions)):
                     yield replace(each, underived=expr)
                 return
-            values = dict(zip(ARGUMENTS, args, strict=False)) | {"f": value or expr}
+            values = dict(zip(ARGUMENTS, map(_as_real, args), strict=False)) | {"f": value or expr}
             for operand, derivative in zip(args, table, strict=True):
                 if _carries(operand):
                     factor = _with_arguments(derivative, values)
@@ -165,6 +165,17 @@ def _parsed(derivative: str) -> p.Expr:
     names = ", ".join(f"double {name}" for name in (*ARGUMENTS, "f"))
     program = check(parse(Source(f"def d({names}) -> (o) {{ o = {derivative} }}")))
     return program.statements[0].rhs
+
+
+def _as_real(argument: p.Expr) -> p.Expr:
+    """An argument as the function takes it: whole numbers that a tensor holds are converted before
+    a derivative multiplies them with each other, and would leave their type."""
+    match argument:
+        case p.Convert(operand=operand, written=False) if any(
+            isinstance(node, p.Read) for node in p.walk(operand)
+        ):
+            return argument if operand.dtype.is_float else replace(argument, written=True)
+    return argument
 
 
 def _with_arguments(derivative: str, values: Mapping[str, p.Expr]) -> p.Expr:

@@ -32,8 +32,7 @@ from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.statement_text import ExprBounds
-from tc.gradient.stored_values import StoredValues, divided_last, multiplied, pulled
-from tc.gradient.stored_values import factors as product_of
+from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
 
@@ -233,13 +232,13 @@ class _Reverse:
         place, sum_, factors = scaled
         changed = []
         for each in found:
-            sign, own = product_of(each.adjoint)
-            adjoint = self.stored.of_others(step, multiplied(sign, [*own, *factors]))
+            product = Product.of(each.adjoint).times(factors)
+            adjoint = self.stored.of_others(step, product)
             if each.conditions or adjoint is None:
                 return found
-            if any(factor in product_of(adjoint)[1] for factor in factors):
+            if any(factor in adjoint.factors for factor in factors):
                 return found
-            changed.append(replace(each, adjoint=adjoint))
+            changed.append(replace(each, adjoint=adjoint.expr))
         self.cotangents.written[place] = sum_
         return changed
 

@@ -6,19 +6,81 @@ holds the sum of its terms in the same way, where all else in what they give is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tc.dtypes import FLOAT16
+from tc.dtypes import FLOAT16, FLOAT64
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution
 from tc.gradient.statement_text import ExprBounds, Written
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
-StoredFactor: TypeAlias = tuple[bool, p.Expr]
+Factor: TypeAlias = tuple[bool, p.Expr]
 """Whether it divides, and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of real numbers: 1 or -1, and its factors in order.
+
+    A statement stores a product with its sign. What a stored value stands for is told by `over`
+    alone, which divides one product by another: no sign and no factor is lost on the way.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.source import Source
+    >>> text = "def f(float x, float z) -> (s, t) { s = -exp(x) / z  t = -(-exp(x) / z) / z }"
+    >>> s, t = (Product.of(each.rhs) for each in check(parse(Source(text))).statements)
+    >>> s.sign, t.sign, e.text(t.over(s, {}).expr)
+    (-1, 1, '-(1.0 / z)')
+    """
+
+    sign: int
+    factors: tuple[Factor, ...]
+
+    @classmethod
+    def of(cls, expr: p.Expr) -> Product:
+        sign, factors = _signed_factors(expr)
+        return cls(sign, tuple(factors))
+
+    @property
+    def expr(self) -> p.Expr:
+        """The product as an expression, whose divisors stand last. A real number stands first:
+        integers that meet before it would be computed as integers."""
+        order = sorted(self.factors, key=lambda f: (f[0], not _is_real(f[1])))
+        return replace(self, factors=tuple(order)).in_order
+
+    @property
+    def in_order(self) -> p.Expr:
+        """The product as an expression with its factors as they stand, the first of which is
+        divided by no other."""
+        divides, first = self.factors[0]
+        one = p.Literal(1.0, FLOAT64, span=e.NOWHERE)
+        result = e.fraction(one, first) if divides else first
+        for divides, factor in self.factors[1:]:
+            result = e.fraction(result, factor) if divides else e.binary("*", result, factor)
+        return result if self.sign > 0 else e.negative(result)
+
+    def times(self, factors: Iterable[Factor]) -> Product:
+        return replace(self, factors=(*self.factors, *factors))
+
+    def over(self, other: Product, bound: dict[str, str]) -> Product | None:
+        """The product divided by another, all of whose factors it has; None where it has not. The
+        other may be that of another statement: `bound` are its indices, by the names that they have
+        here, and those that are not named yet are added."""
+        left = list(self.factors)
+        for divides, factor in other.factors:
+            for place, (here_divides, here) in enumerate(left):
+                trial = dict(bound)
+                if divides == here_divides and _is_same(factor, here, trial):
+                    bound.update(trial)
+                    del left[place]
+                    break
+            else:
+                return None
+        return Product(self.sign * other.sign, tuple(left))
 
 
 @dataclass(frozen=True)
@@ -41,39 +103,41 @@ class StoredValues:
         variables of its sum."""
         if not self.holds(step) or version.dtype == FLOAT16:
             return None
-        left = without(found.adjoint, factors(step.statement.rhs)[1], {})
-        if left is None:
+        statement = step.statement
+        term = Product.of(statement.rhs)
+        if len(term.factors) < 2:
             return None
-        statement, (sign, rest) = step.statement, left
+        rest = Product.of(found.adjoint).over(term, {v: v for v in p.index_names(statement.rhs)})
+        if rest is None:
+            return None
         summed = set(statement.reduction)
-        used = {n for _, factor in rest for n in p.index_names(factor)}
+        used = {n for _, factor in rest.factors for n in p.index_names(factor)}
         if summed and (found.conditions or summed & (used | names(found.read))):
             return None
         ranges = {v: step.ranges[v] for v in statement.outer}
         left_over = replace(statement, variables=statement.outer)
         own = replace(step, statement=left_over, ranges=ranges)
-        adjoint = multiplied(sign, [*rest, (False, version)])
-        return own, replace(found, adjoint=adjoint)
+        return own, replace(found, adjoint=rest.times([(False, version)]).expr)
 
-    def of_others(self, step: VersionStep, adjoint: p.Expr) -> p.Expr | None:
+    def of_others(self, step: VersionStep, adjoint: Product) -> Product | None:
         """A product with a factor of it that some output holds."""
         for other in self.steps:
             if other.version not in self.held or other.statement.op != "=":
                 continue
             if not self.holds(other) or other.version == step.version:
                 continue
-            wanted = factors(other.statement.rhs)[1]
-            if len(wanted) < 2 or not any(isinstance(f, p.Call) for _, f in wanted):
+            term = Product.of(other.statement.rhs)
+            if len(term.factors) < 2 or not any(isinstance(f, p.Call) for _, f in term.factors):
                 continue
             bound: dict[str, str] = {}
-            left = without(adjoint, wanted, bound)
+            rest = adjoint.over(term, bound)
             outer = other.statement.outer
-            if left is None or not set(outer) <= set(bound):
+            if rest is None or not set(outer) <= set(bound):
                 continue
             same = all(step.ranges.get(bound[v]) == other.ranges[v] for v in outer)
             if same and len(set(bound.values())) == len(bound):
                 value = e.read(other.version, tuple(e.index(bound[v]) for v in outer))
-                return multiplied(left[0], [*left[1], (False, value)])
+                return rest.times([(False, value)])
         return None
 
 
@@ -81,55 +145,32 @@ def names(read: p.Read) -> set[str]:
     return {n for subscript in read.subscripts for n in p.index_names(subscript)}
 
 
-def factors(expr: p.Expr, divides: bool = False) -> tuple[int, list[StoredFactor]]:
+def _signed_factors(expr: p.Expr, divides: bool = False) -> tuple[int, list[Factor]]:
     """The sign of a product, and its factors in order."""
     match expr:
         case p.Unary(op="-", operand=operand):
-            sign, found = factors(operand, divides)
+            sign, found = _signed_factors(operand, divides)
             return -sign, found
         case p.Binary(op=("*" | "/") as op, left=left, right=right) if _is_real(expr):
-            one, first = factors(left, divides)
-            other, second = factors(right, divides != (op == "/"))
+            one, first = _signed_factors(left, divides)
+            other, second = _signed_factors(right, divides != (op == "/"))
             return one * other, [*first, *second]
     return 1, [(divides, expr)]
 
 
 def _is_real(expr: p.Expr) -> bool:
-    """Whether a product is one of real numbers: sizes and indices are left together."""
-    return any(isinstance(n, p.Read | p.Call) and n.dtype.is_float for n in p.walk(expr))
-
-
-def multiplied(sign: int, found: Sequence[StoredFactor]) -> p.Expr:
-    """The product of some factors."""
-    result: p.Expr | None = None
-    for divides, factor in sorted(found, key=lambda each: each[0]):
-        if result is None:
-            result = e.fraction(e.number(1), factor) if divides else factor
-        else:
-            result = e.fraction(result, factor) if divides else e.binary("*", result, factor)
-    assert result is not None
-    return result if sign > 0 else e.negative(result)
-
-
-def without(
-    adjoint: p.Expr, wanted: Sequence[StoredFactor], bound: dict[str, str]
-) -> tuple[int, list[StoredFactor]] | None:
-    """The sign and the other factors of a product in which there are all that are wanted, which may
-    be those of another statement: `bound` are its indices, by the names that they have here."""
-    sign, rest = factors(adjoint)
-    numbers = [f for f in wanted if isinstance(f[1], p.Literal)]
-    if len(wanted) < 2 or numbers:
-        return None
-    for divides, factor in wanted:
-        for place, (other_divides, other) in enumerate(rest):
-            trial = dict(bound)
-            if divides == other_divides and _is_same(factor, other, trial):
-                bound.update(trial)
-                del rest[place]
-                break
-        else:
-            return None
-    return sign, rest
+    """Whether the text of an expression is computed as a real number, whatever it is multiplied
+    with: numbers, sizes, indices and whole numbers are left together."""
+    match expr:
+        case p.Read(dtype=dtype) | p.Call(dtype=dtype):
+            return dtype.is_float
+        case p.Convert(operand=operand, dtype=dtype, written=written):
+            return dtype.is_float and (written or _is_real(operand))
+        case p.Unary(operand=operand):
+            return _is_real(operand)
+        case p.Binary(left=left, right=right) | p.Select(then=left, otherwise=right):
+            return _is_real(left) or _is_real(right)
+    return False
 
 
 def _is_same(one: p.Expr, other: p.Expr, bound: dict[str, str]) -> bool:
@@ -158,7 +199,7 @@ def _kind(expr: p.Expr) -> object:
 
 def pulled(
     written: Sequence[Written], cotangent: str, subscripts: tuple[str, ...]
-) -> tuple[int, Written, list[StoredFactor]] | None:
+) -> tuple[int, Written, tuple[Factor, ...]] | None:
     """Where one sum alone makes a cotangent, its place, the sum without the factors that are the
     same for all terms, and these, at some indices."""
     places = [i for i, each in enumerate(written) if each.target == cotangent]
@@ -169,15 +210,15 @@ def pulled(
         return None
     if isinstance(sum_.rhs, p.Call | p.Convert):
         return None
-    sign, found = factors(sum_.rhs)
+    product = Product.of(sum_.rhs)
     own = set(sum_.indices)
-    same = [f for f in found if set(p.index_names(f[1])) <= own]
-    left = [f for f in found if f not in same]
+    same = [f for f in product.factors if set(p.index_names(f[1])) <= own]
+    left = tuple(f for f in product.factors if f not in same)
     if not same or not left:
         return None
     here = {v: e.index(name) for v, name in zip(sum_.indices, subscripts, strict=True)}
-    moved = [(divides, e.substituted(factor, here)) for divides, factor in same]
-    return places[0], replace(sum_, rhs=multiplied(sign, left)), moved
+    moved = tuple((divides, e.substituted(factor, here)) for divides, factor in same)
+    return places[0], replace(sum_, rhs=replace(product, factors=left).expr), moved
 
 
 def divided_last(rhs: p.Expr, loops: Mapping[str, ExprBounds]) -> p.Expr:
@@ -187,25 +228,12 @@ def divided_last(rhs: p.Expr, loops: Mapping[str, ExprBounds]) -> p.Expr:
         return rhs
     if any(isinstance(n, p.Select | p.Logical) for n in p.walk(rhs)):
         return rhs
-    sign, found = factors(rhs)
-    last = [f for f in found if f[0] and not set(p.index_names(f[1])) & set(loops)]
+    product = Product.of(rhs)
+    found = product.factors
+    last = tuple(f for f in found if f[0] and not set(p.index_names(f[1])) & set(loops))
     if not last or found[-len(last) :] == last:
         return rhs
-    first = [f for f in found if f not in last]
+    first = tuple(f for f in found if f not in last)
     if not any(not divides for divides, _ in first):
         return rhs
-    return multiplied_in_order(sign, [*first, *last])
-
-
-def multiplied_in_order(sign: int, found: Sequence[StoredFactor]) -> p.Expr:
-    """The product of factors, of which the first does not divide, as they stand."""
-    numerators = [f for f in found if not f[0]][:1]
-    result = numerators[0][1]
-    for divides, factor in _others(found, numerators[0]):
-        result = e.fraction(result, factor) if divides else e.binary("*", result, factor)
-    return result if sign > 0 else e.negative(result)
-
-
-def _others(found: Sequence[StoredFactor], first: StoredFactor) -> Iterator[StoredFactor]:
-    place = list(found).index(first)
-    yield from (f for i, f in enumerate(found) if i != place)
+    return replace(product, factors=(*first, *last)).in_order

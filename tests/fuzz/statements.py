@@ -24,6 +24,7 @@ from tests.fuzz.drafts import (
     target_of,
 )
 from tests.fuzz.model import Expr, Statement, binary, num, read, reads, var
+from tests.fuzz.products import products
 from tests.fuzz.rare import add_rare
 from tests.fuzz.scope import SHORT, Scope, Tensor, Variable
 
@@ -455,4 +456,5 @@ MAKERS: Mapping[Maker, int] = {
     edges: 12,
     add_rare: 8,
     add_chain: 8,
+    products: 14,
 }
