@@ -13,7 +13,7 @@ from tests.fuzz.model import Expr, binary, num, read, var
 from tests.fuzz.scope import Scope, Variable
 
 NUMBERS = ("0.5", "2", "3.0", "0.25")
-MOST_EXPONENT = 2
+MOST_EXPONENT = "2.0"
 """Of exp: products of a few such factors stay small."""
 
 
