@@ -88,6 +88,32 @@ class Counterparts:
         return found
 
 
+def is_bounded(line: Line, variable: str) -> bool:
+    """Whether a clause, or a subscript that is a sum, gives a variable its range."""
+    if any(w.variable == variable for w in line.where):
+        return True
+    reads = (read for expr in (line.rhs, *line.exists) for read in reads_of(expr))
+    return any(
+        variable in p.index_names(subscript) and _is_sum(subscript)
+        for read in reads
+        for subscript in read.subscripts
+        if not read.bare_only or isinstance(subscript, p.Index)
+    )
+
+
+def _is_sum(expr: p.Expr) -> bool:
+    """Whether an expression is a sum of indices, with whole factors, and of sizes."""
+    match expr:
+        case p.Index() | p.Literal() | p.Size() | p.Extent():
+            return True
+        case p.Unary(operand=operand) | p.Convert(operand=operand):
+            return _is_sum(operand)
+        case p.Binary(op=op, left=left, right=right) if op in "+-*":
+            is_one = op != "*" or not (p.index_names(left) and p.index_names(right))
+            return is_one and _is_sum(left) and _is_sum(right)
+    return False
+
+
 def _for_ranges(access: p.Read) -> p.Read:
     """The read as it counts for ranges: in `pad`, subscripts that are no variable do not (G9)."""
     if not access.bare_only:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import FLOAT16, INT32, DType
+from tc.dtypes import INT32, DType
 from tc.gradient import terms as e
+from tc.gradient.adjoints import contributions
 from tc.gradient.asked import (
     InputNames,
     TextOrFunction,
@@ -16,9 +17,10 @@ from tc.gradient.asked import (
     repaired,
     wanted_inputs,
 )
-from tc.gradient.counterparts import Counterparts
+from tc.gradient.counterparts import Counterparts, is_bounded
 from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, def_text, reads_of
-from tc.gradient.plain_program import PlainProgram, plain, with_given_outputs
+from tc.gradient.maxima import is_exact
+from tc.gradient.plain_program import PlainProgram, is_spelled, plain, with_given_outputs
 from tc.gradient.tangents import Weight, tangent
 from tc.semantics import program as p
 
@@ -195,7 +197,8 @@ class _Forward:
         target, op = line.target, line.op.rstrip("=!")
         reads_itself = any(read.tensor == target for read in reads_of(line.rhs))
         if op in ("*", "min", "max"):
-            if line.reduction and reads_itself:
+            is_stored = op != "*" and self._is_rounded(line)
+            if (line.reduction or is_stored) and reads_itself:
                 line = self._of_copy(line)
             derive = self._product if op == "*" else self._extreme
             derive(line, later)
@@ -237,8 +240,10 @@ class _Forward:
             self.steps.append(line)
 
     def _extreme(self, line: Line, later: Sequence[TextStep]) -> None:
-        """The terms that equal the extreme share its tangent (D11)."""
-        if not line.reduction:
+        """The terms that equal the extreme share its tangent (D11): where they are rounded, they
+        are stored, and the extreme is that of what is stored."""
+        is_stored = self._is_rounded(line)
+        if not line.reduction and not is_stored:
             self._written_out(line)
             return
         held, left = self._held(line), line.left
@@ -247,33 +252,77 @@ class _Forward:
             self.steps.append(line)
             self._clear(line, later)
             return
-        term = line.rhs
-        if held.dtype == FLOAT16:
-            term = p.Convert(term, FLOAT16, True, span=e.NOWHERE)
-        is_extreme = e.compare("==", term, held)
+        own = line
+        if is_stored:
+            own = replace(line, rhs=self._stored(line, later))
+        is_extreme = e.compare("==", own.rhs, held)
         one = e.select(is_extreme, e.number(1))
         count = self._made(f"n_{line.target}", INT32)
         counted = e.read(count, left)
         if line.starts:
-            self.steps.append(line)
+            self.steps.append(own)
             self._begin(line)
-            self.steps.append(self._beside(line, Line(count, line.indices, "+=!", one)))
+            self.steps.append(self._beside(own, Line(count, line.indices, "+=!", one)))
         else:
             before = self._made(f"o_{line.target}", held.dtype)
             was = e.compare("==", e.read(before, left), held)
-            own = self.names[line.target]
-            share = e.select(was, e.binary("/", e.read(own, left), counted))
+            name = self.names[line.target]
+            share = e.select(was, e.binary("/", e.read(name, left), counted))
             self.steps += [
                 Line(before, line.indices, "=", held),
-                line,
+                own,
                 Line(count, line.indices, "=", e.select(was, e.number(1))),
-                self._beside(line, Line(count, line.indices, "+=", one)),
-                Line(own, line.indices, "=", share),
+                self._beside(own, Line(count, line.indices, "+=", one)),
+                Line(name, line.indices, "=", share),
             ]
         if rhs != e.ZERO:
             weighted = self._tangent(line, lambda t: e.binary("/", t, counted))
             op = "+=!" if line.starts else "+="
-            self._write(line, op, e.select(is_extreme, weighted))
+            self._write(own, op, e.select(is_extreme, weighted))
+
+    def _is_rounded(self, line: Line) -> bool:
+        return not is_exact(line.rhs, self.program.dtypes[line.target])
+
+    def _stored(self, line: Line, later: Sequence[TextStep]) -> p.Expr:
+        """The terms of a statement, stored in the type of its target by one before it, with the
+        same ranges."""
+        named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
+        indices = tuple(v for v in line.variables if v in named)
+        moved: dict[str, p.Expr] = {}
+        where: list[p.WhereRange] = []
+        places: list[p.Expr] = []
+        for variable in indices:
+            place = e.index(variable)
+            for clause in (w for w in line.where if w.variable == variable):
+                if clause.begin != e.ZERO and variable in line.reduction:
+                    end = e.difference(clause.end, clause.begin)
+                    moved[variable] = e.total(place, clause.begin)
+                    place = e.difference(place, clause.begin)
+                    clause = replace(clause, begin=e.ZERO, end=end)
+                where.append(clause)
+            places.append(place)
+        exists = [replace(r, subscripts=self._moved(r, moved)) for r in line.exists]
+        is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
+        done = self.program.steps[: -1 - len(later)]
+        before = [step for step in done if step.target == line.target]
+        if is_open and not before and not self._is_declared(line.target):
+            self.steps.append(line)  # whose shape others tell
+        if is_open or self._is_declared(line.target) or any(map(_is_settled, before)):
+            left = (e.index(v) if v in indices else e.ZERO for v in line.indices)
+            exists.append(replace(self._held(line), subscripts=tuple(left)))
+        name = self._made(f"e_{line.target}", self.program.dtypes[line.target])
+        rhs = e.substituted(line.rhs, moved)
+        if not indices:
+            exists = []
+        self.steps.append(Line(name, indices, "=", rhs, tuple(where), tuple(exists)))
+        held = self._held(line)
+        return replace(held, tensor=name, subscripts=tuple(places))
+
+    def _moved(self, read: p.Read, moved: Mapping[str, p.Expr]) -> tuple[p.Expr, ...]:
+        return tuple(e.substituted(subscript, moved) for subscript in read.subscripts)
+
+    def _is_declared(self, tensor: str) -> bool:
+        return is_spelled(self.program.shapes.get(tensor))
 
     def _written_out(self, line: Line) -> None:
         """A product or extreme with what the target holds: `T(i) = T(i) * ...`, which the tangent
@@ -437,6 +486,11 @@ def _used(step: TextStep) -> set[str]:
     return {node.tensor for node in nodes if isinstance(node, p.Read | p.Extent)}
 
 
+def _is_settled(step: TextStep) -> bool:
+    """Whether a step alone gives its target a shape."""
+    return isinstance(step, Joined) or all(is_bounded(step, v) for v in step.indices)
+
+
 def _touches(step: TextStep, tensor: str) -> bool:
     if isinstance(step, Joined):
         return tensor in (step.target, *step.sources)
@@ -461,4 +515,23 @@ def _active(program: PlainProgram, wrt: set[str], constant: set[str]) -> set[str
             if depends:
                 active.add(step.target)
         if len(active) == before:
-            return active
+            break
+    return active & _useful(program, active)
+
+
+def _useful(program: PlainProgram, active: Container[str]) -> set[str]:
+    """The tensors of which outputs depend on what is derived, and not on whether it is equal to
+    something alone."""
+    useful = {name for name in program.outputs if name in active}
+    while True:
+        before = len(useful)
+        for step in program.steps:
+            if step.target not in useful:
+                continue
+            if isinstance(step, Joined):
+                useful.update(step.sources)
+            else:
+                found = contributions(step.rhs, e.number(1))
+                useful.update(each.read.tensor for each in found if each.adjoint != e.ZERO)
+        if len(useful) == before:
+            return useful

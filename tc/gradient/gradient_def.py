@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
@@ -13,6 +13,7 @@ from tc.frontend.parser import parse
 from tc.gradient import terms as e
 from tc.gradient.cotangents import LETTERS
 from tc.gradient.def_text import SPELLED, Joined, reads_of
+from tc.gradient.maxima import outdated
 from tc.gradient.plain_program import is_spelled
 from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.statement_text import (
@@ -36,13 +37,17 @@ OPERATORS = {"=": "=", "+": "+=", "*": "*=", "min": "min=", "max": "max="}
 @dataclass(frozen=True, slots=True)
 class Forward:
     """The forward program as a gradient needs it: its versions, those that the caller gives by
-    their tensors, and which of them are saved: "outputs", "all", "none" (D17), or EACH_VERSION."""
+    their tensors, and which of them are saved: "outputs", "all", "none" (D17), or EACH_VERSION.
+    `redone` are the steps by which versions are computed again: maxima of terms that are stored, in
+    the tensors `terms` of these types (D11)."""
 
     program: p.Program
     found: SampledRanges
     steps: tuple[VersionStep, ...]
     given: Mapping[str, str]
     save: str
+    redone: tuple[VersionStep, ...]
+    terms: Mapping[str, DType]
 
     def tensor(self, version: str) -> str:
         """The tensor of which something is a version; its own name for what is none."""
@@ -50,18 +55,38 @@ class Forward:
         return tensors.get(version, version)
 
     def dtype(self, version: str) -> DType:
+        if version in self.terms:
+            return self.terms[version]
         return self.program.tensors[self.tensor(version)].dtype
 
     def needed(self, written: Sequence[Written]) -> tuple[list[str], list[WrittenStep]]:
         """The versions that are saved, and the statements that compute others again."""
+        stale = {
+            step.version
+            for step in self.redone
+            if any(read.tensor in self.terms for read in reads_of(step.statement.rhs))
+        }
+        while True:
+            saved, again = self._needed(written, stale)
+            compared = [w.rhs for w in written] + [step.statement.rhs for step in again]
+            versions = {step.version for step in again}
+            more = outdated(self.redone, self.dtype, saved, versions, compared)
+            if not more:
+                return saved, [made for step in again for made in self._made(step, {})]
+            stale |= more
+
+    def _needed(
+        self, written: Sequence[Written], stale: Container[str]
+    ) -> tuple[list[str], list[VersionStep]]:
+        """The versions that are saved, none of them `stale`, and the steps that make others."""
         needed = {n.tensor for w in written for n in p.walk(w.rhs) if isinstance(n, p.Read)}
         saved: list[str] = []
-        again: list[WrittenStep] = []
-        for step in reversed(self.steps):
+        again: list[VersionStep] = []
+        for step in reversed(self.redone):
             version = step.version
             if version not in needed:
                 continue
-            if self._is_saved(step):
+            if self._is_saved(step) and version not in stale:
                 if version not in saved:
                     saved.insert(0, version)
                 continue
@@ -69,11 +94,13 @@ class Forward:
             needed |= {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
             if step.previous is not None:
                 needed.add(step.previous)
-            again[:0] = self._made(step, {})
+            again.insert(0, step)
         order = [step.version for step in self.steps]
         return sorted(saved, key=order.index), again
 
     def _is_saved(self, step: VersionStep) -> bool:
+        if step.tensor in self.terms:
+            return False
         kinds = {"outputs": ("output",), "none": ()}.get(self.save, ("output", "temporary"))
         is_last = self._last[step.tensor] == step.version
         return self.program.tensors[step.tensor].role in kinds and (
@@ -111,9 +138,9 @@ class Forward:
             op += "!"
         rhs = _held(statement.rhs, holders)
         made = Written(version, statement.outer, op, rhs, dict(step.ranges))
-        shape = self.found.shapes[step.tensor]
-        if previous == version or step.joins:
+        if previous == version or step.joins or step.tensor in self.terms:
             return [made]
+        shape = self.found.shapes[step.tensor]
         ends = (step.ranges[v][1] for v in statement.outer)
         if previous is None and all(map(operator.eq, ends, shape)):
             return [made]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import FLOAT16, FLOAT64
+from tc.dtypes import FLOAT16, FLOAT64, DType
 from tc.errors import GradError
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, check_derived, contributions, gathered
@@ -30,6 +30,7 @@ from tc.gradient.cotangents import Cotangents
 from tc.gradient.def_text import reads_of
 from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
+from tc.gradient.maxima import is_exact
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.statement_text import ExprBounds
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
@@ -119,6 +120,8 @@ class _Reverse:
     given: Mapping[str, str] = field(default_factory=dict)  # the caller's tensors
     active: set[str] = field(default_factory=set)
     counts: dict[str, str] = field(default_factory=dict)  # of the largest terms, by version
+    redone: list[VersionStep] = field(default_factory=list)  # the steps, as versions are made again
+    terms: dict[str, DType] = field(default_factory=dict)  # of maxima, that are stored (D11)
     stored: StoredValues = field(default_factory=lambda: StoredValues((), frozenset()))
 
     @classmethod
@@ -137,6 +140,7 @@ class _Reverse:
         new = cls(program, found, ties, taken, Cotangents(shapes, types, functools.partial(str)))
         new.cotangents.fresh = new.fresh
         new.steps, new.given = versions(program, found, new.fresh)
+        new.redone = [*new.steps]
         new.cotangents.left = {step.version: step.statement.outer for step in reversed(new.steps)}
         inputs = (*program.inputs, *new.given)
         of = {name: new.given.get(name, name) for name in inputs}
@@ -181,7 +185,10 @@ class _Reverse:
             if cotangents.of(name) is None:
                 cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
         cotangents.round()
-        forward = Forward(program, self.found, self.steps, self.given, save)
+        redone = tuple(self.redone)
+        forward = Forward(
+            program, self.found, self.steps, self.given, save, redone, self.terms
+        )
         return Derivation(
             forward, self.fresh, given, results, cotangents.written, cotangents.shapes
         )
@@ -257,9 +264,8 @@ class _Reverse:
             case "min" | "max" if self.ties == "first":
                 return adjoint, (self._is_first(step),)
             case "min" | "max":
-                equal = e.compare(
-                    "==", step.statement.rhs, self._read(step.version, step.statement)
-                )
+                after = self._read(step.version, step.statement)
+                equal = e.compare("==", self._terms(step), after)
                 return e.binary("/", adjoint, self._count(step, equal)), (equal,)
             case "*":
                 return e.product(adjoint, self._others(step)), ()
@@ -320,6 +326,49 @@ class _Reverse:
         self.cotangents.shapes[name] = tuple(where[v][1] for v in indices)
         self.cotangents.write(name, indices, op, rhs, where)
 
+    def _terms(self, step: VersionStep) -> p.Expr:
+        """The terms of a statement, which equal its result where they are the largest. Terms that
+        are rounded are stored in the type of the result, and that is made again of these: no
+        comparison depends on two computations of a term."""
+        statement = step.statement
+        dtype = self.cotangents.types[step.version]
+        if is_exact(statement.rhs, dtype):
+            return statement.rhs
+        name = self.fresh(f"e_{step.version}")
+        indices = tuple(v for v in statement.variables if v in p.index_names(statement.rhs))
+        ranges: dict[str, ExprBounds] = {}
+        moved: dict[str, p.Expr] = {}
+        places: list[p.Expr] = []
+        for variable in indices:
+            begin, end = step.ranges[variable]
+            index = e.index(variable)
+            if variable in statement.outer or begin == e.ZERO:
+                ranges[variable] = (begin, end)
+                places.append(index)
+            else:
+                ranges[variable] = (e.ZERO, e.difference(end, begin))
+                moved[variable] = e.total(index, begin)
+                places.append(e.difference(index, begin))
+        self.terms[name] = self.cotangents.types[name] = dtype
+        self.cotangents.shapes[name] = tuple(ranges[v][1] for v in indices)
+        stored = replace(
+            statement,
+            target=name,
+            subscripts=tuple(map(e.index, indices)),
+            outer=indices,
+            variables=indices,
+            op="=",
+            init=False,
+            continues="",
+            rhs=e.substituted(statement.rhs, moved),
+        )
+        made = VersionStep(stored, ranges, name, name, None, joins=False, covers=True)
+        read = self.cotangents.read(name, tuple(places))
+        of_stored = replace(step, statement=replace(statement, rhs=read))
+        place = next(i for i, each in enumerate(self.redone) if each is step)
+        self.redone[place : place + 1] = [made, of_stored]
+        return read
+
     def _count(self, step: VersionStep, equal: p.Expr) -> p.Expr:
         """How many terms are the largest, with the value before where the statement goes on."""
         statement, ranges = step.statement, step.ranges
@@ -343,7 +392,7 @@ class _Reverse:
         comes before all."""
         statement, ranges = step.statement, step.ranges
         after = self._read(step.version, statement)
-        equal = e.compare("==", statement.rhs, after)
+        equal = e.compare("==", self._terms(step), after)
         conditions = [equal]
         if step.previous is not None and not step.is_anew:
             conditions = [e.compare("!=", self._read(step.previous, statement), after), equal]
