@@ -96,6 +96,10 @@ class Problem:
             raise InputError(f"this describes nothing that was tuned: {error}") from error
 
 
+WRONG = "it is wrong: "
+"""What the failure of a trial begins with whose results are out of their bounds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A candidate and what came of it: `options` with a whole plan, the seconds of its calls (none
@@ -109,6 +113,15 @@ class Trial:
     def time(self) -> float:
         """The median of its calls in seconds, infinite where it failed."""
         return median(self.seconds) if self.seconds and self.failure is None else float("inf")
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it ran and computed wrong numbers, which is a fault of tc's.
+
+        >>> Trial(Options(), failure="it is wrong: y(1) is 2.0").is_wrong
+        True
+        """
+        return self.failure is not None and self.failure.startswith(WRONG)
 
     def to_value(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -121,6 +121,17 @@ class TuningResult:
         return tuple(trial for trial in self.trials if trial.failure is not None)
 
     @property
+    def wrong(self) -> tuple[Trial, ...]:
+        """The failures that computed wrong numbers: faults of tc's, to be reported."""
+        return tuple(trial for trial in self.failures if trial.is_wrong)
+
+    @property
+    def failed(self) -> str:
+        """How many candidates failed, and how many of them computed wrong numbers, in words."""
+        wrong = f", {len(self.wrong)} of them with wrong numbers" if self.wrong else ""
+        return f"{len(self.failures)} failed{wrong}"
+
+    @property
     def median(self) -> float:
         """The median of the candidates' times in seconds, infinite where none ran."""
         times = [trial.time for trial in self.trials if trial.failure is None]
@@ -131,7 +142,7 @@ class TuningResult:
             return f"{self.problem.entry}: interrupted before anything was measured"
         times = f"{1e3 * self.best.time:.4g} ms, the default {1e3 * self.default.time:.4g} ms"
         found = f"{self.problem.entry}: {times} ({self.speedup:.3f} times as fast)"
-        return f"{found}; {len(self.trials)} candidates, of which {len(self.failures)} failed"
+        return f"{found}; {len(self.trials)} candidates, of which {self.failed}"
 
 
 Told = Callable[[TuningResult], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
@@ -14,7 +14,7 @@ from tc.backends.geometry import MemorySpan
 from tc.device import LINE
 from tc.dtypes import Array
 from tc.errors import TCError
-from tc.kernel.ir import Buffer
+from tc.kernel.ir import Buffer, row_major
 from tc.runtime.arrays import empty
 from tc.runtime.specialisation import access_error, new_output
 from tc.tuning.measuring import shared_arrays
@@ -22,7 +22,7 @@ from tc.tuning.measuring.agreement import difference
 from tc.tuning.measuring.compiling import CompiledCandidate, loaded
 from tc.tuning.measuring.guard_pages import bytes_at_edge, forbid_writing
 from tc.tuning.measuring.references import Reference
-from tc.tuning.problem import Problem
+from tc.tuning.problem import WRONG, Problem
 
 _POISONS = (0xFF, 0x7F)
 """NaN of all float types, -1, and true; of other numbers, about the largest."""
@@ -124,6 +124,7 @@ class _Runner:
         self.session, self.threads = session, threads or session.threads
         self.kernel = loaded(session.backend, candidate)
         self.shaped = session.problem.shaped()
+        self.strides = session.problem.element_strides(self.shaped)
         self.poisons = cycle(_POISONS)
         self.written = [b.name for b in self.kernel.kernel.arguments if b.role != "input"]
 
@@ -137,7 +138,7 @@ class _Runner:
         for name, values in shared_arrays.read(memory, reference.expected).items():
             wrong = difference(name, frame.arrays[name], values, bounds[name])
             if wrong is not None:
-                raise _Wrong(f"it is wrong: {wrong}")
+                raise _Wrong(f"{WRONG}{wrong}")
         return seconds
 
     def between_pages(self, reference: Reference, *, before: bool) -> _Frame:
@@ -163,11 +164,20 @@ class _Runner:
 
         return self._frame(reference, place)
 
+    def as_declared(self, buffer: Buffer) -> Buffer:
+        """An argument with the shape and the strides that the caller's array has. The kernel may
+        see the same memory with other dimensions, as it joins those that it walks together."""
+        if buffer.role == "temporary":
+            return buffer
+        shape = self.shaped.shapes[buffer.name]
+        strides = self.strides.get(buffer.name, row_major(shape))
+        return replace(buffer, shape=shape, strides=strides)
+
     def _frame(self, reference: Reference, place: Callable[[Buffer, int], Array]) -> _Frame:
         kernel, threads, memory = self.kernel, self.threads, self.session.memory
         inputs, given = (shared_arrays.read(memory, p) for p in (reference.inputs, reference.given))
         arrays, memories = {}, {}
-        for buffer in kernel.kernel.arguments:
+        for buffer in map(self.as_declared, kernel.kernel.arguments):
             span, step = MemorySpan.of(buffer), buffer.dtype.bytes
             memories[buffer.name] = place(buffer, span.size)
             arrays[buffer.name] = np.ndarray(

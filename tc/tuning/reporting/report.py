@@ -30,7 +30,7 @@ def _lines(result: TuningResult) -> Iterator[str]:
         yield f"best        {_timed(result.best.seconds)}: {times}"
     ended = ", until it was interrupted" if result.interrupted else ""
     seconds = f" in {result.moments[-1].seconds:.1f} s" if result.moments else ""
-    yield f"candidates  {len(result.trials)}{seconds}, {len(result.failures)} failed{ended}"
+    yield f"candidates  {len(result.trials)}{seconds}, {result.failed}{ended}"
     yield from failures(result)
 
 
