@@ -2,16 +2,19 @@
 touch, and then begins after one. A touch ends the process, so programs run in others.
 
 The arrays have whole tiles, and parts; those of `test_programs.py` are smaller than a tile of most
-kernels, and lie at such edges there.
+kernels, and lie at such edges there. What is left of a row behind its last whole vector is stored
+under a mask: rows of all types of elements have all tails of 1 to 15 elements, and (with --slow) so
+has each size of each program of the table.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
 from tests.support.opencl import name_the_processor
 from tests.support.poison import NAN, poisoned
 from tests.support.processes import run_python
-from tests.support.programs import CASES, Case, normal
+from tests.support.programs import CASES, normal
 
 BACKENDS = ("numba", "c", "opencl")
 COMMAND = "from tests.test_guard_pages import run_in_child; run_in_child({})"
@@ -59,17 +62,94 @@ LARGER: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
 IN_COLUMNS = ("mv", "mm", "tmm", "conv2d", "maxpool2x2", "softmax", "layernorm", "1LUT", "stencil")
 
 TABLE = {case.name: case for case in CASES}
+LONGER = tuple(name for name in TABLE if name != "prodModel")
+"""Programs whose sizes may be greater by any number, all by the same."""
+TAILS = range(1, 16)
+TYPES = (
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("half", "float", "double", "bool"),
+)
+ROWS = tuple(f"{dtype} {n}" for k, dtype in enumerate(TYPES) for n in (k + 4, 30 - k))
+"""Rows of each type, of so many elements."""
+
+Inputs = Callable[[np.random.Generator], dict[str, Any]]
 
 
-def cases() -> dict[str, Case]:
-    return {name: replace(TABLE[name], inputs=LARGER[name]) for name in LARGER}
+@dataclass(frozen=True)
+class Program:
+    """A program with what makes its inputs, and what the outputs that a caller passes hold."""
+
+    text: str
+    entry: str
+    inputs: Inputs
+    outputs: Inputs | None = None
+
+
+def program(name: str) -> Program:
+    """That of a name: of the table with the inputs of `LARGER`, "mm"; with all its sizes greater,
+    "mm +7"; or one row, "int64 9"."""
+    first, _, number = name.partition(" ")
+    if first in TYPES:
+        return _row(first, int(number))
+    case = TABLE[first]
+    inputs = LARGER.get(first, case.inputs)
+    if number:
+        inputs = _longer(case.text, case.def_name, inputs, int(number))
+    return Program(case.text, case.def_name, inputs, case.outputs)
+
+
+def _row(dtype: str, count: int) -> Program:
+    value = "!a(i)" if dtype == "bool" else "a(i) * a(i)"
+    text = f"def f({dtype}(N) a) -> (o) {{ o(i) = {value} }}"
+    element = {"half": "float16", "float": "float32", "double": "float64"}.get(dtype, dtype)
+    return Program(text, "f", lambda rng: {"a": rng.integers(0, 9, count).astype(element)})
+
+
+def _longer(text: str, entry: str, inputs: Inputs, more: int) -> Inputs:
+    """Each size of a program greater by a number: arrays go on as they began."""
+    signature = re.search(rf"def {entry}\((.*?)\)\s*->", text, re.DOTALL)
+    assert signature is not None
+    ranks = re.findall(r"\w+\(([\w\s,]+)\)\s*(\w+)", signature[1])
+    named = {name: [dim.strip().isidentifier() for dim in dims.split(",")] for dims, name in ranks}
+
+    def make(rng: np.random.Generator) -> dict[str, Any]:
+        return {name: _resized(a, named.get(name, []), more) for name, a in inputs(rng).items()}
+
+    return make
+
+
+def _resized(value: Any, named: Sequence[bool], more: int) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    shape = [n + more * has_name for n, has_name in zip(value.shape, named, strict=True)]
+    return np.resize(value, shape)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_programs_touch_only_their_arrays(backend: str) -> None:
     if backend not in registry.usable_names():
         pytest.skip(f"backend {backend} is not usable here")
-    failures, names = [], list(cases())
+    _check_all(backend, list(LARGER))
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_rows_touch_only_their_arrays(backend: str) -> None:
+    if backend not in registry.usable_names():
+        pytest.skip(f"backend {backend} is not usable here")
+    _check_all(backend, list(ROWS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_all_tails_of_all_programs(backend: str) -> None:
+    """In processes for one tail each."""
+    for tail in TAILS:
+        rows = [f"{dtype} {whole + tail}" for dtype in TYPES for whole in (0, 64)]
+        _check_all(backend, [*rows, *(f"{name} {tail}" for name in LONGER)])
+
+
+def _check_all(backend: str, names: list[str]) -> None:
+    failures = []
     while names:
         begun, reason = _run(backend, names)
         if reason is None:
@@ -130,12 +210,12 @@ def run_in_child(task: str) -> None:
 def check(name: str, backend: str) -> None:
     """Arrays at both edges give what ordinary ones give, in some programs also where the elements
     of columns are neighbours, not those of rows."""
-    case = cases()[name]
+    run = program(name)
     for order in ("C", "F") if name in IN_COLUMNS else ("C",):
-        compiled = tc.compile(case.text, entry=case.def_name, backend=backend)
+        compiled = tc.compile(run.text, entry=run.entry, backend=backend)
         rng = np.random.default_rng(0)
-        inputs = {n: ordered(a, order) for n, a in case.inputs(rng).items()}
-        starts = list((case.outputs(rng) if case.outputs else {}).values())
+        inputs = {n: ordered(a, order) for n, a in run.inputs(rng).items()}
+        starts = list((run.outputs(rng) if run.outputs else {}).values())
         shapes = compiled.infer(**inputs)
         results = []
         for edge in ("ends", "begins", None):
@@ -143,7 +223,7 @@ def check(name: str, backend: str) -> None:
             given = {n: copy_at_edge(a, edge, order) for n, a in inputs.items()}
             targets = [at_edge_or_not(info.shape, info.dtype, edge) for info in shapes.values()]
             for target, start in zip(targets, starts, strict=False):
-                target[...] = start
+                target[...] = np.resize(start, target.shape)
             with poisoned(NAN, allocator(edge)):
                 compiled(**given, outputs=targets)
             results.append([np.array(target) for target in targets])

@@ -5,6 +5,11 @@ under a condition, and where the mask is a constant, as in `for (i < 16) if (i <
 load of all lanes: past the end of the array. It does so after it has joined both sides of a
 condition in a loop, which a pragma forbids.
 
+GCC (12.2; others were not tried) also makes one store under a mask of such a loop, and where what
+it stores is half of a vector of 64 bytes, `vextracti64x4`, which touches the lanes that the mask
+leaves out: past the end of the array, and on processors of Intel the process ends. Functions on
+vectors with a mask are such loops where they have no instructions of their own.
+
 In loops that read every other element backwards, as `a[i * -2]`, GCC (12.2; others were not tried)
 makes one load of a whole vector, which begins an element before the last that is read: it may be
 before the array. It does so for loops around others, too, and where the load is in an inner one.
@@ -31,6 +36,15 @@ GUARDED = """\
 #pragma GCC optimize ("no-tree-loop-if-convert")
 #endif"""
 
+MASKED = """\
+#if defined(__AVX512VL__) && !(defined(__AVX512BW__) && defined(__AVX512DQ__))
+#if defined(__GNUC__) && !defined(__clang__)
+// or elements are touched that a mask leaves out
+#pragma GCC optimize ("no-tree-loop-if-convert")
+#endif
+#endif"""
+"""Other processors have instructions for these functions, or none that GCC could choose."""
+
 BACKWARDS = """\
 #if defined(__GNUC__) && !defined(__clang__)
 // or elements before arrays are read that are read backwards
@@ -53,6 +67,8 @@ def pragmas(kernel: ir.Kernel) -> Iterator[str]:
     """What a kernel's text begins with."""
     if _guards_loads(kernel):
         yield GUARDED
+    if _masks_lanes(kernel):
+        yield MASKED
     if _adds_integers(kernel):
         yield INTEGERS
     elif _reads_backwards(kernel):
@@ -112,6 +128,16 @@ def _steps(
 
 def _is_whole(expr: ir.Expr) -> bool:
     return expr.dtype.lanes == 1 and not expr.dtype.is_float
+
+
+def _masks_lanes(kernel: ir.Kernel) -> bool:
+    """Whether vectors are loaded or stored under masks."""
+    for stmt in every_statement(kernel):
+        if isinstance(stmt, ir.Store) and stmt.mask is not None:
+            return True
+        if any(isinstance(e, ir.Load) and e.mask is not None for e in ir.expressions(stmt)):
+            return True
+    return False
 
 
 def _guards_loads(kernel: ir.Kernel) -> bool:

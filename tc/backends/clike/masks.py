@@ -197,7 +197,10 @@ def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -
     family = "broadcast" if lane.bits == 64 else "nearest"
     terms = {**place.scalars, ir.Const(1, INT64): place.constant}
     number = sum_text(tuple(terms), [-factor for factor in terms.values()], context)
-    text = f"tc_ramp_{name}(0, {step}) {op} tc_{family}_{name}({number})"
+    sides = f"tc_ramp_{name}(0, {step})", f"tc_{family}_{name}({number})"
+    if lane.bytes * lane.lanes > WIDEST:
+        return f"tc_{_NAMES[op]}_{name}({', '.join(sides)})", ATOM
+    text = f" {op} ".join(sides)
     if lane.bits == mask.bits:
         return f"({name})({text})", UNARY
     return f"__builtin_convertvector(({name})({text}), {c_type(mask)})", ATOM

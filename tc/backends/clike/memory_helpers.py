@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.templates import INLINE, function, instance, returning
-from tc.backends.clike.types import C_TYPES, mask_type
+from tc.backends.clike.types import C_TYPES, WIDEST, mask_type
 from tc.dtypes import DType
 
 _NEAR = {
@@ -63,12 +63,41 @@ void tc_store_T(E* p, T x)
 
 def memory_text(family: str, dtype: DType) -> str | None:
     """The helper of a family, None where there is no such family here."""
+    if family in ("load_masked", "store_masked") and dtype.bytes * dtype.lanes > WIDEST:
+        return _masked_in_parts(family, dtype)
     if family in _TEMPLATES:
         return instance(with_instructions(_TEMPLATES[family], family, dtype), dtype)
     plain = family.removesuffix("_masked")
     if plain in _NEAR:
         return _load_near(family, dtype, _NEAR[plain])
     return None
+
+
+def _masked_in_parts(family: str, dtype: DType) -> str:
+    """A masked access of a vector larger than registers, as those of its parts: only they have
+    instructions (`with_instructions`), and of the plain loop over all lanes GCC makes stores that
+    touch the lanes that a mask leaves out (`gcc_faults`)."""
+    part, mask = dtype.vector(WIDEST // dtype.bytes), mask_type(dtype.bits, dtype.lanes)
+    part_mask, element = mask.vector(part.lanes), C_TYPES[dtype.scalar]
+    taken = f"tc_load_{part_mask}(masks + l)"
+    lines = [f"{C_TYPES[mask.scalar]} masks[{dtype.lanes}];", f"tc_store_{mask}(masks, mask);"]
+    lines.insert(0, f"{element} lanes[{dtype.lanes}];")
+    steps = f"for (int l = 0; l < {dtype.lanes}; l += {part.lanes})"
+    if family == "load_masked":
+        head = f"{dtype} tc_load_masked_{dtype}(const {element}* p, {mask} mask)"
+        lines += [
+            steps,
+            f"    tc_store_{part}(lanes + l, tc_load_masked_{part}(p + l, {taken}));",
+            f"return tc_load_{dtype}(lanes);",
+        ]
+    else:
+        head = f"void tc_store_masked_{dtype}({element}* p, {mask} mask, {dtype} x)"
+        lines += [
+            f"tc_store_{dtype}(lanes, x);",
+            steps,
+            f"    tc_store_masked_{part}(p + l, {taken}, tc_load_{part}(lanes + l));",
+        ]
+    return function(f"{INLINE} {head}", *lines)
 
 
 # --- elements apart ---------------------------------------------------------------------------

@@ -6,6 +6,13 @@
 //   register float32(3, 16) total
 //   workspace of 4096 bytes, aligned to 64
 
+#if defined(__AVX512VL__) && !(defined(__AVX512BW__) && defined(__AVX512DQ__))
+#if defined(__GNUC__) && !defined(__clang__)
+// or elements are touched that a mask leaves out
+#pragma GCC optimize ("no-tree-loop-if-convert")
+#endif
+#endif
+
 #include <math.h>
 #include <stdint.h>
 #if defined(__AVX2__) && defined(__FMA__)
