@@ -25,13 +25,12 @@ class Builtin:
 
     `rule` is "float" (computes in float32 or float64) or "keep" (any type, gives the same).
     `numpy` is the reference: arrays or numpy scalars of one type to the same type, no warnings.
-    `c` names the function of C's <math.h>, in double, or one of `tc.backends.clike.helpers`; None
-    where only scipy has it. `tc.backends.numba.math` has all of them by their own names.
+    `c` names the function of C's <math.h>, in double, or one of `tc.backends.clike.helpers`.
+    `tc.backends.numba.math` has all of them by their own names.
 
     Every implementation, the reference included, is within `ulps` units in the last place of the
     type it computes in, plus `absolute` machine epsilons (of that type) near zeros of functions
-    that lose relative accuracy there. The Bessel functions j and y are so for |x| up to 1000; the
-    same code computes them in all implementations.
+    that lose relative accuracy there. OpenCL promises less of some functions of its own.
     """
 
     name: str
@@ -40,7 +39,7 @@ class Builtin:
     doc: str
     _: KW_ONLY
     arity: int = 1
-    c: str | None = ""
+    c: str = ""
     ulps: float = 4.0
     absolute: float = 0.0
     rule: str = "float"
@@ -48,10 +47,6 @@ class Builtin:
     def __post_init__(self) -> None:
         if self.c == "":
             object.__setattr__(self, "c", self.name)
-
-    @property
-    def needs_scipy(self) -> bool:
-        return self.c is None
 
     def spread(self, args: tuple[Array, ...], errors: tuple[Array, ...]) -> Array:
         """A bound on how far the value moves when each argument moves by at most its error.
@@ -137,17 +132,33 @@ _TABLE = (
     # scipy's may be 0 where the value is subnormal
     Builtin("tgamma", f.tgamma, spreads.gamma, "gamma function", ulps=20, absolute=1e-290),
     Builtin("lgamma", f.lgamma, spreads.log_gamma, "log|gamma(x)|", ulps=8, absolute=8),
-    # with scipy
-    Builtin("erfinv", scipy_special("erfinv"), corners, "inverse of erf", c=None, ulps=8),
-    Builtin("erfcinv", f.erfcinv, corners, "inverse of erfc", c=None, ulps=12),
-    Builtin("erfcx", f.erfcx, corners, "exp(x*x) * erfc(x)", c=None, ulps=12),
-    Builtin("normcdfinv", scipy_special("ndtri"), corners, "inverse of normcdf", c=None, ulps=12),
-    Builtin("j0", f.j0, lipschitz(0.582), "Bessel function J0", c=None, ulps=8, absolute=16),
-    Builtin("j1", f.j1, lipschitz(0.5), "Bessel function J1", c=None, ulps=8, absolute=16),
-    Builtin("y0", f.y0, spreads.bessel_y(0), "Bessel function Y0", c=None, ulps=8, absolute=16),
-    Builtin("y1", f.y1, spreads.bessel_y(1), "Bessel function Y1", c=None, ulps=8, absolute=16),
-    Builtin("cyl_bessel_i0", f.cyl_bessel_i0, even, "Bessel function I0", c=None, ulps=8),
-    Builtin("cyl_bessel_i1", f.cyl_bessel_i1, corners, "Bessel function I1", c=None, ulps=32),
+    # with scipy, and in C with `tc.backends.clike.special_functions`
+    Builtin("erfinv", f.erfinv, corners, "inverse of erf", c="tc_erfinv", ulps=8),
+    Builtin("erfcinv", f.erfcinv, corners, "inverse of erfc", c="tc_erfcinv", ulps=12),
+    Builtin("erfcx", f.erfcx, corners, "exp(x*x) * erfc(x)", c="tc_erfcx", ulps=12),
+    Builtin(
+        "normcdfinv",
+        scipy_special("ndtri"),
+        corners,
+        "inverse of normcdf",
+        c="tc_normcdfinv",
+        ulps=12,
+    ),
+    Builtin("j0", f.j0, lipschitz(0.582), "Bessel function J0", c="tc_j0", ulps=8, absolute=16),
+    Builtin("j1", f.j1, lipschitz(0.5), "Bessel function J1", c="tc_j1", ulps=8, absolute=16),
+    Builtin("y0", f.y0, spreads.bessel_y(0), "Bessel function Y0", c="tc_y0", ulps=8, absolute=16),
+    Builtin("y1", f.y1, spreads.bessel_y(1), "Bessel function Y1", c="tc_y1", ulps=8, absolute=16),
+    Builtin(
+        "cyl_bessel_i0", f.cyl_bessel_i0, even, "Bessel function I0", c="tc_cyl_bessel_i0", ulps=8
+    ),
+    Builtin(
+        "cyl_bessel_i1",
+        f.cyl_bessel_i1,
+        corners,
+        "Bessel function I1",
+        c="tc_cyl_bessel_i1",
+        ulps=32,
+    ),
 )
 
 BUILTINS: dict[str, Builtin] = {b.name: b for b in _TABLE}

@@ -47,18 +47,13 @@ def in_double(formula: Formula) -> Formula:
     return widened
 
 
-def scipy_special(name: str, at_infinity: Formula | None = None) -> Formula:
-    """A function of scipy.special, which is imported when it is first called, but for its values
-    at infinity where they are given."""
+def scipy_special(name: str) -> Formula:
+    """A function of scipy.special, which is imported when it is first called."""
 
     @in_double
     def formula(*args: Array) -> Array:
         result: Array = getattr(special(), name)(*args)
-        return (
-            result
-            if at_infinity is None
-            else np.where(np.isinf(args[0]), at_infinity(*args), result)
-        )
+        return result
 
     return formula
 
@@ -218,12 +213,70 @@ def lgamma(x: Array) -> Array:
 
 
 @in_double
+def erfinv(x: Array) -> Array:
+    return np.where(x == 0, x, special().erfinv(x))  # scipy's loses the sign of -0
+
+
+@in_double
 def erfcinv(x: Array) -> Array:
-    return np.asarray(special().erfcinv(x) + 0.0)  # no -0 at 1
+    value = special().erfcinv(x) + 0.0  # no -0 at 1
+    return np.where(x == LEAST, OF_LEAST, value)
 
 
-j0 = scipy_special("j0", np.zeros_like)
-j1 = scipy_special("j1", lambda x: np.copysign(0.0, x))
-y0, y1 = (scipy_special(n, lambda x: np.where(x > 0, 0.0, np.nan)) for n in ("y0", "y1"))
-cyl_bessel_i0 = scipy_special("i0", np.abs)
-cyl_bessel_i1 = scipy_special("i1", np.positive)
+LEAST, OF_LEAST = 5e-324, 27.213293210812949
+"""The smallest double and its erfcinv; scipy's is infinite there."""
+
+FAR = 1000.0
+"""From here on the first terms of Hankel's expansions are exact, and scipy's phase is not."""
+
+EXPANSIONS = (
+    ((1.0, -9 / 128, 3675 / 32768), (-1 / 8, 75 / 1024, -59535 / 262144)),
+    ((1.0, 15 / 128, -4725 / 32768), (3 / 8, -105 / 1024, 72765 / 262144)),
+)
+"""Hankel's P and x*Q for the orders 0 and 1, in 1 / (x*x)."""
+
+
+def _bessel(kind: str, order: int) -> Formula:
+    """A Bessel function j or y; of an infinite argument it is 0 with the sign of j1's."""
+
+    @in_double
+    def formula(x: Array) -> Array:
+        size = np.maximum(np.abs(x), FAR)
+        p, q = (np.polyval(terms[::-1], 1 / (size * size)) for terms in EXPANSIONS[order])
+        q = q / size
+        total, difference = np.sin(size) + np.cos(size), np.sin(size) - np.cos(size)
+        # cosine and sine of x less an eighth of a turn, or three, times the root of 2
+        cosine, sine = (total, difference) if order == 0 else (difference, -total)
+        wave = p * cosine - q * sine if kind == "j" else p * sine + q * cosine
+        far = wave / (np.sqrt(size) * np.sqrt(np.pi))
+        far = np.where(np.isinf(x), 0.0, far)
+        if kind == "y":
+            far = np.where(x < 0, np.nan, far)
+        elif order == 1:
+            far = np.copysign(1.0, x) * far
+        return np.where(np.abs(x) < FAR, getattr(special(), f"{kind}{order}")(x), far)
+
+    return formula
+
+
+j0, j1, y0, y1 = (_bessel(kind, order) for kind in "jy" for order in (0, 1))
+
+
+def _modified_bessel(order: int) -> Formula:
+    """A Bessel function I; scipy's is infinite before its value is, and loses the sign of -0."""
+
+    @in_double
+    def formula(x: Array) -> Array:
+        root = np.exp(0.5 * np.clip(np.abs(x), LARGE, 2 * LARGE))
+        large = root * getattr(special(), f"i{order}e")(x) * root
+        value = np.where(np.abs(x) < LARGE, getattr(special(), f"i{order}")(x), large)
+        there = np.isinf(x) | ((x == 0) & (order == 1))
+        return np.where(there, x if order == 1 else np.abs(x), value)
+
+    return formula
+
+
+LARGE = 700.0
+"""exp overflows soon after it."""
+
+cyl_bessel_i0, cyl_bessel_i1 = _modified_bessel(0), _modified_bessel(1)

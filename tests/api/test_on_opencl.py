@@ -229,13 +229,3 @@ def test_a_stored_text_has_its_launches(backend: str) -> None:
     assert again == text
     assert [launch.function for launch in again.launches] == ["mm_0"]
     assert again.launches[0].threads > 1
-
-
-def test_a_function_of_scipy_is_refused_y7() -> None:
-    for backend, language in (("opencl", "OpenCL C"), ("cuda", "CUDA C++")):
-        with pytest.raises(tc.BackendError) as caught:
-            tc.emit("def f(float(N) x) -> (o) { o(i) = j0(x(i)) }", N=3, backend=backend)
-        assert str(caught.value) == (
-            f"BackendError [Y7]: 'j0' is a function of scipy, which {language} does not have\n"
-            'repair: backend="numba" (or backend="interpret")'
-        )

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 
 from tc.backends.clike.dialect import Dialect
+from tc.backends.clike.special_functions import SPECIAL_FUNCTIONS
 from tc.backends.clike.templates import function, returning
 from tc.backends.clike.types import C_TYPES
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
@@ -211,6 +212,7 @@ static inline double tc_normcdf(double x)
         tail -= 2 * scaled * rest * tail;
     return 0.5 * tail;
 }""",
+    **SPECIAL_FUNCTIONS,
 }
 
 

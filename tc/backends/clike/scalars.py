@@ -216,15 +216,9 @@ def _call(expr: ir.Call, context: Context) -> Printed:
 
 
 def function_name(expr: ir.Call, context: Context) -> str:
-    """The function that computes one element of a call; BackendError where there is none."""
+    """The function that computes one element of a call."""
     builtin, dialect = BUILTINS[expr.function], context.dialect
     name = dialect.native.get(builtin.name, builtin.c)
-    if name is None:
-        raise BackendError(
-            f"'{builtin.name}' is a function of scipy, which {dialect.name} does not have",
-            rule="Y7",
-            repair='backend="numba" (or backend="interpret")',
-        )
     suffix = "f" if name.startswith("tc_") else dialect.suffix  # our helpers have names of C
     return name + (suffix if expr.dtype.scalar == FLOAT32 else "")
 

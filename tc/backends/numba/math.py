@@ -20,6 +20,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from scipy.special import cython_special
 
+from tc.builtins import formulas
+
 _OPTIONS = {"error_model": "numpy", "nogil": True}
 _compiled = njit(**_OPTIONS)
 
@@ -336,10 +338,9 @@ def normcdf(x: Any) -> Any:
 # --- built-in functions of scipy --------------------------------------------------------------
 
 
-def _of_scipy(name: str, at_infinity: Callable[[Any], Any] | None = None) -> Any:
-    """A function of scipy.special on float64, but for its values at infinity where they are given.
-    It is found by a symbol, which unlike an address may stand in code that is kept on disk. Fused
-    functions have a mangled name for each type."""
+def _of_scipy(name: str) -> Any:
+    """A function of scipy.special on float64. It is found by a symbol, which unlike an address may
+    stand in code that is kept on disk. Fused functions have a mangled name for each type."""
     table = cython_special.__pyx_capi__
     for mangled in (name, *(f"__pyx_fuse_{k}{name}" for k in range(4))):
         signature = _capsule_name(table[mangled]) if mangled in table else b""
@@ -351,10 +352,7 @@ def _of_scipy(name: str, at_infinity: Callable[[Any], Any] | None = None) -> Any
     binding.add_symbol(symbol, _capsule_pointer(table[mangled], signature))
     # where the C function takes no second argument, it finds an unused one in a register
     function = types.ExternalFunction(symbol, types.float64(types.float64, types.int32))
-    if at_infinity is None:
-        return _in_double(lambda x: function(x, np.int32(0)))
-    there = _compiled(at_infinity)
-    return _in_double(lambda x: there(x) if math.isinf(x) else function(x, np.int32(0)))
+    return _in_double(lambda x: function(x, np.int32(0)))
 
 
 _capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
@@ -364,15 +362,59 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
-erfinv, normcdfinv = _of_scipy("erfinv"), _of_scipy("ndtri")
-_erfcinv, _right_of_erfcx = _of_scipy("erfcinv"), _of_scipy("erfcx")
-j0 = _of_scipy("j0", lambda _x: 0.0)
-j1 = _of_scipy("j1", lambda x: math.copysign(0.0, x))
-y0, y1 = (_of_scipy(name, lambda x: 0.0 if x > 0 else np.nan) for name in ("y0", "y1"))
-cyl_bessel_i0 = _of_scipy("i0", lambda _x: np.inf)
-cyl_bessel_i1 = _of_scipy("i1", lambda x: x)
+normcdfinv = _of_scipy("ndtri")
+_erfinv, _erfcinv, _right_of_erfcx = (_of_scipy(n) for n in ("erfinv", "erfcinv", "erfcx"))
+# scipy's erfinv and i1 lose the sign of -0, and its erfcinv ends before the numbers do
+erfinv = _in_double(lambda x: x if x == 0.0 else _erfinv(x))
+erfcinv = _in_double(lambda x: formulas.OF_LEAST if x == formulas.LEAST else _erfcinv(x) + 0.0)
 
-erfcinv = _in_double(lambda x: _erfcinv(x) + 0.0)  # no -0 at 1
+
+def _bessel(kind: str, order: int) -> Any:
+    """A Bessel function j or y: scipy's, and far out Hankel's expansion, as in the reference."""
+    near = _of_scipy(f"{kind}{order}")
+    (_, p1, p2), (q0, q1, q2) = formulas.EXPANSIONS[order]
+    is_j, odd = kind == "j", order == 1
+
+    @_in_double
+    def function(x: Any) -> Any:
+        size = math.fabs(x)
+        if not size >= formulas.FAR:
+            return near(x)
+        if math.isinf(x):
+            return 0.0 * (math.copysign(1.0, x) if odd else 1.0) if is_j or x > 0.0 else np.nan
+        if x < 0.0 and not is_j:
+            return np.nan
+        z = 1.0 / (size * size)
+        p, q = 1.0 + z * (p1 + z * p2), (q0 + z * (q1 + z * q2)) / size
+        total, difference = math.sin(size) + math.cos(size), math.sin(size) - math.cos(size)
+        cosine, sine = (difference, -total) if odd else (total, difference)
+        wave = p * cosine - q * sine if is_j else p * sine + q * cosine
+        far = wave / (math.sqrt(size) * math.sqrt(np.pi))
+        return -far if odd and x < 0.0 else far
+
+    return function
+
+
+def _modified_bessel(order: int) -> Any:
+    """A Bessel function I: scipy's, but where its exponential overflows."""
+    near, scaled = _of_scipy(f"i{order}"), _of_scipy(f"i{order}e")
+    odd = order == 1
+
+    @_in_double
+    def function(x: Any) -> Any:
+        size = math.fabs(x)
+        if math.isinf(x) or (odd and x == 0.0):
+            return x if odd else size
+        if size < formulas.LARGE:
+            return near(x)
+        root = math.exp(0.5 * size)
+        return root * scaled(x) * root
+
+    return function
+
+
+j0, j1, y0, y1 = (_bessel(kind, order) for kind in "jy" for order in (0, 1))
+cyl_bessel_i0, cyl_bessel_i1 = _modified_bessel(0), _modified_bessel(1)
 
 
 @_in_double

@@ -97,18 +97,6 @@ def test_as_on_numba(test: Callable[..., None], args: tuple[Any, ...]) -> None:
 # --- functions --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n, b in BUILTINS.items() if b.needs_scipy])
-def test_scipy_functions_are_refused_y7(name: str) -> None:
-    given = {"a": np.ones(3)}
-    kernel = elementwise([Call(name, (Load("a", (I,), FLOAT64),), FLOAT64)], given, 3)
-    with pytest.raises(BackendError) as caught:
-        BACKEND.emit(kernel)
-    assert str(caught.value) == (
-        f"BackendError [Y7]: '{name}' is a function of scipy, which C does not have\n"
-        'repair: backend="numba" (or backend="interpret")'
-    )
-
-
 @needs_compiler
 @pytest.mark.parametrize("dtype", operations.INTEGERS, ids=str)
 def test_abs_of_integers(dtype: Any) -> None:
@@ -250,7 +238,6 @@ def test_functions_compile_without_warnings(dtype: Any, tmp_path: Path) -> None:
     calls = [
         Call(n, tuple(Load(v, (I,), dtype) for v in "abcd"[: b.arity]), dtype)
         for n, b in BUILTINS.items()
-        if not b.needs_scipy
     ]
     compile_strictly(str(BACKEND.emit(elementwise(calls, given, 3))), tmp_path)
 
