@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tc.kernel.ir import Call
 from tc.kernel.pass_manager import Pass, PassContext
+from tc.kernel.passes.blocked_sums import sum_in_blocks
 from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
 from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.dead_code import eliminate_dead_code, eliminate_repeated_checks
@@ -156,6 +157,11 @@ PASSES: tuple[Pass, ...] = (
         "prefetch of gathers",
         "rows whose numbers are read from memory are asked for ahead",
         lambda kernel, context: prefetch_gathers(kernel, context.l2, line=context.line),
+    ),
+    Pass(
+        "blocked sums",
+        "long sums of floats are added up in blocks, whose sums are added",
+        lambda kernel, _: sum_in_blocks(kernel),
     ),
     Pass(
         "reciprocal division",

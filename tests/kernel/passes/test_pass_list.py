@@ -28,6 +28,7 @@ from tc.kernel.ir import (
     Load,
     Prefetch,
     Ramp,
+    Set,
     Shuffle,
     Stmt,
     Store,
@@ -231,6 +232,13 @@ def asks_for_rows_of_the_table(kernel: Kernel) -> bool:
     return hints(kernel)["T"] == 128 * 50 * 2 * 3
 
 
+def adds_up_blocks(kernel: Kernel) -> bool:
+    """No loop adds 4096 terms to a local, one after the other."""
+    sums = [(stmt, times) for stmt, times in executed(kernel) if isinstance(stmt, Set)]
+    rows = 4096 * 64 * 64 // 8  # of lanes
+    return sum(times for _, times in sums) < rows
+
+
 def divides_once_a_row(kernel: Kernel) -> bool:
     """But in the branch that is seldom taken."""
     usual = [
@@ -278,6 +286,7 @@ TABLE_OF_PASSES = (
     Row("non-temporal stores", NORM, ROWS, AVX2, stores_past_the_caches),
     Row("prefetch of blocks", NORM, ROWS, AVX2, asks_for_the_next_row),
     Row("prefetch of gathers", BAGS, TABLE, AVX2, asks_for_rows_of_the_table),
+    Row("blocked sums", MM, {"A": (64, 4096), "B": (4096, 64)}, AVX2, adds_up_blocks),
     Row("reciprocal division", SOFTMAX, {"I": (512, 4096)}, AVX2, divides_once_a_row),
 )
 

@@ -1,0 +1,154 @@
+"""Long sums of floats are added up in blocks.
+
+A sum of n terms that are added one after the other has an error that grows with n. Where blocks of
+terms are summed each for itself, and then these sums, it grows with the square root of n at the
+best (Higham, "The accuracy of floating point summation", 1993, section 3). R5 leaves the order of a
+reduction free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tc.dtypes import INT64, DType
+from tc.kernel import ir
+from tc.kernel.folding import binary, broadcast, constant, integer
+from tc.kernel.local_names import LocalNames
+from tc.kernel.rebuild import (
+    Stmts,
+    changed,
+    map_blocks,
+    map_regions,
+    map_statements,
+    substitute,
+)
+from tc.kernel.walk import iterations
+
+BLOCK = 128
+"""Terms of a block: enough that what each block costs, a sum and a constant for each of the loop's
+accumulators, is little beside its terms."""
+
+
+def sum_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with loops that add many terms to locals as loops over blocks of their iterations.
+
+    A block begins its own locals at zero, and adds them at its end to those that were there. What
+    is reported of checks, and all that is no sum, stays as it is.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.printer import to_text
+    >>> x, k = ir.Var("x", FLOAT32), ir.Var("k", INT64)
+    >>> step = ir.Set("x", ir.Binary("+", x, ir.Load("a", (k,), FLOAT32), FLOAT32))
+    >>> loop = ir.For("k", constant(0, INT64), constant(1000, INT64), (step,))
+    >>> stmts = ir.Let("x", constant(0.0, FLOAT32)), loop, ir.Store("o", (), x)
+    >>> print(to_text(sum_in_blocks(ir.Kernel("f", (), (stmts,)))))
+    kernel f
+    region
+      let x: float32 = 0.0f
+      for k_block in 0:8
+        let x_block: float32 = 0.0f
+        for k in k_block * 128:min(k_block * 128 + 128, 1000)
+          x_block = x_block + a[k]
+        x = x + x_block
+      o[] = x
+    """
+    return map_regions(kernel, _Blocks(LocalNames(kernel)).of_block)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    names: LocalNames
+
+    def of_block(self, block: Stmts) -> Stmts:
+        return map_statements(block, self._of_statement)
+
+    def _of_statement(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+        """Inner loops come first: an outer loop adds what they leave."""
+        stmt = map_blocks(stmt, self.of_block)
+        yield self._of_loop(stmt) if isinstance(stmt, ir.For) else stmt
+
+    def _of_loop(self, loop: ir.For) -> ir.For:
+        sums = accumulators(loop.body)
+        terms = max((_additions(loop.body, name) for name in sums), default=0)
+        if loop.parallel or loop.mark or len(iterations(loop)) * terms < 2 * BLOCK:
+            return loop
+        length = -(-BLOCK // terms)
+        number = ir.Var(self.names.fresh(f"{loop.var}_block"), INT64)
+        begin = binary("+", loop.begin, binary("*", number, integer(length)))
+        end = binary("min", binary("+", begin, integer(length)), loop.end)
+        parts = {name: ir.Var(self.names.fresh(f"{name}_block"), sums[name]) for name in sums}
+        body = (
+            *(ir.Let(part.name, _zero(part.dtype)) for part in parts.values()),
+            changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
+            *(_added(name, part) for name, part in parts.items()),
+        )
+        blocks = -(-len(iterations(loop)) // length)
+        return ir.For(number.name, integer(0), integer(blocks), body)
+
+
+def accumulators(body: Stmts) -> dict[str, DType]:
+    """The locals of floats, declared outside of a body, to which the body adds terms, and which it
+    reads nowhere else; with their types."""
+    found: dict[str, DType] = {}
+    inside = tuple(ir.statements(body))
+    declared = {stmt.var for stmt in inside if isinstance(stmt, ir.Let | ir.For)}
+    reads = Counter(
+        e.name for stmt in inside for e in ir.expressions(stmt) if isinstance(e, ir.Var)
+    )
+    steps = Counter(stmt.var for stmt in inside if isinstance(stmt, ir.Set))
+    others = {s.var for s in inside if isinstance(s, ir.Set) and not _is_addition(s)}
+    for stmt in inside:
+        if isinstance(stmt, ir.Set) and stmt.var not in declared | others:
+            found[stmt.var] = stmt.value.dtype
+    return {name: dtype for name, dtype in found.items() if reads[name] == steps[name]}
+
+
+def _is_addition(stmt: ir.Set) -> bool:
+    """Whether a statement adds something to a local of floats."""
+    if not stmt.value.dtype.scalar.is_float:
+        return False
+    match stmt.value:
+        case ir.Binary(op="+", left=ir.Var(name=name)):
+            return name == stmt.var
+        case ir.Call(function="fma", args=(_, _, ir.Var(name=name))):
+            return name == stmt.var
+    return False
+
+
+def _additions(body: Stmts, name: str) -> int:
+    """The most terms that a body may add to a local; loops whose bounds are not constants count as
+    one iteration."""
+    count = 0
+    for stmt in body:
+        match stmt:
+            case ir.Set(var=var):
+                count += var == name
+            case ir.For(body=inner):
+                count += max(1, len(iterations(stmt))) * _additions(inner, name)
+            case ir.If(then=then, otherwise=otherwise):
+                count += max(_additions(then, name), _additions(otherwise, name))
+    return count
+
+
+def _renamed(body: Stmts, parts: Mapping[str, ir.Var]) -> Stmts:
+    """The body with other locals in the place of those that it adds to."""
+
+    def change(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+        stmt = map_blocks(stmt, lambda block: _renamed(block, parts))
+        if isinstance(stmt, ir.Set) and stmt.var in parts:
+            part = parts[stmt.var]
+            yield ir.Set(part.name, substitute(stmt.value, {stmt.var: part}, {}))
+        else:
+            yield stmt
+
+    return map_statements(body, change)
+
+
+def _zero(dtype: DType) -> ir.Expr:
+    return broadcast(constant(0.0, dtype.scalar), dtype.lanes)
+
+
+def _added(name: str, part: ir.Var) -> ir.Set:
+    return ir.Set(name, ir.Binary("+", ir.Var(name, part.dtype), part, part.dtype))
