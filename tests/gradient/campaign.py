@@ -275,12 +275,19 @@ def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def campaign(chosen: argparse.Namespace, judged: Callable[[int, Case], Iterable[str]]) -> int:
-    """Judges programs, tells of each that is wrong, and of what was compared how often; 1 where
-    one was wrong. What a judge raises that is no reason to pass over a program is a finding."""
+def campaign(
+    chosen: argparse.Namespace,
+    judged: Callable[[int, Case], Iterable[str]],
+    drawn: Iterable[tuple[int, Case]] | None = None,
+) -> int:
+    """Judges programs, by default small ones of the generator, tells of each that is wrong, and of
+    what was compared how often; 1 where one was wrong. What a judge raises that is no reason to
+    pass over a program is a finding."""
     counts: Counter[str] = Counter()
     started, wrong = time.monotonic(), 0
-    for number, case in cases(chosen.seed, chosen.programs, chosen.start):
+    if drawn is None:
+        drawn = cases(chosen.seed, chosen.programs, chosen.start)
+    for number, case in drawn:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             if number % 100 == 99:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -29,9 +29,23 @@ class Untranslated(Exception):
     """What a program has that this knows no operations of torch for."""
 
 
-def translated(shaped: p.ShapedProgram, inputs: Mapping[str, Any]) -> dict[str, Any]:
+Store: TypeAlias = Callable[[str, Any, bool], Any]
+"""What a tensor of this name holds of a value, which may be a term of a maximum or minimum."""
+
+
+def _as_it_is(tensor: str, value: Any, is_term: bool) -> Any:
+    return value
+
+
+def translated(
+    shaped: p.ShapedProgram,
+    inputs: Mapping[str, Any],
+    store: Store = _as_it_is,
+    ties: str = "split",
+) -> dict[str, Any]:
     """The outputs of a program, of tensors by the names of inputs; what the caller gives in an
-    output C is C_0."""
+    output C is C_0. Of maxima, terms are stored before they are compared, of others the result;
+    `ties` is as for `tc.grad`."""
     held = {name: inputs[name].reshape(-1) for name in shaped.program.inputs}
     initial = {n for n in shaped.program.needs_initial if f"{n}_0" in inputs}
     for name in initial:
@@ -41,7 +55,7 @@ def translated(shaped: p.ShapedProgram, inputs: Mapping[str, Any]) -> dict[str, 
         if name not in held:
             size = math.prod(shaped.shapes[name])
             held[name] = torch.zeros(size, dtype=_type(shaped.program.tensors[name].dtype))
-        held[name] = _Instances(shaped, held, statement).written(initial)
+        held[name] = _Instances(shaped, held, statement, store, ties).written(initial)
     return {n: held[n].reshape(shaped.shapes[n]) for n in shaped.program.outputs}
 
 
@@ -81,6 +95,8 @@ class _Instances:
     shaped: p.ShapedProgram
     held: Mapping[str, Any]
     each: p.ShapedStatement
+    store: Store
+    ties: str
 
     def written(self, initial: set[str]) -> Any:
         """The target after the statement."""
@@ -106,7 +122,10 @@ class _Instances:
             }
         at = self.place(statement.target, statement.subscripts, firsts, rows)
         terms = self.value(statement.rhs, points, rows * columns).reshape(rows, columns)
+        is_extreme = statement.op in ("min", "max")
         terms = terms.to(_type(dtype))
+        if is_extreme:
+            terms = self.store(statement.target, terms, True)
         if statement.op == "=":
             found = terms[:, -1]
         else:
@@ -115,10 +134,14 @@ class _Instances:
                 start = old[at].reshape(rows, 1)
             if columns or not statement.starts_fresh(initial):
                 is_fresh = statement.starts_fresh(initial)
-                found = _reduced(statement.op, terms if is_fresh else torch.cat([start, terms], 1))
+                found = _reduced(
+                    statement.op, terms if is_fresh else torch.cat([start, terms], 1), self.ties
+                )
             else:
                 found = start[:, 0]
         found = _wrapped(found, dtype)
+        if not is_extreme:
+            found = self.store(statement.target, found, False)
         return old.index_put((at,), found)
 
     def place(
@@ -183,9 +206,12 @@ class _Instances:
         return others.index_put((at,), value.to(others.dtype))
 
 
-def _reduced(op: str, terms: Any) -> Any:
+def _reduced(op: str, terms: Any, ties: str) -> Any:
     if terms.dtype == torch.bool:
         return (torch.any if op in ("+", "max") else torch.all)(terms, 1)
+    if op in ("min", "max") and ties == "first":
+        place = (torch.argmin if op == "min" else torch.argmax)(terms.detach(), 1, keepdim=True)
+        return terms.gather(1, place)[:, 0]
     match op:
         case "+":
             return terms.sum(1)
