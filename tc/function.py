@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -49,7 +50,7 @@ from tc.runtime.sizes import (
 )
 from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
-from tc.source import Source
+from tc.source import Source, Span
 from tc.specialiser import OnDevice, Specialiser
 from tc.tuning.tuned import TunedOptions
 
@@ -147,7 +148,7 @@ class Compiled:
         self._specialiser = Specialiser(program, self._backend, self.options, self.check, tuned)
         _FUNCTIONS[id(self)] = self
         hide_from_torch(Compiled.__call__)
-        self._warned: set[ProgramWarning] = set()
+        self._warned: set[tuple[Span | None, str]] = set()
         self._reported = self._told_copies = False
         self._last: Specialisation | None = None
         self._entry: Entry | None = None
@@ -428,9 +429,11 @@ class Compiled:
         )
 
     def _warn(self, warnings: Iterable[ProgramWarning]) -> None:
+        """Each warning once at its place, whatever the sizes that it names."""
         for warning in warnings:
-            if warning not in self._warned:
-                self._warned.add(warning)
+            place = warning.span, _NUMBER.sub("", warning.message)
+            if place not in self._warned:
+                self._warned.add(place)
                 issue_warnings((warning,))
 
     def _tell_copies(self, special: Specialisation) -> None:
@@ -488,6 +491,9 @@ def rebuild(
     """A function from what was pickled; its warnings were told where it was made first."""
     program = check_module(parse_source(Source(text, name)), entry)
     return Compiled(program, backend, options, check, tuned)
+
+
+_NUMBER = re.compile(r"\d+")
 
 
 def issue_warnings(found: Iterable[ProgramWarning]) -> None:

@@ -71,7 +71,9 @@ g(m=array([nan,  3.], dtype=float32), f=array([1., 3.], dtype=float32))
 # Y6 Lazy operators (types.md)
 
 `c ? a : b`, `&&` and `||` evaluate only what they need: a read on the path not taken may lie
-outside its tensor. Range inference still uses the affine reads of both sides.
+outside its tensor. Range inference still uses the affine reads of both sides; where one is read
+under a condition that decides the range (`i < N-1 ? x(i+1) : 0`), and yet cuts it, a warning names
+the range to write: `where i in 0:N`.
 
 >>> I, R = np.float32([5, 6]), np.int32([1, 2, 0])
 >>> lazy = "def f(float(C) I, int(L) R) -> (o) { o(l) = R(l) == C ? 0 : I(R(l)) }"

@@ -9,18 +9,30 @@ from tc.semantics import affine
 from tc.semantics.affine import IndexRanges
 from tc.semantics.program import Expr, Range
 from tc.semantics.ranges.accesses import SubscriptAccess
+from tc.semantics.ranges.guarded_ranges import (
+    extent_of_one_tensor,
+    run_where_made,
+    usable_guards,
+)
 from tc.semantics.ranges.rounds import Bound, Situation
-from tc.semantics.ranges.symbolic import bounds_inside, to_text
+from tc.semantics.ranges.symbolic import bounds_inside
+from tc.semantics.ranges.where_repairs import size_text
 from tc.semantics.size_values import LARGEST, evaluate
 
 
-def feasible_where(
+def feasible_range(
     situation: Situation,
     name: str,
     bounds: tuple[Bound, ...],
     ranges: Mapping[str, Range],
-) -> str:
-    """The values of a variable for which all its accesses stay in bounds, as a where clause."""
+) -> str | None:
+    """The first values of a variable for which all its accesses stay in bounds wherever they are
+    made, as the bounds of a `where`; None where there are none.
+
+    What reads behind conditions leave open ends where they would leave their tensors, and what
+    they alone bound, with the tensor that they read.
+    """
+    guards = usable_guards(situation)
     begin, end = 0, LARGEST
     begin_text = end_text = ""
     for bound in bounds:
@@ -29,38 +41,47 @@ def feasible_where(
         first, last = _allowed(situation, access, name, box)
         extent = situation.symbolic_extent(access)
         found = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
+        if access.number in guards:
+            made = run_where_made(situation, access, name, guards[access.number], ranges)
+            if made is not None:
+                first, last = made[0], last if made[1] is None else made[1]
         if first >= begin:
             begin, begin_text = first, _if_equal(situation, found and found[0], first)
         if last <= end:
             end, end_text = last, _if_equal(situation, found and found[1], last)
+    if all(bound.access.number in guards for bound in bounds):
+        whole = extent_of_one_tensor(situation, [bound.access for bound in bounds], name)
+        if whole is not None and begin < whole < end:
+            extent = situation.symbolic_extent(bounds[0].access)
+            end, end_text = whole, _if_equal(situation, extent, whole)
     if begin >= end:
-        return f"where {name} in 0:0"
+        return None
     if end == LARGEST:  # nothing says how far
-        return f"where {name} in {begin_text}:{begin + 2}"
-    return f"where {name} in {begin_text}:{end_text}"
+        return f"{begin_text}:{begin + 2}"
+    return f"{begin_text}:{end_text}"
 
 
 def _if_equal(situation: Situation, expr: Expr | None, value: int) -> str:
-    if expr is not None and evaluate(expr, situation.known) == value:
-        return to_text(expr, compact=True)
-    return str(value)
+    if expr is not None and evaluate(expr, situation.known) != value:
+        expr = None
+    return size_text(situation, expr, value)
 
 
-def shrunk_where(
+def shrunk_range(
     situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
-) -> str | None:
+) -> dict[str, str]:
     """A smaller range of another variable with which the first can at least be 0."""
     for other in access.others(name):
         begin, end = _allowed(situation, access, other, {**box, name: (0, 1)})
         begin, end = max(begin, box[other][0]), min(end, box[other][1])
         if begin < end:
-            return f"where {other} in {begin}:{end}"
-    return None
+            return {other: f"{begin}:{end}"}
+    return {}
 
 
-def widest_where(
+def widest_ranges(
     situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
-) -> str | None:
+) -> dict[str, str]:
     """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
     clauses: dict[str, str] = {}
     for other in situation.accesses.all:
@@ -69,8 +90,8 @@ def widest_where(
             if found is not None:
                 clauses.setdefault(*found)
             elif other is access:
-                return None
-    return f"where {', '.join(clauses.values())}"
+                return {}
+    return clauses
 
 
 def _widest(
@@ -99,7 +120,7 @@ def _widest(
         bounds = f"{_if_equal(situation, low, begin)}:{_if_equal(situation, high, end)}"
         lost = 1 - (end - begin) / own.extent
         reduced = name not in situation.statement.outer
-        found.append((reduced, lost, name, f"{name} in {bounds}"))
+        found.append((reduced, lost, name, bounds))
     return min(found)[2:] if found else None
 
 

@@ -7,7 +7,7 @@ data is proven by interval arithmetic or by a guard that says the same, or else 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tc import sets
 from tc.builtins.operators import MIRRORED, NEGATED
@@ -17,9 +17,19 @@ from tc.semantics.affine import Guard, IndexRanges, LinearForm, linear_form
 from tc.semantics.program import Compare, Convert, Expr, Precondition, children
 from tc.semantics.ranges.accesses import Division, GuardedRead, SubscriptAccess, facts
 from tc.semantics.ranges.index_intervals import interval_of
-from tc.semantics.ranges.range_errors import outside
 from tc.semantics.ranges.rounds import Rounds, Situation
 from tc.semantics.size_values import KnownSizes, evaluate
+
+
+class LeavesTensor(Exception):
+    """An access fails its precondition at a point of the iteration space, behind usable guards or
+    none; `tc.semantics.ranges.range_errors` says it in words."""
+
+    def __init__(self, access: SubscriptAccess, point: Mapping[str, int], is_guarded: bool) -> None:
+        super().__init__(access.text)
+        self.access = access
+        self.point = point
+        self.is_guarded = is_guarded
 
 
 def check_accesses(
@@ -27,7 +37,7 @@ def check_accesses(
 ) -> tuple[tuple[Precondition, ...], frozenset[int]]:
     """The preconditions of a statement, and the sites to check at run time.
 
-    Raises RangeError where a precondition fails.
+    Raises LeavesTensor where a precondition fails.
     """
     statement, found = situation.statement, situation.accesses
     space = affine.box_of(rounds.ranges, statement.variables)
@@ -37,7 +47,7 @@ def check_accesses(
         if access.number not in rounds.used:
             preconditions.append(_precondition(situation, access))
             if not affine.is_empty(written):
-                _check(situation, rounds, access, (), written)
+                _check(situation, access, (), written)
     checked = set()
     for read in found.reads:
         before, is_proven = _check_read(situation, rounds, read, space)
@@ -75,7 +85,7 @@ def _check_read(
         usable = tuple(g for g in guards if is_usable(g, known, space))
         if exact and len(usable) == len(guards) and not read.read.late and not is_used:
             preconditions.append(_precondition(situation, access))
-            if is_empty or _check(situation, rounds, access, usable, space):
+            if is_empty or _check(situation, access, usable, space):
                 continue
         if not is_empty and not _is_proven(access, form if exact else None, usable, known, space):
             is_proven = False
@@ -101,12 +111,11 @@ def is_usable(guard: Guard, known: KnownSizes, space: IndexRanges) -> bool:
 
 def _check(
     situation: Situation,
-    rounds: Rounds,
     access: SubscriptAccess,
     guards: tuple[Guard, ...],
     space: IndexRanges,
 ) -> bool:
-    """Whether an affine access was decided; raises RangeError where it leaves its tensor."""
+    """Whether an affine access was decided; raises LeavesTensor where it leaves its tensor."""
     extent, known = situation.extent(access), situation.known
     assert extent is not None
     if _stays_in_box(access.subscript, known, space, extent):
@@ -117,7 +126,7 @@ def _check(
         return False
     if point is None:
         return True
-    raise outside(situation, access, point, rounds.ranges)
+    raise LeavesTensor(access, point, bool(guards))
 
 
 def _is_proven(

@@ -8,17 +8,25 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
-from tc.edits import within
+from tc.edits import Edit, within
 from tc.errors import Notes, RangeError
 from tc.semantics import affine
-from tc.semantics.affine import IndexRanges, linear_form
-from tc.semantics.program import Range
+from tc.semantics.affine import Guard, IndexRanges, linear_form
+from tc.semantics.program import ProgramWarning, Range, index_names
 from tc.semantics.ranges.accesses import SubscriptAccess
-from tc.semantics.ranges.feasible_ranges import feasible_where, shrunk_where, widest_where
-from tc.semantics.ranges.rounds import INFEASIBLE, NEGATIVE, NoRange, Rounds, Situation, resolve
+from tc.semantics.ranges.feasible_ranges import feasible_range, shrunk_range, widest_ranges
+from tc.semantics.ranges.guarded_ranges import (
+    WrittenRange,
+    cut_ranges,
+    usable_guards,
+    wider_ranges,
+)
+from tc.semantics.ranges.preconditions import LeavesTensor
+from tc.semantics.ranges.rounds import NEGATIVE, Bound, NoRange, Rounds, Situation, resolve
 from tc.semantics.ranges.symbolic import to_text
+from tc.semantics.ranges.where_repairs import size_text, whole_shape, written_where
 from tc.semantics.size_values import evaluate
-from tc.semantics.suggest import listed, number_written, respelled
+from tc.semantics.suggest import listed, number_written, one_line, respelled, unused
 
 # --- a variable without a range (G5) ----------------------------------------------------------
 
@@ -28,40 +36,100 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
     name, ranges = failure.variable, failure.rounds.ranges
     worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
     access, box = worst.access, affine.box_of(ranges, worst.access.others(name))
-    repair: str | None = f"say which values '{name}' takes: "
-    idiom = None
-    where = feasible_where(situation, name, failure.bounds, ranges)
-    if worst.problem == INFEASIBLE:
-        place = _place_outside(situation, access, {**box, name: (0, 1)})
-        cause = f"'{name}' cannot start at 0: {place}"
-        if _falls_from_the_size(situation, access, name):
-            size = _size(situation, access)
-            idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
-            repair = None
-    elif worst.problem == NEGATIVE:
-        place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=True)
-        cause = f"the range of '{name}' would have a size below 0: {place}"
-        shrunk = shrunk_where(situation, access, name, box)
-        if shrunk is not None:
-            place = f"{access.tensor}.{access.axis}, which is {situation.extent(access)}"
-            repair = f"make {place}, as large as the offsets, or say which of them count: "
-            where = shrunk
-    else:
-        cause = f"'{access.text}' lets '{name}' run to {worst.end}, more than 2**62"
-        repair, where = "give it a range that ends before that", ""
-    others = tuple(
-        (b.access.span, f"'{name}' is also bounded by '{b.access.text}', to 0:{b.end}")
-        for b in failure.bounds
-        if b is not worst and not b.problem
+    notes = (
+        *_least_bound(name, worst, failure.bounds),
+        *shape_notes(situation, (b.access for b in failure.bounds)),
     )
-    return RangeError(
-        cause,
-        rule="G5",
-        span=access.span,
-        repair=repair and repair + where,
-        idiom=idiom,
-        notes=(*others, *shape_notes(situation, (b.access for b in failure.bounds))),
-    )
+    error = functools.partial(RangeError, rule="G5", span=access.span, notes=notes)
+    if not worst.problem:
+        return error(
+            f"'{access.text}' lets '{name}' run to {worst.end}, more than 2**62",
+            repair="give it a range that ends before that",
+        )
+    below = worst.problem == NEGATIVE
+    place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=below)
+    starts = f"the range of '{name}' would have a size below 0" if below else (
+        f"'{name}' cannot start at 0"
+    )  # fmt: skip
+    cause = f"{starts}: {place}"
+    guards = usable_guards(situation).get(access.number, ())
+    if guards:
+        cause += f"; that it is read only where {_held(guards)} counts for nothing in ranges (Y6)"
+    if wide := wider_ranges(situation):
+        where, edits = written_where(situation, _texts(situation, wide))
+        return error(cause, repair=f"say which values '{name}' takes: {where}", edits=edits)
+    shrunk = shrunk_range(situation, access, name, box) if below else {}
+    if shrunk:
+        place = f"{access.tensor}.{access.axis}, which is {situation.extent(access)}"
+        where, edits = written_where(situation, shrunk)
+        repair = f"make {place}, as large as the offsets, or say which of them count: {where}"
+        return error(cause, repair=repair, edits=edits)
+    bounds = feasible_range(situation, name, failure.bounds, ranges)
+    if bounds is None:
+        target = [b for b in failure.bounds if b.access.read is None]
+        whole = whole_shape(situation, ranges) if target else None
+        if whole is not None:
+            return error(f"{cause}, and '{target[0].access.text}' ends before", repair=whole[0],
+                         edits=whole[1])  # fmt: skip
+        return error(cause, idiom=_padded(access))
+    where, edits = written_where(situation, {name: bounds})
+    if not below and _falls_from_the_size(situation, access, name):
+        size = _size(situation, access)
+        idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
+        return error(cause, idiom=idiom)
+    return error(cause, repair=f"say which values '{name}' takes: {where}", edits=edits)
+
+
+def _least_bound(name: str, worst: Bound, bounds: tuple[Bound, ...]) -> Notes:
+    """The note on the other access that bounds the variable most."""
+    others = [b for b in bounds if b is not worst and not b.problem]
+    if not others:
+        return ()
+    least = min(others, key=lambda b: b.end)
+    text = f"'{name}' is also bounded by '{least.access.text}', to 0:{least.end}"
+    return ((least.access.span, text),)
+
+
+def _padded(access: SubscriptAccess) -> str:
+    return f"pad({access.text}, 0), for 0 where {access.tensor} has no element"
+
+
+def _held(guards: tuple[Guard, ...]) -> str:
+    """What has to hold, in words.
+
+    The conditions are those of a read, each with the value that it has where the read is made.
+    """
+    parts = []
+    for wanted, words in ((True, ("holds", "hold")), (False, ("does not hold", "do not hold"))):
+        texts = list(dict.fromkeys(one_line(c.span) for c, value in guards if value is wanted))
+        if texts:
+            parts.append(f"{listed(texts)} {words[len(texts) > 1]}")
+    return " and ".join(parts)
+
+
+def _texts(situation: Situation, ranges: Iterable[WrittenRange]) -> dict[str, str]:
+    """Ranges as the bounds of a `where`, by variable."""
+    return {
+        w.variable: f"0:{size_text(situation, w.range.symbolic_end, w.range.end)}" for w in ranges
+    }
+
+
+def cut_warnings(situation: Situation, ranges: Mapping[str, Range]) -> Iterator[ProgramWarning]:
+    """Reads that cut the range of a variable for the sake of points where they are not made."""
+    for access, guards, name, wide in cut_ranges(situation, ranges):
+        of_name = tuple(g for g in guards if name in index_names(g[0]))
+        longer = next(w.range for w in wide if w.variable == name)
+        own = [WrittenRange(w.variable, ranges[w.variable]) for w in wide]
+        where, _ = written_where(situation, _texts(situation, wide))
+        kept, _ = written_where(situation, _texts(situation, own))
+        yield ProgramWarning(
+            "Y6",
+            f"'{access.text}' is read only where {_held(of_name or guards)}, and yet cuts the "
+            f"range of '{name}' from {longer} to {ranges[name]}, since ranges follow from the "
+            f"reads of both branches; {kept} says that this is meant",
+            span=access.span,
+            repair=where,
+        )
 
 
 def _falls_from_the_size(situation: Situation, access: SubscriptAccess, name: str) -> bool:
@@ -95,8 +163,26 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
             edits=within(statement.span, respelled(statement.span, products)),
         )
     takes = "it takes" if len(names) == 1 else "they take"
-    clauses = ", ".join(_suggested(situation, rounds))
-    return error(cause, repair=f"say which values {takes}, for example: where {clauses}")
+    suggested = _suggested(situation, rounds)
+    size = unused("N", span) if _is_of_caller(situation, names) else None
+    if size is not None:
+        suggested = {n: f"0:{size}{k or ''}" for k, n in enumerate(names)}
+        inputs = ", ".join(f"int {bounds[2:]}" for bounds in suggested.values())
+        takes += f", with what the caller passes as its size: {inputs} as input"
+    where, edits = written_where(situation, suggested)
+    return error(
+        cause,
+        repair=f"say which values {takes}{', and' if size else ', for example:'} {where}",
+        example=() if size else edits,
+    )
+
+
+def _is_of_caller(situation: Situation, names: list[str]) -> bool:
+    """Whether open variables index nothing but an output that the caller passes."""
+    statement = situation.statement
+    own = [a for a in situation.accesses.all if set(a.variables) & set(names)]
+    reads = any(a.read is not None for a in own) or statement.continues == "caller"
+    return reads and all(a.tensor == statement.target for a in own)
 
 
 def _products_of(situation: Situation, names: list[str]) -> dict[str, str]:
@@ -157,17 +243,17 @@ def _empty_that_leaves_open(situation: Situation, rounds: Rounds, names: list[st
     return None
 
 
-def _suggested(situation: Situation, rounds: Rounds) -> list[str]:
+def _suggested(situation: Situation, rounds: Rounds) -> dict[str, str]:
     """Ranges for as few open variables as settle the statement, reduction variables first."""
     statement = situation.statement
-    clauses: list[str] = []
+    clauses: dict[str, str] = {}
     for _ in statement.variables:
         names = [v for v in statement.variables if v not in rounds.ranges]
         if not names:
             break
         name = next((v for v in names if v not in statement.outer), names[0])
         end, text = _suggested_end(situation, name, names)
-        clauses.append(f"{name} in 0:{text}")
+        clauses[name] = f"0:{text}"
         number = situation.symbols.number
         given = Rounds({**rounds.ranges, name: Range(0, end, number(0), number(end))})
         try:
@@ -196,35 +282,38 @@ def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[i
 # --- an access out of bounds (G3, G6) ---------------------------------------------------------
 
 
-def outside(
-    situation: Situation,
-    access: SubscriptAccess,
-    point: Mapping[str, int],
-    ranges: Mapping[str, Range],
-) -> RangeError:
-    """An access that leaves its tensor at a point of the iteration space."""
+def outside(situation: Situation, failure: LeavesTensor, ranges: Mapping[str, Range]) -> RangeError:
+    """An access that leaves its tensor at a point of the iteration space. Where a condition stands
+    before it, a `where` would lose what the other branch says there."""
+    access, point = failure.access, failure.point
     value = evaluate(access.subscript, situation.known.at(point))
     extent, size = situation.extent(access) or 0, _size(situation, access)
-    where = widest_where(situation, access, ranges)
+    widest = {} if failure.is_guarded else widest_ranges(situation, access, ranges)
     repair = idiom = None
+    edits: tuple[Edit, ...] = ()
     if extent == 1 and access.is_bare and access.at_zero is not None:
         repair = f"{access.at_zero} for {access.text}, which takes that element for all"
-    elif where is not None:
+    elif widest:
+        where, edits = written_where(situation, widest)
         repair = f"let the index stay in bounds: {where}"
     elif value == extent and not access.variables and _names_size(access, size):
         idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
+    elif access.read is None and (whole := whole_shape(situation, ranges)) is not None:
+        repair, edits = whole
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     elif value is not None and not access.variables and -extent <= value:
         idiom = f"{size}-{-value}, which counts from the end; pad({access.text}, 0), for 0 there"
     else:
         repair = f"pad the read: pad({access.text}, 0)"
+        edits = (Edit(access.span, f"pad({access.text}, 0)"),) if access.read else ()
     return RangeError(
         _place(situation, access, point),
         rule="G3" if access.read is None else "G6",
         span=access.span,
         repair=repair,
         idiom=idiom,
+        edits=edits,
         notes=shape_notes(situation, (access,)),
     )
 

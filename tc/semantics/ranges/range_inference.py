@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from tc.errors import RangeError
 from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, accesses_of
+from tc.semantics.ranges.guarded_ranges import without_own_shape
 from tc.semantics.ranges.inplace import check_in_place
-from tc.semantics.ranges.preconditions import check_accesses
-from tc.semantics.ranges.range_errors import no_range, unresolved
+from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
+from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
 from tc.semantics.ranges.rounds import NoRange, Rounds, Situation, resolve
 from tc.semantics.ranges.symbolic import Symbols, in_symbols
 from tc.semantics.size_values import (
@@ -74,11 +75,16 @@ def infer_ranges(
         situation = _situation(shaping, statement, accesses[statement.name])
         rounds = _finish(situation, shaping.rounds.get(statement.name))
         ranges = {name: rounds.ranges[name] for name in statement.variables}
-        before, checked = check_accesses(situation, rounds)
+        try:
+            before, checked = check_accesses(situation, rounds)
+        except LeavesTensor as failure:
+            raise outside(situation, failure, ranges) from None
         check_in_place(situation, ranges)
         statements.append(p.ShapedStatement(statement, ranges, checked))
         preconditions += before
         warnings += rounds.warnings
+        fixes_shape = statement.name in shaping.rounds
+        warnings += cut_warnings(without_own_shape(situation) if fixes_shape else situation, ranges)
         warnings += value_warnings(statement, shaping.known)
     return p.ShapedProgram(
         program,
@@ -208,7 +214,8 @@ def _situation(shaping: Shaping, statement: p.Statement, accesses: Accesses) -> 
     inputs = shaping.program.inputs
     fixed_by = {name: span for name, span in shaping.fixed_by.items() if name not in inputs}
     symbols = _symbols(shaping, statement.span)
-    return Situation(statement, accesses, shaping.known, symbols, fixed_by)
+    tensors = shaping.program.tensors
+    return Situation(statement, accesses, shaping.known, symbols, fixed_by, tensors)
 
 
 def _symbols(shaping: Shaping, span: Span) -> Symbols:

@@ -37,6 +37,7 @@ class Situation:
     known: KnownSizes
     symbols: Symbols
     fixed_by: Mapping[str, Span]
+    tensors: Mapping[str, p.Tensor]
 
     def extent(self, access: SubscriptAccess) -> int | None:
         """Below what an access must stay; None where the shape is not known."""
@@ -87,14 +88,10 @@ def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
     """
     statement = situation.statement
     rounds = start or Rounds({})
-    for clause in statement.where:
-        if clause.variable not in rounds.ranges:
-            found = _where_range(situation, clause)
-            if found is not None:
-                rounds = replace(rounds, ranges={**rounds.ranges, clause.variable: found})
+    rounds = replace(rounds, ranges=where_ranges(situation, rounds.ranges))
     given = {clause.variable for clause in statement.where}
     while len(rounds.ranges) < len(statement.variables):
-        bounds = _bounds_of_round(situation, rounds.ranges)
+        bounds = bounds_of_round(situation, rounds.ranges)
         bounds = {name: found for name, found in bounds.items() if name not in given}
         if not bounds:
             break
@@ -102,9 +99,23 @@ def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
     return rounds
 
 
-def _bounds_of_round(
+def where_ranges(
+    situation: Situation, start: Mapping[str, p.Range] | None = None
+) -> dict[str, p.Range]:
+    """The ranges of `start`, and of the statement's `where` as far as their bounds are known."""
+    ranges = dict(start or {})
+    for clause in situation.statement.where:
+        if clause.variable not in ranges:
+            found = _where_range(situation, clause)
+            if found is not None:
+                ranges[clause.variable] = found
+    return ranges
+
+
+def bounds_of_round(
     situation: Situation, ranges: Mapping[str, p.Range]
 ) -> dict[str, tuple[Bound, ...]]:
+    """What the subscripts with one open variable say of it, by variable."""
     bounds: dict[str, tuple[Bound, ...]] = {}
     for access in situation.accesses.all:
         free = [name for name in access.variables if name not in ranges]
