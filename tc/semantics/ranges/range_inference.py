@@ -19,6 +19,7 @@ from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.guarded_ranges import without_own_shape
 from tc.semantics.ranges.inplace import check_in_place
+from tc.semantics.ranges.integer_sums import integer_warnings
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
 from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
 from tc.semantics.ranges.rounds import NoRange, Rounds, Situation, resolve
@@ -86,6 +87,8 @@ def infer_ranges(
         fixes_shape = statement.name in shaping.rounds
         warnings += cut_warnings(without_own_shape(situation) if fixes_shape else situation, ranges)
         warnings += value_warnings(statement, shaping.known)
+        target = program.tensors[statement.target]
+        warnings += integer_warnings(statement, target, ranges, shaping.known)
     return p.ShapedProgram(
         program,
         shaping.known.sizes,
