@@ -163,7 +163,8 @@ def _rows(found: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
         shapes = ", ".join(f"{n}({', '.join(map(str, s))})" for n, s in problem.shapes if s)
         scalars = ", ".join(f"{name}={value}" for name, value in problem.scalars)
         sizes = ", ".join(filter(None, (shapes, scalars)))
-        return problem.entry, sizes, problem.backend, each.device["name"] or each.device["kind"]
+        device = str(each.device.get("name") or each.device.get("kind"))
+        return problem.entry, sizes, problem.backend, device
 
     for head, members in groupby(sorted(found, key=key), key):
         own = list(members)

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tc.errors import InputError
 from tc.polyhedral.rewrite.rewriting import rewrite
 from tc.runtime.sizes import CallSizes
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
+from tc.tuning.rows import value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,28 @@ class Names:
         return json.dumps([self.tensors, self.variables])
 
     @classmethod
-    def from_json(cls, text: str) -> Names:
-        tensors, variables = json.loads(text)
+    def from_json(cls, text: object) -> Names:
+        """What `to_json` has written; InputError for anything else."""
+        value = value_of(text, "names")
+        if not isinstance(value, list) or len(value) != 2 or not _are_lists(value[1:]):
+            raise InputError(f"names: {text!r:.60} are none")
+        tensors, variables = value
+        if not all(map(_are_texts, (tensors, *variables))):
+            raise InputError(f"names: {text!r:.60} are none")
         return cls(tuple(tensors), tuple(map(tuple, variables)))
+
+    def are_like(self, other: Names) -> bool:
+        """Whether a plan can be told under the one and under the other: they are as many."""
+        mine, theirs = (self.tensors, *self.variables), (other.tensors, *other.variables)
+        return [*map(len, mine)] == [*map(len, theirs)]
+
+
+def _are_lists(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, list) for each in value)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def canonical_text(program: p.Program) -> str:

@@ -8,7 +8,6 @@ is killed.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +21,28 @@ from tc.options import Options
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import uninterrupted
 from tc.tuning.canonical import CanonicalCall, Names, as_json, canonical_call
-from tc.tuning.database_file import VARIABLE, default_path, reading, shrink, writing
+from tc.tuning.database_file import (
+    VARIABLE,
+    damage_of,
+    default_path,
+    reading,
+    shrink,
+    writing,
+)
 from tc.tuning.known_plans import Remembered, known_plans, readable, remembered
 from tc.tuning.machines import PlanKey, base_of, device_value, versions
 from tc.tuning.problem import Problem, Trial
+from tc.tuning.rows import (
+    LONGEST,
+    is_moment,
+    is_number,
+    is_text,
+    is_versions,
+    seconds_of,
+    shapes_of,
+    strides_of,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -137,25 +154,31 @@ class TuningDatabase:
     ) -> Iterator[Remembered]:
         """Plans for a problem, found by searches that began with the options `base`, that which
         should be fastest first: of these sizes as they were measured, then of others, the nearest
-        first, the fastest of each. What cannot be read is passed over."""
+        first, the fastest of each. What cannot be read is passed over, which a TCWarning says."""
         if not self.exists:
             return iter(())
         call, shaped = _call_of(problem), problem.shaped()
         with reading(self.path) as connection:
             key = PlanKey.of(call, device, base or Options())
-            return readable(remembered(known_plans(connection, key), shaped))
+            known = known_plans(connection, key, self._pass_over)
+        return readable(remembered(known, shaped, self._pass_over))
 
     def prune(self, keep: int) -> tuple[int, int]:
-        """Removes all but so many plans of each problem, on each device and for the same options,
-        the fastest, and those that were confirmed. Returns how many measurements were removed,
-        and how many are left."""
+        """Removes what cannot be read, and of the rest all but so many plans of each problem, on
+        each device and for the same options, the fastest, and those that were confirmed. Returns
+        how many measurements were removed, and how many are left."""
         with writing(self.path) as connection:
-            removed = connection.execute(_PRUNE, {"keep": keep}).rowcount
+            (before,) = connection.execute("SELECT count(*) FROM trials").fetchone()
+            _remove_damaged(connection)
+            connection.execute(_PRUNE, {"keep": keep})
             for statement in _UNUSED:
                 connection.execute(statement)
             (left,) = connection.execute("SELECT count(*) FROM trials").fetchone()
         shrink(self.path)
-        return removed, int(left)
+        return int(before) - int(left), int(left)
+
+    def _pass_over(self, error: InputError) -> None:
+        self._warn("what was tuned is passed over in part", damage_of(self.path, error))
 
     def _warn(self, what: str, error: TCError) -> None:
         if not self._warned:
@@ -244,12 +267,12 @@ _UNUSED = (
 
 _ALL = """
     SELECT problems.problem, options.text, samples, failure, device.text, versions.text, at,
-        base.text, search, seed, confirmed
-    FROM trials JOIN problems ON problems.id = trials.problem
-    JOIN texts AS options ON options.id = trials.options
+        base.text, search, seed, confirmed, time, names, shapes, strides, trials.id
+    FROM trials LEFT JOIN problems ON problems.id = trials.problem
+    LEFT JOIN texts AS options ON options.id = trials.options
     LEFT JOIN texts AS base ON base.id = trials.base
-    JOIN texts AS device ON device.id = trials.device
-    JOIN texts AS versions ON versions.id = trials.versions
+    LEFT JOIN texts AS device ON device.id = trials.device
+    LEFT JOIN texts AS versions ON versions.id = trials.versions
     ORDER BY trials.id
 """
 
@@ -267,15 +290,52 @@ def _readable(
 
 
 def _measurement(row: Sequence[Any]) -> Measurement:
-    problem, options, samples, failure, device, found, at, base, search, seed, confirmed = row
-    return Measurement(
+    """The measurement of a row; TCError for a row of another form than tc writes."""
+    problem, options, samples, failure, device, found, at, base, search, seed, confirmed, *_ = row
+    for text, what in ((problem, "problem"), (options, "options"), (base or "{}", "base")):
+        value_of(text, what)
+    measurement = Measurement(
         problem=Problem.from_json(problem),
-        trial=Trial(Options.from_json(options), tuple(json.loads(samples)), failure),
-        device=json.loads(device),
-        versions=json.loads(found),
+        trial=Trial(Options.from_json(options), seconds_of(samples), failure),
+        device=value_of(device, "device"),
+        versions=value_of(found, "versions"),
         at=at,
         base=Options() if base is None else Options.from_json(base),
         search=search,
-        seed=json.loads(seed),
+        seed=value_of(seed, "seed"),
         confirmed=bool(confirmed),
     )
+    for what, holds in (
+        ("failure", failure is None or is_text(failure)),
+        ("seconds", (failure is None) == bool(measurement.trial.seconds)),
+        ("device", isinstance(measurement.device, dict)),  # its keys are those of its version
+        ("versions", is_versions(measurement.versions)),
+        ("at", is_moment(at)),
+        ("search", is_text(search)),
+        ("seed", measurement.seed is None or type(measurement.seed) is int),
+        ("confirmed", type(confirmed) is int and confirmed in (0, 1)),
+    ):
+        if not holds:
+            raise InputError(f"{what}: it is not of the form that tc writes")
+    return measurement
+
+
+def _remove_damaged(connection: Connection) -> None:
+    """Removes the trials that cannot be read, or not in order to find plans."""
+    rows = connection.execute(_ALL).fetchall()
+    for row in rows:
+        seconds, names, shapes, strides, number = row[-5:]
+        try:
+            measurement = _measurement(row)
+            program = measurement.problem.program()
+            ranks = [program.tensors[name].rank for name in program.inputs]
+            shapes_of(shapes, ranks)
+            strides_of(strides, ranks)
+            if not Names.from_json(names).are_like(Names.of(program)):
+                raise InputError("names: they are not those of the program")
+            if (seconds is None) != (measurement.trial.failure is not None) or (
+                seconds is not None and not (is_number(seconds) and 0 < seconds < LONGEST)
+            ):
+                raise InputError("time: it is none")
+        except TCError:
+            connection.execute("DELETE FROM trials WHERE id = ?", (number,))

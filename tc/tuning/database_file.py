@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -153,6 +154,7 @@ def _mode(path: Path) -> str:
 
 @contextmanager
 def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
+    _check_kind(path)
     sqlite = load("sqlite3")
     where = f"file:{quote(str(path))}?{mode}"
     try:
@@ -162,6 +164,7 @@ def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
                 sqlite.connect(where, timeout=patience, isolation_level=None, uri=True)
             ) as connection,
         ):
+            connection.text_factory = _text  # one that is none is the matter of its row
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA foreign_keys=ON")
@@ -170,6 +173,21 @@ def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
         if type(error) not in (sqlite.DatabaseError, sqlite.OperationalError):
             raise
         raise fault_of(error, path, patience) from error
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
+
+
+def _check_kind(path: Path) -> None:
+    """InputError for what is no regular file: who opens a pipe waits for whoever writes to it."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            if not stat.S_ISREG(os.stat(f"{path}{end}").st_mode):
+                raise InputError(
+                    f"{path}{end} is no regular file, and cannot be a database",
+                    repair=f"export {VARIABLE}=~/tuned.db",
+                )
 
 
 @contextmanager
@@ -229,6 +247,15 @@ def check_whole(connection: Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise fault_of(sqlite.DatabaseError(found), path)
+
+
+def damage_of(path: Path, error: InputError) -> InputError:
+    """What is wrong with a row of a file, with what removes it."""
+    return InputError(
+        f"a row of the tuning database {path} cannot be read ({error.cause}); it is passed over, "
+        "and so are others like it",
+        repair=f"{VARIABLE}={shlex.quote(str(path))} tc tune db prune --keep 1000",
+    )
 
 
 def fault_of(error: Exception, path: Path, patience: float = PATIENCE) -> InputError:

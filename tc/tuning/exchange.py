@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from tc.options import Options
 from tc.tuning.database import Measurement
 from tc.tuning.machines import check_device_value
 from tc.tuning.problem import Problem, Trial
+from tc.tuning.rows import is_moment, is_number, is_versions
 
 VERSION = 1
 """That of the lines that are written and read here."""
@@ -21,7 +21,6 @@ VERSION = 1
 LONGEST = 1 << 24
 """Characters of a line."""
 
-_LAST = 253402300800.0  # the end of the year 9999
 _MOST_SECONDS = 10_000
 _PROBLEM = Problem.__slots__
 _KEYS = (
@@ -93,7 +92,7 @@ def from_line(line: str) -> Measurement:
         trial=_trial(found),
         device=found["device"],
         versions=found["versions"],
-        at=_checked(found, "at", lambda at: _is_number(at) and at < _LAST, "seconds since 1970"),
+        at=_checked(found, "at", is_moment, "seconds since 1970"),
         base=Options.from_json(json.dumps(found["base"])),
         search=_checked(found, "search", lambda text: isinstance(text, str), "a text"),
         seed=_checked(found, "seed", lambda n: n is None or type(n) is int, "an integer, or null"),
@@ -102,7 +101,7 @@ def from_line(line: str) -> Measurement:
     check_device_value(measurement.device)
     if not measurement.device["name"].isprintable():
         raise InputError("the name of a device is printable")
-    _checked(found, "versions", _is_versions, "an object of texts")
+    _checked(found, "versions", is_versions, "an object of texts")
     if measurement.base.plan is not None:
         raise InputError("the base of a search has no plan")
     if measurement.trial.options.plan is None and not measurement.confirmed:
@@ -146,7 +145,7 @@ def _trial(values: Mapping[str, Any]) -> Trial:
     failure, seconds = values["failure"], values["seconds"]
     if not isinstance(seconds, list) or len(seconds) > _MOST_SECONDS:
         raise InputError(f'"seconds" is a list of at most {_MOST_SECONDS} numbers')
-    if not all(_is_number(each) and each > 0 for each in seconds):
+    if not all(is_number(each) and each > 0 for each in seconds):
         raise InputError('"seconds" are numbers of more than 0')
     if failure is not None and not isinstance(failure, str):
         raise InputError('"failure" is a text, or null')
@@ -176,15 +175,6 @@ def _checked(
     if not is_right(value):
         raise InputError(f'"{name}" is {what}, and not {json.dumps(value)[:60]}')
     return value
-
-
-def _is_number(value: object) -> bool:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return known and 0 <= value < math.inf  # type: ignore[operator]
-
-
-def _is_versions(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def _no_number(name: str) -> None:

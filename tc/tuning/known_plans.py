@@ -3,17 +3,16 @@ and at its sizes."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import log2
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tc.errors import BackendError
+from tc.errors import BackendError, InputError
 from tc.options import Options
 from tc.semantics.program import ShapedProgram
 from tc.semantics.work import scaled
@@ -21,6 +20,7 @@ from tc.tuning.canonical import CanonicalCall, Names, as_json
 from tc.tuning.machines import PlanKey
 from tc.tuning.plan_names import renamed
 from tc.tuning.plan_sizes import fitted, runs_of
+from tc.tuning.rows import READABLE, Shapes, Strides, shapes_of, strides_of, value_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -31,9 +31,6 @@ it: further away the chooser knows better."""
 
 MOST = 16
 """Plans of the sizes of a call, and other sizes, that are looked at."""
-
-
-Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Remembered(NamedTuple):
@@ -80,7 +77,7 @@ _FASTEST = """
     SELECT names, text, coalesce(sum(confirmed * time) / sum(confirmed), avg(time)) AS seconds,
         max(at), max(confirmed) AS is_confirmed
     FROM trials JOIN problems ON problems.id = trials.problem JOIN texts ON texts.id = options
-    WHERE trials.problem IN ({numbers}) AND device = ? AND base IS ? {which}
+    WHERE trials.problem IN ({numbers}) AND device = ? AND base IS ? {which} AND ({readable})
     GROUP BY trials.problem, options HAVING count(*) = count(time)
     ORDER BY is_confirmed DESC, seconds, options
 """
@@ -89,6 +86,11 @@ _FASTEST = """
 _CONFIRMED = """
     AND options IN (SELECT options FROM trials INDEXED BY verdicts
         WHERE problem IN ({numbers}) AND device = ? AND base IS ? AND confirmed)
+"""
+
+_DAMAGED = """
+    SELECT count(*) FROM trials
+    WHERE problem IN ({numbers}) AND device = ? AND base IS ? {which} AND NOT ({readable})
 """
 
 _MEASURED = """
@@ -119,12 +121,18 @@ _WITH_CONFIRMED = """
 
 
 def known_plans(
-    connection: Connection, key: PlanKey, *, most: int = MOST, confirmed_only: bool = False
+    connection: Connection,
+    key: PlanKey,
+    passed_over: Callable[[InputError], None],
+    *,
+    most: int = MOST,
+    confirmed_only: bool = False,
 ) -> list[KnownPlan]:
     """The plans for a call on a device, that which should be fastest first: of calls just like it,
     then the fastest of each other size, the nearest first. Which outputs a caller passes seldom
     matters to a plan: those measured with the same come first among equals. Only plans that were
-    confirmed: no other sizes where there is one for these."""
+    confirmed: no other sizes where there is one for these. Each row that cannot be read is told to
+    `passed_over`."""
     call = key.call
     device, base = _number(connection, key.device), None
     if key.base is not None:
@@ -133,7 +141,7 @@ def known_plans(
             return []
     if device is None:
         return []
-    take = _Taken(connection, device, base, confirmed_only)
+    take = _Taken(connection, device, base, confirmed_only, passed_over)
     own = (as_json(call.given), call.program, call.backend, call.check)
     scalars, shapes, strides = map(as_json, (call.scalars, call.shapes, call.strides))
     exact = connection.execute(_EXACT, (*own, scalars, shapes, strides)).fetchall()
@@ -147,26 +155,33 @@ def known_plans(
     sql = _OTHERS.format(which=_WITH_CONFIRMED if confirmed_only else _WITH_TRIALS)
     wanted = (*own, scalars, shapes, strides, device, base)
     others = connection.execute(sql, wanted).fetchall()
-    for there, numbers in islice(_nearest(call, others), most - len(found)):
+    for there, numbers in islice(_nearest(call, others, passed_over), most - len(found)):
         found += take.plans(numbers, there, is_exact=False)[:1]
     return found
 
 
 def _nearest(
-    call: CanonicalCall, others: Sequence[tuple[int, int, str, str]]
+    call: CanonicalCall,
+    others: Sequence[tuple[int, int, object, object]],
+    passed_over: Callable[[InputError], None],
 ) -> Iterator[tuple[Shapes, list[int]]]:
     """The shapes of other problems, with the numbers of those that have them, the nearest first."""
-    own = _orders(call.strides)
-    texts = {strides for *_, strides in others}
-    alike = {text for text in texts if _orders(json.loads(text)) == own}
-    others = [other for other in others if other[3] in alike]
-    near: dict[tuple[float, bool, str, str], list[int]] = {}
-    distances = _distances(call, [shapes for _, _, shapes, _ in others])
-    for (number, is_same, shapes, strides), far in zip(others, distances, strict=True):
+    own, ranks = _orders(call.strides), [len(shape) for shape in call.shapes]
+    alike: list[tuple[int, int, Shapes, Strides]] = []
+    for number, is_same, shapes, strides in others:
+        try:
+            steps = strides_of(strides, ranks)
+            if _orders(steps) == own:
+                alike.append((number, is_same, shapes_of(shapes, ranks), steps))
+        except InputError as error:
+            passed_over(error)
+    near: dict[tuple[float, bool, Shapes, Strides], list[int]] = {}
+    distances = _distances(call, [shapes for _, _, shapes, _ in alike])
+    for (number, is_same, found, steps), far in zip(alike, distances, strict=True):
         if far is not None:
-            near.setdefault((far, not is_same, shapes, strides), []).append(number)
-    for (_, _, shapes, _), numbers in sorted(near.items()):
-        yield tuple(map(tuple, json.loads(shapes))), numbers
+            near.setdefault((far, not is_same, found, steps), []).append(number)
+    for (_, _, found, _), numbers in sorted(near.items()):
+        yield found, numbers
 
 
 def _number(connection: Connection, text: str) -> int | None:
@@ -182,6 +197,7 @@ class _Taken:
     device: int
     base: int | None
     confirmed_only: bool
+    passed_over: Callable[[InputError], None]
 
     def plans(self, problems: list[int], shapes: Shapes, *, is_exact: bool) -> list[KnownPlan]:
         """Those of problems that are alike, the fastest first; what tc chooses itself comes after
@@ -193,8 +209,14 @@ class _Taken:
         which, given = "", own
         if self.confirmed_only:
             which, given = _CONFIRMED.format(numbers=places), (*own, *own)
-        sql = _FASTEST.format(numbers=places, which=which)
-        rows = self.connection.execute(sql, given).fetchall()
+        parts = {"numbers": places, "which": which, "readable": READABLE}
+        (damaged,) = self.connection.execute(_DAMAGED.format(**parts), given).fetchone()
+        if damaged:
+            self.passed_over(InputError(f"the numbers of {damaged} trials are none"))
+        rows = self.connection.execute(_FASTEST.format(**parts), given).fetchall()
+        for row in [row for row in rows if not isinstance(row[1], str)]:
+            self.passed_over(InputError("options: no text"))
+            rows.remove(row)
         if not rows:
             return []
         sql = _MEASURED.format(numbers=places)
@@ -207,13 +229,12 @@ class _Taken:
         ]
 
 
-def _distances(call: CanonicalCall, shapes: Sequence[str]) -> Iterator[float | None]:
+def _distances(call: CanonicalCall, shapes: Sequence[Shapes]) -> Iterator[float | None]:
     """How far the extents of inputs are from those of a call, the sum of the logarithms of their
     ratios; None where they are too far. All at once: there may be hundreds."""
-    found = json.loads(f"[{','.join(shapes)}]")
     ours = np.array(list(chain.from_iterable(call.shapes)), np.float64)
-    theirs = np.empty((len(found), len(ours)))
-    for row, each in zip(theirs, found, strict=True):
+    theirs = np.empty((len(shapes), len(ours)))
+    for row, each in zip(theirs, shapes, strict=True):
         row[:] = list(chain.from_iterable(each))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(theirs == ours, 1.0, theirs / ours)
@@ -230,17 +251,29 @@ def _orders(strides: Iterable[tuple[int, Iterable[int]]]) -> dict[int, list[int]
     }
 
 
-def remembered(known: Iterable[KnownPlan], shaped: ShapedProgram) -> Iterator[Remembered]:
+def remembered(
+    known: Iterable[KnownPlan],
+    shaped: ShapedProgram,
+    passed_over: Callable[[InputError], None],
+) -> Iterator[Remembered]:
     """Plans under the names of a program, and at its sizes. Whether they can be done is for the
-    compiler to find."""
+    compiler to find. Each row that cannot be read is told to `passed_over`."""
     names = Names.of(shaped.program)
     for found in known:
         why = found.why(shaped)
         try:
+            value_of(found.options, "options")
+            theirs = Names.from_json(found.names)
+            if not theirs.are_like(names):
+                raise InputError(f"names: {found.names!r:.60} are not those of the program")
+        except InputError as error:
+            passed_over(error)
+            continue
+        try:
             options = Options.from_json(found.options)
             plan = options.plan
             if plan is not None:
-                plan = renamed(plan, Names.from_json(found.names), names)
+                plan = renamed(plan, theirs, names)
                 if not found.is_exact:
                     plan = fitted(plan, runs_of(shaped))
             yield Remembered(replace(options, plan=plan), why, found.is_exact)

@@ -23,6 +23,7 @@ from tc.process.call_sites import warn
 from tc.process.uninterrupted import load
 from tc.runtime.fallback import Request, is_fault, is_strict
 from tc.semantics.program import ShapedProgram
+from tc.tuning import database_file
 from tc.tuning.database_file import default_path, reading
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _file(request: Request, database: Path | None) -> Path | None:
 def _known(
     path: Path, request: Request, shaped: ShapedProgram, device: Device | Gpu, told: list[str]
 ) -> Iterator[Remembered]:
-    """The plans to try. A file that cannot be read has none, which a TCWarning says once."""
+    """The plans to try. A file that cannot be read has none, and what cannot be read in one is
+    passed over: a TCWarning says so, once for each file."""
     known_plans, machines = load("tc.tuning.known_plans"), load("tc.tuning.machines")
     call = load("tc.tuning.canonical").canonical_call(
         shaped,
@@ -120,16 +122,26 @@ def _known(
         request.backend,
         request.check,
     )
+
+    def pass_over(error: InputError) -> None:
+        told.append(f"Passed over in {path}: what cannot be read ({error.cause}).")
+        _warn("plans that were tuned are passed over", path, database_file.damage_of(path, error))
+
     try:
         key = machines.PlanKey.of(call, device, request.options)
         with reading(path, patience=PATIENCE) as connection:
-            found = known_plans.known_plans(connection, key, most=MOST, confirmed_only=True)
+            found = known_plans.known_plans(
+                connection, key, pass_over, most=MOST, confirmed_only=True
+            )
     except InputError as error:
         told.append(f"Nothing is looked up in the tuning database: {error.cause}.")
-        if path not in _WARNED:
-            _WARNED.add(path)
-            cause = f"plans that were tuned are not looked up, as {error.cause}"
-            warn(render("tune", TCError(cause, repair=error.repair)))
+        _warn("plans that were tuned are not looked up", path, error)
         return iter(())
-    remembered: Iterator[Remembered] = known_plans.remembered(found, shaped)
+    remembered: Iterator[Remembered] = known_plans.remembered(found, shaped, pass_over)
     return remembered
+
+
+def _warn(what: str, path: Path, error: InputError) -> None:
+    if path not in _WARNED:
+        _WARNED.add(path)
+        warn(render("tune", TCError(f"{what}, as {error.cause}", repair=error.repair)))

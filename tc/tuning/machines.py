@@ -77,7 +77,8 @@ class PlanKey(NamedTuple):
 
 def check_device_value(value: object) -> None:
     """InputError for what `device_value` cannot have given."""
-    kind = _KINDS.get(value.get("kind", "")) if isinstance(value, dict) else None
+    named = value.get("kind") if isinstance(value, dict) else None
+    kind = _KINDS.get(named) if isinstance(named, str) else None
     if kind is None or not isinstance(value, dict):
         raise InputError(f"a device is an object whose kind is one of {', '.join(_KINDS)}")
     known = {f.name for f in fields(kind)} - set(_ESTIMATES)

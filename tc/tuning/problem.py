@@ -82,14 +82,14 @@ class Problem:
         try:
             *plain, shapes, scalars, strides, given = json.loads(text)
             entry, name, backend, check = plain
-            known = all(isinstance(each, str) for each in (entry, name, backend, *given))
+            known = all(isinstance(each, str) for each in (entry, name, backend, *_list(given)))
             if not known or not isinstance(check, bool):
                 raise ValueError("its texts and flags are of other types")
             return cls(
                 *(entry, name, backend, check),
-                tuple((str(n), tuple(map(int, shape))) for n, shape in shapes),
-                tuple((str(n), int(value)) for n, value in scalars),
-                tuple((str(n), tuple(map(int, steps))) for n, steps in strides),
+                tuple((_name(n), tuple(map(_whole, _list(s)))) for n, s in _list(shapes)),
+                tuple((_name(n), _whole(value)) for n, value in _list(scalars)),
+                tuple((_name(n), tuple(map(_whole, _list(s)))) for n, s in _list(strides)),
                 tuple(given),
             )
         except (TypeError, ValueError, RecursionError) as error:
@@ -98,6 +98,24 @@ class Problem:
 
 WRONG = "it is wrong: "
 """What the failure of a trial begins with whose results are out of their bounds."""
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.60} is no name")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value!r:.60} is no whole number of 64 bits")
+    return int(value)
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r:.60} is no list")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

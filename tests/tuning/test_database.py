@@ -12,7 +12,7 @@ import pytest
 
 import tc
 from tc.device import Device, host, processor_name
-from tc.tuning.canonical import CanonicalCall, as_json
+from tc.tuning.canonical import CanonicalCall
 from tc.tuning.database import TuningDatabase
 from tc.tuning.known_plans import Remembered, _distances
 from tc.tuning.problem import Problem, Trial
@@ -213,7 +213,7 @@ def test_distances_are_those_of_the_extents_one_by_one() -> None:
     generator = np.random.default_rng(3)
     shapes = generator.integers(0, 9, (200, 4)).tolist()
     call = CanonicalCall("", "numba", False, ((4, 3), (3, 5)), (), (), ())
-    found = list(_distances(call, [as_json([shape[:2], shape[2:]]) for shape in shapes]))
+    found = list(_distances(call, [(shape[:2], shape[2:]) for shape in shapes]))
     for shape, far in zip(shapes, found, strict=True):
         pairs = list(zip(shape, (4, 3, 3, 5), strict=True))
         if all(there and 1 / 4 <= there / own <= 4 for there, own in pairs):
