@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import log1p
 
 from tc.kernel import ir
-from tc.kernel.analysis.estimate import first_value
+from tc.kernel.analysis.estimate import bound_value
 from tc.kernel.walk import launched
 
 NAMES = ("operations", "scalar loads", "vector loads", "gathered loads", "stores", "iterations",
@@ -44,7 +44,7 @@ def _count(
         inner, repeated, shared = values, times, parallel
         match stmt:
             case ir.For(var=var, begin=begin, end=end):
-                first, last = first_value(begin, values), first_value(end, values)
+                first, last = bound_value(begin, values), bound_value(end, values)
                 trips = max(0, last - first)
                 inner, repeated = {**values, var: first}, times * trips
                 counts["iterations"] += repeated

@@ -15,10 +15,12 @@ from tc.kernel.walk import launched
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """`flops` counts each arithmetic operation and each function as one (fma as two), whatever its
-    type, but for subscripts and comparisons of int64; a vector counts as its lanes. `loaded` and
-    `stored` are the compulsory bytes: each element that a kernel touches moves once, and what it
-    has written itself is not loaded. Scratch, registers and shared memory are near: they do not
-    count. Both branches of a condition count, and all lanes, masked or not; hints do not.
+    type, but for subscripts and comparisons of int64; a vector counts as its lanes. A loop whose
+    bounds depend on outer loops is counted as in the middle of these: half of a square for a
+    triangle. `loaded` and `stored` are the compulsory bytes: each element that a kernel touches
+    moves once, and what it has written itself is not loaded. Scratch, registers and shared memory
+    are near: they do not count. Both branches of a condition count, and all lanes, masked or not;
+    hints do not.
     """
 
     flops: int
@@ -83,11 +85,17 @@ def _count_block(
         inner, repeated = values, times
         match stmt:
             case ir.For(var=var, begin=begin, end=end):
-                first, last = first_value(begin, values), first_value(end, values)
-                inner, repeated = {**values, var: first}, times * max(0, last - first)
+                first, after = bound_value(begin, values), bound_value(end, values)
+                inner = {**values, var: first + max(0, after - first - 1) // 2}
+                repeated = times * max(0, after - first)
             case ir.Grid(blocks=blocks, threads=threads):
+                inner = {**values, **{i.var: (i.count - 1) // 2 for i in (*blocks, *threads)}}
                 repeated = times * launched(blocks) * launched(threads)
-            case ir.If(condition=value) | ir.Let(value=value) | ir.Set(value=value):
+            case ir.Let(var=var, value=value):
+                _count(value, times, counts)
+                if value.dtype == INT64:
+                    values = {**values, var: bound_value(value, values)}
+            case ir.If(condition=value) | ir.Set(value=value):
                 _count(value, times, counts)
             case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask):
                 _count(value, times, counts)
@@ -118,15 +126,23 @@ def _count(expr: ir.Expr, times: int, counts: _Counts, *, is_subscript: bool = F
         _count(child, times, counts, is_subscript=is_subscript)
 
 
-def first_value(expr: ir.Expr, values: Mapping[str, int]) -> int:
-    """That of a loop's bound, with outer loops in their first iteration."""
+def bound_value(expr: ir.Expr, values: Mapping[str, int]) -> int:
+    """That of a loop's bound, where variables have these values, and others 0. Of a choice it is
+    the mean: iterations that begin at both ends in turns are in the middle of both.
+
+    >>> i = ir.Var("i", INT64)
+    >>> bound_value(ir.Binary("+", i, ir.Const(1, INT64), INT64), {"i": 5})
+    6
+    """
     match expr:
         case ir.Const(value=value):
             return int(value)
         case ir.Var(name=name):
             return values.get(name, 0)
         case ir.Binary(op=op, left=left, right=right):
-            a, b = first_value(left, values), first_value(right, values)
+            a, b = bound_value(left, values), bound_value(right, values)
             if op in ARITHMETIC and (b or op not in ("/", "%")):
                 return int(ARITHMETIC[op](a, b))
+        case ir.Select(then=then, otherwise=otherwise):
+            return (bound_value(then, values) + bound_value(otherwise, values)) // 2
     return 0

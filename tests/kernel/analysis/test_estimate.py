@@ -54,6 +54,24 @@ def test_a_launch() -> None:
     assert estimate(kernel) == Estimate(6 * 4, 6 * 4, 6 * 4 * 4)
 
 
+@pytest.mark.parametrize("ends_there", [True, False], ids=["below", "above"])
+def test_a_triangle_is_half_of_its_square(ends_there: bool) -> None:
+    """Whether the inner loop ends or begins where the outer one is, and by what name."""
+    n = 41
+    after = Binary("+", Var("row", INT64), integer(1), INT64)
+    begin, end = (integer(0), after) if ends_there else (Var("row", INT64), integer(n))
+    step = Set("acc", Binary("+", Var("acc", FLOAT32), Load("a", (K,), FLOAT32), FLOAT32))
+    body = (
+        Let("row", I),
+        Let("acc", Const(0.0, FLOAT32)),
+        For("k", begin, end, (step,)),
+        Store("o", (I,), Var("acc", FLOAT32)),
+    )
+    buffers = (buffer("a", (n,), "input"), buffer("o", (n,), "output"))
+    kernel = Kernel("f", buffers, ((loop("i", integer(n), *body),),))
+    assert estimate(kernel).flops == n * (n + 1) // 2
+
+
 def test_matmul() -> None:
     m, n, k = 3, 5, 7
     product = Binary("*", Load("A", (I, K), FLOAT32), Load("B", (K, J), FLOAT32), FLOAT32)
@@ -116,9 +134,9 @@ def test_tests_of_indices_are_free_and_loops_may_be_empty() -> None:
     inside = Compare("<", Binary("+", I, J, INT64), integer(3))
     half = Binary("/", Const(1.0, FLOAT64), Const(2.0, FLOAT64), FLOAT64)
     body = If(inside, (Let("x", half),), (Let("y", half),))
-    tile = Binary("+", Binary("*", I, integer(2), INT64), integer(2), INT64)
-    kernel = Kernel("k", (), ((loop("i", integer(3), loop("j", tile, body)),),))
-    assert estimate(kernel) == Estimate(3 * 2 * 2, 0, 0)
+    end = Binary("+", Binary("*", I, integer(2), INT64), integer(2), INT64)
+    kernel = Kernel("k", (), ((loop("i", integer(3), loop("j", end, body)),),))
+    assert estimate(kernel) == Estimate((2 + 4 + 6) * 2, 0, 0)
     empty = Kernel("k", (), ((loop("i", integer(-1), body),),))
     assert estimate(empty).flops == 0
     assert estimate(empty).intensity == 0
