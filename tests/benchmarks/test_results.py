@@ -1,4 +1,4 @@
-"""What was recorded and what is printed about it are one: tables, README, means."""
+"""What was recorded and what is printed about it are one: tables, spec/measured.md, README, means."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
 RECORDED = sorted(RESULTS.glob("cpu-*.json"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MEASURED = (ROOT / "spec" / "measured.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
@@ -41,9 +42,9 @@ def recorded(part: str) -> dict[str, dict[str, object]]:
     return {kernel["kernel"]: kernel for kernel in json.loads(text)["kernels"]}
 
 
-def test_rows_of_the_readme_are_recorded() -> None:
+def test_rows_of_the_page_are_recorded() -> None:
     kernels = recorded("")
-    block = README.split("kernel  ")[1].split("```")[0].splitlines()[2:]
+    block = MEASURED.split("kernel  ")[1].split("```")[0].splitlines()[2:]
     assert len(block) == 10
     for line in block:
         kernel = next(k for name, k in kernels.items() if line.startswith(f"{name} "))
@@ -60,23 +61,45 @@ def test_rows_of_the_readme_are_recorded() -> None:
         ("-odd-sizes", "it is {mean}, the least {least}"),
     ],
 )
-def test_means_of_the_readme_are_over_whole_tables(part: str, said: str) -> None:
+def test_means_of_the_page_are_over_whole_tables(part: str, said: str) -> None:
     ratios = [float(str(k["ratio"])) for k in recorded(part).values()]
     text = said.format(mean=f"{geometric_mean(ratios):.2f}", least=f"{min(ratios):.2f}")
-    assert text in README
+    assert text in MEASURED
 
 
-def test_what_the_readme_shows_of_the_demo_is_what_it_prints() -> None:
+def test_what_the_page_shows_of_the_demo_is_what_it_prints() -> None:
     """All but times and errors, which are of one run."""
     text = (TEXTS / "conv_relu.tc").read_text(encoding="utf-8")
-    assert f"\n\n{text}\n{tc.explain(text, demo.CONV_SHAPES, stage='ranges')}\n" in README
+    assert f"\n\n{text}\n{tc.explain(text, demo.CONV_SHAPES, stage='ranges')}\n" in MEASURED
     text = (TEXTS / "prodModel.tc").read_text(encoding="utf-8")
     told = tc.explain(text, demo.MODEL_SHAPES, entry="prodModel", stage="ranges")
-    assert f"```\n{str(told).splitlines()[-1]}\n" in README
+    assert f"```\n{str(told).splitlines()[-1]}\n" in MEASURED
     count = sum(1 for _ in told.shaped.statements)
-    assert f"({count} statements, three calls and" in README
+    assert f"({count} statements, three calls and" in MEASURED
 
 
 def test_times_of_the_compiler_are_those_of_the_file() -> None:
     table = (RESULTS / "compile_time.txt").read_text(encoding="utf-8").partition("\n")[2]
-    assert f"```\n{table}```" in README
+    assert f"```\n{table}```" in MEASURED
+
+
+def test_the_readme_says_what_the_page_says() -> None:
+    ratios = [float(str(k["ratio"])) for k in recorded("").values()]
+    said = f"was {geometric_mean(ratios):.2f} over thirty kernels"
+    assert said in " ".join(README.split())
+    assert f"the least {min(ratios):.2f}" in README
+
+
+def test_faster_kernels_on_a_gpu_are_counted_right() -> None:
+    """By the first table: tc's median beside those of torch and torch.compile."""
+    lines = (RESULTS / "gpu-nvidia-h200.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("| ")][1:21]
+    seconds = [[_seconds(row[column]) for column in (1, 5, 7)] for row in rows]
+    faster = sum(ours < min(others) for ours, *others in seconds)
+    assert f"{faster} of {len(rows)} kernels were faster than torch" in " ".join(README.split())
+    assert f"{faster} of {len(rows)} are faster than both" in MEASURED
+
+
+def _seconds(cell: str) -> float:
+    number, unit = cell.replace("*", "").split()
+    return float(number) * {"us": 1e-6, "ms": 1e-3}[unit]
