@@ -350,9 +350,11 @@ def _estimated(story: Story) -> str:
     work, flops = program_work(story.original), estimate(story.lowering.kernel).flops
     loops = estimate(story.lowering.marked).flops
     code = f"{scaled(flops)}flop"
+    are_functions = flops > 1.01 * loops  # blocks of sums add less
     more = {
         "tails of tiles and padding are computed in vain": loops > 1.005 * work.operations,
-        "functions are written out": flops > loops,
+        "functions are written out": are_functions,
+        "long sums are added up in blocks": flops > loops and not are_functions,
     }
     if any(more.values()):
         code += f", as {' and '.join(reason for reason, holds in more.items() if holds)}"
