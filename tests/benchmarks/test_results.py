@@ -1,4 +1,5 @@
-"""What was recorded and what is printed about it are one: tables, spec/measured.md, README, means."""
+"""What was recorded and what is printed about it are one: tables, spec/measured.md, README and
+means."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class _Blocks:
         begin = binary("+", loop.begin, binary("*", number, integer(length)))
         end = binary("min", binary("+", begin, integer(length)), loop.end)
         parts = {name: ir.Var(self.names.fresh(f"{name}_block"), sums[name]) for name in sums}
-        body = (
+        body: Stmts = (
             *(ir.Let(part.name, _zero(part.dtype)) for part in parts.values()),
             changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
             *(_added(name, part) for name, part in parts.items()),
