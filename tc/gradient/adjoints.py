@@ -62,7 +62,7 @@ def contributions(
     """What the floating reads of an expression get from its adjoint, in text order. `value` is
     what holds the value of the expression, where something does: it is not computed again. `held`
     is the same if that need not be computed at all."""
-    if not expr.dtype.is_float or not _carries(expr):
+    if not expr.dtype.is_float or not carries(expr):
         return
     match expr:
         case p.Read():
@@ -85,27 +85,27 @@ def contributions(
                 return
             values = dict(zip(ARGUMENTS, map(_as_real, args), strict=False)) | {"f": value or expr}
             for operand, derivative in zip(args, table, strict=True):
-                if _carries(operand):
+                if carries(operand):
                     factor = _with_arguments(derivative, values)
                     against = e.product(adjoint, factor)
-                    if function in ("fmin", "fmax") and not all(map(_carries, args)):
+                    if function in ("fmin", "fmax") and not all(map(carries, args)):
                         against = _strict(expr, operand, adjoint, held)
                     yield from contributions(operand, against, conditions)
 
 
-def _carries(expr: p.Expr) -> bool:
+def carries(expr: p.Expr) -> bool:
     """Whether a floating element is read in what the value depends on continuously."""
     match expr:
         case p.Read():
             return expr.dtype.is_float
         case p.Convert(operand=operand):
-            return expr.dtype.is_float and _carries(operand)
+            return expr.dtype.is_float and carries(operand)
         case p.Select(then=then, otherwise=otherwise):
-            return _carries(then) or _carries(otherwise)
+            return carries(then) or carries(otherwise)
         case p.Compare() | p.Logical():
             return False
         case _:
-            return any(map(_carries, p.children(expr)))
+            return any(map(carries, p.children(expr)))
 
 
 def _binary(
@@ -130,7 +130,7 @@ def _binary(
         case "%":
             floor = p.Call("floor", (e.binary("/", left, right),), value.dtype, span=e.NOWHERE)
             yield from ((left, adjoint), (right, e.negative(e.product(adjoint, floor))))
-        case "min" | "max" if _carries(left) and _carries(right):
+        case "min" | "max" if carries(left) and carries(right):
             sign = "<" if op == "min" else ">"
             half = p.Literal(0.5, value.dtype, span=e.NOWHERE)
             for this, other in ((left, right), (right, left)):
@@ -161,7 +161,7 @@ def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr, held: p.Expr | None
 
 
 @functools.cache
-def _parsed(derivative: str) -> p.Expr:
+def parsed_derivative(derivative: str) -> p.Expr:
     names = ", ".join(f"double {name}" for name in (*ARGUMENTS, "f"))
     program = check(parse(Source(f"def d({names}) -> (o) {{ o = {derivative} }}")))
     return program.statements[0].rhs
@@ -182,7 +182,7 @@ def _with_arguments(derivative: str, values: Mapping[str, p.Expr]) -> p.Expr:
     def change(node: p.Expr) -> p.Expr | None:
         return values[node.tensor] if isinstance(node, p.Read) else None
 
-    return _folded(e.rebuilt(_parsed(derivative), change))
+    return _folded(e.rebuilt(parsed_derivative(derivative), change))
 
 
 def _folded(expr: p.Expr) -> p.Expr:

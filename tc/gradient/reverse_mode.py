@@ -31,6 +31,7 @@ from tc.gradient.def_text import reads_of
 from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.maxima import is_exact
+from tc.gradient.nested import with_parts
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.statement_text import ExprBounds
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
@@ -93,6 +94,7 @@ def derivation(
     program = program_of(src, entry)
     found = sampled_ranges(program) if sizes is None else ranges_at(program, sizes)
     through = constant_tensors(program, constant)
+    program, found = with_parts(program, found)
     with repaired(program, wrt, through):
         return _Reverse.of(program, wrt, through, found, ties).derivation(save)
 

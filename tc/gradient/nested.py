@@ -1,0 +1,338 @@
+"""Right sides whose derivatives would be much longer than they are, in parts (D17).
+
+The derivative of `max(u, v)` has its cotangent twice, and `u` and `v` several times: of choices in
+choices it would grow by a factor with each, and of functions of functions with the square of their
+number. What is needed twice is a temporary: the parts of such a right side are statements before
+it, and the gradient of each statement is at most so many times as long as the statement.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tc.builtins.derivatives import DERIVATIVES
+from tc.dtypes import FLOAT16, FLOAT32, DType
+from tc.gradient import terms as e
+from tc.gradient.adjoints import ARGUMENTS, carries, parsed_derivative
+from tc.gradient.def_text import FreshNames
+from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.statement_text import ExprBounds
+from tc.semantics import program as p
+from tc.semantics.size_values import KnownSizes, evaluate
+from tc.source import Source, Span
+
+MOST_TIMES_AS_LONG = 12
+"""Times as many nodes of an expression as it has, that its gradient may have; among layers and
+activations that are written out in one statement, a gelu has the most, 8."""
+
+FEWEST_NODES = 120
+"""Of gradients that are short, whatever they are derived from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A statement to be: `name(indices) = rhs`, in a type."""
+
+    name: str
+    indices: tuple[str, ...]
+    rhs: p.Expr
+    dtype: DType
+
+
+@dataclass
+class Parts:
+    """The parts of one right side, in order, and what reads them.
+
+    `variables` are those of the statement in order, of which those in `bounded` have a range by a
+    clause, and `begins` says where they begin, if not at 0, that may begin below 0: their values
+    stand in parts from 0 on. `fresh` gives names.
+    """
+
+    variables: tuple[str, ...]
+    bounded: frozenset[str]
+    begins: Mapping[str, p.Expr]
+    fresh: Callable[[], str]
+    made: list[Part] = field(default_factory=list)
+
+    def of(self, expr: p.Expr, conditions: tuple[p.Expr, ...] = ()) -> p.Expr:
+        """An expression in which parts are reads of what the statements in `made` hold, so that its
+        gradient is not much longer than it; it is evaluated where all `conditions` hold."""
+        if not expr.dtype.is_float or not carries(expr) or _is_leaf(expr):
+            return expr
+        operands = [self.of(operand, (*conditions, *more)) for operand, more in _operands(expr)]
+        new = _with_operands(expr, operands)
+        if _is_linear(new):
+            return new
+        while gradient_length(new) > max(FEWEST_NODES, MOST_TIMES_AS_LONG * length(new)):
+            lengths = [0 if _is_short(x) else gradient_length(x) for x in operands]
+            if not any(lengths):
+                break
+            place = lengths.index(max(lengths))
+            (_, more), part = list(_operands(new))[place], operands[place]
+            operands[place] = self._part(part, (*conditions, *more))
+            new = _with_operands(new, operands)
+        return new
+
+    def _part(self, expr: p.Expr, conditions: tuple[p.Expr, ...]) -> p.Expr:
+        """What reads a part, which is a statement from here on. It is evaluated everywhere: where
+        only conditions keep its reads in bounds, it has them."""
+        if conditions and not self._is_always_defined(expr):
+            otherwise = p.Convert(e.ZERO, expr.dtype, False, span=e.NOWHERE)
+            condition = e.conjunction(list(conditions))
+            expr = p.Select(condition, expr, otherwise, expr.dtype, span=e.NOWHERE)
+        name = self.fresh()
+        named = set(p.index_names(expr))
+        indices = tuple(v for v in self.variables if v in named)
+        dtype = FLOAT32 if expr.dtype == FLOAT16 else expr.dtype
+        places = {v: self._place(v) for v in indices}
+        own: dict[p.Expr, p.Expr] = {}
+        for v in indices:
+            if v in self.begins:
+                own |= {e.index(v): e.total(e.index(v), self.begins[v]), places[v]: e.index(v)}
+        self.made.append(Part(name, indices, e.rebuilt(expr, own.get), dtype))
+        return p.Read(name, tuple(places.values()), dtype, -1, span=e.NOWHERE)
+
+    def _place(self, variable: str) -> p.Expr:
+        """Where the value of an index variable stands in a part."""
+        index, begin = e.index(variable), self.begins.get(variable)
+        return index if begin is None else e.difference(index, begin)
+
+    def _is_always_defined(self, expr: p.Expr) -> bool:
+        """Whether an expression has a value at all places, whatever conditions hold: it reads what
+        bounds the ranges of its indices, and divides no whole numbers."""
+        for node in p.walk(expr):
+            if isinstance(node, p.Read):
+                inside = (
+                    isinstance(s, p.Index) and s.name not in self.bounded for s in node.subscripts
+                )
+                if node.bare_only or not all(inside):
+                    return False
+            if isinstance(node, p.Binary) and node.op in "/%" and not node.dtype.is_float:
+                return False
+        return True
+
+    def _is_inside(self, subscript: p.Expr) -> bool:
+        """Whether a subscript bounds the range of an index alone: it is always in bounds."""
+        return isinstance(subscript, p.Index) and subscript.name not in self.bounded
+
+
+def length(expr: p.Expr) -> int:
+    """The number of nodes of an expression."""
+    return sum(1 for _ in p.walk(expr))
+
+
+# --- how long a gradient would be -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """The nodes that the gradients of all reads in an expression have, where its adjoint has n:
+    n times `copies`, and `others`; `reads` is their number."""
+
+    copies: int = 0
+    others: int = 0
+    reads: int = 0
+
+
+def gradient_length(expr: p.Expr) -> int:
+    """The number of nodes that the gradients of the reads of an expression would have, of an
+    adjoint of a few nodes, before they are simplified."""
+    found = _growth(expr)
+    return 3 * found.copies + found.others
+
+
+def _growth(expr: p.Expr) -> _Growth:
+    if not expr.dtype.is_float or not carries(expr):
+        return _Growth()
+    if isinstance(expr, p.Read):
+        return _Growth(1, 0, 1)
+    copies = others = reads = 0
+    for operand, (times, more, conditional) in zip(
+        (operand for operand, _ in _operands(expr)), _factors(expr), strict=True
+    ):
+        own = _growth(operand)
+        copies += own.copies * times
+        others += own.copies * more + own.others + own.reads * conditional
+        reads += own.reads
+    return _Growth(copies, others, reads)
+
+
+def _factors(expr: p.Expr) -> Iterator[tuple[int, int, int]]:
+    """For each operand how often its adjoint has that of the expression, the nodes that it has
+    beside, and those of a condition that each read gets."""
+    match expr:
+        case p.Convert():
+            yield 1, 0, 0
+        case p.Unary():
+            yield 1, 1, 0
+        case p.Select(condition=condition):
+            size = length(condition) + 2
+            yield from ((1, 0, size), (1, 0, size + 1))
+        case p.Binary(op="+" | "-"):
+            yield from ((1, 0, 0), (1, 1, 0))
+        case p.Binary(op="*", left=left, right=right):
+            yield from ((1, length(right) + 1, 0), (1, length(left) + 1, 0))
+        case p.Binary(op="/", right=right):
+            size = length(right) + 1
+            yield from ((1, size, 0), (1, size + length(expr) + 2, 0))
+        case p.Binary(op="min" | "max", left=left, right=right):
+            both = 2 * (length(left) + length(right)) + 8
+            times = 2 if carries(left) and carries(right) else 1
+            yield from ((times, both * times // 2, 0), (times, both * times // 2, 0))
+        case p.Binary(left=left, right=right):
+            yield from ((1, 0, 0), (1, length(left) + length(right) + 4, 0))
+        case p.Call(function=function, args=args):
+            table = DERIVATIVES.get(function)
+            for place, _ in enumerate(args):
+                yield (1, 0, 0) if table is None else (*_of_call(expr, table[place]), 0)
+        case _:
+            raise AssertionError(expr)
+
+
+def _of_call(call: p.Call, derivative: str) -> tuple[int, int]:
+    """How often the adjoint of an argument has that of a call, and the nodes that it has beside."""
+    made = parsed_derivative(derivative)
+    sizes = dict(zip(ARGUMENTS, map(length, call.args), strict=False)) | {"f": length(call)}
+    size = sum(sizes[n.tensor] if isinstance(n, p.Read) else 1 for n in p.walk(made))
+    return _outcomes(made), size + 1
+
+
+def _outcomes(derivative: p.Expr) -> int:
+    """The number of values other than 0 that a derivative chooses among."""
+    if isinstance(derivative, p.Select):
+        return _outcomes(derivative.then) + _outcomes(derivative.otherwise)
+    if isinstance(derivative, p.Convert):
+        return _outcomes(derivative.operand)
+    return 0 if isinstance(derivative, p.Literal) and not derivative.value else 1
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+def _operands(expr: p.Expr) -> Iterator[tuple[p.Expr, tuple[p.Expr, ...]]]:
+    """What an expression is derived by, each with the conditions under which it is evaluated."""
+    match expr:
+        case p.Convert(operand=operand) | p.Unary(operand=operand):
+            yield operand, ()
+        case p.Select(condition=condition, then=then, otherwise=otherwise):
+            yield then, (condition,)
+            yield otherwise, (e.negation(condition),)
+        case p.Binary(left=left, right=right):
+            yield left, ()
+            yield right, ()
+        case p.Call(args=args):
+            yield from ((arg, ()) for arg in args)
+
+
+def _with_operands(expr: p.Expr, operands: list[p.Expr]) -> p.Expr:
+    match expr:
+        case p.Convert() | p.Unary():
+            return replace(expr, operand=operands[0])
+        case p.Select():
+            return replace(expr, then=operands[0], otherwise=operands[1])
+        case p.Binary():
+            return replace(expr, left=operands[0], right=operands[1])
+        case p.Call():
+            return replace(expr, args=tuple(operands))
+    return expr
+
+
+def _is_leaf(expr: p.Expr) -> bool:
+    """Whether an expression has no parts: a read, or a pad, which is evaluated as a whole."""
+    return isinstance(expr, p.Read) or (isinstance(expr, p.Select) and expr.padded)
+
+
+def _is_short(expr: p.Expr) -> bool:
+    """Whether nothing is gained by a part: a leaf, or what carries no gradient."""
+    match expr:
+        case p.Convert(operand=operand) | p.Unary(operand=operand):
+            return _is_short(operand)
+    return _is_leaf(expr) or not expr.dtype.is_float or not carries(expr)
+
+
+def _is_linear(expr: p.Expr) -> bool:
+    """Whether the gradient of an expression is as long as those of its operands together."""
+    return isinstance(expr, p.Convert | p.Unary) or (
+        isinstance(expr, p.Binary) and expr.op in ("+", "-")
+    )
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def with_parts(program: p.Program, found: SampledRanges) -> tuple[p.Program, SampledRanges]:
+    """The program with long right sides in parts, and its ranges; the same where none is long."""
+    variables = (v for s in program.statements for v in s.variables)
+    names = FreshNames((*program.tensors, *program.sizes, *variables))
+    statements: list[p.Statement] = []
+    new: dict[str, p.Tensor] = {}
+    ranges: dict[str, Mapping[str, ExprBounds]] = dict(found.ranges)
+    shapes: dict[str, tuple[p.Expr, ...]] = {}
+    for statement in program.statements:
+        of = ranges[statement.name]
+        begins = {v: of[v][0] for v in statement.reduction if of[v][0] != e.ZERO}
+        name = functools.partial(names.fresh, f"v_{statement.target}")
+        clauses = frozenset(w.variable for w in statement.where)
+        parts = Parts(statement.variables, clauses, begins, name)
+        rhs = parts.of(statement.rhs)
+        for part in parts.made:
+            statements.append(_statement_of(part, statement))
+            own = {v: of[v] for v in part.indices}
+            own |= {v: (e.ZERO, e.difference(of[v][1], b)) for v, b in begins.items() if v in own}
+            ranges[part.name] = own
+            shapes[part.name] = tuple(end for _, end in own.values())
+            rank, span = len(part.indices), statement.span
+            new[part.name] = p.Tensor(part.name, part.dtype, rank, "temporary", None, span)
+        statements.append(replace(statement, rhs=rhs) if parts.made else statement)
+    if not new:
+        return program, found
+    made = replace(
+        program,
+        tensors={**program.tensors, **new},
+        temporaries=(*program.temporaries, *new),
+        statements=tuple(statements),
+    )
+    with_shapes = replace(
+        found,
+        ranges=ranges,
+        shapes={**found.shapes, **shapes},
+        samples=tuple(_with_shapes(sample, shapes) for sample in found.samples),
+        edges=tuple(_with_shapes(sample, shapes) for sample in found.edges),
+    )
+    return made, with_shapes
+
+
+def _statement_of(part: Part, statement: p.Statement) -> p.Statement:
+    return replace(
+        statement,
+        name=part.name,
+        target=part.name,
+        subscripts=tuple(map(_written, part.indices)),
+        outer=part.indices,
+        variables=part.indices,
+        op="=",
+        init=False,
+        continues="",
+        rhs=part.rhs,
+        where=(),
+        exists=(),
+    )
+
+
+def _written(index: str) -> p.Expr:
+    """An index variable as if the text had it: those of concat it has not."""
+    return p.Index(index, span=Span(Source(index), 0, len(index)))
+
+
+def _with_shapes(
+    sample: p.ShapedProgram, shapes: Mapping[str, tuple[p.Expr, ...]]
+) -> p.ShapedProgram:
+    """A program at some sizes with the shapes of tensors that are new."""
+    known = KnownSizes(sample.sizes, sample.shapes, sample.scalars)
+    at_sizes = {
+        name: tuple(max(evaluate(dim, known) or 0, 0) for dim in shape)
+        for name, shape in shapes.items()
+    }
+    return replace(sample, shapes={**sample.shapes, **at_sizes})
