@@ -55,7 +55,8 @@ def sizes_for(program: Program, text: str) -> dict[str, int]:
 
 
 def computed(name: str, text: str) -> tuple[Arrays, Arrays]:
-    """What a text computes, and the values of its sizes and inputs, from which it does."""
+    """What a text computes, and the values of its sizes and inputs, from which it does;
+    what outputs held, which it continues, is named like `y_held`."""
     module = parse(Source(text))
     program = check(module, entry=module.defs[-1].name.text)
     sizes = sizes_for(program, text)
@@ -65,13 +66,19 @@ def computed(name: str, text: str) -> tuple[Arrays, Arrays]:
     for shift, tensor in enumerate(program.inputs):
         dtype = str(program.tensors[tensor].dtype)
         arrays[tensor] = filled(shapes[tensor], dtype, shift)
+        if tensor in sizes:  # an input of rank 0
+            arrays[tensor] = np.asarray(sizes[tensor], dtype)
         if tensor in given:
             arrays[tensor] = np.asarray(given[tensor], dtype)
     scalars = {scalar: int(arrays[scalar]) for scalar in program.static_scalars}
     shaped = infer_ranges(program, shapes, scalars)
-    assert not program.needs_initial, "give those outputs contents here"
+    held = {
+        name: filled(shaped.shapes[name], str(program.tensors[name].dtype), 1)
+        for name in program.needs_initial
+    }
     known = {size: np.asarray(value) for size, value in sizes.items()}
-    return interpret(shaped, arrays, {}), {**known, **arrays}
+    known |= {f"{name}_held": value.copy() for name, value in held.items()}
+    return interpret(shaped, arrays, held), {**known, **arrays}
 
 
 def pasted(name: str) -> tuple[str, Arrays, Arrays] | None:

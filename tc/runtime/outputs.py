@@ -116,7 +116,8 @@ def check_outputs(
         on_device = type(target) is DeviceArray
         plain = target.plain if on_device else target.flags.carray
         if target.dtype != parameter.numpy or target.shape != shape or not plain:
-            raise _unfit(parameter, target, shape, family)
+            sizes = _sizes(signature, inputs)
+            raise _unfit(parameter, target, shape, family, sizes)
         shares: Callable[[Any, Any], bool] = overlaps_on_device if on_device else overlaps
         for other, array in zip(signature.inputs, inputs, strict=True):
             if shares(target, array):
@@ -131,7 +132,24 @@ def check_outputs(
                     raise _shared(parameter, targets[name], other_text, shapes[name], family)
 
 
-def _unfit(parameter: Parameter, target: Any, shape: tuple[int, ...], family: Family) -> InputError:
+def _sizes(signature: Signature, inputs: Sequence[Any]) -> dict[int, str]:
+    """The sizes of the inputs by their values, the first one of each."""
+    found: dict[int, str] = {}
+    for parameter, array in zip(signature.inputs, inputs, strict=True):
+        names = [name.strip() for name in parameter.dims.split(",")]
+        for name, extent in zip(names, array.shape, strict=False):
+            if name in signature.sizes:
+                found.setdefault(int(extent), name)
+    return found
+
+
+def _unfit(
+    parameter: Parameter,
+    target: Any,
+    shape: tuple[int, ...],
+    family: Family,
+    sizes: Mapping[int, str],
+) -> InputError:
     on_device = type(target) is DeviceArray
     if target.dtype != parameter.numpy:
         cause = f"has dtype {target.dtype}, but the output has dtype {parameter.dtype}"
@@ -143,7 +161,26 @@ def _unfit(parameter: Parameter, target: Any, shape: tuple[int, ...], family: Fa
         cause = f"has strides {target.strides} in bytes, but outputs are row-major (N2)"
     else:
         cause = "is not aligned to its element type"
-    return fault(parameter, f"in outputs= {cause}", _fresh(family, target, shape), "R4")
+    repair = _fresh(family, target, shape)
+    if repair is not None and target.dtype == parameter.numpy:
+        repair = _declared(parameter, target.shape, shape, sizes) + repair
+    return fault(parameter, f"in outputs= {cause}", repair, "R4")
+
+
+def _declared(
+    parameter: Parameter,
+    given: tuple[int, ...],
+    shape: tuple[int, ...],
+    sizes: Mapping[int, str],
+) -> str:
+    """The declaration of an output that statements write in part, where what the caller passes is
+    larger and has sizes of the inputs; nothing otherwise."""
+    dims = [sizes[extent] for extent in given if extent in sizes]
+    is_part = len(given) == len(shape) and all(n <= m for n, m in zip(shape, given, strict=True))
+    if parameter.dims or given == shape or not is_part or len(dims) < len(given):
+        return ""
+    text = f"{parameter.dtype}({','.join(dims)}) {parameter.name}"
+    return f"-> ({text}), where statements write a part of it; otherwise "
 
 
 def _shared(

@@ -14,8 +14,9 @@ from tc import builtins
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics.check.foreign_functions import is_foreign
+from tc.semantics.check.return_sizes import unknown_size
 from tc.semantics.program import ProgramWarning
-from tc.semantics.suggest import indices, listed, nearest, one_line
+from tc.semantics.suggest import nearest, one_line
 from tc.source import Span
 
 CONCAT = "concat"
@@ -94,7 +95,7 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
             )
         for dim in (result.type.dims or ()) if result.type else ():
             if isinstance(dim, ast.Name) and dim.text not in sizes:
-                raise _unknown_size(dim, result, sizes)
+                raise unknown_size(definition, dim, result, sizes)
     temporaries: dict[str, Span] = {}
     for statement in definition.body:
         targets = (
@@ -269,19 +270,6 @@ def _by_name(nodes: Iterable[_Named], two_are: str) -> dict[str, _Named]:
                 notes=((first.name.span, "the first one is here"),),
             )
     return found
-
-
-def _unknown_size(dim: ast.Name, result: ast.Return, sizes: Mapping[str, Span]) -> CheckError:
-    rank = len(result.type.dims or ()) if result.type else 0
-    known = f"the sizes of the parameters are {listed(list(sizes))}" if sizes else "there is none"
-    return CheckError(
-        f"'{dim.text}' in the type of the return '{result.name.text}' is not the size of any "
-        f"parameter; {known}",
-        rule="T4",
-        span=dim.span,
-        repair=f"-> ({result.name.text}), whose shape is then inferred from "
-        f"{result.name.text}({', '.join(indices(rank))})",
-    )
 
 
 def _recursion(call: ast.CallStatement, path: list[str]) -> CheckError:

@@ -13,6 +13,7 @@ from tc.frontend.repairs import intersection
 from tc.semantics import resolved as r
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.resolve import check_height, resolve, resolve_binding
+from tc.semantics.check.return_sizes import as_inputs
 from tc.semantics.check.scope import BindingValue, Findings, NameScope
 from tc.semantics.suggest import nearest, number_written, one_line, unused
 from tc.source import Span
@@ -201,6 +202,7 @@ def _index_in_bound(
         span=span,
         repair=None if near or product else f"declare it as an input: int {name}",
         paste=product or near,
+        edits=(as_inputs(signature.definition, f"int {name}"),),
     )
 
 

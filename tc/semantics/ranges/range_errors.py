@@ -164,17 +164,15 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
         )
     takes = "it takes" if len(names) == 1 else "they take"
     suggested = _suggested(situation, rounds)
-    size = unused("N", span) if _is_of_caller(situation, names) else None
-    if size is not None:
-        suggested = {n: f"0:{size}{k or ''}" for k, n in enumerate(names)}
-        inputs = ", ".join(f"int {bounds[2:]}" for bounds in suggested.values())
-        takes += f", with what the caller passes as its size: {inputs} as input"
+    if _is_of_caller(situation, names):
+        sizes = [unused(size, span) for size in ("N", "M", "K", "L", "P", "Q")[: len(names)]]
+        suggested = {n: f"0:{size}" for n, size in zip(names, sizes, strict=False)}
+        inputs = ", ".join(f"int {size}" for size in sizes)
+        where, _ = written_where(situation, suggested)
+        return error(cause, repair=f"say which values {takes}: {inputs} as input, and {where}")
     where, edits = written_where(situation, suggested)
-    return error(
-        cause,
-        repair=f"say which values {takes}{', and' if size else ', for example:'} {where}",
-        example=() if size else edits,
-    )
+    repair = f"say which values {takes}, for example: {where}"
+    return error(cause, repair=repair, example=edits)
 
 
 def _is_of_caller(situation: Situation, names: list[str]) -> bool:
