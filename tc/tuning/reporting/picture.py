@@ -59,7 +59,7 @@ def draw(result: TuningResult, path: Path) -> None:
     ticker = load("matplotlib.ticker")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(_plain))
-    axes.yaxis.set_minor_formatter(ticker.FuncFormatter(_plain if high < 10 * low else _nothing))
+    axes.yaxis.set_minor_formatter(ticker.FuncFormatter(_plain if high < 10 * low else _twos_and_fives))
     axes.legend(loc="best", fontsize="small")
     try:
         with whole_file(path) as file:
@@ -91,5 +91,10 @@ def _plain(value: float, _place: int) -> str:
     return f"{value:.3g}" if math.isfinite(value) else ""
 
 
-def _nothing(_value: float, _place: int) -> str:
-    return ""
+def _twos_and_fives(value: float, place: int) -> str:
+    """A label for two of the nine lines of a decade, so that one decade has more than one.
+
+    >>> [_twos_and_fives(value, 0) for value in (0.02, 0.03, 0.5, 60)]
+    ['0.02', '', '0.5', '']
+    """
+    return _plain(value, place) if f"{value:e}"[0] in "25" else ""
