@@ -29,6 +29,7 @@ from tc.backends.base import KernelText
 from tc.backends.cuda_driver import Launcher, OpenedDriver
 from tc.backends.geometry import LaunchGeometry
 from tc.runtime.arrays import _family_of_type
+from tc.runtime.arrays.torch_private import private_parts
 
 INPUTS = (1, 3, 8)
 LENGTH = 256
@@ -159,7 +160,7 @@ def posing(torch: Any) -> Iterator[None]:
         patch.object(tensor, "is_cpu", False),
         patch.object(tensor, "get_device", lambda _: 0),
         patch.object(torch, "empty", empty_like_cuda),
-        patch.object(torch._C, "_cuda_getCurrentRawStream", lambda _: 0, create=True),
+        patch.object(private_parts(torch), "cuda_stream", lambda _: 0),
         patch.object(torch.cuda.graphs, "_cuda_isCurrentStreamCapturing", lambda: False),
     ):
         _family_of_type.cache_clear()  # what is known of torch is of before

@@ -13,6 +13,7 @@ import numpy as np
 
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import Signature as CallSignature
+from tc.runtime.arrays.torch_private import private_part
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -111,11 +112,11 @@ def hide_from_torch(*functions: Callable[..., Any]) -> None:
     if torch is None or _HIDDEN.issuperset(functions):
         return
     try:
-        frames = torch._C._dynamo.eval_frame
+        frames = private_part(torch, "eval_frame")
         skip = frames._FrameAction.SKIP
         for function in functions:
             how = frames._FrameExecStrategy(skip, skip)
             frames.set_code_exec_strategy(function.__code__, how)
         _HIDDEN.update(functions)
-    except AttributeError:  # it is not public; of another version, or of a torch half imported
+    except AttributeError:  # of another version, or of a torch half imported
         return

@@ -1,4 +1,4 @@
-"""What torch does beside computing: all that is asked of what it does not make public."""
+"""What torch does beside computing, found out of its private parts."""
 
 from __future__ import annotations
 
@@ -7,45 +7,42 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd import forward_ad
 
-from tc.runtime.arrays.torch_looks import plain_of, tracing_of
+from tc.runtime.arrays.torch_private import plain_of, private_parts, tracing_of
 
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 """The types of tensors that mean no more than their numbers and gradients."""
 
-is_tracing, is_plain = tracing_of(torch), plain_of(torch)
-
-one_level = enable_single_level_autograd_function
-"""Allows a function of autograd to be applied within one transform of several."""
-
 TENSORS = (torch.Tensor, torch.fx.Proxy)
 """Tensors, and what stands for one in a graph."""
 
-_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-has_function_mode = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
-_FUNCTORCH = getattr(torch._C, "_functorch", None)
-_FUNCTIONALIZE = getattr(getattr(_FUNCTORCH, "TransformType", None), "Functionalize", None)
-_interpreter = getattr(_FUNCTORCH, "peek_interpreter_stack", lambda: None)
-_is_legacy = getattr(_FUNCTORCH, "is_legacy_batchedtensor", lambda _: False)
-_is_transformed = getattr(_FUNCTORCH, "is_functorch_wrapped_tensor", lambda _: False)
-_counts = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
-_is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
-_unpacked = torch._VF._unpack_dual
-_unwrapped = getattr(_FUNCTORCH, "unwrap_if_dead", lambda tensor: tensor)
+PRIVATE = private_parts(torch)
+is_tracing, is_plain = tracing_of(torch), plain_of(torch)
+
+one_level = PRIVATE.one_level
+"""Allows a function of autograd to be applied within one transform of several."""
+
+SingleLevelFunction: Any = PRIVATE.SingleLevelFunction
+"""What functions of autograd for one transform derive from."""
+
+has_function_mode = PRIVATE.function_modes or (lambda: 1)
+forward_ad = PRIVATE.forward
+_modes = PRIVATE.dispatch_modes or (lambda: 0)
+_interpreter = PRIVATE.interpreter or (lambda: None)
+_counts, _unpacked = PRIVATE.counts_tangents, PRIVATE.unpack_dual
+_is_legacy, _is_transformed = PRIVATE.is_legacy_batch, PRIVATE.is_transformed
 
 
 def _transform() -> Any:
     """The innermost transform of torch.func, None outside of them. That functions become free of
     side effects is none: the operator has no side effects."""
     found = _interpreter()
-    return None if found is None or found.key() == _FUNCTIONALIZE else found
+    return None if found is None or found.key() == PRIVATE.functionalize else found
 
 
 def outside(value: Any) -> Any:
     """What a transform that has ended has left of a tensor, without it."""
-    return _unwrapped(value) if isinstance(value, torch.Tensor) else value
+    return PRIVATE.unwrap_if_dead(value) if isinstance(value, torch.Tensor) else value
 
 
 def is_recorded(tensors: Sequence[Any]) -> bool:
@@ -60,7 +57,7 @@ def is_recorded(tensors: Sequence[Any]) -> bool:
 
 def has_numbers_alone(tensors: Sequence[Any]) -> bool:
     """Whether torch has nothing to do with these below autograd but to compute."""
-    return records_alone(tensors) and not any(map(_is_functional, tensors))
+    return records_alone(tensors) and not any(map(PRIVATE.is_functional, tensors))
 
 
 def as_around(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +68,7 @@ def as_around(call: Callable[..., Any]) -> Callable[..., Any]:
     records, counts = torch.is_grad_enabled(), _counts()
 
     def recorded(*given: Any) -> Any:
-        with torch.set_grad_enabled(records), forward_ad._set_fwd_grad_enabled(counts):
+        with torch.set_grad_enabled(records), PRIVATE.set_counts_tangents(counts):
             return call(*given)
 
     return recorded
@@ -82,7 +79,7 @@ def tangents_around() -> Any:
     of tensors `without_tangent` of the innermost: that does not see them."""
     if _interpreter() is None:
         return nullcontext()
-    return forward_ad._set_fwd_grad_enabled(True)
+    return PRIVATE.set_counts_tangents(True)
 
 
 def without_tangent(tensor: Any) -> Any:
@@ -120,20 +117,20 @@ def records_alone(values: Iterable[Any]) -> bool:
 
 def batch_level() -> int:
     """The level of the innermost batches."""
-    torch._C._vmapmode_increment_nesting()
-    return int(torch._C._vmapmode_decrement_nesting())
+    PRIVATE.enter_batches()
+    return int(PRIVATE.leave_batches())
 
 
 def has_batch(value: Any, level: int) -> bool:
     """Whether it is a batch of this level; what is not would be expanded."""
-    return _is_legacy(value) and bool(torch._remove_batch_dim(value, level, 0, 0).shape[0])
+    return _is_legacy(value) and bool(PRIVATE.remove_batch_dim(value, level, 0, 0).shape[0])
 
 
 def without_batch(value: Any, level: int) -> Any:
     """A batch of this level as a tensor, with the batch as its first dimension."""
-    return torch._remove_batch_dim(value, level, 0, 0)
+    return PRIVATE.remove_batch_dim(value, level, 0, 0)
 
 
 def with_batch(tensor: Any, level: int) -> Any:
     """The first dimension of a tensor as a batch of this level."""
-    return torch._add_batch_dim(tensor, 0, level)
+    return PRIVATE.add_batch_dim(tensor, 0, level)

@@ -11,6 +11,8 @@ import torch
 from tc.derivatives.gradients import COTANGENT, INPUT, Taken
 from tc.derivatives.text_functions import texts_of
 from tc.torch.modes import (
+    PRIVATE,
+    SingleLevelFunction,
     as_around,
     batch_level,
     has_batch,
@@ -30,22 +32,22 @@ def recorded(keys: Any, ins: list[Any], *texts: str) -> list[Any]:
     """A call of which gradients may be recorded, or that has tangents, within one transform."""
     if not is_recorded(ins) and has_numbers_alone(ins):
         return run(operation_of(*texts), ins)  # what is below would come to the same, later
-    below = keys & torch._C._after_autograd_keyset
+    below = keys & PRIVATE.after_autograd
 
     def call(*tensors: Any) -> tuple[Any, ...]:
-        with torch._C._AutoDispatchBelowAutograd():
+        with PRIVATE.below_autograd():
             return tuple(torch.ops.tc.run.default.redispatch(below, list(tensors), *texts))
 
     if not is_recorded(ins):
         return list(call(*ins))
     call = as_around(call)
     with one_level():
-        apply = super(torch.autograd.Function, Recorded).apply
-        return list(apply(call, operation_of(*texts), *ins))
+        return list(Recorded.apply(call, operation_of(*texts), *ins))
 
 
-class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here
-    """A call of the operator as a node of what autograd records."""
+class Recorded(SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
+    """A call of the operator as a node of what autograd records, within one transform: from 2.14 on
+    a `torch.autograd.Function` looks for all transforms itself."""
 
     @staticmethod
     def forward(call: Callable[..., Any], _operation: TextOperation, *ins: Any) -> Any:

@@ -9,7 +9,8 @@ import torch
 
 from tc.errors import InputError
 from tc.function import Compiled
-from tc.runtime.arguments import bind_call
+from tc.runtime.arguments import bind_call, fault
+from tc.runtime.arrays.torch_tensors import never_served
 from tc.torch.modes import outside, records_alone
 from tc.torch.operator import by_operator
 from tc.torch.reverse import differentiable
@@ -26,6 +27,10 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             repair=f"{refused.repair}, or {function.signature.call_text()}",
         )
     inputs = tuple(map(outside, inputs))
+    for parameter, value in zip(function.signature.inputs, inputs, strict=True):
+        refusal = never_served(torch, value) if isinstance(value, torch.Tensor) else None
+        if refusal is not None:
+            raise fault(parameter, refusal.cause, refusal.repair)
     if not records_alone(inputs):
         return _by_operator(function, inputs)
     by = differentiable(function)

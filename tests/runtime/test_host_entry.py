@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc.runtime.arrays.torch_private import private_parts
 from tc.runtime.entries.host_entry import HostEntry
 from tests.runtime.test_torch_looks import ODD
 
@@ -25,7 +26,7 @@ def torch(request: Any, monkeypatch: Any) -> Any:
     """Torch, with what torch.compile asks of tensors and without."""
     found = pytest.importorskip("torch", reason="torch is not installed")
     if request.param == "one by one":
-        monkeypatch.delattr(found._C._dynamo.guards, "TensorGuards")
+        monkeypatch.setattr(private_parts(found), "TensorGuards", None)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc.runtime.arrays.torch_private import private_parts
 from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.on_devices import Library, use
 from tests.support.stand_in import StandInDriver, stand_in
@@ -26,7 +28,7 @@ def library(request: Any, use: Callable[[str], Library], monkeypatch: Any) -> Li
     """Torch, with what torch.compile asks of tensors and without."""
     found = use("torch")
     if request.param == "one by one":
-        monkeypatch.delattr(found.module.torch._C._dynamo.guards, "TensorGuards")
+        monkeypatch.setattr(private_parts(found.module.torch), "TensorGuards", None)
     return found
 
 
@@ -57,11 +59,18 @@ ODD: dict[str, Callable[[Any], Any]] = {
     "functional": lambda torch: torch._to_functional_tensor(torch.ones(2, 3)),
     "meta": lambda torch: torch.ones(2, 3, device="meta"),
     "sparse": lambda torch: torch.ones(2, 3).to_sparse(),
+    "nested": lambda torch: nested(torch),
     "a number": lambda _: 3.0,
     "an array of numpy": lambda _: np.ones((2, 3), np.float32),
     "nothing": lambda _: None,
 }
 """What is not to be taken for a tensor of 2 by 3 floats in rows, made of torch."""
+
+
+def nested(torch: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its interface may change
+        return torch.nested.nested_tensor([torch.ones(3), torch.ones(3)])
 
 
 def shrunk(tensor: Any, size: int) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tc.runtime.arrays.torch_private import private_parts
+
 CUDA, CUDA_HOST, METAL, MANAGED = 2, 3, 8, 13
 """Types of devices, as DLPack numbers them."""
 
@@ -325,7 +327,8 @@ class TorchOnDevices:
         self.capturing = False
         self.short = False
         self.allocated: list[Any] = []
-        self._empty, self._make_guards = torch.empty, torch._C._dynamo.guards.TensorGuards
+        parts = private_parts(torch)
+        self._empty, self._make_guards = torch.empty, parts.TensorGuards
         self._to, self._as_tensor = torch.Tensor.to, torch.as_tensor
         kind = torch.Tensor
         patch.setattr(kind, "is_cpu", property(lambda t: self.number(t) is None), raising=False)
@@ -340,8 +343,8 @@ class TorchOnDevices:
             patch.setattr(kind, name, self._staying(getattr(kind, name)))
         patch.setattr(torch, "as_tensor", self.as_tensor)
         patch.setattr(torch, "empty", self.empty)
-        patch.setattr(torch._C._dynamo.guards, "TensorGuards", self._guards)
-        patch.setattr(torch._C, "_cuda_getCurrentRawStream", self._stream, raising=False)
+        patch.setattr(parts, "TensorGuards", self._guards)
+        patch.setattr(parts, "cuda_stream", self._stream)
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
 
     def put(self, tensor: Any, number: int = 0) -> Any:

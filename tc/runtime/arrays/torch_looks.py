@@ -8,18 +8,20 @@ from typing import Any, Literal
 
 from tc.runtime.arrays.looks import Look, LookAtAll, Looks, one_by_one
 from tc.runtime.arrays.torch_memory_llvm import Find, finder
+from tc.runtime.arrays.torch_private import (
+    plain_of,
+    plain_tensors_of,
+    private_parts,
+    usual_of,
+)
 
 _MOST_GUARDS = 4
 
 
 def looks_of(torch: Any) -> Looks:
     """Those of torch's tensors, wherever they lie."""
-    is_tracing, forward = tracing_of(torch), torch.autograd.forward_ad
-
-    def is_usual() -> bool:
-        return forward._current_level < 0 and not is_tracing()
-
-    return Looks(partial(_look, torch), partial(_together, torch), is_usual, plain_of(torch))
+    look, together = partial(_look, torch), partial(_together, torch)
+    return Looks(look, together, usual_of(torch), plain_of(torch))
 
 
 def _look(
@@ -33,12 +35,14 @@ def _look(
     number, item, needed = tensor.get_device(), view.dtype.itemsize, _needed(tensor)
     rows, is_empty = tensor.is_contiguous(), not tensor.numel()
     grad_mode = torch.is_grad_enabled
-    is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
+    is_functional, is_plain = private_parts(torch).is_functional, plain_tensors_of(torch)
 
     def pointer(other: Any) -> int | None:
-        if type(other) is not kind or other.dtype is not dtype or other.shape != shape:
+        if type(other) is not kind or not is_plain(other):
             return None
         try:
+            if other.dtype is not dtype or other.shape != shape:
+                return None
             if not other.is_contiguous() if rows else other.stride() != steps:
                 return None
             if other.get_device() != number or other.is_neg() or is_functional(other):
@@ -59,20 +63,28 @@ def _look(
 def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> LookAtAll:
     """As `Looks.together`, by what torch.compile asks of tensors, in C++: type, dtype, shape,
     strides, device, whether they require gradients, and which of torch's features are made use of.
-    It asks nothing of memory, and tells apart more than the looks do, which decide then."""
-    slowly = one_by_one(looks)
+    It asks nothing of memory, and tells apart more than the looks do, which decide then. It is
+    shown no tensor without strides, as it would end the process."""
+    slowly, make_guard = one_by_one(looks), private_parts(torch).TensorGuards
     try:
-        make_guard = torch._C._dynamo.guards.TensorGuards
         make_guard(*tensors[:1], dynamic_dims_sizes=None, dynamic_dims_strides=None)
-    except (AttributeError, TypeError):  # of another version: it is not public
+    except TypeError:  # there is none, or one of other arguments
         return slowly
     wanted = [(tensor.element_size(), _needed(tensor)) for tensor in tensors]
     checks: list[tuple[Callable[..., bool], bool]] = []  # the other: some require gradients
     grad_mode = torch.is_grad_enabled
+    strided, tensor_type, parameter_type = torch.strided, torch.Tensor, torch.nn.Parameter
 
     find = (finder(torch, wanted) if plain_of(torch)() else None) or _finder(wanted)
 
     def pointers(others: Sequence[Any]) -> list[Any] | None:
+        # as `plain_tensors_of`, without calls: this runs before every kernel
+        for other in others:
+            kind = type(other)
+            if kind is not tensor_type and kind is not parameter_type:
+                return None
+            if other.is_nested or other.layout is not strided:
+                return None
         for check, learns in checks:
             if check(*others) and not (learns and grad_mode()):
                 break
@@ -118,58 +130,3 @@ def _needed(tensor: Any) -> int:
 
 def reach(size: int, step: int) -> int:
     return (size - 1) * step
-
-
-def tracing_of(torch: Any) -> Callable[[], bool]:
-    """Whether torch records what is done, by torch.jit.trace, make_fx or fake tensors: what tc
-    computes would become a constant of the record."""
-    private = torch._C
-    try:
-        functions = private._len_torch_function_stack
-        before = torch._ops._len_torch_dispatch_stack_pre_dispatch
-        state, modes = private._get_tracing_state, private._len_torch_dispatch_stack
-        keys = private._TorchDispatchModeKey
-        recording = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
-        mode = private._get_dispatch_mode
-    except AttributeError:  # of another version: not all of them are public
-        return torch.jit.is_tracing  # type: ignore[no-any-return]
-
-    def is_tracing() -> bool:
-        if state() is not None:
-            return True
-        if modes() and any(mode(key) is not None for key in recording):
-            return True
-        # make_fx before dispatch has a mode of functions, too
-        return bool(functions() and before())
-
-    return is_tracing
-
-
-def plain_of(torch: Any) -> Callable[[], bool]:
-    """As `Looks.is_plain`; never where torch does not tell, as it is not public."""
-    private, forward = torch._C, torch.autograd.forward_ad
-    try:
-        functions, modes = private._len_torch_function_stack, private._len_torch_dispatch_stack
-        interpreter, state = private._functorch.peek_interpreter_stack, private._get_tracing_state
-    except AttributeError:
-        return lambda: False
-
-    def is_plain() -> bool:
-        if forward._current_level >= 0 or interpreter() is not None:
-            return False
-        return not (modes() or functions()) and state() is None
-
-    return is_plain
-
-
-def tangents_of(torch: Any) -> Callable[[Any], bool]:
-    """Whether a tensor carries a tangent of forward mode, where these count."""
-    forward = torch.autograd.forward_ad
-    count = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
-
-    def has_tangent(tensor: Any) -> bool:
-        if forward._current_level < 0 or not count():
-            return False
-        return forward.unpack_dual(tensor).tangent is not None
-
-    return has_tangent

@@ -23,7 +23,8 @@ from tc.runtime.arrays.family import (
     type_name,
 )
 from tc.runtime.arrays.looks import Looks
-from tc.runtime.arrays.torch_looks import looks_of, reach, tangents_of, tracing_of
+from tc.runtime.arrays.torch_looks import looks_of, reach
+from tc.runtime.arrays.torch_private import private_parts, tangents_of, tracing_of
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
@@ -85,7 +86,7 @@ def torch_family(torch: Any, kind: type) -> Family:
 def _on_devices(torch: Any, looks: Looks) -> OnDevices:
     """Torch's own allocator, and the stream that its user has chosen."""
     names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for processors
+    raw = private_parts(torch).cuda_stream
 
     def maker(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place) -> Callable[[Any], Any]:
         if dtype not in names:
@@ -175,9 +176,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
     """
     dtypes = _dtypes(torch)
     grad_mode = torch.is_grad_enabled
-    is_functional = getattr(torch, "_is_functional_tensor", lambda _: False)
-    is_tracing = tracing_of(torch)
-    forward = torch.autograd.forward_ad
+    is_functional, is_tracing = private_parts(torch).is_functional, tracing_of(torch)
     is_cuda = torch.version.hip is None  # torch for ROCm says "cuda", too
     has_tangent = tangents_of(torch)
     new: Any = np.ndarray
@@ -188,7 +187,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
             if gradient is not None:
                 if tensor.requires_grad and grad_mode():
                     raise _transformed(torch, tensor) or Refusal(gradient, "{name}.detach()", FRONT)
-                if forward._current_level >= 0 and has_tangent(tensor):
+                if has_tangent(tensor):
                     raise _tangent(torch, tensor)
             # a functional tensor has an address, with anything at all behind it
             if is_tracing() or is_functional(tensor):
@@ -274,14 +273,25 @@ def _tangent(torch: Any, tensor: Any) -> Refusal:
 
 def _transformed(torch: Any, tensor: Any) -> Refusal | None:
     """What torch.func has wrapped has no memory of its own."""
-    functorch = getattr(torch._C, "_functorch", None)
-    wrapped = getattr(functorch, "is_functorch_wrapped_tensor", None)
-    legacy = getattr(functorch, "is_legacy_batchedtensor", None)
-    if any(ask is not None and ask(tensor) for ask in (wrapped, legacy)):
-        return Refusal(
+    parts = private_parts(torch)
+    if parts.is_transformed(tensor) or parts.is_legacy_batch(tensor):
+        return never_served(torch, tensor) or Refusal(
             "is traced by torch.func (grad, vmap or jvp), so that it has no memory of its own",
             "call the function outside of torch.func's transforms",
             FRONT,
+        )
+    return None
+
+
+def never_served(torch: Any, tensor: Any) -> Refusal | None:
+    """Why a tensor is refused that nothing of torch would compute with in its place."""
+    if tensor.is_nested:
+        return _nested()
+    parts = private_parts(torch)
+    running = parts.interpreter is not None and parts.interpreter() is not None
+    if parts.is_batch(tensor) and not running:
+        return Refusal(
+            "is a batch that a torch.vmap which has ended has left: outside of it, it has no values"
         )
     return None
 
