@@ -1,0 +1,50 @@
+"""Links between the pages lead to pages and headings that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tc.rules import PAGES
+
+ROOT = Path(__file__).parents[2]
+PATHS = [
+    *sorted((ROOT / "spec").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *(ROOT / folder / "README.md" for folder in ("examples", "bench/results")),
+]
+HOME = PAGES.removesuffix("spec")
+
+
+def prose(path: Path) -> str:
+    return re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path: Path) -> set[str]:
+    """The addresses of a page's headings; those of rules are their names alone."""
+    titles = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    rules = re.findall(r'^<a (?:id|name)="(\w+)"', prose(path), re.MULTILINE)
+    return {*plain, *rules}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        place, _, anchor = link.removeprefix(HOME).partition("#")
+        if place.startswith("http"):
+            continue
+        base = ROOT if link.startswith(HOME) else path.parent
+        target = base / place if place else path
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), link
+
+
+def test_every_page_is_listed() -> None:
+    listed = re.findall(r"^\| \[(\w+\.md)\]", prose(ROOT / "spec" / "README.md"), re.MULTILINE)
+    pages = {path.name for path in (ROOT / "spec").glob("*.md")} - {"README.md"}
+    assert pages - set(listed) <= {"tutorial.md", "glossary.md"}  # named above the table
+    assert len(set(listed)) == len(listed)
