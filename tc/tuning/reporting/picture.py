@@ -59,7 +59,8 @@ def draw(result: TuningResult, path: Path) -> None:
     ticker = load("matplotlib.ticker")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(_plain))
-    axes.yaxis.set_minor_formatter(ticker.FuncFormatter(_plain if high < 10 * low else _twos_and_fives))
+    between = _plain if high < 10 * low else _twos_and_fives
+    axes.yaxis.set_minor_formatter(ticker.FuncFormatter(between))
     axes.legend(loc="best", fontsize="small")
     try:
         with whole_file(path) as file:
