@@ -442,6 +442,9 @@ class _Forward:
     def _write(self, line: Line, op: str, rhs: p.Expr) -> None:
         """A statement of the tangent, with the ranges of the statement."""
         self.started.add(line.target)
+        dtype = self.dtypes[self.names[line.target]]
+        if any(r.dtype.is_float and r.dtype.bits > dtype.bits for r in reads_of(rhs)):
+            rhs = p.Convert(rhs, dtype, True, span=e.NOWHERE)
         made = Line(self.names[line.target], line.indices, op, rhs)
         self.steps.append(self._beside(line, made))
 

@@ -21,6 +21,7 @@ from tc.gradient.statement_text import (
     Written,
     WrittenStep,
     body_text,
+    with_free_indices,
     with_types,
     without_idle_ranges,
 )
@@ -206,7 +207,7 @@ class _Def:
     def backward(self, made: Derivation, suffix: str) -> str:
         program = self.forward.program
         saved, again = self.forward.needed(made.written)
-        statements = [self._finished(w) for w in (*again, *made.written)]
+        statements = self._finished((*again, *made.written))
         cotangents = made.cotangents
         asked = [v for v in self.forward.given if v in made.results]
         for version in dict.fromkeys((*cotangents, *asked, *saved)):
@@ -225,7 +226,7 @@ class _Def:
 
     def forward_saving(self, saved: Sequence[str], suffix: str) -> str:
         program, given = self.forward.program, self.forward.given
-        statements = [self._finished(w) for w in self.forward.whole(saved)]
+        statements = self._finished(self.forward.whole(saved))
         params = [self._declared(n, n) for n in (*program.inputs, *given)]
         returns = [self._returned(n) for n in program.outputs]
         returns += [v for v in saved if v not in program.outputs]
@@ -301,9 +302,9 @@ class _Def:
         shape = self.forward.program.tensors[output].shape
         return self._declared(output, output) if is_spelled(shape) else output
 
-    def _finished(self, written: WrittenStep) -> WrittenStep:
-        """A statement as it is printed: `pad` where it stands for conditions, and dimensions of
-        tensors in sizes."""
+    def _finished(self, statements: Sequence[WrittenStep]) -> list[WrittenStep]:
+        """The statements as they are printed: index variables with names of their own, `pad` where
+        it stands for conditions, and dimensions of tensors in sizes."""
         program, found = self.forward.program, self.forward.found
 
         def change(node: p.Expr) -> p.Expr | None:
@@ -315,13 +316,18 @@ class _Def:
                 return e.number(found.samples[0].sizes[node.name])
             return None
 
-        if isinstance(written, Joined):
-            return written
-        rhs = e.rebuilt(e.with_pads(written.rhs), change)
-        where = {
-            v: (e.rebuilt(b, change), e.rebuilt(c, change)) for v, (b, c) in written.where.items()
-        }
-        return replace(written, rhs=rhs, where=where)
+        def finished(written: WrittenStep) -> WrittenStep:
+            if isinstance(written, Joined):
+                return written
+            rhs = e.rebuilt(e.with_pads(written.rhs), change)
+            where = {
+                v: (e.rebuilt(b, change), e.rebuilt(c, change))
+                for v, (b, c) in written.where.items()
+            }
+            return replace(written, rhs=rhs, where=where)
+
+        names = (*self.shapes, *program.sizes)
+        return [finished(written) for written in with_free_indices(names, statements)]
 
 
 def _names(text: str, name: str) -> bool:

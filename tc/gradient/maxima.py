@@ -87,12 +87,7 @@ def outdated(
         for name in _read(step):
             own |= sources.get(name, {name})
     old = {version for version in saved if rounded & sources.get(version, set())}
-    return {
-        version
-        for names in _compared(compared)
-        if rounded & names
-        for version in old & names
-    }
+    return {version for names in _compared(compared) if rounded & names for version in old & names}
 
 
 def _rounded(

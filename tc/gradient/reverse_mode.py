@@ -188,9 +188,7 @@ class _Reverse:
                 cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
         cotangents.round()
         redone = tuple(self.redone)
-        forward = Forward(
-            program, self.found, self.steps, self.given, save, redone, self.terms
-        )
+        forward = Forward(program, self.found, self.steps, self.given, save, redone, self.terms)
         return Derivation(
             forward, self.fresh, given, results, cotangents.written, cotangents.shapes
         )

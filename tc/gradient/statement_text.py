@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ from tc.dtypes import FLOAT32, DType
 from tc.errors import CheckError, GradError, InputError, RangeError
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
-from tc.gradient.def_text import Joined, printed
+from tc.gradient.def_text import FreshNames, Joined, printed
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
 from tc.semantics.ranges.range_inference import infer_ranges
@@ -250,6 +250,36 @@ def with_types(
         return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NOWHERE))
 
     return [typed(statement) for statement in statements]
+
+
+def with_free_indices(names: Iterable[str], statements: Sequence[WrittenStep]) -> list[WrittenStep]:
+    """The statements with other names for index variables that are named like a tensor or a size,
+    which have these names or are targets (N1): those of defs that the program calls may be, and
+    those that a gradient chooses."""
+    taken = {*names, *(statement.target for statement in statements)}
+
+    def free(statement: WrittenStep) -> WrittenStep:
+        if isinstance(statement, Joined):
+            return statement
+        bounds = (bound for bounds in statement.where.values() for bound in bounds)
+        named = (n for expr in (statement.rhs, *bounds) for n in p.index_names(expr))
+        variables = dict.fromkeys((*statement.indices, *statement.where, *named))
+        fresh = FreshNames(taken | variables.keys())
+        new = {v: fresh.fresh(v) for v in variables if v in taken}
+        return _with_names(statement, new) if new else statement
+
+    return list(map(free, statements))
+
+
+def _with_names(statement: Written, names: Mapping[str, str]) -> Written:
+    indices = {old: e.index(new) for old, new in names.items()}
+    where = {
+        names.get(v, v): (e.substituted(begin, indices), e.substituted(end, indices))
+        for v, (begin, end) in statement.where.items()
+    }
+    left = tuple(names.get(v, v) for v in statement.indices)
+    rhs = e.substituted(statement.rhs, indices)
+    return replace(statement, indices=left, rhs=rhs, where=where)
 
 
 def body_text(head: str, statements: Sequence[WrittenStep]) -> str:
