@@ -35,7 +35,7 @@ def vjp(
     sizes: object = None,
 ) -> ForwardAndBackward:
     """A def that computes a def and returns what its gradient needs, too, and the def of that
-    gradient (D17, D18): nothing is computed twice.
+    gradient (D17, D18): nothing is computed twice but rounded terms of maxima and minima (D11).
 
     `.forward`, NAME_forward, takes the inputs, and what the caller gives in an output `C` as `C_0`.
     It returns the outputs, and then those of `.saved` that are none. `.backward`, NAME_backward,

@@ -307,7 +307,8 @@ class _Forward:
         before = [step for step in done if step.target == line.target]
         if is_open and not before and not self._is_declared(line.target):
             self.steps.append(line)  # whose shape others tell
-        if is_open or self._is_declared(line.target) or any(map(_is_settled, before)):
+        is_limited = is_open or self._is_declared(line.target) or any(map(_is_settled, before))
+        if line.indices and is_limited:
             left = (e.index(v) if v in indices else e.ZERO for v in line.indices)
             exists.append(replace(self._held(line), subscripts=tuple(left)))
         name = self._made(f"e_{line.target}", self.program.dtypes[line.target])

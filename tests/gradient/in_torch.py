@@ -33,14 +33,10 @@ Store: TypeAlias = Callable[[str, Any, bool], Any]
 """What a tensor of this name holds of a value, which may be a term of a maximum or minimum."""
 
 
-def _as_it_is(tensor: str, value: Any, is_term: bool) -> Any:
-    return value
-
-
 def translated(
     shaped: p.ShapedProgram,
     inputs: Mapping[str, Any],
-    store: Store = _as_it_is,
+    store: Store | None = None,
     ties: str = "split",
 ) -> dict[str, Any]:
     """The outputs of a program, of tensors by the names of inputs; what the caller gives in an
@@ -95,7 +91,7 @@ class _Instances:
     shaped: p.ShapedProgram
     held: Mapping[str, Any]
     each: p.ShapedStatement
-    store: Store
+    store: Store | None
     ties: str
 
     def written(self, initial: set[str]) -> Any:
@@ -124,7 +120,7 @@ class _Instances:
         terms = self.value(statement.rhs, points, rows * columns).reshape(rows, columns)
         is_extreme = statement.op in ("min", "max")
         terms = terms.to(_type(dtype))
-        if is_extreme:
+        if is_extreme and self.store is not None:
             terms = self.store(statement.target, terms, True)
         if statement.op == "=":
             found = terms[:, -1]
@@ -140,7 +136,7 @@ class _Instances:
             else:
                 found = start[:, 0]
         found = _wrapped(found, dtype)
-        if not is_extreme:
+        if not is_extreme and self.store is not None:
             found = self.store(statement.target, found, False)
         return old.index_put((at,), found)
 
