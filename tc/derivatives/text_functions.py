@@ -35,23 +35,27 @@ def how_text(how: str, numbers: Mapping[str, int]) -> str:
     return f'{how[:-1]}, "numbers": {{{listed}}}}}'
 
 
-def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int]]:
-    """The function of these texts, one that there is or one made here, and the numbers by the
-    places of the inputs. ParseError, CheckError and BackendError for texts that are none."""
+def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int], bool]:
+    """The function of these texts, one that there is or one made here, the numbers by the places
+    of the inputs, and whether it was made here, so that nobody else holds it. ParseError,
+    CheckError and BackendError for texts that are none."""
     read = options_json(how, repair=_HOW)
     if not isinstance(read, dict) or not {"backend"} <= {*read} <= _KEYS:
         raise BackendError(f"{how!r} does not say how a program is compiled", repair=_HOW)
     numbers = read.pop("numbers", {})
     plain = json.dumps(read)
+    is_new = False
     for function in live_functions():
         if (function.text, function.program.name, function.how) == (src, entry, plain):
             break
     else:
         options = Options.from_json(json.dumps(read.get("options", {})))
+        is_new = True
         function = rebuild(src, UNNAMED, entry, read["backend"], options, read.get("check"))
     names = function.program.inputs
     for name in numbers:
         if name not in names:
             call = function.signature.call_text()
             raise InputError(f"{entry} has no input {name!r}", repair=call)
-    return function, {names.index(name): number for name, number in numbers.items()}
+    by_place = {names.index(name): number for name, number in numbers.items()}
+    return function, by_place, is_new

@@ -98,7 +98,7 @@ class TextCall:
 def call_of(texts: Texts) -> TextCall:
     """The call of these texts: of a function that there is, or of one made here. TCError for texts
     that are none."""
-    function, numbers = function_of(*texts)
+    function, numbers, _ = function_of(*texts)
     parameters = function.signature.inputs
     arrays = {at: read_number(parameters[at], number) for at, number in numbers.items()}
     missing = [p for at, p in enumerate(parameters) if p.static and at not in arrays]

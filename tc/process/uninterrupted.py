@@ -15,6 +15,7 @@ from __future__ import annotations
 import _thread
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FrameType, ModuleType
@@ -92,7 +93,7 @@ class Once(Generic[T]):
         self._make = make
         self.made: list[T] = []
         self._renew()
-        forks.renew_in_child(self._renew)
+        _ONCE.add(self)
 
     def __call__(self) -> T:
         return self.made[0] if self.made else uninterrupted(self._first)
@@ -105,6 +106,18 @@ class Once(Generic[T]):
 
     def _renew(self) -> None:
         self._lock = threading.RLock()
+
+
+_ONCE: weakref.WeakSet[Once[Any]] = weakref.WeakSet()
+"""All that there are; each goes with what holds it, as a function with its gradients."""
+
+
+def _renew_all() -> None:
+    for once in _ONCE:
+        once._renew()
+
+
+forks.renew_in_child(_renew_all)
 
 
 class _Helper(Generic[T]):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -15,6 +17,8 @@ from tc.errors import InputError
 from tc.runtime.arguments import were_given
 from tc.semantics.suggest import counted
 from tc.torch.reverse import Differentiable, differentiable
+
+_NAME = "tc.torch.operations"
 
 
 class TextOperation:
@@ -62,12 +66,28 @@ def operator(tensors: Sequence[Any], texts: Texts) -> list[Any]:
     return torch.ops.tc.run(tensors, *texts)  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=256)
-def operation_of(src: str, entry: str, how: str) -> TextOperation:
-    """The operation of these texts: of a function that there is, or of one made here. ParseError,
-    CheckError and BackendError for texts that are none."""
-    function, numbers = function_of(src, entry, how)
-    return TextOperation(differentiable(function), numbers)
+_KNOWN: WeakValueDictionary[Texts, TextOperation] = WeakValueDictionary()
+"""The operations of functions that there are: each goes with its function, which holds it."""
+
+_REBUILT: deque[TextOperation] = deque(maxlen=256)
+"""The last operations whose functions were made of a graph's texts: nobody else holds these."""
+
+
+def operation_of(*texts: str) -> TextOperation:
+    """The operation of a program, the name of its def, and how it is compiled: of a function that
+    there is, or of one made here. ParseError, CheckError and BackendError for texts that are
+    none."""
+    src, entry, how = texts
+    key = (src, entry, how)
+    found = _KNOWN.get(key)
+    if found is None:
+        function, numbers, is_new = function_of(*key)
+        found = TextOperation(differentiable(function), numbers)
+        found = function.fronts.setdefault(_NAME, {}).setdefault(key, found)
+        _KNOWN[key] = found
+        if is_new:
+            _REBUILT.append(found)
+    return found
 
 
 def run(operation: TextOperation, tensors: Sequence[Any]) -> list[Any]:
