@@ -11,9 +11,26 @@ Public names are loaded when first used, so that `import tc` is fast.
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
-from tc.process.uninterrupted import load
+
+def _is_command() -> bool:
+    """Whether this process is `tc`, `tensorc` or `python -m tc`, and no program that uses tc."""
+    called = sys.argv[0] if sys.argv else ""
+    if called == "-m":  # as long as Python looks for the module
+        words = sys.orig_argv
+        return "-m" in words and words[words.index("-m") + 1 :][:1] == ["tc"]
+    return os.path.basename(called).removesuffix(".exe") in ("tc", "tensorc")
+
+
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Ctrl-C ends the process without a traceback until `tc.cli.main` can be interrupted
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from tc.process.uninterrupted import load  # noqa: E402  # from here on it takes time
 
 if TYPE_CHECKING:
     from tc import plan

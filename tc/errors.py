@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from tc.edits import Edit, apply, described
-from tc.source import Span
+from tc.source import Span, visible
 
 Notes: TypeAlias = tuple[tuple[Span, str], ...]
 """What an error points at beside its own place, with words for each."""
@@ -123,7 +123,7 @@ class TCWarning(UserWarning):
 
 
 def render(kind: str, error: TCError) -> str:
-    """The text of an error or a warning.
+    """The text of an error or a warning, as a terminal may show it.
 
     >>> from tc.source import Source
     >>> source = Source("C(i) = a(j)", "f.tc")
@@ -148,7 +148,7 @@ def render(kind: str, error: TCError) -> str:
         parts.append(f"idiom: {error.idiom}")
     if error.idiom and error.example:
         parts.append("       " + described(error.example).replace("\n", "\n       "))
-    return "\n".join(parts)
+    return visible("\n".join(parts))
 
 
 def _rebuild(kind: type[TCError], cause: str, kept: dict[str, Any]) -> TCError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 TAB_WIDTH = 4
@@ -11,6 +12,23 @@ SHOWN = 120
 UNNAMED = "<string>"
 ENCODING = "utf-8-sig"
 """Of files with texts: UTF-8, with or without the mark that editors put at its front."""
+
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff]"
+)
+"""What a terminal does not show but obeys, or what turns the order of what it shows: control
+characters but for the ends of lines and tabs, marks of direction, and no characters at all."""
+
+
+def visible(text: str) -> str:
+    """A text for a terminal, whatever a file or its name holds: what is not shown is escaped.
+
+    >>> visible("a\\x1b[2J\\x07b\\tc")
+    'a\\\\x1b[2J\\\\x07b\\tc'
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +131,9 @@ class Span:
         number, column = self.source.position(self.start)
         line = self.source.line(number)
         width = max(1, min(self.end - self.start, len(line) - column + 1))
-        before = line[: column - 1].expandtabs(TAB_WIDTH)
-        marked = line[: column - 1 + width].expandtabs(TAB_WIDTH)
-        text, begin, end = _excerpt(line.expandtabs(TAB_WIDTH), len(before), len(marked))
+        parts = (line[: column - 1], line[: column - 1 + width], line)
+        before, marked, whole = (visible(part).expandtabs(TAB_WIDTH) for part in parts)
+        text, begin, end = _excerpt(whole, len(before), len(marked))
         number = self.source.shown(number)
         gutter = " " * len(str(number))
         return "\n".join(

@@ -9,6 +9,7 @@ from typing import Any
 from tc import __version__
 from tc.backends import registry
 from tc.cli import listed_words
+from tc.cli.parser import Parser
 from tc.options import PRESETS
 from tc.stages import STAGES
 
@@ -36,9 +37,9 @@ OPTIONS = """\
 MODULE = "tc.cli.commands"
 
 
-def parser_of(name: str) -> argparse.ArgumentParser:
+def parser_of(name: str) -> Parser:
     """The parser; `command` of what it gives is "module:function"."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=name,
         description=DESCRIPTION,
         epilog=CLOSING.format(name=name),
@@ -133,15 +134,15 @@ def _add_tune(commands: Any) -> None:
     tune.set_defaults(command="tc.cli.tuning:tune")
 
 
-def tune_db_parser_of(name: str) -> argparse.ArgumentParser:
+def tune_db_parser_of(name: str) -> Parser:
     """The parser of what follows `tune db`."""
     text = "the database of what was measured"
-    parser = argparse.ArgumentParser(prog=f"{name} tune db", description=f"{text.capitalize()}.")
+    parser = Parser(prog=f"{name} tune db", description=f"{text.capitalize()}.")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     module = "tc.cli.tune_db"
 
-    def action(name: str, text: str, function: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+    def action(name: str, text: str, function: str) -> Parser:
+        added: Parser = actions.add_parser(name, help=text, description=text)
         added.set_defaults(command=f"{module}:{function}")
         return added
 
@@ -167,8 +168,8 @@ def tune_db_parser_of(name: str) -> argparse.ArgumentParser:
 def _add_derived(commands: Any) -> None:
     """Commands that print a program made of another."""
 
-    def derived_command(name: str, text: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = commands.add_parser(
+    def derived_command(name: str, text: str) -> Parser:
+        added: Parser = commands.add_parser(
             name, help=text, description=f"{text[0].upper()}{text[1:]}."
         )
         added.add_argument("file", metavar="FILE", help="a text, - for standard input")
@@ -211,6 +212,7 @@ def _add_derived(commands: Any) -> None:
             help="a gradient for these sizes only, where there is none for all",
         )
     batched = derived_command("batch", "print a def for each element of a batch as a def")
+    batched.examples = {"--in-axes": "0"}
     batched.add_argument(
         "--in-axes",
         type=listed_words.axes,
@@ -222,8 +224,8 @@ def _add_derived(commands: Any) -> None:
 
 def _program_command(
     commands: Any, name: str, text: str, file: str = "a text, - for standard input"
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+) -> Parser:
+    parser: Parser = commands.add_parser(
         name,
         help=text,
         description=f"{text[0].upper()}{text[1:]}.",
@@ -242,7 +244,7 @@ def _program_command(
     return parser
 
 
-def _add_backend(parser: argparse.ArgumentParser, default: str, what: str) -> None:
+def _add_backend(parser: Parser, default: str, what: str) -> None:
     parser.add_argument(
         "--backend", default=default, choices=registry.names(), help=f"{what} (default {default})"
     )

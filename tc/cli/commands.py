@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from tc import api, files, rules
 from tc.cli.given import read_call, read_options, read_text
 from tc.cli.shell import in_shell_words
+from tc.cli.terminal import print_line, say, write
 from tc.cli.usage import UsageError
 from tc.errors import TCError
 from tc.frontend.format import format_source
@@ -35,10 +35,10 @@ def _for_each_file(arguments: argparse.Namespace, act: Callable[[str], int]) -> 
         try:
             status = act(name)
         except TCError as error:
-            print(in_shell_words(error), file=sys.stderr)
+            say(in_shell_words(error))
             status = 1
         except UsageError as error:
-            print(f"{arguments.program}: {error}", file=sys.stderr)
+            say(f"{arguments.program}: {error}")
             status = 2
         worst = max(worst, status)
     return worst
@@ -49,8 +49,8 @@ def _check(name: str) -> int:
     programs = check_defs(parse_source(source))
     for program in programs.values():
         for warning in program.warnings:
-            print(in_shell_words(warning.text), file=sys.stderr)
-    print(f"{source.name}: {', '.join(programs)}: no errors")
+            say(in_shell_words(warning.text))
+    print_line(f"{source.name}: {', '.join(programs)}: no errors")
     return 0
 
 
@@ -59,13 +59,13 @@ def _format(arguments: argparse.Namespace, name: str) -> int:
     text = format_source(source)
     if arguments.check:
         if text != source.text:
-            print(f"{source.name}: would change")
+            print_line(f"{source.name}: would change")
             return 1
     elif arguments.write and name != "-":
         if text != source.text:
             _write(name, text)
     else:
-        sys.stdout.write(text)
+        write(text)
     return 0
 
 
@@ -89,7 +89,7 @@ def emit(arguments: argparse.Namespace) -> int:
 def _print_made(make: Callable[..., object], arguments: argparse.Namespace, **how: Any) -> int:
     how["options"], call = read_options(arguments), read_call(arguments)
     how |= {"entry": arguments.entry, "backend": arguments.backend}
-    print(make(call.source, call.values, **how))
+    write(f"{make(call.source, call.values, **how)}\n")
     return 0
 
 
@@ -108,15 +108,15 @@ def _explain_rule(name: str) -> int:
 
 def show_cache(_: argparse.Namespace) -> int:
     report = cache.store().report()
-    print(f"directory  {report.directory}")
+    print_line(f"directory  {report.directory}")
     print(f"entries    {report.entries}")
     print(f"size       {_megabytes(report.size)} of at most {_megabytes(report.limit)}")
     if report.fault is None:
         print("used       yes")
         return 0
-    print(f"used       no: {report.fault.reason}")
+    print_line(f"used       no: {report.fault.reason}")
     if report.fault.repair is not None:
-        print(in_shell_words(f"repair: {report.fault.repair}"), file=sys.stderr)
+        say(in_shell_words(f"repair: {report.fault.repair}"))
     return 1
 
 
@@ -124,7 +124,7 @@ def clear_cache(_: argparse.Namespace) -> int:
     store = cache.store()
     removed = store.clear()
     left = store.report().entries
-    print(f"removed {removed} of {removed + left} kernels from {store.directory}")
+    print_line(f"removed {removed} of {removed + left} kernels from {store.directory}")
     return 1 if left else 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from tc.cli.given import read_text
+from tc.cli.terminal import write
 from tc.gradient import batching, forward_and_backward, forward_mode, reverse_mode
 
 
@@ -38,5 +38,5 @@ def batch(arguments: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> int:
-    sys.stdout.write(text)
+    write(text)
     return 0

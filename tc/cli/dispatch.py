@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from importlib import import_module
 
 from tc.cli import listed_words
 from tc.cli.command_line import parser_of, tune_db_parser_of
+from tc.cli.terminal import say
 from tc.cli.usage import UsageError
 from tc.errors import TCError, TCWarning
 
@@ -19,22 +19,20 @@ def run(name: str, words: Sequence[str]) -> int:
     """Runs the command of these words and returns the exit status; `name` is the program's."""
     arguments = _parsed(name, words)
     arguments.program = name
-    say = partial(_said, arguments)
+    said = partial(_said, arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", TCWarning)
-            warnings.showwarning = lambda message, *_, **__: print(
-                say(str(message)), file=sys.stderr
-            )
+            warnings.showwarning = lambda message, *_, **__: say(said(str(message)))
             return _command(arguments.command)(arguments)
     except TCError as error:
-        print(say(error), file=sys.stderr)
+        say(said(error))
         return 1
     except MemoryError:
-        print(f"{name}: there is not enough memory for these sizes", file=sys.stderr)
+        say(f"{name}: there is not enough memory for these sizes")
         return 1
     except UsageError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        say(f"{name}: {error}")
         return 2
 
 
@@ -45,11 +43,12 @@ def _parsed(name: str, words: Sequence[str]) -> argparse.Namespace:
         words = [*words[1:], "--help"]
     if words[:2] == ["tune", "db"]:
         parser, words = tune_db_parser_of(name), words[2:]
+    arguments: argparse.Namespace
     arguments, rest = parser.parse_known_args(words)
     unknown = [item for item in rest if item.startswith("-") or "=" not in item]
     if unknown or (rest and not hasattr(arguments, "values")):
         meant = "" if unknown else _as_sizes(arguments, rest)
-        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}{meant}")
+        arguments.own.error(f"unrecognized arguments: {' '.join(unknown or rest)}{meant}")
     if rest:
         arguments.values += rest
     return arguments

@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def read_text(name: str) -> Source:
 
 
 def _standard_input() -> str:
+    if isinstance(sys.stdin, TextIOWrapper):  # whatever the encoding of the terminal
+        sys.stdin.reconfigure(encoding=ENCODING)
     return sys.stdin.read().removeprefix("\ufeff")
 
 

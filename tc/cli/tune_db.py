@@ -20,6 +20,7 @@ from tc.backends import registry
 from tc.backends.base import Backend
 from tc.cli.given import GivenCall, read_call, read_options
 from tc.cli.shell import in_shell_words
+from tc.cli.terminal import print_line, say
 from tc.cli.usage import UsageError
 from tc.errors import InputError, TCError
 from tc.files import whole_file
@@ -49,7 +50,7 @@ def export(arguments: argparse.Namespace) -> int:
             count += 1
     _tell(passed_over)
     if arguments.file != "-":
-        print(f"{count} measurements in {arguments.file}")
+        print_line(f"{count} measurements in {arguments.file}")
     return 0
 
 
@@ -70,16 +71,18 @@ def import_lines(arguments: argparse.Namespace) -> int:
                     if refused <= MOST_TOLD:
                         where = "<stdin>" if arguments.file == "-" else arguments.file
                         error = in_shell_words(line.error)
-                        print(f"{where}:{line.number}: refused: {error}", file=sys.stderr)
+                        say(f"{where}:{line.number}: refused: {error}")
     if refused > MOST_TOLD:
-        print(f"and {refused - MOST_TOLD} more lines", file=sys.stderr)
-    print(f"{read - refused} of {read} measurements read, {new} of them new, in {database.path}")
+        say(f"and {refused - MOST_TOLD} more lines")
+    print_line(
+        f"{read - refused} of {read} measurements read, {new} of them new, in {database.path}"
+    )
     return 1 if refused else 0
 
 
 def show(arguments: argparse.Namespace) -> int:
     database = _database(arguments)
-    print(f"file          {database.path}")
+    print_line(f"file          {database.path}")
     if not database.exists:
         print("measurements  none yet: there is no such file")
         return 0
@@ -91,7 +94,7 @@ def show(arguments: argparse.Namespace) -> int:
     if found:
         head = ("def", "sizes", "backend", "device", "plans", "failed", "best", "won", "last")
         print()
-        print(tabulate(list(_rows(found)), head, tablefmt="simple", disable_numparse=True))
+        print_line(tabulate(list(_rows(found)), head, tablefmt="simple", disable_numparse=True))
     _tell(passed_over)
     return 0
 
@@ -114,7 +117,7 @@ def best(arguments: argparse.Namespace) -> int:
             repair=shlex.join([arguments.program, "tune", *_words(arguments, call)]),
         )
     print(found.options.to_json())
-    print(found.why, file=sys.stderr)
+    say(found.why)
     return 0
 
 
@@ -131,7 +134,7 @@ def _words(arguments: argparse.Namespace, call: GivenCall) -> Iterator[str]:
 def prune(arguments: argparse.Namespace) -> int:
     database = _there(arguments)
     removed, left = uninterrupted(lambda: database.prune(arguments.keep))
-    print(f"removed {removed} of {removed + left} measurements from {database.path}")
+    print_line(f"removed {removed} of {removed + left} measurements from {database.path}")
     return 0
 
 
@@ -152,7 +155,7 @@ def _tell(passed_over: Sequence[TCError]) -> None:
     """Of measurements that cannot be read, and why the first cannot."""
     if passed_over:
         why = passed_over[0].cause
-        print(f"{len(passed_over)} measurements are passed over: {why}", file=sys.stderr)
+        say(f"{len(passed_over)} measurements are passed over: {why}")
 
 
 def _rows(found: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
@@ -206,7 +209,7 @@ def _opened(name: str) -> Iterator[TextIO]:
         if sys.stdin is None:
             raise UsageError("cannot read -: there is no standard input")
         if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")
+            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
         yield sys.stdin
         return
     try:

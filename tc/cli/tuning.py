@@ -9,6 +9,7 @@ from pathlib import Path
 from tc import api
 from tc.cli import INTERRUPTED
 from tc.cli.given import read_call, read_options
+from tc.cli.terminal import print_line
 from tc.tuning.database import TuningDatabase
 from tc.tuning.database_file import VARIABLE
 from tc.tuning.reporting.picture import check_picture, draw
@@ -37,12 +38,12 @@ def tune(arguments: argparse.Namespace) -> int:
         database=arguments.database,
     )
     values = " ".join(f"{name}={shlex.quote(text)}" for name, text in call.pairs.items())
-    print(f"{result.problem.entry} on {arguments.backend}: {values}")
-    print(report(result))
+    print_line(f"{result.problem.entry} on {arguments.backend}: {values}")
+    print_line(report(result))
     _print_kept(result, arguments)
     if picture is not None:
         draw(result, picture)
-        print(f"picture     {picture}")
+        print_line(f"picture     {picture}")
     return INTERRUPTED if result.interrupted else 0
 
 
@@ -50,12 +51,12 @@ def _print_kept(result: TuningResult, arguments: argparse.Namespace) -> None:
     if not result.default.seconds:
         return
     if result.unkept:
-        print(f"not kept    {result.unkept} measurements, as said above")
+        print_line(f"not kept    {result.unkept} measurements, as said above")
         return
     path = TuningDatabase(arguments.database and Path(arguments.database)).path
-    print(f"kept        {path}")
+    print_line(f"kept        {path}")
     if result.best.options != result.default.options:
         where = f"{VARIABLE}={shlex.quote(str(path))} " if arguments.database else ""
-        print(
+        print_line(
             f"            which the next {where}tc run {shlex.quote(arguments.file)} takes it from"
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, read_array
 
 from tc.cli.usage import UsageError
 from tc.dtypes import BOOL
@@ -151,10 +152,18 @@ def _shape(tensor: Tensor, text: str, sizes: dict[str, int]) -> tuple[int, ...]:
 
 def _load(tensor: Tensor, text: str) -> Any:
     try:
-        return np.load(text, allow_pickle=False)
+        with open(text, "rb") as file:
+            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:  # an .npz file, or a pickle
+                raise ValueError("it is no .npy file")
+            file.seek(0)
+            return read_array(file, allow_pickle=False)
     except FileNotFoundError as error:
         raise _no_value(tensor, text, "nor a file that is there") from error
-    except (OSError, ValueError, EOFError) as error:
+    except MemoryError as error:
+        raise InputError(
+            f"{tensor.name}={text} does not fit into memory", span=tensor.span
+        ) from error
+    except Exception as error:  # numpy reads the header as Python, which has many
         reason = getattr(error, "strerror", None) or "it is no .npy file"
         raise InputError(
             f"{tensor.name}={text} cannot be read: {reason}", span=tensor.span

@@ -69,7 +69,7 @@ def test_clear_says_what_it_leaves(
     assert capsys.readouterr().out == f"removed 0 of 1 kernels from {directory}\n"
 
 
-@pytest.mark.parametrize("wrong", [["cache"], ["cache", "empty"], ["cache", "show", "N=1"]])
+@pytest.mark.parametrize("wrong", [["cache", "empty"], ["cache", "show", "N=1"]])
 def test_wrong_usage(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(wrong)

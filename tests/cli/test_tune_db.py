@@ -199,7 +199,7 @@ def test_prune(full: TuningDatabase, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(
     "wrong",
-    [["tune", "db"], ["tune", "db", "drop"], ["tune", "db", "prune", "--keep", "0"],
+    [["tune", "db", "drop"], ["tune", "db", "prune", "--keep", "0"],
      ["tune", "db", "show", "N=1"]],
 )  # fmt: skip
 def test_wrong_usage(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,68 @@
+"""The parser of words: as `argparse` has it, with repairs as all errors of tc have them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from tc.cli.terminal import say, write
+from tc.semantics.suggest import nearest
+
+_CHOICE = re.compile(r"(?:argument (--?[\w-]+)[^:]*: )?invalid choice: '(.*)' \(choose from (.*)\)")
+
+
+class Parser(argparse.ArgumentParser):
+    """Prints help where a command that has others is typed alone, and repairs below errors."""
+
+    examples: Mapping[str, str] = {}
+    """What an option that has to be given may be, where that is known."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it; `own` of what comes of it is the parser of the command."""
+        if not args and self._subparsers is not None:
+            self.print_help()
+            self.exit()
+        self.set_defaults(own=self)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        told = f"{self.format_usage()}{self.prog}: error: {message}"
+        repair = self._repair(message)
+        say(told if repair is None else f"{told}\nrepair: {repair}")
+        sys.exit(2)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """An OSError where the output cannot be written."""
+        if message:
+            say(message.rstrip("\n"))
+        sys.stdout.flush()
+        sys.exit(status)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is None or file is sys.stderr:
+            say(message.rstrip("\n"))
+        else:
+            write(message)
+
+    def _repair(self, message: str) -> str | None:
+        """What should have been typed, in place of what is wrong; None where that is not known."""
+        chosen = _CHOICE.search(message)
+        if chosen is not None:
+            close = nearest(chosen[2], re.findall(r"[\w.-]+", chosen[3]))
+            return " ".join(filter(None, (chosen[1], close))) if close else None
+        if required := re.search(r"arguments are required: (--[\w-]+)$", message):
+            example = self.examples.get(required[1])
+            return f"{required[1]} {example}" if example else None
+        if unknown := re.search(r"unrecognized arguments: (--[\w-]+)(.*)", message):
+            close = self._option(unknown[1])
+            return f"{close}{unknown[2]}" if close else None
+        return None
+
+    def _option(self, name: str) -> str | None:
+        """The option that one which is none is short for, or a misspelling of."""
+        known = [word for action in self._actions for word in action.option_strings]
+        longer = [word for word in known if word.endswith(f"-{name.lstrip('-')}")]
+        return longer[0] if longer else nearest(name, [word for word in known if len(word) > 2])
