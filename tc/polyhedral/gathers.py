@@ -9,7 +9,7 @@ not read: another element of I may be no place in T.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import gcd
@@ -170,7 +170,7 @@ def _fault(
     for subscript in value.subscripts:
         names = p.index_names(subscript)
         used = [number for number, own in enumerate(dimensions) if own.name in names]
-        left: Iterable[tuple[HalfOpen, ...]] = [tuple((0, dimensions[n].extent) for n in used)]
+        left: list[tuple[HalfOpen, ...]] = [tuple((0, dimensions[n].extent) for n in used)]
         for read in reads:
             if not _takes_all(read, used, dimensions):
                 return _NOT_ALL

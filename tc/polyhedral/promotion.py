@@ -64,7 +64,7 @@ class Footprint:
 
     def users(self, tensor: str) -> list[ScopStatement]:
         """The statements below that touch a tensor, in text order."""
-        return [s for s in self.scop.statements if s.name in self.inside and touches(s, tensor)]
+        return [s for s in self.scop.users(tensor) if s.name in self.inside]
 
     def box(self, tensor: str, *, tails: bool = False) -> Box | None:
         """The box of what is touched of a tensor; None if it has no fixed size or place. With
@@ -139,7 +139,7 @@ class Footprint:
             (begin, end) if offset.terms else _common((begin, end), offset.constant, size)
             for offset, size, (begin, end) in zip(found.offsets, found.sizes, touched, strict=True)
         )
-        left: Iterable[tuple[HalfOpen, ...]] = [needed]
+        left = [needed]
         for s in takewhile(lambda s: all(a.tensor != tensor for a in s.reads), self.users(tensor)):
             if s.write.tensor == tensor and not self._is_pinned(s):
                 left = subtract(left, self._written(s, found))
@@ -253,7 +253,7 @@ def _is_defined(
     program = scop.shaped.program
     if tensor in scop.gathers or tensor in scop.initial or program.tensors[tensor].role == "input":
         return True
-    before = takewhile(lambda s: s is not first, scop.statements)
+    before = takewhile(lambda s: s is not first, scop.users(tensor))
     writes = [s.write for s in before if s.write.tensor == tensor]
     return all_written(elements, [w for w in writes if _overlap(w.bounds, touched or elements)])
 
@@ -266,7 +266,7 @@ def _is_needed_later(tensor: str, own: Container[str], scop: Scop) -> bool:
     """Whether a tensor is an output, or touched by statements other than those named."""
     if scop.shaped.program.tensors[tensor].role == "output":
         return True
-    return any(touches(s, tensor) for s in scop.statements if s.name not in own)
+    return any(s.name not in own for s in scop.users(tensor))
 
 
 def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:

@@ -256,9 +256,11 @@ def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
 
 def nodes(node: Node) -> Iterator[Node]:
     """All nodes of a tree, each before those below it."""
-    yield node
-    for child in children(node):
-        yield from nodes(child)
+    left = [node]
+    while left:
+        found = left.pop()
+        yield found
+        left += reversed(children(found))
 
 
 def leaves(node: Node) -> Iterator[str]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from tc.dtypes import BOOL, INT64, DType
@@ -348,6 +349,11 @@ class Program:
     """The integer rank 0 inputs whose values the code is specialised on: those that occur in a
     subscript, a where clause or an affine condition (G2)."""
     span: Span | None = None  # of the def
+
+    @cached_property
+    def declared(self) -> tuple[Tensor, ...]:
+        """The tensors whose shapes are declared, or that have a single element."""
+        return tuple(t for t in self.tensors.values() if t.rank == 0 or t.shape is not None)
 
 
 # --- the program, for the sizes of one call ---------------------------------------------------

@@ -203,7 +203,7 @@ def settle(program: p.Program, known: KnownSizes) -> KnownSizes:
         sizes = dict(_size_values(program, known))
         shapes = dict(known.shapes)
         known = replace(known, sizes=sizes)
-        for tensor in program.tensors.values():
+        for tensor in program.declared:
             if tensor.name not in shapes:
                 shape = _declared_shape(tensor, known)
                 if shape is not None:

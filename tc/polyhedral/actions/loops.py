@@ -13,8 +13,10 @@ from tc.polyhedral.footprint import FreeDigit, without
 from tc.polyhedral.promotion import EnclosingLoop, loops_of
 from tc.polyhedral.schedule import (
     Band,
+    Leaf,
     Member,
     Node,
+    Sync,
     band_of,
     children,
     leaves,
@@ -238,5 +240,6 @@ def _inside(place: TreePlace, loop: LoopName) -> Iterator[TreePlace]:
         for number, member in enumerate(node.members):
             if loop.fits(member):
                 yield place.inside(number)
-    for number in range(len(children(node))):
-        yield from _inside(place.below(number), loop)
+    for number, child in enumerate(children(node)):
+        if not isinstance(child, Leaf | Sync):
+            yield from _inside(place.below(number), loop)

@@ -356,7 +356,7 @@ def _place(node: Promotion, state: State) -> list[Placed]:
         positions = state.block if tile.scope == SHARED else state.positions
         accesses = [
             (access, positions[s.name])
-            for s in world.scop.statements
+            for s in world.scop.users(tile.tensor)
             if s.name in inside
             for access in s.promotable
             if access.tensor == tile.tensor

@@ -18,6 +18,7 @@ from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, count, leaves
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+from tc.polyhedral.strategies.clusters import MOST_FUSED
 
 
 @dataclass(frozen=True)
@@ -116,17 +117,23 @@ def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
 
 
 def groups(node: Node, facts: Facts) -> list[Node]:
-    """The parts of a node, neighbours that only start, update and finish one tensor joined."""
+    """The parts of a node, neighbours that only start, update and finish one tensor joined, as
+    many as may share loops."""
     found: list[list[Node]] = []
     targets: list[set[str]] = []
+    counts: list[int] = []
     for part in node.children if isinstance(node, Sequence) else (node,):
-        own = {facts.scop.statement(n).write.tensor for n in leaves(part)}
+        names = tuple(leaves(part))
+        own = {facts.scop.statement(n).write.tensor for n in names}
         joined = found and own == targets[-1] and len(own) == 1
+        joined = joined and counts[-1] + len(names) <= MOST_FUSED
         if joined and nest_of((), Sequence((*found[-1], part)), facts):
             found[-1].append(part)
+            counts[-1] += len(names)
         else:
             found.append([part])
             targets.append(own)
+            counts.append(len(names))
     return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
 
 

@@ -212,7 +212,7 @@ class _Chooser:
         program, below = self.facts.scop.shaped.program, self.draft.below(inside, statements)
         for tensor in reversed(program.temporaries):
             users = below.users(tensor)
-            everywhere = [s for s in self.facts.scop.statements if touches(s, tensor)]
+            everywhere = self.facts.scop.users(tensor)
             found = below.box(tensor) if users and len(users) == len(everywhere) else None
             if found is None:
                 continue

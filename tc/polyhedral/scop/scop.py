@@ -133,6 +133,10 @@ class Scop:
     def statement(self, name: str) -> ScopStatement:
         return self._by_name[name]
 
+    def users(self, tensor: str) -> tuple[ScopStatement, ...]:
+        """The statements that touch a tensor, or what is gathered, in text order."""
+        return self._users.get(tensor, ())
+
     def dtype(self, tensor: str) -> DType:
         """The type of the elements of a tensor, or of what is gathered."""
         gather = self.gathers.get(tensor)
@@ -142,6 +146,14 @@ class Scop:
         """The shape of a tensor, or of what is gathered."""
         gather = self.gathers.get(tensor)
         return self.shaped.shapes[tensor] if gather is None else gather.shape
+
+    @cached_property
+    def _users(self) -> dict[str, tuple[ScopStatement, ...]]:
+        found: dict[str, list[ScopStatement]] = {}
+        for statement in self.statements:
+            for tensor in dict.fromkeys(access.tensor for access in statement.promotable):
+                found.setdefault(tensor, []).append(statement)
+        return {tensor: tuple(users) for tensor, users in found.items()}
 
     @cached_property
     def _by_name(self) -> dict[str, ScopStatement]:
@@ -171,23 +183,27 @@ def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     return Scop(shaped, kept, statements)
 
 
-def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> Iterator[ElementBox]:
-    """Disjoint boxes that cover what the boxes cover, but for the hole.
+def subtract(boxes: Iterable[ElementBox], hole: ElementBox) -> list[ElementBox]:
+    """Disjoint boxes that cover what the boxes cover, but for the hole. A list, as generators
+    inside of each other, one for each statement, would end with the stack.
 
-    >>> list(subtract([((0, 4), (0, 2))], ((1, 4), (0, 1))))
+    >>> subtract([((0, 4), (0, 2))], ((1, 4), (0, 1)))
     [((0, 1), (0, 2)), ((1, 4), (1, 2))]
     """
-    for box in boxes:
-        rest = box
-        for axis, ((begin, end), (low, high)) in enumerate(zip(box, hole, strict=True)):
-            low, high = min(max(low, begin), end), max(min(high, end), begin)
-            if low >= high:
-                yield rest
-                break
-            for piece in ((begin, low), (high, end)):
-                if piece[0] < piece[1]:
-                    yield (*rest[:axis], piece, *rest[axis + 1 :])
-            rest = (*rest[:axis], (low, high), *rest[axis + 1 :])
+    return [piece for box in boxes for piece in _without(box, hole)]
+
+
+def _without(box: ElementBox, hole: ElementBox) -> Iterator[ElementBox]:
+    rest = box
+    for axis, ((begin, end), (low, high)) in enumerate(zip(box, hole, strict=True)):
+        low, high = min(max(low, begin), end), max(min(high, end), begin)
+        if low >= high:
+            yield rest
+            break
+        for piece in ((begin, low), (high, end)):
+            if piece[0] < piece[1]:
+                yield (*rest[:axis], piece, *rest[axis + 1 :])
+        rest = (*rest[:axis], (low, high), *rest[axis + 1 :])
 
 
 def all_written(elements: ElementBox, writes: Iterable[Access]) -> bool:
@@ -202,8 +218,10 @@ def all_written(elements: ElementBox, writes: Iterable[Access]) -> bool:
     periods = [lcm(*(places[d][1] for places in known)) for d in range(len(elements))]
     for residues in product(*map(range, periods)):
         classes = tuple(zip(residues, periods, strict=True))
-        left: Iterable[ElementBox] = [tuple(map(_in_class, elements, classes))]
+        left: list[ElementBox] = [tuple(map(_in_class, elements, classes))]
         for places in known:
+            if not left:
+                break
             dimensions = zip(residues, places, strict=True)
             if all((residue - begin) % step == 0 for residue, ((begin, _), step) in dimensions):
                 left = subtract(left, tuple(map(_in_class, (b for b, _ in places), classes)))

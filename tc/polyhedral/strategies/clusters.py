@@ -14,6 +14,10 @@ dependence between them; columns without a partner stay inside.
    where min(3, as many as there were) survive.
 
 Inside of the shared columns the same happens again to the columns that are left.
+
+No cluster has more than `MOST_FUSED` statements. What is decided of a nest asks for all of its
+statements about each of them, so that the time of a first call would grow with the square of the
+statements of a program, all of which are one nest where they are element-wise.
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import relate
 from tc.polyhedral.scop.scop import Scop
+
+MOST_FUSED = 64
+"""Statements that share loops, starts of sums among them. The programs, gradients and layers of
+tests and benchmarks have nests of up to about forty."""
 
 MAX, MIN, PRESERVE = "max", "min", "preserve3coincident"
 
@@ -93,12 +101,12 @@ class Fusion:
         def same_tensor(a: Cluster, b: Cluster, matches: list[Match]) -> bool:
             return self._target(a) == self._target(b) and self._keeps_all(a, b, matches)
 
-        clusters = self._merge(clusters, same_tensor, self._before)
+        clusters = self._merge(clusters, same_tensor, lambda _places, _cluster: None)
         if self.strategy != MIN:
-            clusters = self._merge(clusters, self._is_lossless, self._partners)
+            clusters = self._merge(clusters, self._is_lossless, self._last_source)
             parts = self._components(clusters)
             clusters = self._merge(
-                clusters, lambda a, b, m: self._is_worthwhile(a, b, m, parts), self._partners
+                clusters, lambda a, b, m: self._is_worthwhile(a, b, m, parts), self._last_source
             )
         return clusters
 
@@ -106,14 +114,19 @@ class Fusion:
         self,
         clusters: list[Cluster],
         allowed: Callable[[Cluster, Cluster, list[Match]], bool],
-        partners: Callable[[list[Cluster], Cluster], Iterable[int]],
+        partners: Callable[[Mapping[str, int], Cluster], int | None],
     ) -> list[Cluster]:
-        """One pass from left to right: each cluster joins the first of its `partners`, places in
-        the list so far, where that is allowed."""
+        """One pass from left to right: each cluster joins its partner, a place in the list so far
+        that `partners` finds by those of all statements, or the last one, where that is
+        allowed."""
         merged: list[Cluster] = []
+        places: dict[str, int] = {}
         for cluster in clusters:
-            for place in partners(merged, cluster):
+            found = (partners(places, cluster), len(merged) - 1 if merged else None)
+            for place in dict.fromkeys(place for place in found if place is not None):
                 before = merged[place]
+                if len(before.statements) + len(cluster.statements) > MOST_FUSED:
+                    continue
                 matches = self._matches(before, cluster)
                 if matches and self._are_classes_of_sums(before, cluster):
                     continue
@@ -123,22 +136,16 @@ class Fusion:
                     merged[place] = Cluster(names, columns, before.outer)
                     break
             else:
+                place = len(merged)
                 merged.append(cluster)
+            places.update(dict.fromkeys(cluster.statements, place))
         return merged
 
-    def _before(self, merged: list[Cluster], _: Cluster) -> list[int]:
-        """The place of the last one."""
-        return [len(merged) - 1] if merged else []
-
-    def _partners(self, merged: list[Cluster], cluster: Cluster) -> list[int]:
+    def _last_source(self, places: Mapping[str, int], cluster: Cluster) -> int | None:
         """The place of the last one that a cluster depends on, which it may join, as nothing
-        between matters to it; and that of the last one."""
-        last = self._before(merged, cluster)
-        for place in reversed(range(len(merged))):
-            names = set(merged[place].statements)
-            if any(True for _ in self.dependences.between(names, cluster.statements)):
-                return list(dict.fromkeys((place, *last)))
-        return last
+        between matters to it."""
+        between = self.dependences.between(places, cluster.statements)
+        return max((places[dependence.source] for dependence in between), default=None)
 
     def _is_lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
         return self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)

@@ -176,7 +176,7 @@ def _with_shape(shaping: Shaping, statement: p.Statement, rounds: Rounds) -> Sha
 def _with_declared(shaping: Shaping) -> Shaping:
     """The shaping with symbolic shapes and places for tensors whose declaration gives a shape."""
     symbolic, fixed_by = dict(shaping.symbolic), dict(shaping.fixed_by)
-    for tensor in shaping.program.tensors.values():
+    for tensor in shaping.program.declared:
         if tensor.name in symbolic or tensor.name not in shaping.known.shapes:
             continue
         symbols = _symbols(replace(shaping, symbolic=symbolic), tensor.span)
