@@ -16,14 +16,22 @@ SEED    ?= $(shell date +%s)
 .PHONY: demo test floors fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
 
 # Where Python has no ensurepip, as Debian's, the pip beside it installs one.
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.made:
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --without-pip $(VENV) && \
 		$(PYTHON) -m pip --disable-pip-version-check --python $(BIN)/python install --quiet pip; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	touch $@
+
+# The library alone, which the demo needs.
+$(VENV)/.library: pyproject.toml | $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.library
 	$(BIN)/python -m bench.demo
 
 test: $(VENV)/.installed

@@ -66,7 +66,9 @@ def seconds_of_rounds(
 
 def milliseconds(seconds: float) -> str:
     """
-    >>> milliseconds(0.0123456), milliseconds(1.2e-5)
-    ('12.3 ms', '12 us')
+    >>> milliseconds(0.0123456), milliseconds(1.2e-5), milliseconds(2.345)
+    ('12.3 ms', '12 us', '2.35 s')
     """
+    if seconds >= 0.9995:
+        return f"{seconds:.3g} s"
     return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
