@@ -31,6 +31,7 @@ DIRECTORY = pytest.StashKey[str]()
 NEED = {
     "tc/backends/pycuda_driver.py": "pycuda",
     "tc/backends/cuda_bindings_driver.py": "cuda.bindings",
+    "tests/gradient/extremes_campaign.py": "torch",
     "tests/gradient/in_torch.py": "torch",
     "tests/gradient/torch_campaign.py": "torch",
 }
