@@ -491,7 +491,8 @@ class _Reverse:
                 inside += guards
         solved = [e.substituted(g, one) for g in made.guards]
         inside += [g for g in solved if not e.reads_elements(g)] + others
-        conditions[:0] = [g for g in solved if e.reads_elements(g)]
+        # what a guard reads is in bounds where the conditions of the program hold: they come first
+        conditions += [g for g in solved if e.reads_elements(g)]
         if any(e.never_holds(c, below | sizes) for c in (*inside, *covered, *conditions)):
             return
         rhs = adjoint

@@ -110,17 +110,24 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
     if not tried.full:
         raise _without_ranges(program, tried)
     samples = tuple(tried.full.values())
+    is_fixed = _is_fixed(program)
     ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
     for position, statement in enumerate(program.statements):
         bounds = ranges.setdefault(statement.name, {})
         for variable in statement.variables:
             found = [s.statements[position].ranges[variable] for s in samples]
             what, at = f"the range of '{variable}'", statement.span
+            if is_fixed:
+                bounds[variable] = (number(found[0].begin), number(found[0].end))
+                continue
             begin = _agreed([r.symbolic_begin for r in found], what, at, samples)
             end = _agreed([r.symbolic_end for r in found], what, at, samples)
             bounds[variable] = (begin, end)
     shapes = {}
     for name, tensor in program.tensors.items():
+        if is_fixed:
+            shapes[name] = tuple(map(number, samples[0].shapes[name]))
+            continue
         shapes[name] = tuple(
             _agreed(
                 [s.symbolic_shapes[name][axis] for s in samples],
@@ -131,6 +138,11 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
             for axis in range(tensor.rank)
         )
     return SampledRanges(ranges, shapes, samples, _edges(program, samples[0]))
+
+
+def _is_fixed(program: p.Program) -> bool:
+    """Whether all sizes stand in the program: its ranges are numbers."""
+    return not program.sizes and not program.static_scalars
 
 
 def _agreed(
@@ -175,8 +187,7 @@ def _search(program: p.Program) -> _Found:
     empty bounds no others, and an end that is below 0 by its expression is 0 there."""
     numbers = random.Random(0)
     found = _Found(program)
-    is_fixed = not program.sizes and not program.static_scalars
-    for attempt in range(1 if is_fixed else ATTEMPTS):
+    for attempt in range(1 if _is_fixed(program) else ATTEMPTS):
         largest = (6, 12, 24, 60)[attempt % 4]
         sizes = {name: numbers.randint(1, largest) for name in program.sizes}
         scalars = {name: numbers.randint(1, 3) for name in program.static_scalars}

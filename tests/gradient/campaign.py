@@ -4,18 +4,19 @@ Each program is derived in float64. Its gradient is the transpose of its tangent
 products, at ties and kinks too) and, where it is smooth, has the slopes of central differences; its
 second derivative is the transpose of the tangents of the gradient. The float32 text, compiled, lies
 within `tc.error_bound` of the values in float64. The text for the sizes of a call alone gives what
-that for all sizes does.
+that for all sizes does, and so does that of the program with numbers for its sizes.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,25 @@ def assert_for_sizes(text: str, gradient: str, known: Arrays, weights: Arrays) -
     assert_alike("for these sizes", forward(gradient, full), forward(made, full))
 
 
+def assert_literal(case: Case, gradient: str, known: Arrays, weights: Arrays) -> str:
+    """The program with numbers for sizes has the same gradient; gives that."""
+    text = as_double(with_literals(case.text, case.sizes))
+    try:
+        full = {**known, **forward(text, known, ENTRY), **weights}
+    except tc.TCError as error:
+        raise Passed("numbers for sizes do not fit a type") from error
+    made = derived(text, known)
+    assert_alike("with numbers for sizes", forward(gradient, full), forward(made, full))
+    return made
+
+
+def with_literals(text: str, sizes: Mapping[str, int]) -> str:
+    """A text with numbers for its sizes."""
+    for name, value in sizes.items():
+        text = re.sub(rf"\b{name}\b", str(value), text)
+    return text
+
+
 def assert_alike(what: str, wanted: Arrays, found: Arrays) -> None:
     """The same values by the same names, as far as rounding goes."""
     if [*wanted] != [*found]:
@@ -244,6 +264,20 @@ def judge(case: Case, number: int, parts: str) -> Iterator[str]:
                 yield f"for these sizes {name}"
             except Passed as passed:
                 yield str(passed)
+    if "l" in parts:
+        weights = weights_of(forward(text, known, ENTRY), numbers)
+        try:
+            literal = assert_literal(case, gradient, known, weights)
+            yield "with numbers for sizes"
+            wide = _program(literal, None)
+            if not any(wide.tensors[n].dtype.is_float for n in wide.inputs):
+                return
+            full = {**known, **forward(text, known, ENTRY), **weights}
+            again = weights_of(forward(literal, full), numbers)
+            assert_transposed(literal, derived(literal, full, entry=None), full, again, None)
+            yield "second with numbers for sizes"
+        except Passed as passed:
+            yield str(passed)
     for backend in (known_as for part, known_as in (("b", "numba"), ("c", "c")) if part in parts):
         try:
             values = apart(case, text, numbers)
@@ -316,8 +350,9 @@ def main(arguments: list[str]) -> int:
     parser = parser_of("python -m tests.gradient.campaign", __doc__)
     parser.add_argument(
         "--parts",
-        default="dbcs2",
-        help="d: differences, b: bounds by numba, c: by C, s: for these sizes, 2: twice",
+        default="dbcs2l",
+        help="d: differences, b: bounds by numba, c: by C, s: for these sizes, 2: twice,"
+        " l: with numbers for sizes",
     )
     chosen = parser.parse_args(arguments)
 
