@@ -13,7 +13,7 @@ OPTIONS ?=
 MINUTES ?= 10
 SEED    ?= $(shell date +%s)
 
-.PHONY: demo test floors fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
+.PHONY: demo test floors frameworks fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
 
 # Where Python has no ensurepip, as Debian's, the pip beside it installs one.
 $(VENV)/.made:
@@ -46,6 +46,24 @@ $(FLOORS)/.installed: tests/floors.txt
 floors: $(FLOORS)/.installed
 	PYTHONPATH=. $(FLOORS)/bin/python -m pytest -q -p no:cacheprovider tests/test_programs.py \
 		-k 'not preset and not -c]' spec/types.md spec/functions.md spec/ranges.md spec/api.md spec/rules.md
+
+# The tests of PyTorch and JAX with the oldest versions that tc admits and the newest that pip finds,
+# in an environment each; builds of PyTorch with CUDA take 6 GB of disk. Run it before each release,
+# and name versions that pass in SEEN of torch_private.py and jax/unstable.py.
+frameworks:
+	for age in oldest newest; do \
+		$(MAKE) --no-print-directory VENV=$(VENV)-$$age $(VENV)-$$age/.installed || exit 1; \
+	done
+	$(VENV)-oldest/bin/python -m pip install --quiet --requirement tests/frameworks.txt
+	$(VENV)-newest/bin/python -m pip install --quiet --upgrade torch jax jaxlib flatbuffers
+	status=0; for age in oldest newest; do \
+		$(VENV)-$$age/bin/python -c "import sys, torch, jax; print('$$age: torch', torch.__version__, \
+			'jax', jax.__version__, 'Python', *sys.version_info[:2])" && \
+		$(VENV)-$$age/bin/python -m pytest -q $(PARALLEL) tests/torch tests/jax \
+			tests/runtime/test_torch_memory.py tests/runtime/test_torch_looks.py \
+			tests/runtime/test_inline_cache_torch.py tests/runtime/test_host_entry.py \
+			|| status=1; \
+	done; exit $$status
 
 # generated programs against the interpreter; what fails is shrunk into build/fuzz
 fuzz: $(VENV)/.installed
@@ -91,4 +109,4 @@ changelog: $(VENV)/.installed
 	$(BIN)/towncrier build --yes --version $(VERSION)
 
 clean:
-	rm -rf $(VENV) $(VENV)-plain $(FLOORS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-plain $(VENV)-oldest $(VENV)-newest $(FLOORS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from tc.derivatives.followers import Followers
 from tc.derivatives.gradients import COTANGENT, INPUT, OUTPUT, Gradient, Gradients
 from tc.function import Compiled
 from tc.jax.primitive import RUN, Numbers, kept, run
 from tc.jax.result_types import typed_like, varying_alike
+from tc.jax.unstable import Primitive, ad, batching, mlir
 
 TANGENTS = Primitive("tc_tangents")
 """Of operands that are the inputs, the floating results, and a tangent for each input in `wrt`:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 import jax
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from tc.derivatives.text_functions import texts_of
 from tc.errors import BackendError
@@ -15,6 +13,7 @@ from tc.function import Compiled
 from tc.jax.ffi_target import PLATFORM, TARGET, attributes
 from tc.jax.ready_calls import ready_calls
 from tc.jax.result_types import is_known, result_types, varying_alike
+from tc.jax.unstable import Primitive, mlir
 
 Numbers = tuple[tuple[int, int], ...]
 """Values of inputs by their places: those of the others are operands."""

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec
 from tc.derivatives.symbolic_sizes import SymbolArithmetic, expressions_of, symbolic_shapes
 from tc.errors import InputError
 from tc.function import Compiled
+from tc.jax.unstable import ShapedArray, max_dim, min_dim, vary, varying
 from tc.pipeline import shape_program
 from tc.runtime.arguments import Parameter, fault, ranked
 from tc.runtime.sizes import CallSizes
@@ -91,7 +92,7 @@ def _symbolic(function: Compiled, sizes: CallSizes) -> list[tuple[Any, ...]]:
             rule="D4",
             repair="numbers in place of symbolic sizes",
         )
-    arithmetic = SymbolArithmetic(jax.core.min_dim, jax.core.max_dim, demand)
+    arithmetic = SymbolArithmetic(min_dim, max_dim, demand)
     return symbolic_shapes(program, found, sizes.shapes, sizes.scalars, arithmetic)
 
 
@@ -119,7 +120,7 @@ def typed_like(operands: Sequence[Any], shape: tuple[Any, ...], dtype: Any) -> A
     """The type of a result, on the mesh of the operands, and varying along what they do."""
     like = next((o for o in operands if not _is_plain(o)), None)
     if like is None:
-        return jax.core.ShapedArray(shape, dtype)
+        return ShapedArray(shape, dtype)
     whole = like.sharding.update(spec=PartitionSpec(*[None] * len(shape)))
     return like.update(shape=shape, dtype=dtype, weak_type=False, sharding=whole)
 
@@ -127,25 +128,12 @@ def typed_like(operands: Sequence[Any], shape: tuple[Any, ...], dtype: Any) -> A
 def varying_alike(operands: Sequence[Any]) -> list[Any]:
     """The operands, each of which varies along all axes of the mesh that one of them varies along:
     so `jax.shard_map` adds up gradients of what is the same on all devices."""
-    axes = [_varying(jax.typeof(operand)) for operand in operands]
+    axes = [varying(jax.typeof(operand)) for operand in operands]
     whole = frozenset[Any]().union(*axes)
     if not whole:
         return list(operands)
     pairs = zip(operands, axes, strict=True)
-    return [o if own == whole else _vary(o, tuple(whole - own)) for o, own in pairs]
-
-
-def _varying(operand: Any) -> frozenset[Any]:
-    """The axes of the mesh along which values differ, as jax types them inside of shard_map."""
-    kind = getattr(operand, "manual_axis_type", operand)
-    found: frozenset[Any] = getattr(kind, "varying", getattr(kind, "vma", frozenset()))
-    return found
-
-
-def _vary(operand: Any, axes: tuple[Any, ...]) -> Any:
-    if hasattr(jax.lax, "pcast"):
-        return jax.lax.pcast(operand, axes, to="varying")
-    return jax.lax.pvary(operand, axes)
+    return [o if own == whole else vary(o, tuple(whole - own)) for o, own in pairs]
 
 
 def _is_plain(operand: Any) -> bool:

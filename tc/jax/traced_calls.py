@@ -11,6 +11,7 @@ from tc.errors import InputError
 from tc.function import Compiled, issue_warnings
 from tc.jax.primitive import kept, run
 from tc.jax.result_types import traced_number, warnings_of
+from tc.jax.unstable import Tracer
 from tc.runtime.arguments import NUMBERS, Parameter, fault, read_number, view_of
 from tc.runtime.arrays.family import type_name
 from tc.runtime.outputs import check_initial
@@ -39,7 +40,7 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
         if not isinstance(value, jax.Array):
             raise _of_another_kind(function, place, inputs)
         if parameter.static:
-            if isinstance(value, jax.core.Tracer):
+            if isinstance(value, Tracer):
                 raise traced_number(parameter)
             numbers.append((place, int(value)))
             continue

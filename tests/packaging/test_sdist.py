@@ -38,6 +38,7 @@ NEEDED = (
     "tests/conftest.py",
     "tests/errors/check_annotation_size.tc",
     "tests/floors.txt",
+    "tests/frameworks.txt",
     "tests/support/bounds.py",
     "tools/gpu_machine.sh",
 )
