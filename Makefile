@@ -44,8 +44,8 @@ $(FLOORS)/.installed: tests/floors.txt
 	touch $@
 
 floors: $(FLOORS)/.installed
-	PYTHONPATH=. $(FLOORS)/bin/python -m pytest -q -p no:cacheprovider tests/test_programs.py \
-		-k 'not preset and not -c]' spec/types.md spec/functions.md spec/ranges.md spec/api.md spec/rules.md
+	PYTHONPATH=. $(FLOORS)/bin/python -m pytest -q -p no:cacheprovider tests/test_programs.py tests/verbs \
+		-k 'not preset and not (test_a_verb_with_a_program and not interpret- and not numba,)' spec/types.md spec/functions.md spec/ranges.md spec/api.md spec/rules.md
 
 # The tests of PyTorch and JAX with the oldest versions that tc admits and the newest that pip finds,
 # in an environment each; builds of PyTorch with CUDA take 6 GB of disk. Run it before each release,
@@ -80,8 +80,11 @@ fuzz-gpu-plans: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz.plans --gpus --plans 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz-gpu-plans/log.jsonl --found build/fuzz-gpu-plans
 
-# processes, threads, forks, kills, signals and full disks on one directory of kernels
+# all verbs with all programs of the table; generated programs, tuned for a moment each; processes,
+# threads, forks, kills, signals and full disks on one directory of kernels
 soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -q --slow $(PARALLEL) tests/verbs tests/outside_check/test_wrong_tuner.py
+	$(BIN)/python -m tests.soak.tunings --minutes $(MINUTES) --seed $(SEED)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --log build/soak/log.txt
 
 lint: $(VENV)/.installed

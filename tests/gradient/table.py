@@ -7,18 +7,7 @@ from typing import Any
 import numpy as np
 
 from tc.api import _program
-from tests.support.programs import CASES, Case
-
-LARGEST = 20_000
-"""So many elements of inputs at most: each takes evaluations of the program."""
-
-
-def is_small(case: Case) -> bool:
-    inputs = case.inputs(np.random.default_rng(2))
-    return sum(np.size(value) for value in inputs.values()) <= LARGEST
-
-
-SOME = [case for case in CASES if case.outputs is None and is_small(case)]
+from tests.support.programs import Case
 
 
 def in_double(value: Any) -> Any:

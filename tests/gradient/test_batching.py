@@ -13,8 +13,7 @@ from tc.frontend.format import format_source
 from tc.gradient.batching import batched_outputs
 from tests.gradient.differences import Arrays, forward
 from tests.gradient.pairs import as_double
-from tests.gradient.table import SOME, distinct_inputs
-from tests.support.programs import CASES, Case
+from tests.support.programs import CASES
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
 
@@ -38,29 +37,20 @@ def elements(known: Arrays, batched: tuple[str, ...]) -> list[dict[str, Any]]:
 
 def assert_loop(text: str, known: Arrays, axes: dict[str, int], entry: str | None = None) -> None:
     each = elements(known, tuple(axes))
+    named = batched_outputs(text, axes, entry=entry)
     whole = dict(known)
     for name, axis in axes.items():
         whole[name] = np.stack([element[name] for element in each], axis)
+    for name in _program(text, entry).needs_initial:
+        if name in named:
+            whole[f"{name}_0"] = np.stack([element[f"{name}_0"] for element in each])
     found = forward(tc.batch(text, axes, entry=entry), whole)
     loop = [forward(text, element, entry) for element in each]
-    named = batched_outputs(text, axes, entry=entry)
     for name, value in found.items():
         wanted = np.stack([one[name] for one in loop]) if name in named else loop[0][name]
         assert value.dtype == wanted.dtype
         assert value.shape == wanted.shape
         np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12, err_msg=name)
-
-
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.name)
-def test_the_table_of_programs(case: Case) -> None:
-    """All inputs that may be, each alone, and each along its last dimension."""
-    text, known = as_double(case.text), distinct_inputs(case)
-    program = _program(text, case.entry)
-    names = [name for name in program.inputs if name not in program.static_scalars]
-    assert_loop(text, known, dict.fromkeys(names, 0), case.entry)
-    for name in names[:4]:
-        assert_loop(text, known, {name: 0}, case.entry)
-        assert_loop(text, known, {name: np.ndim(known[name])}, case.entry)
 
 
 KNOWN: dict[str, Any] = {

@@ -15,7 +15,7 @@ from tc.api import _program
 from tc.semantics import program as p
 from tests.gradient.differences import along_directions, cotangents, forward
 from tests.gradient.pairs_of_rules import PAIRS
-from tests.gradient.table import SOME
+from tests.support.programs import CASES
 
 BODIES = {
     # signs stand at the first factor, two of them nowhere
@@ -121,11 +121,11 @@ CLUTTER = {
 }
 
 
-@pytest.mark.parametrize("name", [pair.name for pair in PAIRS] + [case.name for case in SOME])
+@pytest.mark.parametrize("name", [pair.name for pair in PAIRS] + [case.name for case in CASES])
 def test_no_text_has_clutter(name: str) -> None:
     forward = next(
         (pair.forward, None) if isinstance(pair, type(PAIRS[0])) else (pair.text, pair.entry)
-        for pair in (*PAIRS, *SOME)
+        for pair in (*PAIRS, *CASES)
         if pair.name == name
     )
     try:

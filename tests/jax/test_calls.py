@@ -314,3 +314,13 @@ def test_a_call_that_was_stored_is_found_by_its_text() -> None:
     del twice
     gc.collect()
     assert stored(jnp.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_warnings_are_told_where_the_call_stands() -> None:
+    """Rules G2 and R3, once for a function."""
+    function = tc.compile("def f(float(N) x) -> (y) { y(i) += x(i) }", backend="interpret")
+    x = jax.numpy.ones(3)
+    with pytest.warns(tc.TCWarning, match="R3") as caught:
+        assert jax.jit(lambda x: function(x))(x).tolist() == [1, 1, 1]
+    assert [each.filename for each in caught] == [__file__]
+    assert jax.vmap(function)(x[None]).tolist() == [[1, 1, 1]]

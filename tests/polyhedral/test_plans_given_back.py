@@ -1,4 +1,5 @@
-"""The plan that was chosen, printed, read back and given, makes the same kernel text."""
+"""The plan that was chosen, printed, read back and given, makes the same kernel text; `tests/verbs`
+has the table of programs."""
 
 from __future__ import annotations
 
@@ -6,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tc
 from bench.cpu_kernels.kernel import Kernel
 from bench.cpu_kernels.table import BY_NAME
-from tests.support.programs import CASES, Case
 
 DEVICES = (
     tc.Device(vector_bits=512, vector_registers=32, exponents=True, l2=1 << 20, threads=8),
@@ -32,15 +31,6 @@ def assert_given_back(
     assert chosen.trace is not None
     assert given.trace.kernel == chosen.trace.kernel  # from which each backend makes its text
     assert str(given.trace.text) == str(chosen.trace.text)
-
-
-@pytest.mark.filterwarnings("ignore::tc.TCWarning")
-@pytest.mark.parametrize("device", DEVICES, ids=("avx512", "sse2"))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_table(case: Case, device: tc.Device) -> None:
-    inputs = case.inputs(np.random.default_rng(len(case.name)))
-    for options in (tc.Options(), *tc.PRESETS.values()):
-        assert_given_back(case.text, case.def_name, inputs, device, options)
 
 
 @pytest.mark.parametrize("kernel", BY_NAME.values(), ids=lambda kernel: kernel.name)

@@ -406,3 +406,18 @@ def test_the_process_that_tunes_sees_what_it_found(path: Path) -> None:
     else:
         assert plan_of(explanation) is None
     assert_right(tc.compile(MM), *operands())
+
+
+def test_plans_of_dimensions_that_are_joined(keep: Keep) -> None:
+    """Found under other names and at other sizes, and passed over where nothing can be joined."""
+    text = "def f(float(N,C) x) -> (o) { o(n,c) = 2 * x(n,c) }"
+    keep(tiled("n_c", 64), text=text, sizes={"N": 40, "C": 3})
+    assert plan_of(tc.explain(text, N=40, C=3)) == tiled("n_c", 64).plan
+    assert plan_of(tc.explain(text, N=15, C=3)) == tiled("n_c", 45).plan
+    other = "def g(float(A,B) y) -> (r) { r(i,a_b) = 2 * y(i,a_b) }"
+    assert plan_of(tc.explain(other, A=40, B=3)) == tiled("i_a_b", 64).plan
+    wide = np.arange(240, dtype=np.float32).reshape(40, 6)
+    apart = tc.explain(text, wide[:, ::2])
+    assert plan_of(apart) is None
+    for x in (wide[:, ::2], np.ascontiguousarray(wide[:, :3]), np.asfortranarray(wide[:, :3])):
+        np.testing.assert_array_equal(tc.compile(text)(x), 2 * x)
