@@ -26,6 +26,7 @@ from tc.process import forks
 from tc.process.call_sites import warn
 from tc.process.threads import get_threads, on_change
 from tc.process.uninterrupted import load
+from tc.runtime.argument_order import name_order
 from tc.runtime.arguments import (
     NUMBERS,
     bind_call,
@@ -194,6 +195,7 @@ class Compiled:
         except InputError as error:
             if error.front is None or numbers:
                 name_kind_of_others(error, signature, inputs)
+                name_order(error, signature, inputs)
                 raise
             refused = error.with_traceback(None)  # frames would keep the arrays
             refused.__context__ = None
@@ -215,7 +217,11 @@ class Compiled:
         if special is None:
             arrays = dict(zip(self.program.inputs, views, strict=True))
             sizes = sizes_of_arrays(self.program, arrays)
-            special = self._make(key, sizes, frozenset(targets), on)
+            try:
+                special = self._make(key, sizes, frozenset(targets), on)
+            except InputError as error:  # sizes that do not agree
+                name_order(error, signature, inputs)
+                raise
         if targets:
             check_outputs(signature, targets, special.shaped.shapes, views, family)
             if family.touch is not None:

@@ -8,12 +8,14 @@ or GPU that they are for when they are used (`check_options`).
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from tc.device import Device
 from tc.errors import BackendError
@@ -25,8 +27,38 @@ FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
 VECTOR_BITS = (0, 128, 256, 512)
 
 
-def _refuse(cause: str, repair: str) -> None:
+def _refuse(cause: str, repair: str | None) -> None:
     raise BackendError(cause, repair=repair)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """What a name is most like, None where it is like nothing."""
+    names = list(known)
+    inside = [n for n in names if n in name.split("_")]
+    close = inside or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def _names_checked(kind: _Kind) -> _Kind:
+    """The class, whose keywords are refused by name where there are none such."""
+    plain: Any = vars(kind)["__init__"]
+
+    @functools.wraps(plain)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        names = [f.name for f in dataclasses.fields(kind)]
+        for name in given:
+            if name not in names:
+                near = _nearest(name, names)
+                repair = near and f"{kind.__name__}({near}=...)"
+                cause = f"{kind.__name__} has no option {name!r}; it has {', '.join(names)}"
+                _refuse(cause, repair)
+        plain(self, *args, **given)
+
+    setattr(kind, "__init__", checked)  # noqa: B010  # mypy allows no assignment to it
+    return kind
 
 
 def _check_count(owner: str, name: str, value: object, least: int = 1) -> None:
@@ -42,6 +74,7 @@ def _check_flag(owner: str, name: str, value: object) -> None:
         _refuse(f"{name}={value!r}: it is True, False or None", f"{owner}({name}=True)")
 
 
+@_names_checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleOptions:
     """How statements are fused (Vasilache et al. 2018, section 5.2), and for how long isl may
@@ -86,6 +119,7 @@ class ScheduleOptions:
             _refuse(f"seconds={seconds!r}: it is a positive number", "ScheduleOptions(seconds=5.0)")
 
 
+@_names_checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingOptions:
     """How loops become vectors, registers and threads; None leaves a choice to tc.
@@ -124,6 +158,7 @@ class MappingOptions:
         _check_flag("MappingOptions", "parallel", self.parallel)
 
 
+@_names_checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
     """How loops become blocks and threads of a GPU; None leaves a choice to tc.
@@ -194,6 +229,7 @@ def _mended(size: object) -> int:
     return min(max(found, 1), MOST) if type(found) is int else 1
 
 
+@_names_checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of `tc.compile`, `tc.define` and `tc.emit`.
@@ -251,8 +287,9 @@ class Options:
         0
         """
         if name not in PRESETS:
-            names = ", ".join(map(repr, PRESETS))
-            _refuse(f"no preset {name!r}; there are {names}", f"Options.preset({min(PRESETS)!r})")
+            names, near = ", ".join(map(repr, PRESETS)), _nearest(str(name), PRESETS)
+            repair = near and f"Options.preset({near!r})"
+            _refuse(f"no preset {name!r}; there are {names}", repair)
         return PRESETS[name]
 
     def to_json(self) -> str:
@@ -324,9 +361,13 @@ def options_from(given: object) -> Options:
         return given
     parts = {**_PARTS, "plan": Plan}
     part = next((name for name, kind in parts.items() if isinstance(given, kind)), None)
+    repair = "tc.Options(threads=1)" if part is None else f"tc.Options({part}=options)"
+    if isinstance(given, str):
+        near = _nearest(given, PRESETS)
+        repair = f"tc.Options.preset({near!r})" if near else "tc.Options.preset(...), with one of "
+        repair += "" if near else ", ".join(map(repr, PRESETS))
     raise BackendError(
-        f"options= is a tc.Options, and not of type {type(given).__name__}",
-        repair="tc.Options(threads=1)" if part is None else f"tc.Options({part}=options)",
+        f"options= is a tc.Options, and not of type {type(given).__name__}", repair=repair
     )
 
 

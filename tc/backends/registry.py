@@ -80,7 +80,7 @@ def get(name: object) -> AnyBackend:
     if target is None:
         raise BackendError(
             f"there is no backend {name!r}; there are {', '.join(_BACKENDS)}",
-            repair=f'backend="{_nearest(name)}"',
+            repair=None if (near := _nearest(name)) is None else f'backend="{near}"',
         )
     return _load(name, target)
 
@@ -105,6 +105,19 @@ def _load(name: str, target: str) -> AnyBackend:
     return backend
 
 
-def _nearest(name: object) -> str:
-    close = difflib.get_close_matches(str(name).lower(), _BACKENDS, n=1, cutoff=0.4)
-    return close[0] if close else next(iter(_BACKENDS))
+_MEANT = {
+    **dict.fromkeys(("cpu", "host", "llvm", "jit"), "numba"),
+    **dict.fromkeys(("cc", "gcc", "clang", "cpp", "c++", "cxx"), "c"),
+    **dict.fromkeys(("gpu", "nvidia", "nvrtc", "ptx"), "cuda"),
+    **dict.fromkeys(("ocl", "pocl", "pyopencl"), "opencl"),
+    **dict.fromkeys(("reference", "interp", "numpy", "python"), "interpret"),
+}
+"""What other names of backends, processors and compilers stand for."""
+
+
+def _nearest(name: object) -> str | None:
+    """The backend that is meant, None where the name is like none."""
+    word = str(name).lower().partition(":")[0]
+    known = (*_BACKENDS, *_MEANT)
+    close = [word] if word in known else difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+    return _MEANT.get(close[0], close[0]) if close else None

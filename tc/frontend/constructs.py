@@ -5,6 +5,7 @@ What they mean here is said where their text tells it, and otherwise the idiom i
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
 
@@ -15,7 +16,7 @@ from tc.errors import ParseError
 from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
 from tc.frontend.expression_parser import parse_part, starts_call_targets
-from tc.frontend.repairs import PYTHON_WORDS, from_python
+from tc.frontend.repairs import PYTHON_WORDS, from_python, one_line
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
 _LOOP = (
@@ -102,6 +103,44 @@ def _return(cursor: Cursor) -> ParseError:
     return cursor.error(cause, idiom="-> (C) { C(i) = 2 * A(i) }")
 
 
+_REDUCTIONS = {
+    **dict.fromkeys(("sum", "add", "plus"), "+"),
+    **dict.fromkeys(("prod", "product", "mul"), "*"),
+    **dict.fromkeys(("maximum", "maxi", "amax", "fmax"), "max"),
+    **dict.fromkeys(("minimum", "mini", "amin", "fmin"), "min"),
+}
+_OF_SEVERAL = {
+    "argmax": "m max=! A(i), and then at min=! A(i) == m ? i : N, the first place of the greatest",
+    "argmin": "m min=! A(i), and then at min=! A(i) == m ? i : N, the first place of the least",
+    "mean": "m +=! A(i) / N, a mean of floats",
+    "avg": "m +=! A(i) / N, a mean of floats",
+    "any": "any max=! A(i) > 0, whether one is",
+    "all": "all min=! A(i) > 0, whether all are",
+    "or": "any max=! A(i) > 0, whether one is",
+    "and": "all min=! A(i) > 0, whether all are",
+}
+
+
+def _reduction_word(cursor: Cursor) -> ParseError | None:
+    """The error for `o argmax=! x(i)` and `o sum=! x(i)`, words before the mark of a reduction."""
+    token = cursor.token
+    written = re.match(r"=\s*!?|!\s*=", cursor.source.text[token.end :])
+    if written is None:
+        return None
+    word, marked = token.text.lower(), "!" in written[0]
+    if not marked and word not in (*_REDUCTIONS, *_OF_SEVERAL):
+        return None
+    span = cursor.span(token.start, token.end + written.end())
+    cause = f"there is no reduction '{one_line(span.text)}'; the operators are += *= min= max="
+    if word in _OF_SEVERAL:
+        return cursor.error(cause, span=span, idiom=_OF_SEVERAL[word])
+    near = difflib.get_close_matches(word, ("min", "max"), n=1, cutoff=0.75)
+    meant = _REDUCTIONS.get(word) or (near[0] if near else None)
+    if meant is None:
+        return cursor.error(cause, span=span)
+    return cursor.error(cause, span=span, paste=f"{meant}={'!' if marked else ''}")
+
+
 def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None:
     """The error for `x(i) mod 2`, `o(i)++`, `o(i) := x(i)` and the like, where an assignment
     should stand behind a target; None where it is something else."""
@@ -120,6 +159,8 @@ def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None
             span=cursor.span(token.start, token.end if joined == "==" else after.end),
             paste="=",
         )
+    if token.kind is Kind.NAME and (word := _reduction_word(cursor)) is not None:
+        return word
     if joined in ("&=", "|=", "^="):
         return cursor.error(
             f"there is no reduction '{joined}'; the operators are += *= min= max=",

@@ -161,9 +161,9 @@ class Cursor:
 
         Where the tokens end because of an error of the lexer, that error is the cause.
         """
+        if self.at_end and self._lexical_error is not None:
+            return self._lexical_error
         if span is None and self.at_end:
-            if self._lexical_error is not None:
-                return self._lexical_error
             span = self.span(self.previous_end, self.previous_end)
         span = span or self.span_of(self.token)
         if paste is not None:

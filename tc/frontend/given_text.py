@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tc.errors import InputError
+from tc.frontend.tokens import RESERVED
 from tc.process.call_sites import source_of
 from tc.source import ENCODING, Source
 
@@ -29,11 +30,17 @@ def given_source(src: object) -> Source:
         return source_of(src)
     if isinstance(src, os.PathLike):
         return _read(os.fspath(src))
-    raise InputError(
-        "the program is text, the path of a file with it, or a tc.Source, and not of type "
-        f"{type(src).__name__}",
-        repair='pathlib.Path("f.tc")',
-    )
+    cause = "the program is text, the path of a file with it, or a tc.Source, and not of type "
+    cause += type(src).__name__
+    if isinstance(src, bytes):
+        raise InputError(cause, repair="text.decode()")
+    if callable(src):
+        cause += ": nothing of tc is a decorator, and no function of Python is translated"
+        name = getattr(src, "__name__", "f")
+        name = name if name.isidentifier() and name not in RESERVED else "f"
+        text = f"def {name}(float(N) x) -> (y) {{ y(i) = 2 * x(i) }}"
+        raise InputError(cause, repair=f'{name} = tc.compile("{text}")')
+    raise InputError(cause, repair='pathlib.Path("f.tc")')
 
 
 def _read(path: str | bytes) -> Source:

@@ -24,9 +24,9 @@ _ELSEWHERE = {
     "int64": "long, i64, long int, long long, long long int",
     "uint64": "size_t, u64, unsigned long, unsigned long int, unsigned long long, "
     "unsigned long long int",
-    "float16": "f16",
-    "float32": "real, single, f32",
-    "float64": "f64, long double",
+    "float16": "f16, fp16",
+    "float32": "real, single, f32, fp32",
+    "float64": "f64, fp64, long double",
 }
 """The element types, by what they are called in other languages; types of C by their sizes."""
 
@@ -188,14 +188,21 @@ def _no_type(cursor: Cursor, what: str) -> ParseError:
         )
     if (several := _several_words(cursor)) is not None:
         return several
-    near = difflib.get_close_matches(token.text.lower()[:40], SPELLINGS, n=1)
-    known = _FOREIGN_TYPES.get(token.text.lower()) or (near[0] if near else None)
+    known = _FOREIGN_TYPES.get(token.text.lower()) or _nearest_type(token.text.lower()[:40])
     return cursor.error(
         f"'{token.text}' is not a type",
         rule="T3",
         paste=known,
         repair=None if known else "write one of " + ", ".join(SPELLINGS),
     )
+
+
+def _nearest_type(name: str) -> str | None:
+    """The type that a name is a misspelling of; other digits are another type."""
+    digits = "".join(c for c in name if c.isdecimal())
+    known = [t for t in SPELLINGS if "".join(c for c in t if c.isdecimal()) == digits]
+    near = difflib.get_close_matches(name, known, n=1)
+    return near[0] if near else None
 
 
 def _several_words(cursor: Cursor) -> ParseError | None:

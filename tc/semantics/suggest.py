@@ -142,6 +142,22 @@ def before(statement: Span, text: str) -> Edit:
     return Edit(Span(statement.source, statement.start, statement.start), text + gap)
 
 
+def renamed_index(statement: Span, name: str) -> tuple[str, tuple[Edit, ...]]:
+    """Another name for an index variable of a statement, and the edits that give it: those of the
+    name where it is neither called nor a tensor's size.
+
+    >>> from tc.edits import apply
+    >>> from tc.source import Source
+    >>> new, edits = renamed_index(Span(Source("o(k) = k(k) + k.0"), 0, 17), "k")
+    >>> new, apply(edits)
+    ('i', 'o(i) = k(i) + k.0')
+    """
+    new = next((c for c in "ijklmnpq" if unused(c, statement) == c), unused(f"{name}_", statement))
+    places = re.finditer(rf"(?<![\w.]){re.escape(name)}(?![\w.]|\s*\()", statement.text)
+    start, source = statement.start, statement.source
+    return new, tuple(Edit(Span(source, start + m.start(), start + m.end()), new) for m in places)
+
+
 def number_written(name: str, known: Container[str], loose: bool = False) -> str | None:
     """What a name that begins with digits was meant to be: `1_000`, `1d0`, or `2i`.
 

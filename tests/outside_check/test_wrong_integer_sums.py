@@ -105,6 +105,7 @@ SILENT = [
     ("int(N) a", "o +=! int(a(i) / N)", np.int32([1, 2])),
     ("int(N) a", "o +=! a(i) / 7", np.int32([1, 2])),
     ("int(N) a", "o(i) = a(i) / N", np.int32([1, 2])),
+    ("byte(N) a", "o +=! float(a(i) / 16) * 0.5 where i in 0:16", BYTES),
     ("float(N) a", "o +=! a(i) / N", np.float32([1, 2])),
     ("float(N) a", "o +=! a(i / N)", np.float32([1, 2])),
     ("byte(N) a", "o +=! a(i) where i in 0:1", BYTES),

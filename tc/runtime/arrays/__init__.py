@@ -72,7 +72,8 @@ def _family_of_type(kind: type) -> Family:
         return foreign_family(kind)
     if kind is type(None):
         raise Refusal("is None, which is no array")
-    convert = "np.asarray({name}, np.{dtype})" if issubclass(kind, list | tuple | range) else None
+    converts = issubclass(kind, list | tuple | range) or hasattr(kind, "__array__")
+    convert = "np.asarray({name}, np.{dtype})" if converts else None
     raise Refusal(f"is of {type_name(kind)}, which is no array", convert)
 
 

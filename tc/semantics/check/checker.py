@@ -13,7 +13,7 @@ from tc.semantics import program as p
 from tc.semantics.check.calls import with_calls
 from tc.semantics.check.declarations import signatures
 from tc.semantics.check.inline import flatten
-from tc.semantics.check.unbound_names import products_meant
+from tc.semantics.check.unbound_names import misspelt_index, products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import listed, nearest, one_line
 from tc.semantics.types.conversions import INDEX, VALUE, lower_index, lower_read, lower_to
@@ -88,7 +88,7 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         for t in found
     }
     static: set[str] = set()
-    warnings = [*flat.warnings, *_products(flat)]
+    warnings = [*flat.warnings, *_products(flat), *_misspelt(flat)]
     sites = count()
     statements = tuple(
         _statement(
@@ -127,6 +127,20 @@ def _products(flat: Flat) -> Iterator[p.ProgramWarning]:
                 "which the statement reduces",
                 span=statement.variables[name],
                 repair=product,
+            )
+
+
+def _misspelt(flat: Flat) -> Iterator[p.ProgramWarning]:
+    """A warning per index variable that was probably meant as another one (R1)."""
+    for statement in flat.statements:
+        for name, other in misspelt_index(statement, flat.tensors):
+            yield p.ProgramWarning(
+                "R1",
+                f"'{name}' stands once, beside '{other}' with a dimension of the same size: the "
+                f"statement reduces over it by itself, over all pairs of '{name}' and '{other}'",
+                span=statement.variables[name],
+                repair=f"{other} for {name}, if one index is meant; otherwise a name that is less "
+                f"like '{other}'",
             )
 
 

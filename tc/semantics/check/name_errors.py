@@ -8,6 +8,7 @@ from tc import builtins
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
+from tc.frontend.left_sides import walk
 from tc.semantics.check import whole_tensors
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD, DefSignature
 from tc.semantics.check.foreign_functions import (
@@ -19,7 +20,16 @@ from tc.semantics.check.foreign_functions import (
     is_foreign,
 )
 from tc.semantics.check.scope import NameScope
-from tc.semantics.suggest import before, closest, counted, element, nearest, one_line, unused
+from tc.semantics.suggest import (
+    before,
+    closest,
+    counted,
+    element,
+    nearest,
+    one_line,
+    renamed_index,
+    unused,
+)
 from tc.source import Span
 
 
@@ -30,20 +40,32 @@ def no_subscripts(expr: ast.Name, rank: int, scope: NameScope) -> NoReturn:
     inside = statement is not None and (
         statement.rhs.span.start <= expr.span.start and expr.span.end <= statement.rhs.span.end
     )
+    repair = None
     hint = f"write an element of it, such as {element(name, rank)}"
     if statement is not None and inside:
         edits = whole_tensors.with_subscripts(statement, signature)
         if not edits and whole_tensors.is_matrix_product(statement, signature):
             hint = "C(i,j) = A(i,j) * B(i,j), element by element; C(i,j) +=! A(i,k) * B(k,j), the "
             hint += "product of matrices"
+        elif not edits and _is_read_in(statement, name):
+            new, edits = renamed_index(statement.span, name)
+            repair = f"another name for the index variable, such as {new}"
     raise CheckError(
         f"'{name}' has rank {rank}, and only a tensor of rank 0 is read without parentheses",
         rule="N1",
         span=expr.span,
         edits=edits,
+        repair=repair,
         idiom=None if edits else hint,
         notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
     )
+
+
+def _is_read_in(statement: ast.Comprehension, name: str) -> bool:
+    """Whether a statement has a tensor with subscripts beside its bare name, which then was meant
+    for an index variable."""
+    nodes = walk(statement.rhs)
+    return any(isinstance(node, ast.Apply) and node.name.text == name for node in nodes)
 
 
 def unknown_tensor(name: ast.Name, scope: NameScope, whole: Span | None = None) -> NoReturn:

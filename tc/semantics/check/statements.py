@@ -23,6 +23,7 @@ from tc.semantics.suggest import (
     nearest,
     number_written,
     one_line,
+    renamed_index,
     respelled,
     unused,
 )
@@ -151,9 +152,24 @@ def _left_side(statement: ast.Comprehension, signature: DefSignature) -> dict[st
             )
         if index.text in signature.sizes or signature.is_tensor(index.text):
             kind = "a size" if index.text in signature.sizes else "a tensor"
-            raise CheckError(
+            cause = (
                 f"the left side lists index variables, and '{index.text}' is {kind} of "
-                f"'{signature.name}'",
+                f"'{signature.name}'"
+            )
+            if signature.ranks.get(index.text):
+                new, edits = renamed_index(statement.span, index.text)
+                place = signature.ranked_at[index.text]
+                has_rank = f"'{index.text}' has rank {signature.ranks[index.text]} here"
+                raise CheckError(
+                    cause,
+                    rule="N1",
+                    span=index.span,
+                    repair=f"another name for the index variable, such as {new}",
+                    edits=edits,
+                    notes=((place, has_rank),),
+                )
+            raise CheckError(
+                cause,
                 rule="N1",
                 span=index.span,
                 idiom="o(i) = A(i), for every element; "

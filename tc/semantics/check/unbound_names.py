@@ -6,12 +6,23 @@ be something else: a size, a tensor of rank 0, or a constant of another language
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from tc.errors import CheckError
 from tc.frontend.tokens import CONSTANTS
 from tc.semantics.check.declarations import DefSignature
-from tc.semantics.resolved import BindingUse, FlatStatement, Index, Read, Resolved, operands
+from tc.semantics.program import Expr
+from tc.semantics.resolved import (
+    BindingUse,
+    FlatStatement,
+    FlatTensor,
+    Index,
+    Read,
+    Resolved,
+    operands,
+)
 from tc.semantics.suggest import listed, nearest, number_written, product_written
 from tc.source import Span
 
@@ -27,6 +38,61 @@ def products_meant(statement: FlatStatement, known: Container[str]) -> Iterator[
         factor, rest = product
         if rest in statement.variables or rest in known:
             yield name, f"{factor} * {rest}"
+
+
+def misspelt_index(
+    statement: FlatStatement, tensors: Mapping[str, FlatTensor]
+) -> Iterator[tuple[str, str]]:
+    """The index variables over which a statement reduces that are probably another one: each stands
+    once, in a dimension of the size that one of a like name has in another tensor."""
+    places: dict[str, list[Dimension]] = {}
+    whole = [n for part in (statement.rhs, *statement.exists) for n in _below(part)]
+    for number, node in enumerate(whole):
+        if not isinstance(node, Read):
+            continue
+        for axis, subscript in enumerate(node.subscripts):
+            shape = tensors[node.tensor].shape
+            size = None if shape is None else shape[axis]
+            for inner in _below(subscript):
+                if isinstance(inner, Index):
+                    bare = size if inner is subscript else None
+                    places.setdefault(inner.name, []).append((number, bare))
+    counts = Counter(n.name for n in whole if isinstance(n, Index))
+    given = {clause.variable for clause in statement.where}
+    told: set[str] = set()
+    for name in reversed([*statement.variables]):
+        if name in statement.outer or name in given or counts[name] != 1:
+            continue
+        if name in told or len(places.get(name, ())) != 1:
+            continue
+        number, size = places[name][0]
+        for other in statement.variables:
+            is_like = name.startswith(other) and set(name) == set(other) and name != other
+            if not is_like and nearest(name, [other]) is None:
+                continue
+            there = places.get(other, ())
+            apart = all(n != number for n, _ in there)
+            if apart and size is not None and size in [d for _, d in there]:
+                told.add(other)
+                yield name, other
+                break
+
+
+Dimension: TypeAlias = tuple[int, Expr | None]
+"""Which read of a statement, and the size of a dimension that a variable alone indexes there."""
+
+
+def _below(expr: Resolved) -> Iterator[Resolved]:
+    """An expression and all that it consists of, in text order; a binding once."""
+    stack, seen = [expr], set[int]()
+    while stack:
+        node = stack.pop()
+        if isinstance(node, BindingUse):
+            if id(node.value) in seen:
+                continue
+            seen.add(id(node.value))
+        yield node
+        stack += reversed(operands(node))
 
 
 def check_loose(

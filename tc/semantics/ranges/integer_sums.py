@@ -138,7 +138,7 @@ def _mean_warnings(
     statement: p.Statement, terms: int, known: KnownSizes
 ) -> Iterator[p.ProgramWarning]:
     """The warning of a sum whose terms are integers divided by their number, or by a size."""
-    if statement.op != "+" or terms < 2:
+    if statement.op != "+" or terms < 2 or not statement.rhs.dtype.is_integer:
         return
     for node in _terms(statement.rhs):
         match node:
@@ -164,7 +164,7 @@ def _terms(expr: p.Expr) -> Iterator[p.Expr]:
     """The expressions that a value is computed from by arithmetic, and itself."""
     yield expr
     match expr:
-        case p.Binary() | p.Unary() | p.Convert():
+        case p.Binary() | p.Unary() | p.Convert() if expr.dtype.is_integer:
             parts = p.children(expr)
         case p.Select(then=then, otherwise=otherwise):
             parts = (then, otherwise)
