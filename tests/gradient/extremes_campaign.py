@@ -31,7 +31,7 @@ from tests.fuzz import generate
 from tests.fuzz.drafts import Body
 from tests.fuzz.extremes import extremes
 from tests.fuzz.legal import call_of
-from tests.fuzz.model import Case
+from tests.fuzz.model import Case, walk
 from tests.fuzz.scope import Scope
 from tests.fuzz.statements import contraction, pointwise
 from tests.gradient.campaign import (
@@ -71,6 +71,8 @@ def case_of(rng: random.Random) -> Case:
             maker(body)
         if body.instances > 3000 or body.refused != "" or body.needs_outputs:
             continue
+        if any(e[0] == "cast" for s in body.statements for e in walk(s.rhs)):
+            continue  # in float64, nothing is left of it
         made = generate.assembled(rng, body, ("numba",))
         if made is not None:
             return made
@@ -181,6 +183,8 @@ def wanted(each: Given, ties: str, second: bool, numbers: np.random.Generator | 
         found = translated(each.shaped, inputs, storing(each, numbers), ties)
     except Untranslated as error:
         raise Passed(f"untranslated: {error}") from error
+    except IndexError as error:
+        raise Passed("data that decide on reads") from error
     results = [found[n] for n in each.floating]
     wrt = [inputs[n] for n in each.wrt]
     weights = [torch.from_numpy(each.weights[n]).to(torch.float64) for n in each.floating]
