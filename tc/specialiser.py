@@ -36,6 +36,7 @@ from tc.runtime.loaded import CompiledKernel
 from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import Specialisation, Temporaries, spaces, start_warnings
 from tc.semantics.program import Program, ShapedProgram
+from tc.semantics.selected_sums import comparison_warnings
 from tc.stored_texts import stored_text
 from tc.tuning.lookup import is_on, is_tuned, with_tuned_plan
 from tc.tuning.tuned import TunedOptions
@@ -142,6 +143,8 @@ class Specialiser:
         if on is not None and isinstance(backend, Backend):
             backend = at_place(backend, on.place)
         shaped = shape_program(self.program, sizes, request)
+        on_gpu = isinstance(backend, GpuBackend)
+        comparisons = () if on_gpu else comparison_warnings(shaped, check=request.check)
         made: Made[Any] | None = None
         fault = None
         if isinstance(backend, Backend):
@@ -158,7 +161,7 @@ class Specialiser:
             InterpretBackend() if isinstance(backend, Backend) else backend,
             odd_strides(shaped, sizes),
             spaces(shaped, self.program.outputs),
-            (*shaped.warnings, *start_warnings(shaped, given)),
+            (*shaped.warnings, *start_warnings(shaped, given), *comparisons),
             Temporaries.of(() if runner is None else runner.kernel.arguments),
             DeviceFrames(),
             fault,

@@ -181,7 +181,7 @@ def at_elements(expr: p.Expr, subscripts: tuple[p.Expr, ...], elements: tuple[st
     named: dict[p.Expr, p.Expr] = {
         subscript: index(element)
         for subscript, element in zip(subscripts, elements, strict=True)
-        if p.index_names(subscript) and isinstance(subscript, p.Binary | p.Read)
+        if p.index_names(subscript) and isinstance(subscript, p.Binary | p.Read | p.Convert)
     }
     return rebuilt(expr, named.get) if named else expr
 

@@ -8,6 +8,7 @@ are added in the order of the text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tc.options import MappingOptions
@@ -17,10 +18,7 @@ from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.costs import device_of
 from tc.polyhedral.schedule import Member, tile
 from tc.polyhedral.scop.scop import ScopStatement
-from tc.semantics import program as p
-
-FEWEST = 8
-"""Values of a variable of which it is worth to select one."""
+from tc.semantics.selected_sums import FEWEST, selected_variables
 
 
 def selected_members(nest: ParallelNest) -> tuple[Member, ...]:
@@ -38,35 +36,26 @@ def _selects(item: NestItem, member: Member, nest: ParallelNest) -> bool:
     variable = member.values[statement.name].variable
     if nest.facts.tested(statement):  # tests stand in the way
         return False
-    return variable in selected_variables(nest.facts.scop.shaped.program, statement)
+    return variable in _selected(nest, statement)
 
 
-def selected_variables(program: p.Program, statement: ScopStatement) -> frozenset[str]:
-    """The variables of a left side for which a term of a sum is 0 but at one value."""
-    if statement.kind != "update" or statement.op != "+":
-        return frozenset()
-    rhs = program.statements[statement.position].rhs
-    if not isinstance(rhs, p.Select) or not _is_zero(rhs.otherwise):
-        return frozenset()
-    found = set()
-    for test in p.conjuncts(rhs.condition):
-        if isinstance(test, p.Compare) and test.op == "==":
-            sides = _converted(test.left), _converted(test.right)
-            for one, other in (sides, sides[::-1]):
-                if isinstance(one, p.Index) and one.name not in p.index_names(other):
-                    found.add(one.name)
-    return frozenset(found) & frozenset(statement.outer)
+def _selected(nest: ParallelNest, statement: ScopStatement) -> Mapping[str, frozenset[str]]:
+    """The variables of which each term of a statement selects one value."""
+    if statement.kind != "update":
+        return {}
+    return selected_variables(nest.facts.scop.shaped.program.statements[statement.position])
 
 
-def _converted(expr: p.Expr) -> p.Expr:
-    """Without conversions between integers: those that would change a value are seen to later."""
-    while isinstance(expr, p.Convert) and expr.dtype.is_integer and expr.operand.dtype.is_integer:
-        expr = expr.operand
-    return expr
-
-
-def _is_zero(expr: p.Expr) -> bool:
-    return isinstance(expr, p.Literal) and repr(float(expr.value)) == "0.0"
+def _batches(nest: ParallelNest, selected: tuple[Member, ...]) -> list[Member]:
+    """The loops that the places of terms depend on: of a batch of which each has its own."""
+    batches: list[Member] = []
+    for member in (m for m in nest.members if m not in selected):
+        for item in (item for item in nest.items if item.reduction):
+            variable = member.values[item.statement.name].variable
+            places = _selected(nest, item.statement).values()
+            if member not in batches and any(variable in place for place in places):
+                batches.append(member)
+    return batches
 
 
 def plan_selections(
@@ -79,8 +68,9 @@ def plan_selections(
     the elements of one term, with vectors. Returns what was done in words."""
     names, owner = nest.names, selected[0]
     threads = device_of(draft).threads if options.parallel else 1
+    batches = _batches(nest, selected)
     outer: list[Member] = []
-    points = [*selected, *(m for m in nest.members if m not in selected)]
+    points = [*selected, *(m for m in nest.members if m not in (*selected, *batches))]
     size = -(-nest.extent(owner) // threads)
     if threads > 1 and size > 1:
         draft.do(Tile(draft.name(owner, names), (size,)))
@@ -97,7 +87,7 @@ def plan_selections(
             draft.do(Bind(draft.name(lane, names), VECTOR))
             points += [around, replace(lane, role=VECTOR)]
             note += f"; vectors of {lanes} along {vector.name}"
-    draft.order((*outer, *points), names)
+    draft.order((*outer, *batches, *points), names)
     draft.do(Sink(draft.names(points, names)))
     for member in outer:
         draft.do(Bind(draft.name(member, names), PARALLEL))

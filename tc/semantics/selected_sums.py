@@ -1,0 +1,102 @@
+"""Sums whose terms say where they belong, as gradients of gathers are: `I(n) == x ? A(n, d) : 0`.
+
+Read literally, each element compares itself with all terms. Where the condition is in a form that
+is recognised, a processor goes through the terms once, and adds each where it belongs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from tc.semantics import program as p
+
+FEWEST = 8
+"""Values of a variable of which it is worth to select one."""
+
+MANY = 1 << 22
+"""Comparisons, some milliseconds of them, that a call is warned of."""
+
+
+def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
+    """The variables of a left side for which a term of a sum is 0 but at one value, each with the
+    variables that this value depends on.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.source import Source
+    >>> text = "def f(float(B,N) a, int(B,N) I) -> (o) {"
+    >>> text += " o(b,x) +=! I(b,n) == x ? a(b,n) : 0 where x in 0:9 }"
+    >>> found = selected_variables(check(parse(Source(text))).statements[0])
+    >>> {name: sorted(of) for name, of in found.items()}
+    {'x': ['b', 'n']}
+    """
+    if statement.op != "+":
+        return {}
+    found: dict[str, frozenset[str]] = {}
+    for one, other in _equalities(statement):
+        named = frozenset(p.index_names(other))
+        if isinstance(one, p.Index) and one.name in {*statement.outer} - named:
+            found.setdefault(one.name, named)
+    return found
+
+
+def _equalities(statement: p.Statement) -> Iterator[tuple[p.Expr, p.Expr]]:
+    """The sides, in both orders, of the equalities that a term other than 0 is conditional on."""
+    rhs = statement.rhs
+    if not isinstance(rhs, p.Select) or not _is_zero(rhs.otherwise):
+        return
+    for test in p.conjuncts(rhs.condition):
+        if isinstance(test, p.Compare) and test.op == "==":
+            sides = _converted(test.left), _converted(test.right)
+            yield from (sides, sides[::-1])
+
+
+def _converted(expr: p.Expr) -> p.Expr:
+    """Without conversions between integers: those that would change a value are seen to later."""
+    while isinstance(expr, p.Convert) and expr.dtype.is_integer and expr.operand.dtype.is_integer:
+        expr = expr.operand
+    return expr
+
+
+def _is_zero(expr: p.Expr) -> bool:
+    return isinstance(expr, p.Literal) and repr(float(expr.value)) == "0.0"
+
+
+def comparison_warnings(shaped: p.ShapedProgram, *, check: bool) -> Iterator[p.ProgramWarning]:
+    """The warnings about sums in which each element compares itself with what data say of each
+    term, many times in all, in a form that no processor's code recognises."""
+    for each in shaped.statements:
+        statement, ranges = each.statement, each.ranges
+        if statement.op != "+" or not statement.reduction:
+            continue
+        compared = {
+            name
+            for one, other in _equalities(statement)
+            if any(isinstance(node, p.Read) for node in p.walk(other))
+            for name in p.index_names(one)
+            if name in statement.outer and ranges[name].extent >= FEWEST
+        }
+        recognised = selected_variables(statement).keys() >= compared
+        is_tested = check and bool(each.checked)
+        if not compared or (recognised and not is_tested):
+            continue
+        instances = math.prod(ranges[v].extent for v in statement.variables)
+        places = math.prod(ranges[v].extent for v in compared)
+        if instances < MANY:
+            continue
+        why = (
+            "its terms have tests of their own, of places or divisors that data decide"
+            if recognised
+            else "no condition says `I(n) == x` of an index x of the left side"
+        )
+        yield p.ProgramWarning(
+            "D13",
+            f"{statement.name}, {statement.text}, compares each of {places:,} places with all"
+            f" terms, {instances:,} comparisons in all, {places:,} times as many as there are"
+            f" terms: {why}",
+            span=statement.span,
+            repair="check=False, which leaves out the tests"
+            if recognised
+            else "a term whose condition is the place alone, or a scatter outside of tc",
+        )
