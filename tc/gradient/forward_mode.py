@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from tc.gradient.asked import (
 from tc.gradient.counterparts import Counterparts, is_bounded
 from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, def_text, reads_of
 from tc.gradient.maxima import is_exact
+from tc.gradient.nested import Parts, is_short
 from tc.gradient.plain_program import PlainProgram, is_spelled, plain, with_given_outputs
 from tc.gradient.tangents import Weight, tangent
 from tc.semantics import program as p
@@ -80,7 +82,7 @@ def _forward(
     alone: bool = False,
 ) -> str:
     checked = program_of(src, entry)
-    program = with_given_outputs(plain(checked))
+    program = _in_parts(with_given_outputs(plain(checked)))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
     fixed = constant_tensors(checked, constant)
     asked = wanted_inputs(checked, program.inputs, floating, wrt, fixed)
@@ -286,44 +288,12 @@ class _Forward:
     def _stored(self, line: Line, later: Sequence[TextStep]) -> p.Expr:
         """The terms of a statement, stored in the type of its target by one before it, with the
         same ranges."""
-        named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
-        indices = tuple(v for v in line.variables if v in named)
-        moved: dict[str, p.Expr] = {}
-        where: list[p.WhereRange] = []
-        places: list[p.Expr] = []
-        for variable in indices:
-            place = e.index(variable)
-            for clause in (w for w in line.where if w.variable == variable):
-                if clause.begin != e.ZERO and variable in line.reduction:
-                    end = e.difference(clause.end, clause.begin)
-                    moved[variable] = e.total(place, clause.begin)
-                    place = e.difference(place, clause.begin)
-                    clause = replace(clause, begin=e.ZERO, end=end)
-                where.append(clause)
-            places.append(place)
-        exists = [replace(r, subscripts=self._moved(r, moved)) for r in line.exists]
-        is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
-        done = self.program.steps[: -1 - len(later)]
-        before = [step for step in done if step.target == line.target]
-        if is_open and not before and not self._is_declared(line.target):
-            self.steps.append(line)  # whose shape others tell
-        is_limited = is_open or self._is_declared(line.target) or any(map(_is_settled, before))
-        if line.indices and is_limited:
-            left = (e.index(v) if v in indices else e.ZERO for v in line.indices)
-            exists.append(replace(self._held(line), subscripts=tuple(left)))
+        terms = _terms(self.program, line, self.program.steps[: -1 - len(later)])
+        if terms.waits:
+            self.steps.append(line)
         name = self._made(f"e_{line.target}", self.program.dtypes[line.target])
-        rhs = e.substituted(line.rhs, moved)
-        if not indices:
-            exists = []
-        self.steps.append(Line(name, indices, "=", rhs, tuple(where), tuple(exists)))
-        held = self._held(line)
-        return replace(held, tensor=name, subscripts=tuple(places))
-
-    def _moved(self, read: p.Read, moved: Mapping[str, p.Expr]) -> tuple[p.Expr, ...]:
-        return tuple(e.substituted(subscript, moved) for subscript in read.subscripts)
-
-    def _is_declared(self, tensor: str) -> bool:
-        return is_spelled(self.program.shapes.get(tensor))
+        self.steps.append(replace(terms.line, target=name))
+        return replace(self._held(line), tensor=name, subscripts=terms.places)
 
     def _written_out(self, line: Line) -> None:
         """A product or extreme with what the target holds: `T(i) = T(i) * ...`, which the tangent
@@ -468,6 +438,81 @@ class _Forward:
             return replace(node, tensor=copy)
 
         return replace(line, rhs=e.rebuilt(line.rhs, change))
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """The terms of a statement as a statement of their own, with the same ranges, and where they
+    stand in its target: from 0 on. `begins` are those of variables that may begin below 0. Where it
+    `waits`, the target has to be there, whose shape other statements tell."""
+
+    line: Line
+    places: tuple[p.Expr, ...]
+    begins: Mapping[str, p.Expr]
+    waits: bool
+
+
+def _terms(program: PlainProgram, line: Line, done: Sequence[TextStep]) -> _Terms:
+    """The terms of a statement after those that are done."""
+    named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
+    indices = tuple(v for v in line.variables if v in named)
+    moved: dict[str, p.Expr] = {}
+    begins: dict[str, p.Expr] = {}
+    where: list[p.WhereRange] = []
+    places: list[p.Expr] = []
+    for variable in indices:
+        place = e.index(variable)
+        for clause in (w for w in line.where if w.variable == variable):
+            if clause.begin != e.ZERO and variable in line.reduction:
+                begins[variable] = clause.begin
+                end = e.difference(clause.end, clause.begin)
+                moved[variable] = e.total(place, clause.begin)
+                place = e.difference(place, clause.begin)
+                clause = replace(clause, begin=e.ZERO, end=end)
+            where.append(clause)
+        places.append(place)
+    exists = [_moved(read, moved) for read in line.exists]
+    is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
+    is_declared = is_spelled(program.shapes.get(line.target))
+    before = [step for step in done if step.target == line.target]
+    is_limited = is_open or is_declared or any(map(_is_settled, before))
+    if line.indices and is_limited:
+        left = tuple(e.index(v) if v in indices else e.ZERO for v in line.indices)
+        dtype = program.dtypes[line.target]
+        exists.append(p.Read(line.target, left, dtype, -1, span=e.NOWHERE))
+    rhs = e.substituted(line.rhs, moved)
+    own = Line("", indices, "=", rhs, tuple(where), tuple(exists) if indices else ())
+    return _Terms(own, tuple(places), begins, is_open and not before and not is_declared)
+
+
+def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
+    inside = tuple(e.substituted(subscript, moved) for subscript in read.subscripts)
+    return replace(read, subscripts=inside)
+
+
+def _in_parts(program: PlainProgram) -> PlainProgram:
+    """The program with the parts of right sides whose tangents would be many times as long as they
+    are as statements before these."""
+    names = program.fresh_names()
+    counterparts = Counterparts(program, {}, frozenset())
+    dtypes, ranks = dict(program.dtypes), dict(program.ranks)
+    steps: list[TextStep] = []
+    for place, step in enumerate(program.steps):
+        if not isinstance(step, Line) or is_short(step.rhs):
+            steps.append(step)
+            continue
+        terms = _terms(program, step, program.steps[:place])
+        whole = terms.line
+        bounded = frozenset(w.variable for w in step.where)
+        fresh = functools.partial(names.fresh, f"v_{step.target}")
+        parts = Parts(step.variables, bounded, terms.begins, fresh, whole.indices)
+        rhs = step.rhs if terms.waits else parts.of(step.rhs)
+        for part in parts.made:
+            dtypes[part.name], ranks[part.name] = part.dtype, len(part.indices)
+            made = Line(part.name, part.indices, "=", part.rhs)
+            steps.append(counterparts.ranged(whole, made))
+        steps.append(replace(step, rhs=rhs))
+    return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks)
 
 
 def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:

@@ -47,13 +47,14 @@ class Parts:
 
     `variables` are those of the statement in order, of which those in `bounded` have a range by a
     clause, and `begins` says where they begin, if not at 0, that may begin below 0: their values
-    stand in parts from 0 on. `fresh` gives names.
+    stand in parts from 0 on. `fresh` gives names. Parts have the indices that they need, or `all`.
     """
 
     variables: tuple[str, ...]
     bounded: frozenset[str]
     begins: Mapping[str, p.Expr]
     fresh: Callable[[], str]
+    all: tuple[str, ...] | None = None
     made: list[Part] = field(default_factory=list)
 
     def of(self, expr: p.Expr, conditions: tuple[p.Expr, ...] = ()) -> p.Expr:
@@ -84,7 +85,7 @@ class Parts:
             expr = p.Select(condition, expr, otherwise, expr.dtype, span=e.NOWHERE)
         name = self.fresh()
         named = set(p.index_names(expr))
-        indices = tuple(v for v in self.variables if v in named)
+        indices = tuple(v for v in self.variables if v in named) if self.all is None else self.all
         dtype = FLOAT32 if expr.dtype == FLOAT16 else expr.dtype
         places = {v: self._place(v) for v in indices}
         own: dict[p.Expr, p.Expr] = {}
@@ -116,6 +117,11 @@ class Parts:
     def _is_inside(self, subscript: p.Expr) -> bool:
         """Whether a subscript bounds the range of an index alone: it is always in bounds."""
         return isinstance(subscript, p.Index) and subscript.name not in self.bounded
+
+
+def is_short(rhs: p.Expr) -> bool:
+    """Whether a right side and its gradient are short, and it has no parts."""
+    return gradient_length(rhs) <= FEWEST_NODES
 
 
 def length(expr: p.Expr) -> int:

@@ -16,6 +16,9 @@ def test_four_choices_in_one_another() -> None:
     first = tc.grad(text)
     assert len(first) < 25 * len(text)
     assert len(tc.grad(first, ("e", "x"))) < 12 * len(first)
+    tangent = tc.jvp(text)  # was refused: more than 20,000 operations
+    assert len(tangent) < 25 * len(text)
+    assert len(tc.jvp(first, ("e", "x"))) < 12 * len(first)
 
 
 @pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
