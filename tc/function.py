@@ -186,9 +186,7 @@ class Compiled:
     def call(self, inputs: tuple[Any, ...], outputs: Any, *, numbers: bool = False) -> Any:
         """Calls the function with one value per input. With `numbers`, arrays of which their
         library asks for more than these are refused."""
-        signature = self.signature
-        kinds, on = self._kinds, None
-        devices = bool(kinds)
+        signature, devices = self.signature, bool(self._kinds)
         refused = None
         try:
             views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
@@ -201,6 +199,24 @@ class Compiled:
             refused.__context__ = None
         if refused is not None:  # outside, so that no other error stands beside those of the front
             return load(str(refused.front)).call(self, inputs, outputs, refused)
+        mark = None if family.mark is None else family.mark(self.program.name)
+        if mark is None:
+            return self._run(inputs, outputs, views, family, like, sizes_key)
+        with mark:
+            return self._run(inputs, outputs, views, family, like, sizes_key)
+
+    def _run(
+        self,
+        inputs: tuple[Any, ...],
+        outputs: Any,
+        views: list[Any],
+        family: Family,
+        like: Any,
+        sizes_key: Any,
+    ) -> Any:
+        """The results of a call whose inputs have been read."""
+        signature, kinds, on = self.signature, self._kinds, None
+        devices = bool(kinds)
         given = targets = _NO_TARGETS
         if outputs is not None:
             given = bind_outputs(signature, outputs)

@@ -7,6 +7,7 @@ It is loaded where a function meets a tensor of which torch asks for more than n
 from __future__ import annotations
 
 from tc.torch import operator as operator
+from tc.torch.autocasting import Autocast as autocast
 from tc.torch.layer import Layer as Module
 
-__all__ = ["Module"]
+__all__ = ["Module", "autocast"]

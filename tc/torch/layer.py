@@ -12,6 +12,7 @@ from tc.api import compile
 from tc.frontend.given_text import Text
 from tc.function import Compiled
 from tc.runtime.arguments import NUMBERS, Parameter, bind_call, read_number
+from tc.torch.autocasting import cast, dtype_of
 from tc.torch.first_values import first_values
 from tc.torch.held_inputs import (
     HeldShapes,
@@ -33,6 +34,8 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     gathered from (normal), else 1 for a factor and 0 for a term. A float is a parameter of rank 0;
     tensors of integers are buffers, and integers constants. The call takes the other inputs, in
     order or by name. `src` is a program as for `tc.compile`, or a function that this has made.
+    `autocast="float32"` has the call take part in `torch.autocast`, as `tc.torch.autocast` does for
+    functions; a program with an input of that name is given it in its place.
 
     Raises InputError for names and shapes that do not fit, and what `tc.compile` raises.
 
@@ -51,6 +54,11 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         function = src if isinstance(src, Compiled) else compile(src)
         self.function = function
         known = {p.name: p for p in function.signature.inputs}
+        self._cast_to = None
+        if "autocast" not in known and parameters.get("autocast") is not None:
+            self._cast_to = dtype_of(parameters["autocast"])
+        if "autocast" not in known:
+            parameters.pop("autocast", None)
         shapes: dict[str, tuple[int, ...]] = {}
         self.started: dict[str, Any] = {}
         for name, value in parameters.items():
@@ -103,7 +111,10 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
             inputs = self._bound(inputs, named)
         given = dict(zip(self.taken, inputs, strict=True))
         names = self.function.program.inputs
-        return self.function(*[given[n] if n in given else getattr(self, n) for n in names])
+        values = [given[n] if n in given else getattr(self, n) for n in names]
+        if self._cast_to is not None:
+            values = [cast(value, self._cast_to) for value in values]
+        return self.function(*values)
 
     def _bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         signature = self.function.signature
@@ -114,6 +125,8 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         signature = self.function.signature
         held = [p for p in signature.inputs if p.name not in self.taken]
         parts = [f"{p.name}={described(getattr(self, p.name))}" for p in held]
+        if self._cast_to is not None:
+            parts.append(f"autocast={str(self._cast_to).removeprefix('torch.')!r}")
         return ", ".join([f"{signature.name}({', '.join(self.taken)})", *parts])
 
 

@@ -29,6 +29,7 @@ class TextOperation:
         self.by = by
         self.function = by.function
         self.numbers = numbers
+        self.node: Any = None  # of what autograd records
         self.places = [place for place in range(by.inputs) if place not in numbers]
 
     @cached_property

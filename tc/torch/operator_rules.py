@@ -42,7 +42,16 @@ def recorded(keys: Any, ins: list[Any], *texts: str) -> list[Any]:
         return list(call(*ins))
     call = as_around(call)
     with one_level():
-        return list(Recorded.apply(call, operation_of(*texts), *ins))
+        operation = operation_of(*texts)
+        return list(node_of(operation).apply(call, operation, *ins))
+
+
+def node_of(operation: TextOperation) -> Any:
+    """The class of a node, of the name of the def: torch calls nodes after their classes."""
+    if operation.node is None:
+        name = operation.function.program.name
+        operation.node = type(name, (Recorded,), {"__module__": __name__})
+    return operation.node
 
 
 class Recorded(SingleLevelFunction):  # type: ignore[misc]  # torch has no types here

@@ -33,6 +33,7 @@ class Differentiable:
         self.learns = bool(floating)
         self.plain = not self.scalars and function.result is None
         self.known: dict[tuple[bool, ...], _Known] = {}
+        self.apply = applied(type(program.name, (Reverse,), {"__module__": __name__}))
         self.whole = [n for n in range(len(program.outputs)) if n not in floating]
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
@@ -52,7 +53,7 @@ class Differentiable:
                 with torch.no_grad():
                     return usual.serve(inputs, None)
             try:  # what runs within looks at the tensors, and nothing before it
-                found = _apply(self, *inputs)
+                found = self.apply(self, *inputs)
             except _MoreAskedError:
                 return None
             result = self.function.result
@@ -64,7 +65,7 @@ class Differentiable:
         if not self.gradients.floating:
             with torch.no_grad():
                 return self.function(*inputs)
-        found = _apply(self, *inputs)
+        found = self.apply(self, *inputs)
         result = self.function.result
         return found if result is None else tuple.__new__(result, found)
 
@@ -137,8 +138,11 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
         return gradients_of(ctx, cotangents)
 
 
-_apply = super(torch.autograd.Function, Reverse).apply
-"""`Reverse.apply`, without asking for transforms."""
+def applied(node: type[Reverse]) -> Callable[..., Any]:
+    """Its `apply`, without asking for transforms. Torch calls what autograd records after the
+    class: each function has one, of the name of its def."""
+    found: Callable[..., Any] = super(torch.autograd.Function, node).apply
+    return found
 
 
 def keep(ctx: Any, by: Differentiable, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:

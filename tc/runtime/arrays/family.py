@@ -82,7 +82,8 @@ class Family:
     know. `looks` is how arrays are found to be like those of an earlier call, and `maker`, where
     the library's own memory is as good, gives what makes small results of a shape and type for
     such calls, with their addresses. `to_host` is how users copy an array to the processor's
-    memory, and `devices` what the library does elsewhere.
+    memory, and `devices` what the library does elsewhere. `mark` gives the context in which a call
+    of a name is to run, for the library's profiler; None where nobody looks.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Family:
     maker: Maker | None = None
     to_host: str = "copy it to the CPU"
     devices: OnDevices = NOWHERE
+    mark: Callable[[str], Any] | None = None
 
 
 def no_such_type(library: str, dtype: np.dtype[Any]) -> BackendError:

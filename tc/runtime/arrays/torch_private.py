@@ -45,6 +45,7 @@ def _no(*_: Any) -> bool:
 PARTS = {
     # what torch does around a call
     "forward": Part("autograd.forward_ad"),  # its `_current_level`
+    "profiler": Part("autograd.profiler"),  # its `_is_profiler_enabled`
     "function_modes": Part("_C._len_torch_function_stack"),
     "dispatch_modes": Part("_C._len_torch_dispatch_stack"),
     "early_modes": Part("_ops._len_torch_dispatch_stack_pre_dispatch"),
@@ -146,9 +147,12 @@ def tracing_of(torch: Any) -> Callable[[], bool]:
 
 def usual_of(torch: Any) -> Callable[[], bool]:
     """As `Looks.is_usual`."""
-    is_tracing, forward = tracing_of(torch), private_parts(torch).forward
+    parts, is_tracing = private_parts(torch), tracing_of(torch)
+    forward, profiler = parts.forward, parts.profiler
 
     def is_usual() -> bool:
+        if profiler._is_profiler_enabled:  # calls have names for it, in the usual way
+            return False
         return forward._current_level < 0 and not is_tracing()
 
     return is_usual
@@ -158,6 +162,7 @@ def plain_of(torch: Any) -> Callable[[], bool]:
     """As `Looks.is_plain`; never where torch does not tell."""
     parts = private_parts(torch)
     forward, functions, modes = parts.forward, parts.function_modes, parts.dispatch_modes
+    profiler = parts.profiler
     interpreter, state = parts.interpreter, parts.tracing_state
     if not parts.is_seen or None in (functions, modes, interpreter, state):
         return _no
@@ -165,9 +170,23 @@ def plain_of(torch: Any) -> Callable[[], bool]:
     def is_plain() -> bool:
         if forward._current_level >= 0 or interpreter() is not None:
             return False
+        if profiler._is_profiler_enabled:
+            return False
         return not (modes() or functions()) and state() is None
 
     return is_plain
+
+
+def marks_of(torch: Any) -> Callable[[str], Any]:
+    """As `Family.mark`."""
+    profiler = private_parts(torch).profiler
+
+    def mark(name: str) -> Any:
+        if not profiler._is_profiler_enabled:
+            return None
+        return torch.profiler.record_function(f"tc::{name}")
+
+    return mark
 
 
 def tangents_of(torch: Any) -> Callable[[Any], bool]:

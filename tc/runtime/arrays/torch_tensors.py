@@ -24,7 +24,7 @@ from tc.runtime.arrays.family import (
 )
 from tc.runtime.arrays.looks import Looks
 from tc.runtime.arrays.torch_looks import looks_of, reach
-from tc.runtime.arrays.torch_private import private_parts, tangents_of, tracing_of
+from tc.runtime.arrays.torch_private import marks_of, private_parts, tangents_of, tracing_of
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
@@ -80,6 +80,7 @@ def torch_family(torch: Any, kind: type) -> Family:
         fresh="torch.empty({shape}, dtype=torch.{dtype})",
         to_host="{name}.cpu()",
         devices=_on_devices(torch, looks),
+        mark=marks_of(torch),
     )
 
 
