@@ -173,6 +173,8 @@ def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
         if type(error) not in (sqlite.DatabaseError, sqlite.OperationalError):
             raise
         raise fault_of(error, path, patience) from error
+    except UnicodeDecodeError as error:  # of what SQLite says, which cites what is damaged
+        raise fault_of(error, path, patience) from error
 
 
 def _text(content: bytes) -> str:
