@@ -2,8 +2,8 @@
 
 A convolution, a normalisation and an attention are texts; their gradients are derived. Both
 networks start from the same values and see the same pictures of stripes, whose direction they learn
-to tell. `python examples/train_torch.py` prints what becomes of the loss, and draws both curves
-(`train_torch.png`).
+to tell. `python examples/train_torch.py` prints what becomes of the loss;
+`--picture curves.png` draws both curves, as in `train_torch.png`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from torch.nn import functional as F
 import tc
 import tc.torch
 
-PICTURE = Path(__file__).with_suffix(".png")
 NOISE = 1.0
 SIDE, CHANNELS, CLASSES, BATCH, STEPS = 16, 16, 8, 64, 240
 
@@ -151,6 +150,6 @@ def main(steps: int, picture: Path | None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--picture", type=Path, default=PICTURE)
+    parser.add_argument("--picture", type=Path, help="where the curves are drawn")
     given = parser.parse_args()
     main(given.steps, given.picture)

@@ -76,6 +76,7 @@ def parser_of(name: str) -> Parser:
 
     run = _program_command(commands, "run", "run a def on arrays")
     _add_backend(run, "numba", "what runs it; interpret is the reference")
+    run.add_argument("--time", action="store_true", help="say how long a later call takes, too")
     run.add_argument("--out", metavar="DIR", help="save each output as DIR/NAME.npy")
     run.add_argument(
         "--seed", type=partial(_at_least, 0), default=0, help="of random inputs (default 0)"

@@ -38,6 +38,7 @@ from tc.tuning.rows import (
     is_number,
     is_text,
     is_versions,
+    number_of,
     seconds_of,
     shapes_of,
     strides_of,
@@ -237,14 +238,13 @@ def _problem(connection: Connection, problem: Problem, call: CanonicalCall) -> i
         {**row, "problem": problem.to_json()},
     )
     same = " AND ".join(f"{name} = :{name}" for name in row)
-    (number,) = connection.execute(f"SELECT id FROM problems WHERE {same}", row).fetchone()
-    return int(number)
+    found = connection.execute(f"SELECT id FROM problems WHERE {same}", row)
+    return number_of(found.fetchone())
 
 
 def _text(connection: Connection, text: str) -> int:
     connection.execute("INSERT OR IGNORE INTO texts (text) VALUES (?)", (text,))
-    (number,) = connection.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
-    return int(number)
+    return number_of(connection.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone())
 
 
 _PRUNE = """

@@ -20,7 +20,7 @@ from tc.tuning.canonical import CanonicalCall, Names, as_json
 from tc.tuning.machines import PlanKey
 from tc.tuning.plan_names import renamed
 from tc.tuning.plan_sizes import fitted, runs_of
-from tc.tuning.rows import READABLE, Shapes, Strides, shapes_of, strides_of, value_of
+from tc.tuning.rows import READABLE, Shapes, Strides, number_of, shapes_of, strides_of, value_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -186,7 +186,7 @@ def _nearest(
 
 def _number(connection: Connection, text: str) -> int | None:
     row = connection.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
-    return None if row is None else int(row[0])
+    return None if row is None else number_of(row)
 
 
 @dataclass(frozen=True, slots=True)

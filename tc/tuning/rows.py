@@ -82,6 +82,14 @@ def seconds_of(text: object) -> tuple[float, ...]:
     return tuple(map(float, found))
 
 
+def number_of(row: Sequence[object] | None) -> int:
+    """The number of a row, which is all that was asked for; there is none where a table is not made
+    as tc makes it."""
+    if row is None or type(row[0]) is not int:
+        raise InputError("a table of the tuning database is damaged: its rows have no numbers")
+    return row[0]
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a number that is not negative."""
     known = isinstance(value, int | float) and not isinstance(value, bool)

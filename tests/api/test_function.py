@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc import call_times
 from tc.specialiser import REMEMBERED
 from tests.api.evaluating import NEEDS_C, EvaluateBackend
 from tests.support.processes import run_python, told
@@ -369,3 +370,23 @@ print(os.waitpid(pid, 0)[1])
 """
     done = run_python(script)
     assert done.stdout.strip() == "0", told(done)
+
+
+def test_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.6: of later calls, as often as there is time for, and of one at least."""
+    function = tc.compile("def f(float(N) x) -> (y) { y(i) = y(i) + x(i) }")
+    x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
+    found = function.time(x, outputs=y, seconds=0.0)
+    assert found.measurements == 3
+    assert 0 < found.fastest <= found.seconds == float(found)
+    assert (y == y[0]).all()
+    assert y[0] == 2 + found.measurements * found.calls  # after one to compile, and one to count by
+    assert "s a call: the median of 3 measurements of " in str(found)
+
+    clock = iter(range(1_000_000))
+    monkeypatch.setattr(call_times.time, "perf_counter", lambda: float(next(clock)))
+    slow = function.time(x, outputs=y, seconds=20.0)  # each look at the clock takes a second
+    assert (slow.calls, slow.seconds, slow.fastest) == (1, 1.0, 1.0)
+    assert 5 < slow.measurements < 10
+    with pytest.raises(tc.InputError):
+        function.time(x)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tc.cli import main
@@ -71,3 +73,16 @@ def test_wrong_words_have_repairs(
     assert (said.err.partition("\nrepair: ")[2].strip() or None) == repair
     if mended is not None:
         assert status(mended) == 0
+
+
+def test_the_time_of_a_later_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """2.6: what is saved is the result of the first."""
+    Path("add.tc").write_text("def add(float(N) x) -> (y) { y(i) = y(i) + x(i) }")
+    words = "run add.tc x=ones:3 --outputs y=zeros:3 --backend interpret --out out --time"
+    assert status(words) == 0
+    *_, first, later = capsys.readouterr().out.splitlines()
+    assert first.startswith("backend interpret, first call ")
+    assert re.fullmatch(
+        r"later calls \S+ [munµ]?s a call: the median of \d+ measurements .*", later
+    )
+    assert np.load("out/y.npy").tolist() == [1.0, 1.0, 1.0]
