@@ -255,9 +255,9 @@ class Measurer:
                 break
         if outcome.failure is not None:
             raise _raised(outcome, f"{self.problem.entry} cannot be prepared")
-        reference: Reference = pickle.loads(outcome.blobs[0])
+        references: tuple[Reference, ...] = tuple(map(pickle.loads, outcome.blobs))
         threads = get_threads()
-        self._session = Session(self.problem, self._backend, threads, self._memory, (reference,))
+        self._session = Session(self.problem, self._backend, threads, self._memory, references)
         begin = time.perf_counter()
         trial = self._trial(self.default.options, future, math.inf)
         for _ in range(1, _TRIES):

@@ -182,11 +182,26 @@ def test_wrong_numbers_are_counted_and_told() -> None:
     assert str(right).endswith("1 candidates, of which 1 failed")
 
 
-def searched(asked: list[tc.Options]) -> TuningResult:
+def test_inputs_that_are_all_alike_do_not_hide_what_is_wrong() -> None:
+    """0.3, next door: on ones a candidate that takes one element for another gives the same."""
+    result = searched([while_running("be_turned")], {"x": np.ones(40, np.float32)})
+    assert result.default.failure is None
+    assert len(result.wrong) == 1
+
+
+def searched(
+    asked: list[tc.Options], inputs: dict[str, np.ndarray[Any, Any]] | None = None
+) -> TuningResult:
     """What a search finds that asks for these."""
     backend = FaultyBackend()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SEARCHES, "faulty", FaultySearch)
         patch.setattr(FaultySearch, "asked", asked)
-        budget = Budget(max_seconds=60)
-        return tune(problem_of(backend), backend, search="faulty", workers=1, budget=budget)
+        return tune(
+            problem_of(backend),
+            backend,
+            search="faulty",
+            workers=1,
+            budget=Budget(max_seconds=60),
+            inputs=inputs,
+        )

@@ -66,6 +66,10 @@ def be_wrong(arrays: Arrays) -> None:
     arrays["y"].flat[-1] += 1
 
 
+def be_turned(arrays: Arrays) -> None:
+    arrays["y"][...] = arrays["y"][::-1].copy()
+
+
 def forget_one(arrays: Arrays) -> None:
     arrays["y"].flat[0] = np.float32(np.nan)
 
@@ -145,6 +149,7 @@ WELL = [be_fast, be_slow, be_alike, move_clock]
 FAULTS = [
     *(hang, allocate, talk, write_behind, write_before, read_far_behind, write_input, be_wrong),
     *(
+        be_turned,
         forget_one,
         be_wrong_later,
         be_fast_and_wrong_later,

@@ -74,14 +74,16 @@ class Trials:
         name, or None for those that the tuner draws; errors of the program on these are raised."""
         search = RandomSearch(SearchSpace(problem, self.backend), seed)
         os.ftruncate(self._memory, 0)
-        references = tuple(self._reference(problem, each) for each in inputs)
+        references = tuple(r for each in inputs for r in self._references(problem, each))
         for _ in range(1 + candidates):
             candidate = search.ask()
             if candidate is None:
                 return
             yield candidate.options, self._failure(problem, references, candidate.options)
 
-    def _reference(self, problem: Problem, inputs: Mapping[str, Any] | None) -> Reference:
+    def _references(
+        self, problem: Problem, inputs: Mapping[str, Any] | None
+    ) -> tuple[Reference, ...]:
         real = None
         if inputs is not None:
             tensors = problem.program().tensors
@@ -91,8 +93,7 @@ class Trials:
         if outcome.raised is not None:
             raise pickle.loads(outcome.raised)
         assert outcome.failure is None, outcome.failure
-        reference: Reference = pickle.loads(outcome.blobs[0])
-        return reference
+        return tuple(map(pickle.loads, outcome.blobs))
 
     def _failure(
         self, problem: Problem, references: tuple[Reference, ...], options: tc.Options

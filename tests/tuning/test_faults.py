@@ -43,6 +43,7 @@ REASONS = {
     "read_far_behind": "it was ended by SIGSEGV: it reads or writes memory that is not its own",
     "write_input": "it was ended by SIGSEGV: it reads or writes memory that is not its own",
     "be_wrong": WRONG,
+    "be_turned": WRONG,
     "forget_one": WRONG,
     "be_wrong_later": WRONG,
     "be_fast_and_wrong_later": WRONG,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,24 +53,37 @@ class _Values:
         ]
         return max(shares, default=0.0)
 
+    @property
+    def tells_little(self) -> bool:
+        """Whether a candidate may be wrong in ways that do not show: it may take one element for
+        another where all elements of an input are equal, and anything is right where results are
+        no numbers."""
+        several = (array for array in self.inputs.values() if array.size > 1)
+        return self.odd > _ODD or any(bool((a == a.flat[0]).all()) for a in several)
+
 
 def prepare(
     problem: Problem, seed: int, memory: int, real: Mapping[str, ArrayPlace] | None
 ) -> tuple[Mapping[str, Any], Sequence[bytes]]:
-    """Draws inputs, unless there are `real` ones, and computes what comes of them: a task. Raises
-    AccessError where the program itself fails on real inputs, InputError where it fails on all
-    that were drawn."""
+    """Draws inputs, unless there are `real` ones, and computes what comes of them: a task. Real
+    inputs that tell little, as all ones do, have drawn ones behind them. Raises AccessError where
+    the program itself fails on real inputs, InputError where it fails on all that were drawn."""
     shaped = problem.shaped()
     if real is None:
-        found = _drawn(problem, shaped, seed)
+        found = [_drawn(problem, shaped, seed)]
     else:
         given = drawn_inputs(shaped, KINDS[0], seed, problem.given)
-        found = _computed(shaped, _Values(shared_arrays.read(memory, real), given))
-    places = [
-        shared_arrays.write(memory, arrays)
-        for arrays in (found.inputs, found.given, found.expected, found.bounds)
-    ]
-    return {}, [pickle.dumps(Reference(*places))]
+        found = [_computed(shaped, _Values(shared_arrays.read(memory, real), given))]
+        if found[0].tells_little:
+            with contextlib.suppress(InputError):  # it may be for such inputs alone
+                found.append(_drawn(problem, shaped, seed))
+    return {}, [pickle.dumps(_kept(memory, values)) for values in found]
+
+
+def _kept(memory: int, values: _Values) -> Reference:
+    """All arrays in the memory that processes share."""
+    arrays = (values.inputs, values.given, values.expected, values.bounds)
+    return Reference(*(shared_arrays.write(memory, each) for each in arrays))
 
 
 def _drawn(problem: Problem, shaped: ShapedProgram, seed: int) -> _Values:
