@@ -17,6 +17,7 @@ from tc.tuning.reporting.report import report
 from tc.tuning.search import SEARCHES
 from tc.tuning.tuner import Budget, TuningResult, tune
 from tests.soak.tuners import FaultySearch, problem_of
+from tests.soak.tunings import Campaign
 from tests.support.faulty_backend import FaultyBackend, while_running
 from tests.support.programs import CASES, Case
 from tests.support.trials import Trials, trials
@@ -169,6 +170,15 @@ def test_whatever_is_joined(name: str, on_c: Trials) -> None:
     problem = on_c.problem(text, inputs)
     assert problem.given == (("o",) if name == "an output that holds something" else ())
     assert_tried(on_c, problem, inputs)
+
+
+def test_a_short_campaign(on_c: Trials) -> None:
+    """0.3: `make soak` has a long one."""
+    campaign = Campaign(2, "c", on_c)
+    for index in range(3):
+        campaign.tune(index)
+    assert campaign.findings == []
+    assert campaign.counts["candidates"] >= campaign.counts["tunings"] > 0
 
 
 def test_wrong_numbers_are_counted_and_told() -> None:

@@ -26,6 +26,10 @@ SECONDS = 0.2
 """For candidates beside what tc chooses."""
 
 
+EVERY = 100
+"""Programs after which it says how far it is."""
+
+
 class Campaign:
     """Tunes cases of one sequence, and counts."""
 
@@ -91,6 +95,8 @@ def main(arguments: list[str]) -> int:
             while campaign.counts["tunings"] < chosen.count and time.monotonic() < end:
                 campaign.tune(index)
                 index += 1
+                if index % EVERY == 0:
+                    print(f"{campaign.counts['tunings']} tunings", flush=True)
         finally:
             print(f"programs {chosen.start} to {index - 1}\n{campaign.summary()}", flush=True)
     return 1 if campaign.findings else 0
