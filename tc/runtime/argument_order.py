@@ -52,7 +52,7 @@ def fits_all(parameters: Sequence[Parameter], inputs: Sequence[Any]) -> bool:
         if not _fits(parameter, value):
             return False
         dims = [dim.strip() for dim in parameter.dims.split(",")] if parameter.dims else []
-        for dim, extent in zip(dims, getattr(value, "shape", ()), strict=False):
+        for dim, extent in zip(dims, value.shape if dims else (), strict=True):
             wanted = int(dim) if dim.isdecimal() else sizes.setdefault(dim, int(extent))
             if wanted != int(extent):
                 return False
@@ -63,7 +63,10 @@ def _fits(parameter: Parameter, value: Any) -> bool:
     if isinstance(value, NUMBERS):
         is_whole = isinstance(value, int) or getattr(value, "dtype", parameter.numpy).kind in "iu"
         return parameter.rank == 0 and (is_whole or not parameter.dtype.is_integer)
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None or len(shape) != parameter.rank:
+    try:
+        shape, dtype = value.shape, str(value.dtype)
+    except Exception:  # objects of users may answer with any error
         return False
-    return str(dtype).rpartition(".")[2] == parameter.dtype.name
+    if not isinstance(shape, tuple) or len(shape) != parameter.rank:
+        return False
+    return dtype.rpartition(".")[2] == parameter.dtype.name

@@ -46,7 +46,7 @@ def test_the_interpreter_needs_no_kernel() -> None:
 
 @pytest.mark.parametrize(
     ("name", "nearest"),
-    [("Numba", "numba"), ("interpreter", "interpret"), ("C", "c"), ("", "numba")],
+    [("Numba", "numba"), ("interpreter", "interpret"), ("C", "c"), ("cpu", "numba")],
 )
 def test_unknown_names_are_refused(name: str, nearest: str) -> None:
     with pytest.raises(BackendError) as caught:
