@@ -17,6 +17,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ import tc
 from tc.api import _program
 from tc.frontend.format import format_source
 from tc.semantics.program import Program
+from tests.fuzz.extremes import extreme_case
 from tests.fuzz.legal import call_of
 from tests.fuzz.model import Case
 from tests.fuzz.strategies import small_case
@@ -219,9 +221,16 @@ def assert_bounded(text: str, known: Arrays, weights: Arrays, backend: str) -> N
             raise Passed("beyond the bound of float64's")
 
 
+EXTREMES_EVERY, FIRST_OF_EXTREMES = 8, 5
+"""Which of the programs are those of maxima and minima of what is computed."""
+
+
 def cases(seed: int, count: int, start: int = 0) -> Iterator[tuple[int, Case]]:
     for number in range(start, start + count):
-        yield number, small_case(seed * 1_000_003 + number, 1500)
+        if number % EXTREMES_EVERY == FIRST_OF_EXTREMES:
+            yield number, replace(extreme_case(f"{seed}/{number}"), helper=0)
+        else:
+            yield number, small_case(seed * 1_000_003 + number, 1500)
 
 
 def judge(case: Case, number: int, parts: str) -> Iterator[str]:

@@ -12,7 +12,6 @@ between the values that it takes there.
 
 from __future__ import annotations
 
-import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,13 +26,9 @@ import tc
 from tc.api import _program
 from tc.semantics import program as p
 from tc.semantics.ranges.range_inference import infer_ranges
-from tests.fuzz import generate
-from tests.fuzz.drafts import Body
-from tests.fuzz.extremes import extremes
+from tests.fuzz.extremes import extreme_case
 from tests.fuzz.legal import call_of
-from tests.fuzz.model import Case, walk
-from tests.fuzz.scope import Scope
-from tests.fuzz.statements import contraction, pointwise
+from tests.fuzz.model import Case
 from tests.gradient.campaign import (
     ENTRY,
     Passed,
@@ -59,23 +54,7 @@ MOST = 1e4
 
 def cases(seed: int, count: int, start: int = 0) -> Iterator[tuple[int, Case]]:
     for number in range(start, start + count):
-        yield number, case_of(random.Random(f"extremes {seed}/{number}"))
-
-
-def case_of(rng: random.Random) -> Case:
-    while True:
-        types = rng.choice((("half",), ("half",), ("float",), ("double",), ("float", "half")))
-        body = Body(Scope(rng, types, rng.choice(("normal", "normal", "integers"))))
-        for maker in rng.choice(((extremes,), (extremes, extremes), (pointwise, extremes),
-                                 (contraction, extremes), (extremes, contraction))):  # fmt: skip
-            maker(body)
-        if body.instances > 3000 or body.refused != "" or body.needs_outputs:
-            continue
-        if any(e[0] == "cast" for s in body.statements for e in walk(s.rhs)):
-            continue  # in float64, nothing is left of it
-        made = generate.assembled(rng, body, ("numba",))
-        if made is not None:
-            return made
+        yield number, extreme_case(f"{seed}/{number}")
 
 
 @dataclass(frozen=True)

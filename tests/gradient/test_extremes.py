@@ -18,10 +18,10 @@ SEED = 11
 @pytest.mark.parametrize(
     ("backend", "parts", "start", "programs"),
     [
-        ("interpret", "sf", 0, 10),
-        ("interpret", "t2", 10, 3),
-        ("numba", "", 13, 2),
-        ("c", "", 15, 2),
+        ("interpret", "sf", 0, 5),
+        ("interpret", "t2", 5, 2),
+        ("numba", "", 8, 1),
+        ("c", "", 9, 1),
     ],
 )
 def test_terms_share_as_in_torch(backend: str, parts: str, start: int, programs: int) -> None:
