@@ -147,13 +147,14 @@ FUNCTIONS: list[Callable[..., object]] = [
 
 @pytest.mark.parametrize("derive", FUNCTIONS)
 def test_what_is_no_program(derive: Callable[..., object]) -> None:
-    for given in (None, 3, b"def"):
+    file = 'pathlib.Path("f.tc")'
+    for given, repair in ((None, file), (3, file), (b"def", "text.decode()")):
         with pytest.raises(tc.InputError) as caught:
             derive(given)
         assert str(caught.value) == (
             "InputError: the program is text, the path of a file with it, or a tc.Source, and not "
             f"of type {type(given).__name__}\n"
-            'repair: pathlib.Path("f.tc")'
+            f"repair: {repair}"
         )
     with pytest.raises(tc.InputError) as caught:
         derive("f.tc")
