@@ -177,7 +177,8 @@ class _Reverse:
         outputs = [o for o in program.outputs if program.tensors[o].dtype.is_float]
         given = {output: cotangents.give(output) for output in outputs}
         results = {name: cotangents.result(name) for name in self.wrt}
-        held = frozenset(outputs) if save != "none" else frozenset()
+        exact = (o for o in outputs if program.tensors[o].dtype != FLOAT16)  # halves are rounded
+        held = frozenset(exact if save != "none" else ())
         self.stored = StoredValues(self.steps, held)
         for step in reversed(self.steps):
             cotangent = cotangents.of(step.version)
