@@ -11,7 +11,7 @@ import numpy as np
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
-from tc.errors import InputError
+from tc.errors import InputError, ends_at_caller
 from tc.explanation import Explanation, check_stage
 from tc.frontend.given_text import Text, given_source
 from tc.function import Compiled, issue_warnings, runs_text
@@ -38,6 +38,7 @@ _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Inputs and sizes as they are given: one by one, and by keyword."""
 
 
+@ends_at_caller
 def interpret(
     src: Text,
     /,
@@ -68,6 +69,7 @@ def interpret(
     return function.call(bind_call(function.signature, inputs, named), outputs)
 
 
+@ends_at_caller
 def error_bound(
     src: Text,
     /,
@@ -110,6 +112,7 @@ def error_bound(
     return results[0] if len(results) == 1 else result_type(program.name, program.outputs)(*results)
 
 
+@ends_at_caller
 def compile(
     src: Text,
     *,
@@ -192,6 +195,7 @@ class Definitions:
         return f'["{close}"]' if close else None
 
 
+@ends_at_caller
 def define(
     src: Text,
     *,
@@ -229,6 +233,7 @@ class Tuned(NamedTuple):
     result: TuningResult
 
 
+@ends_at_caller
 def autotune(
     src: Text,
     /,
@@ -319,6 +324,7 @@ def _arrays(program: Program, values: object) -> dict[str, np.ndarray] | None:
     return None
 
 
+@ends_at_caller
 def emit(
     src: Text,
     /,
@@ -352,6 +358,7 @@ def emit(
     return stages.text
 
 
+@ends_at_caller
 def explain(
     src: Text,
     /,

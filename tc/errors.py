@@ -6,13 +6,49 @@ points at, the cause, the repair, and notes that point elsewhere.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import functools
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar, cast
 
 from tc.edits import Edit, apply, described
 from tc.source import Span, visible
 
 Notes: TypeAlias = tuple[tuple[Span, str], ...]
 """What an error points at beside its own place, with words for each."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STRICT = "TC_STRICT"
+
+_OWN = __name__.partition(".")[0]
+_BETWEEN = ("torch", "jax", "jaxlib")
+"""Libraries that call tc for their users: in layers, and where they trace."""
+
+
+def is_strict() -> bool:
+    """Whether faults of tc raise, and errors show what in tc raised them: `TC_STRICT` is set, and
+    not to 0."""
+    return os.environ.get(STRICT, "0") not in ("", "0")
+
+
+def ends_at_caller(function: F) -> F:
+    """A public function, whose errors show the line that called it and nothing below: see
+    `TCError.__traceback__`. The frame of this function, which stays where Python prints a
+    traceback itself, is hidden by IPython and pytest."""
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except TCError as error:
+            __tracebackhide__ = True
+            error.without_own_frames()
+            raise error
+
+    return cast(F, called)
 
 
 class TCError(Exception):
@@ -53,6 +89,32 @@ class TCError(Exception):
         self.example = example
         super().__init__(cause)
 
+    @property
+    def __traceback__(self) -> TracebackType | None:
+        """Where it was raised, up to the last line that is not of tc's, nor of a library's that
+        calls tc for its users. With `TC_STRICT=1`, and of what is to be reported, all lines."""
+        found: TracebackType | None = _TRACEBACK.__get__(self)
+        if found is None or is_strict() or isinstance(self, InternalError):
+            return found
+        last, at = None, cast("TracebackType | None", found)
+        while at is not None:
+            room = at.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+            if room != _OWN and room not in _BETWEEN:
+                last = at
+            at = at.tb_next
+        if last is not None and last.tb_next is not None:
+            last.tb_next = None
+        return found
+
+    @__traceback__.setter
+    def __traceback__(self, found: TracebackType | None) -> None:
+        _TRACEBACK.__set__(self, found)
+
+    def without_own_frames(self) -> None:
+        """Forgets where it was raised, for a public function that raises it anew."""
+        if not is_strict() and not isinstance(self, InternalError):
+            self.__traceback__ = None
+
     def repaired(self) -> str | None:
         """The whole text with the repair made, or None where there is nothing to paste.
 
@@ -75,6 +137,8 @@ class TCError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.cause, {name: getattr(self, name) for name in _KEPT})
 
+
+_TRACEBACK: Any = BaseException.__dict__["__traceback__"]
 
 _KEPT = ("rule", "span", "repair", "notes", "edits", "idiom", "example")
 

@@ -12,7 +12,7 @@ from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.call_times import CallTime, time_of
 from tc.dtypes import Array
-from tc.errors import BackendError, InputError
+from tc.errors import BackendError, InputError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.introspection import (
     PerInstance,
@@ -174,15 +174,20 @@ class Compiled:
 
     @followed_by_torch
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
-        entry = self._entry
-        if entry is not None and not named:
-            results = entry.serve(inputs, outputs)
-            if results is not None:
-                return results
-        few = len(inputs) != len(self.signature.inputs)
-        if named or few or (len(inputs) == 1 and isinstance(inputs[0], _COLLECTIONS)):
-            inputs = bind_call(self.signature, inputs, named)
-        return self.call(inputs, outputs)
+        try:
+            entry = self._entry
+            if entry is not None and not named:
+                results = entry.serve(inputs, outputs)
+                if results is not None:
+                    return results
+            few = len(inputs) != len(self.signature.inputs)
+            if named or few or (len(inputs) == 1 and isinstance(inputs[0], _COLLECTIONS)):
+                inputs = bind_call(self.signature, inputs, named)
+            return self.call(inputs, outputs)
+        except TCError as error:  # as `ends_at_caller`, in less time
+            __tracebackhide__ = True
+            error.without_own_frames()
+            raise error
 
     def call(self, inputs: tuple[Any, ...], outputs: Any, *, numbers: bool = False) -> Any:
         """Calls the function with one value per input. With `numbers`, arrays of which their
@@ -281,6 +286,7 @@ class Compiled:
         """Asks this first from here on; it asks `usual` where nothing but numbers is wanted."""
         self._entry = self._first = entry
 
+    @ends_at_caller
     def infer(self, /, *inputs_or_sizes: Any, **named: Any) -> dict[str, TensorInfo]:
         """Shape and dtype of each output by name, without running or compiling anything.
 
@@ -290,6 +296,7 @@ class Compiled:
         shaped = shape_program(self.program, sizes, self._specialiser.request(sizes, frozenset()))
         return {n: TensorInfo(s, d) for n, s, d in spaces(shaped, self.program.outputs)}
 
+    @ends_at_caller
     def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
         """Compiles ahead for such inputs, row-major where no array is given, with outputs= or
         without."""
@@ -298,6 +305,7 @@ class Compiled:
             self.specialised(sizes, ())
         self.specialised(sizes, self.program.outputs)
 
+    @ends_at_caller
     def time(
         self, /, *inputs: Any, outputs: Any = None, seconds: float = 0.5, **named: Any
     ) -> CallTime:
@@ -313,6 +321,7 @@ class Compiled:
         """
         return time_of(lambda: self(*inputs, outputs=outputs, **named), seconds)
 
+    @ends_at_caller
     def source(self, /, *inputs_or_sizes: Any, **named: Any) -> str:
         """The code that runs for such inputs, in the backend's language."""
         sizes = self._sizes(inputs_or_sizes, named)
@@ -329,6 +338,7 @@ class Compiled:
             program, self.backend, options, self._requested_check, self._specialiser.tuned
         )
 
+    @ends_at_caller
     def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
         """What tc makes of the program for such inputs, from ranges to code: `print` shows the
         ranges and a summary, `.stages` has a text of every stage.

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any, TypeAlias
 
 from tc.dtypes import INT64, DType
-from tc.errors import GradError
+from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.asked import TextOrFunction, program_of
 from tc.gradient.def_text import (
@@ -27,6 +27,7 @@ from tc.semantics.suggest import counted, listed, nearest
 InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
 
 
+@ends_at_caller
 def batch(src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None) -> str:
     """The text of a def that computes a def for each element of a batch (D18).
 

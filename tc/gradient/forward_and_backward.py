@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tc.errors import ends_at_caller
 from tc.gradient.asked import InputNames, TextOrFunction
 from tc.gradient.gradient_def import EACH_VERSION, forward_and_backward
 from tc.gradient.reverse_mode import SAVE, check_option, derivation
@@ -24,6 +25,7 @@ class ForwardAndBackward:
         return f"{self.forward}\n{self.backward}"
 
 
+@ends_at_caller
 def vjp(
     src: TextOrFunction,
     wrt: InputNames | None = None,

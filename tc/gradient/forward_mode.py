@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import INT32, DType
+from tc.errors import ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import contributions
 from tc.gradient.asked import (
@@ -27,6 +28,7 @@ from tc.gradient.tangents import Weight, tangent
 from tc.semantics import program as p
 
 
+@ends_at_caller
 def jvp(
     src: TextOrFunction,
     wrt: InputNames | None = None,

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT64, DType
-from tc.errors import GradError
+from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, check_derived, contributions, gathered
 from tc.gradient.asked import (
@@ -42,6 +42,7 @@ TIES = ("split", "first")
 SAVE = ("outputs", "all", "none")
 
 
+@ends_at_caller
 def grad(
     src: TextOrFunction,
     wrt: InputNames | None = None,

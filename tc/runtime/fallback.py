@@ -7,7 +7,6 @@ the environment nothing of this happens, and the exception is raised.
 
 from __future__ import annotations
 
-import os
 import platform
 import signal
 import traceback
@@ -20,7 +19,7 @@ from types import CodeType, TracebackType
 from typing import TypeVar
 
 from tc.device import Device, host
-from tc.errors import InternalError, TCError
+from tc.errors import STRICT, InternalError, TCError, is_strict
 from tc.gpu import Gpu
 from tc.kernel.ir import row_major
 from tc.options import PRESETS, Options
@@ -29,8 +28,6 @@ from tc.semantics.program import Program, ProgramWarning
 from tc.source import Source
 
 T = TypeVar("T")
-
-STRICT = "TC_STRICT"
 
 _OURS = ("builtins", "tc", "numba", "llvmlite", "islpy", "numpy", "struct", "ctypes")
 """Where classes of exceptions are from that can be faults; those of a caller's signal handlers
@@ -55,11 +52,6 @@ class Request:
     options: Options
     check: bool
     device: Device | Gpu | None = None
-
-
-def is_strict() -> bool:
-    """Whether faults of tc raise: `TC_STRICT` is set, and not to 0."""
-    return os.environ.get(STRICT, "0") not in ("", "0")
 
 
 def is_fault(error: Exception) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 
 from tc.device import LINE
 from tc.dtypes import Array
-from tc.errors import AccessError, BackendError, InternalError
+from tc.errors import AccessError, BackendError, InternalError, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays import address, empty
 from tc.runtime.device_frames import DeviceFrames
-from tc.runtime.fallback import Request, faults_of_run_reported, is_fault, is_strict
+from tc.runtime.fallback import Request, faults_of_run_reported, is_fault
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 from tc.semantics.faults import division_error, read_error
 from tc.semantics.program import Binary, ProgramWarning, Read, ShapedProgram, Statement, walk

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tc.device import Device
-from tc.errors import BackendError, InputError, TCError, render
+from tc.errors import BackendError, InputError, TCError, is_strict, render
 from tc.gpu import Gpu
 from tc.options import Options
 from tc.pipeline import Made, element_strides
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import load
-from tc.runtime.fallback import Request, is_fault, is_strict
+from tc.runtime.fallback import Request, is_fault
 from tc.semantics.program import ShapedProgram
 from tc.tuning import database_file
 from tc.tuning.database_file import default_path, reading
