@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
+from tc.source import Source
 from tc.tuning.lookup import with_tuned_plan
 from tc.tuning.tuned import TunedOptions, database_path
 
@@ -427,7 +429,14 @@ def _trace(
 
 
 def _program(src: object, entry: str | None) -> Program:
-    return check_module(parse_source(given_source(src)), entry)
+    return _checked(given_source(src), entry)
+
+
+@lru_cache(maxsize=256)
+def _checked(source: Source, entry: str | None) -> Program:
+    """The program of a source, which is read once where it is given again and again, as to
+    `tc.compile` in a function. Programs do not change."""
+    return check_module(parse_source(source), entry)
 
 
 def _function(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from tabulate import tabulate
 
@@ -20,6 +19,7 @@ from tc.polyhedral.narrative import Story, tell
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
+from tc.source import as_html
 from tc.stages import STAGES, TITLES
 
 OPERATORS = {
@@ -80,7 +80,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return as_html(str(self))
 
 
 class _Stages(Mapping[str, str]):

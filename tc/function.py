@@ -42,7 +42,14 @@ from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
 from tc.runtime.entries.device_entry import DeviceEntry, is_entry_of, new_device_entry
 from tc.runtime.entries.host_entry import HostEntry, new_host_entry
 from tc.runtime.entries.inline_cache import CacheEntry, new_entry
-from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
+from tc.runtime.outputs import (
+    bind_outputs,
+    check_initial,
+    check_outputs,
+    field_names,
+    result_type,
+    view_outputs,
+)
 from tc.runtime.sizes import (
     CallSizes,
     as_collection,
@@ -52,7 +59,7 @@ from tc.runtime.sizes import (
 )
 from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
-from tc.source import Source, Span
+from tc.source import ShownText, Source, Span
 from tc.specialiser import OnDevice, Specialiser
 from tc.tuning.tuned import TunedOptions
 
@@ -162,6 +169,26 @@ class Compiled:
     def backend(self) -> str:
         """The name of the backend."""
         return self._backend.name
+
+    def __getattr__(self, name: str) -> Any:
+        """There are no more attributes. Numba asks a value that code of `@njit` names for its
+        `_numba_type_`, and tells users of a ValueError."""
+        if name != "_numba_type_":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        result = ", ".join(
+            f"{field}='{parameter.dtype.name}[{', '.join([':'] * parameter.rank)}]'"
+            if parameter.rank
+            else f"{field}='{parameter.dtype.name}'"
+            for field, parameter in zip(
+                field_names(self.program.outputs), self.signature.outputs, strict=True
+            )
+        )
+        names = ", ".join(field_names(self.program.outputs))
+        raise ValueError(
+            f"{self.__name__} is a function of tc, which code of @njit cannot call. Call it "
+            "outside of @njit, on whole arrays, or leave compiled code for the call: "
+            f"with numba.objmode({result}): {names} = {self.signature.call_text()}"
+        )
 
     @property
     def text(self) -> str:
@@ -329,7 +356,7 @@ class Compiled:
         special = self.specialised(sizes, tuple(n for n in self.program.outputs if n in needed))
         if special.runner is None:
             raise runs_text(self.backend)
-        return special.runner.source
+        return ShownText(special.runner.source)
 
     def compiled_alike(self, program: Program) -> Compiled:
         """Another program, compiled as this one is, but for a plan, which is for its loops."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from html import escape
 
 TAB_WIDTH = 4
 SHOWN = 120
@@ -161,3 +162,28 @@ def _excerpt(line: str, begin: int, end: int) -> tuple[str, int, int]:
     if first + SHOWN < len(line):
         text = text[:-3] + "..."
     return text, begin - first, min(end - first, SHOWN)
+
+
+class ShownText(str):
+    """A text that Python's shell shows as it is printed, not escaped on one line.
+
+    >>> ShownText("def f(float x) -> (y) {\\n  y = x\\n}")
+    def f(float x) -> (y) {
+      y = x
+    }
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def as_html(text: str) -> str:
+    """A text in columns, for notebooks and what converts them, which may have a font of its own
+    for `<pre>`.
+
+    >>> as_html("a < b")
+    '<pre style="font-family: monospace; white-space: pre">a &lt; b</pre>'
+    """
+    return f'<pre style="font-family: monospace; white-space: pre">{escape(text)}</pre>'

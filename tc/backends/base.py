@@ -10,7 +10,6 @@ programs without a kernel is a `ShapedBackend`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from tc.device import Device
@@ -18,6 +17,7 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
+from tc.source import as_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class KernelText:
         return self.source
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.source)}</pre>"
+        return as_html(self.source)
 
 
 class _Named(Protocol):

@@ -27,7 +27,7 @@ def given_source(src: object) -> Source:
                 f"{src!r} is the name of a file, where the program's text is asked for",
                 repair=f"pathlib.Path({src!r})",
             )
-        return source_of(src)
+        return source_of(str(src))  # a subclass may mean more
     if isinstance(src, os.PathLike):
         return _read(os.fspath(src))
     cause = "the program is text, the path of a file with it, or a tc.Source, and not of type "

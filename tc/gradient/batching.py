@@ -23,6 +23,7 @@ from tc.gradient.def_text import (
 from tc.gradient.plain_program import PlainProgram, is_spelled, plain
 from tc.semantics import program as p
 from tc.semantics.suggest import counted, listed, nearest
+from tc.source import ShownText
 
 InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
 
@@ -46,7 +47,7 @@ def batch(src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None) -> 
       C(b, i) +=! A(i, k) * x(b, k)
     }
     """
-    return _Batch.of(src, in_axes, entry).text()
+    return ShownText(_Batch.of(src, in_axes, entry).text())
 
 
 def batched_outputs(

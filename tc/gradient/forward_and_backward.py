@@ -24,6 +24,8 @@ class ForwardAndBackward:
         """Both defs as one text."""
         return f"{self.forward}\n{self.backward}"
 
+    __repr__ = __str__
+
 
 @ends_at_caller
 def vjp(

@@ -26,6 +26,7 @@ from tc.gradient.nested import Parts, is_short
 from tc.gradient.plain_program import PlainProgram, is_spelled, plain, with_given_outputs
 from tc.gradient.tangents import Weight, tangent
 from tc.semantics import program as p
+from tc.source import ShownText
 
 
 @ends_at_caller
@@ -53,7 +54,7 @@ def jvp(
       t_C(i) +=! t_A(i, k) * x(k) + t_x(k) * A(i, k)
     }
     """
-    return _forward(src, wrt, entry, constant)
+    return ShownText(_forward(src, wrt, entry, constant))
 
 
 def tangents_alone(

@@ -37,6 +37,7 @@ from tc.gradient.statement_text import ExprBounds
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
+from tc.source import ShownText
 
 TIES = ("split", "first")
 SAVE = ("outputs", "all", "none")
@@ -78,7 +79,7 @@ def grad(
     }
     """
     check_option("save", save, SAVE)
-    return gradient_def(derivation(src, wrt, entry, constant, ties, save, sizes))
+    return ShownText(gradient_def(derivation(src, wrt, entry, constant, ties, save, sizes)))
 
 
 def derivation(

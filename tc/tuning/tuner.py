@@ -116,6 +116,11 @@ class TuningResult:
             return 1.0
         return self.default.time / self.best.time
 
+    def __repr__(self) -> str:
+        """One line: the trials are a wall of text."""
+        found = f"{self.best.time:.3g} s" if self.best.failure is None else "nothing that runs"
+        return f"<tuning result: {found} after {len(self.trials)} candidates, {self.failed}>"
+
     @property
     def failures(self) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial.failure is not None)

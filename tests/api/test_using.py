@@ -145,9 +145,10 @@ def test_notebooks_show_columns() -> None:
     text = "def f(float(N) x) -> (o) { o(i) = x(i) < 1 ? 1 : 2 }"
     for shown in (tc.explain(text, N=3), tc.emit(text, N=3)):
         markup = shown._repr_html_()
-        assert markup.startswith("<pre>")
+        start = '<pre style="font-family: monospace; white-space: pre">'
+        assert markup.startswith(start)
         assert "&lt;" in markup
-        assert "<" not in markup.removeprefix("<pre>").removesuffix("</pre>")
+        assert "<" not in markup.removeprefix(start).removesuffix("</pre>")
 
 
 def test_public_names() -> None:
