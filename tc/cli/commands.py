@@ -102,17 +102,17 @@ def _names_a_rule(arguments: argparse.Namespace) -> bool:
 def _explain_rule(name: str) -> int:
     if name not in rules.RULES:
         raise UsageError(f"there is no rule {name}; the rules are {', '.join(rules.RULES)}")
-    print(rules.RULES[name])
+    print_line(rules.RULES[name])
     return 0
 
 
 def show_cache(_: argparse.Namespace) -> int:
     report = cache.store().report()
     print_line(f"directory  {report.directory}")
-    print(f"entries    {report.entries}")
-    print(f"size       {_megabytes(report.size)} of at most {_megabytes(report.limit)}")
+    print_line(f"entries    {report.entries}")
+    print_line(f"size       {_megabytes(report.size)} of at most {_megabytes(report.limit)}")
     if report.fault is None:
-        print("used       yes")
+        print_line("used       yes")
         return 0
     print_line(f"used       no: {report.fault.reason}")
     if report.fault.repair is not None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tc import api
 from tc.cli.given import GivenCall, read_call, read_options
+from tc.cli.terminal import print_line
 from tc.cli.usage import UsageError
 from tc.cli.values import array_of, number_of, pairs_of
 from tc.errors import InputError
@@ -44,17 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
     found, missed = (now - then for now, then in zip(cache.lookups(), (found, missed), strict=True))
     results = result if isinstance(result, tuple) else (result,)
     for name, array in zip(call.program.outputs, results, strict=True):
-        print(_summary(name, np.asarray(array)))
+        print_line(_summary(name, np.asarray(array)))
     how = "the kernel made for these sizes"
     if arguments.backend == "interpret":
         how = "nothing is compiled"
     elif found and not missed:
         how = "the kernel read from disk"
-    print(f"backend {arguments.backend}, first call {seconds * 1e3:.1f} ms, {how}")
+    print_line(f"backend {arguments.backend}, first call {seconds * 1e3:.1f} ms, {how}")
     if arguments.out:
         _save(Path(arguments.out), call.program.outputs, results)
     if arguments.time:  # last, as a call changes what an output holds
-        print(f"later calls {compiled.time(**call.inputs, outputs=outputs or None)}")
+        print_line(f"later calls {compiled.time(**call.inputs, outputs=outputs or None)}")
     return 0
 
 

@@ -23,8 +23,8 @@ def say(message: object) -> None:
 
 
 def print_line(line: object) -> None:
-    """A line of output in which names of files stand."""
-    print(visible(str(line)))
+    """A line of output, or several, in which names of files may stand."""
+    write(f"{visible(str(line))}\n")
 
 
 def write(text: str) -> None:

@@ -84,16 +84,16 @@ def show(arguments: argparse.Namespace) -> int:
     database = _database(arguments)
     print_line(f"file          {database.path}")
     if not database.exists:
-        print("measurements  none yet: there is no such file")
+        print_line("measurements  none yet: there is no such file")
         return 0
     passed_over: list[TCError] = []
     found = list(database.measurements(passed_over.append))
     failed = sum(each.trial.failure is not None for each in found)
-    print(f"size          {database.path.stat().st_size / 1e6:.1f} MB")
-    print(f"measurements  {len(found)}, of which {failed} failed")
+    print_line(f"size          {database.path.stat().st_size / 1e6:.1f} MB")
+    print_line(f"measurements  {len(found)}, of which {failed} failed")
     if found:
         head = ("def", "sizes", "backend", "device", "plans", "failed", "best", "won", "last")
-        print()
+        print_line("")
         print_line(tabulate(list(_rows(found)), head, tablefmt="simple", disable_numparse=True))
     _tell(passed_over)
     return 0
@@ -116,7 +116,7 @@ def best(arguments: argparse.Namespace) -> int:
             f"on the backend {backend.name}",
             repair=shlex.join([arguments.program, "tune", *_words(arguments, call)]),
         )
-    print(found.options.to_json())
+    print_line(found.options.to_json())
     say(found.why)
     return 0
 

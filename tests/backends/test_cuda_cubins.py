@@ -23,7 +23,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
 
     def compile_now(source: str, arch: str) -> CompiledText:
         asked.append(arch)
-        return CompiledText(f"{arch} {len(asked)} {source}".encode(), "")
+        return CompiledText(f"\x7fELF {arch} {len(asked)} {source}".encode(), "")
 
     monkeypatch.setattr(nvrtc, "version", lambda: "13.0")
     monkeypatch.setattr(nvrtc, "compiled", compile_now)
@@ -50,3 +50,15 @@ def test_without_a_disk_it_is_compiled_by_each_process(compiled: list[str]) -> N
     text = tc.emit(SCALE.format(2), {"N": 8}, backend="cuda")
     assert compile_text(text, "sm_80") != compile_text(text, "sm_80")
     assert compiled == ["sm_80", "sm_80"]
+
+
+def test_what_is_no_cubin_is_not_taken(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tc.emit(SCALE.format(2), {"N": 8}, backend="cuda")
+    first = compile_text(text, "sm_80")
+    for stored in (b"", first, cache.packed("object", {}, first), cache.packed("cubin", {}, b"no")):
+        with monkeypatch.context() as patch:
+            patch.setattr(cache, "get", lambda _, stored=stored: stored)
+            assert compile_text(text, "sm_80") not in (first, stored)
+    assert len(compiled) == 5

@@ -164,6 +164,8 @@ def test_errors_escape_in_python_too() -> None:
         ("tc check - <&-", 2, "", "tc: cannot read -: there is no standard input\n"),
         ("PYTHONIOENCODING=ascii tc fmt u.tc", 0, FORMATTED, ""),
         ("PYTHONIOENCODING=latin-1 tc fmt - < u.tc | tc fmt --check -", 0, "", ""),
+        ("cp u.tc ü.tc; PYTHONIOENCODING=ascii tc check ü.tc", 0, "ü.tc: f: no errors\n", ""),
+        ("PYTHONIOENCODING=ascii tc explain y6 | tc check - 2>&1 | head -c 5", 0, "Parse", ""),
         ("PYTHONIOENCODING=ascii LC_ALL=C tc check ü.tc", 2, "",
          r"tc: cannot read \xfc.tc: No such file or directory" + "\n"),
     ],
