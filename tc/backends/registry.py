@@ -80,7 +80,7 @@ def get(name: object) -> AnyBackend:
     if target is None:
         raise BackendError(
             f"there is no backend {name!r}; there are {', '.join(_BACKENDS)}",
-            repair=None if (near := _nearest(name)) is None else f'backend="{near}"',
+            repair=None if (near := meant_by(name)) is None else f'backend="{near}"',
         )
     return _load(name, target)
 
@@ -115,7 +115,7 @@ _MEANT = {
 """What other names of backends, processors and compilers stand for."""
 
 
-def _nearest(name: object) -> str | None:
+def meant_by(name: object) -> str | None:
     """The backend that is meant, None where the name is like none."""
     word = str(name).lower().partition(":")[0]
     known = (*_BACKENDS, *_MEANT)

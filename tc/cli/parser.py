@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from tc.backends import registry
 from tc.cli.terminal import say, write
 from tc.semantics.suggest import nearest
 
@@ -52,6 +53,8 @@ class Parser(argparse.ArgumentParser):
         chosen = _CHOICE.search(message)
         if chosen is not None:
             close = nearest(chosen[2], re.findall(r"[\w.-]+", chosen[3]))
+            if chosen[1] == "--backend":  # such as cpu
+                close = registry.meant_by(chosen[2])
             return " ".join(filter(None, (chosen[1], close))) if close else None
         if required := re.search(r"arguments are required: (--[\w-]+)$", message):
             example = self.examples.get(required[1])

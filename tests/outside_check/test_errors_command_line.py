@@ -54,6 +54,8 @@ def test_commands_that_have_others_show_them(
         ("tune db prune --kep 3", "--keep 3", None),
         ("fmt --wirte mm.tc", "--write", "fmt --write mm.tc"),
         ("emit mm.tc --backend opnecl", "--backend opencl", None),
+        ("emit mm.tc --backend gcc", "--backend c", "emit mm.tc M=2 K=2 N=2 --backend c"),
+        ("emit mm.tc --backend cpu", "--backend numba", None),
         ("emit mm.tc --preset niave", "--preset naive", None),
         ("run mm.tc --thraeds 3", "--threads 3", None),
         ("run mm.tc --outputs", None, None),
