@@ -170,7 +170,7 @@ def _connected(path: Path, patience: float, mode: str) -> Iterator[Connection]:
             connection.execute("PRAGMA foreign_keys=ON")
             yield connection
     except sqlite.DatabaseError as error:
-        if type(error) not in (sqlite.DatabaseError, sqlite.OperationalError):
+        if isinstance(error, sqlite.ProgrammingError):
             raise
         raise fault_of(error, path, patience) from error
     except UnicodeDecodeError as error:  # of what SQLite says, which cites what is damaged
