@@ -45,7 +45,7 @@ $(FLOORS)/.installed: tests/floors.txt
 
 floors: $(FLOORS)/.installed
 	PYTHONPATH=. $(FLOORS)/bin/python -m pytest -q -p no:cacheprovider tests/test_programs.py tests/verbs \
-		-k 'not preset and not (test_a_verb_with_a_program and not interpret- and not numba,)' spec/types.md spec/functions.md spec/ranges.md spec/api.md spec/rules.md
+		-k 'not preset and not (test_a_verb_with_a_program and not interpret- and not numba)' spec/types.md spec/functions.md spec/ranges.md spec/api.md spec/rules.md
 
 # The tests of PyTorch and JAX with the oldest versions that tc admits and the newest that pip finds,
 # in an environment each; builds of PyTorch with CUDA take 6 GB of disk. Run it before each release,

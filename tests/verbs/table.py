@@ -58,8 +58,8 @@ class Verb:
 
 VERBS = (
     Verb("interpret", calls.interpret),
-    Verb("numba, at guarded pages", calls.at_guarded_pages("numba")),
-    Verb("c, at guarded pages", calls.at_guarded_pages("c")),
+    Verb("numba at guarded pages", calls.at_guarded_pages("numba")),
+    Verb("c at guarded pages", calls.at_guarded_pages("c")),
     Verb("opencl", opencl, missing=REASON if MISSING else ""),
     Verb("opencl naive", opencl_naive, missing=REASON if MISSING else ""),
     Verb("strided inputs", calls.strided, every=12),
