@@ -19,7 +19,7 @@ from tc.tuning.tuner import Budget, TuningResult, tune
 from tests.soak.tuners import FaultySearch, problem_of
 from tests.soak.tunings import Campaign
 from tests.support.faulty_backend import FaultyBackend, while_running
-from tests.support.programs import CASES, Case
+from tests.support.programs import CASES
 from tests.support.trials import Trials, trials
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -38,9 +38,9 @@ def test_the_program_of_the_check_is_tuned(tmp_path: Path) -> None:
     x = np.arange(120, dtype=np.float32).reshape(40, 3)
     function, result = tc.autotune(
         "def f(float(N,C) x) -> (o) { o(n,c) = 2 * x(n,c) }", [x],
-        max_seconds=60, max_candidates=3, database=tmp_path / "tuned.db",
+        max_seconds=60, max_candidates=1, database=tmp_path / "tuned.db",
     )  # fmt: skip
-    assert len(result.trials) == 3
+    assert len(result.trials) == 1
     assert result.failures == ()
     np.testing.assert_array_equal(function(x), 2 * x)
 
@@ -56,23 +56,15 @@ def test_shipped_examples_are_tuned(
     assert ", 0 failed" in capsys.readouterr().out
 
 
-DRAWN = (
-    "mv", "sgemm", "maxpool2x2", "layernorm", "gather", "half_dot", "outer_sum", "reverse_bool",
-    "kronecker",
-)  # fmt: skip
-"""One of each kind in every run; the others are long."""
+DRAWN = ("sgemm", "maxpool2x2", "half_dot", "kronecker")
+"""`tests/verbs` tunes all programs, each for a second."""
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=() if case.name in DRAWN else pytest.mark.slow)
-        for case in CASES
-    ],
-)
-def test_the_table_has_trials(case: Case, on_c: Trials) -> None:
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_table_has_trials(name: str, on_c: Trials) -> None:
     """0.3: what tc chooses itself and one candidate, on the inputs of the table."""
-    inputs = case.inputs(np.random.default_rng(len(case.name)))
+    case = next(case for case in CASES if case.name == name)
+    inputs = case.inputs(np.random.default_rng(len(name)))
     problem = on_c.problem(case.text, inputs, entry=case.def_name)
     assert_tried(on_c, problem, inputs, candidates=1)
 
@@ -181,27 +173,22 @@ def test_a_short_campaign(on_c: Trials) -> None:
     assert campaign.counts["candidates"] >= campaign.counts["tunings"] > 0
 
 
-def test_wrong_numbers_are_counted_and_told() -> None:
-    """Apart from other failures, as they are faults of tc's."""
-    result = searched([while_running("be_wrong"), while_running("raise_error")])
-    assert [trial.is_wrong for trial in result.trials] == [True, False]
-    assert result.wrong == result.trials[:1]
-    assert str(result).endswith("2 candidates, of which 2 failed, 1 of them with wrong numbers")
-    assert "2 failed, 1 of them with wrong numbers" in report(result)
-    right = replace(result, trials=result.trials[1:])
+def test_wrong_numbers_are_found_counted_and_told() -> None:
+    """Apart from other failures, as they are faults of tc's; where the inputs are all alike, too:
+    on ones a candidate that takes one element for another gives what is due."""
+    asked = [while_running(name) for name in ("be_wrong", "be_turned", "raise_error")]
+    result = searched(asked, {"x": np.ones(40, np.float32)})
+    trials = {trial.options: trial.is_wrong for trial in result.trials}
+    assert [trials[options] for options in asked] == [True, True, False]
+    assert result.default.failure is None
+    assert len(result.wrong) == 2
+    assert str(result).endswith("3 candidates, of which 3 failed, 2 of them with wrong numbers")
+    assert "3 failed, 2 of them with wrong numbers" in report(result)
+    right = replace(result, trials=tuple(t for t in result.trials if not t.is_wrong))
     assert str(right).endswith("1 candidates, of which 1 failed")
 
 
-def test_inputs_that_are_all_alike_do_not_hide_what_is_wrong() -> None:
-    """0.3, next door: on ones a candidate that takes one element for another gives the same."""
-    result = searched([while_running("be_turned")], {"x": np.ones(40, np.float32)})
-    assert result.default.failure is None
-    assert len(result.wrong) == 1
-
-
-def searched(
-    asked: list[tc.Options], inputs: dict[str, np.ndarray[Any, Any]] | None = None
-) -> TuningResult:
+def searched(asked: list[tc.Options], inputs: dict[str, np.ndarray[Any, Any]]) -> TuningResult:
     """What a search finds that asks for these."""
     backend = FaultyBackend()
     with pytest.MonkeyPatch.context() as patch:
