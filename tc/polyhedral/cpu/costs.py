@@ -18,9 +18,10 @@ class TileCosts:
     `masked`: what masks at the ends of rows cost, as a factor, and `masked_gather` where they are
     those of gathers. `packing`, `transposing`: to pack a vector, or transpose it in
     registers. `staged`: to store a vector by way of a staged tile, `scattered`: to store each of
-    its elements where it belongs. `combining`: to combine the partial sums of a vector at the end
-    of a reduction. `spilled`: what panels cost that do not stay in the cache, as a factor. Costs
-    that differ by less than the factor `alike` are equal: wider panels are taken then, for which
+its elements where it belongs, and `near` the part of that where other statements store the
+    elements between them, with which they are interleaved. `combining`: to combine the partial sums
+    of a vector at the end of a reduction. `spilled`: what panels cost that do not stay in the
+    cache, as a factor. Costs that differ by less than the factor `alike` are equal: wider panels are taken then, for which
     rows are read less often. `unforeseen`: what lines cost that hardware does not prefetch, as a
     factor. `far`: the bytes over which the vectors of one panel may be spread before it is packed.
     `run`: to go on, with each step of a reduction, at another place of memory that no cache holds.
@@ -33,6 +34,7 @@ class TileCosts:
     transposing: float = 7.0
     staged: float = 6.0
     scattered: float = 4.0
+    near: float = 0.5
     combining: float = 12.0
     spilled: float = 2.0
     alike: float = 1.01

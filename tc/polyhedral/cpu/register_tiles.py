@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from tc.device import Device
 from tc.kernel.passes.demanded_lanes import SHORTEST
+from tc.kernel.passes.stores.interleaving import MOST_INTERLEAVED
 from tc.options import MappingOptions
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
@@ -331,8 +332,17 @@ class _Model:
             scattered = (
                 self.costs.staged * shape.share if staged else self.costs.scattered * shape.lanes
             )
+            if not staged and self._is_interleaved(write.tensor, step):
+                scattered *= self.costs.near
             total += shape.share if step in (0, 1) else scattered
         return total / len(self.nest.items)
+
+    def _is_interleaved(self, tensor: str, step: int | None) -> bool:
+        """Whether statements of the nest store the elements between those of a vector, too."""
+        if step is None or not 1 < step <= MOST_INTERLEAVED:
+            return False
+        writes = (item.statement.write for item in self.nest.items)
+        return len({write.places for write in writes if write.tensor == tensor}) == step
 
     def _may_stage(self) -> bool:
         """Whether rows of the target are staged, so that a long reduction runs in one piece."""

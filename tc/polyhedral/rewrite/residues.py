@@ -1,9 +1,12 @@
-"""Taking `/` and `%` by constants out of subscripts, by cutting ranges where quotients change.
+"""Taking `/` and `%` by constants out of subscripts, by cutting ranges where quotients change, and
+choices between functions, by cutting ranges where they turn.
 
 `x((d + D/2) % D)` is `x(d + D/2)` as long as d < D/2, and `x(d - D/2)` from there on: two
 statements, each with subscripts that are linear. `x(i / C) * y(i % C)` has too many quotients for
 that, but with `i_div * C + i` for i it is `x(i_div) * y(i)`. Linear subscripts are what vectors,
-tiles and copies need. What is computed stays the same to the bit.
+tiles and copies need. Of `k == 0 ? sin(x(i)) : cos(x(i))` vectors compute both sides, and lanes
+along k are few: a statement for each side computes its own. What is computed stays the same to the
+bit.
 """
 
 from __future__ import annotations
@@ -30,12 +33,19 @@ from tc.semantics.size_values import KnownSizes
 SHORTEST = 128
 """Bits of the shortest vectors."""
 
+_SHORT = frozenset(
+    ("abs", "ceil", "copysign", "fabs", "fdim", "fdivide", "floor", "fma", "fmax", "fmin", "round")
+    + ("rsqrt", "sqrt", "trunc")
+)
+"""Functions that are an instruction or a few."""
+
 
 def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgram:
     """The program with statements cut into pieces, at most `thresholds.pieces`, or with a variable
     become two, where that makes quotients along a last subscript linear: the inner one has
     `thresholds.period` values or more, or each access goes along it from one element to the next.
-    What is summed is summed in longer vectors than these.
+    What is summed is summed in longer vectors than these. Statements are cut, too, where choices
+    between functions turn with a variable of the left-hand side.
 
     Statements with checks stay, and those that read what they write. A program in which nothing is
     cut is returned as it is.
@@ -51,6 +61,10 @@ def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgra
     >>> linear("def f(float(D) x) -> (y) { y(d) = x(d) + x((d + D / 2) % D) }", x=(40,))
     y(d) = x(d) + x(d + 20) ['d in 0:20']
     y(d) = x(d) + x(d - 20) ['d in 20:40']
+    >>> text = "{ y(k,d) = k == 0 ? sin(x(d)) : cos(x(d)) where k in 0:2 }"
+    >>> linear(f"def h(float(D) x) -> (y) {text}", x=(40,))
+    y(k, d) = sin(x(d)) ['k in 0:1', 'd in 0:40']
+    y(k, d) = cos(x(d)) ['k in 1:2', 'd in 0:40']
     >>> text = "{ z(i) = x(i / B) * y(i % B) where i in 0:A*B }"
     >>> linear(f"def g(float(A) x, float(B) y) -> (z) {text}", x=(30,), y=(20,))
     z(20 * i_div + i) = x(i_div) * y(i) ['i_div in 0:30', 'i in 0:20']
@@ -77,6 +91,10 @@ def _linearised(
         divided = list(quotients(statement.rhs, variable, known))
         ends = _ends(old, variable, divided, known) if divided else None
         if ends is not None and len(ends) <= limits.pieces:
+            return _pieces(old, variable, ends, rewriting, known)
+    for variable in statement.outer:
+        ends = _turns(old, variable, known)
+        if 1 < len(ends) <= limits.pieces:
             return _pieces(old, variable, ends, rewriting, known)
     with_periods = None
     for variable in statement.variables:
@@ -131,6 +149,23 @@ def _ends(
             found.add(first_beyond(factor, form.constant - quotient * divisor))
     found.update(turning_points(old.statement.rhs, variable, known))
     return sorted(value for value in found if begin < value <= end)
+
+
+def _turns(old: p.ShapedStatement, variable: str, known: KnownSizes) -> list[int]:
+    """Where the pieces of a variable's range end, in each of which choices that turn with nothing
+    else have one value: those between sides that both call functions that take many operations.
+    Of others the kernel's loops are cut, or masks are cheaper."""
+    begin, end = old.ranges[variable].begin, old.ranges[variable].end
+    found = {end}
+    for node in p.walk(old.statement.rhs):
+        if isinstance(node, p.Select) and all(map(_calls, (node.then, node.otherwise))):
+            found.update(turning_points(node.condition, variable, known))
+    return sorted(value for value in found if begin < value <= end)
+
+
+def _calls(expr: p.Expr) -> bool:
+    """Whether an expression has a function of many operations."""
+    return any(isinstance(node, p.Call) and node.function not in _SHORT for node in p.walk(expr))
 
 
 def _pieces(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, INT32, DType
@@ -72,6 +74,48 @@ def test_all_residues(step: int, lanes: int, dtype: DType) -> None:
     kernel = kernel_of(stores_of(step, lanes, dtype), step, lanes, dtype)
     assert steps(kernel) == {step}
     assert steps(assert_same(kernel, interleave_stores)) == {1}
+
+
+def along_the_row(step: int, lanes: int, *beside: Stmt) -> Kernel:
+    """o[i, l, r] = a[r, i, l] for each r, and all lanes l."""
+    body = []
+    for r in range(step):
+        value = Load("a", (integer(r), I, vector(integer(0), 1, lanes)), FLOAT32.vector(lanes))
+        body.append(Store("o", (I, vector(integer(0), 1, lanes), integer(r)), value))
+    buffers = (
+        dense("a", FLOAT32, (step, 3, lanes), "input"),
+        dense("o", FLOAT32, (3, lanes, step), "output"),
+        dense("s", FLOAT32, (3,), "output"),
+    )
+    whole = frozenset(("o", "s"))
+    return Kernel("k", buffers, ((loop("i", 3, *body, *beside),),), initial=whole)
+
+
+@pytest.mark.parametrize("lanes", [2, 8, 16])
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_elements_along_a_dimension_of_their_own(step: int, lanes: int) -> None:
+    """The buffer has one dimension then, and other stores to it have their places in that."""
+    beside = Store("o", (I, integer(lanes - 1), integer(0)), constant(5.0, FLOAT32))
+    for others in ((), (beside,)):
+        found = assert_same(along_the_row(step, lanes, *others), interleave_stores)
+        assert steps(found) == {1}
+        assert [len(b.shape) for b in found.buffers] == [3, 1, 1]
+
+
+def test_a_buffer_that_is_read_has_its_dimensions() -> None:
+    load = Load("o", (I, integer(0), integer(1)), FLOAT32)
+    kernel = along_the_row(2, 8, Store("s", (I,), load))
+    assert interleave_stores(kernel) is kernel
+
+
+def test_a_buffer_that_is_no_better_for_it_has_its_dimensions() -> None:
+    """One of two stores is missing."""
+    kernel = along_the_row(2, 8)
+    [region] = kernel.regions
+    [each] = region
+    assert isinstance(each, For)
+    alone = replace(kernel, regions=((replace(each, body=each.body[:1]),),))
+    assert interleave_stores(alone) is alone
 
 
 @pytest.mark.parametrize("valid", [1, 3, 7])

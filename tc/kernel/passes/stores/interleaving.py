@@ -8,20 +8,21 @@ of one for each lane.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 from tc.dtypes import BOOL, FLOAT16
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import Lets, lane_offsets, remembered
 from tc.kernel.folding import binary, cast, constant, integer, ramp
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
-from tc.kernel.walk import assigned, loads_in, names_in
+from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, same_or
+from tc.kernel.walk import assigned, every_statement, loads_in, names_in
 
-MOST = 4
-"""So many vectors are interleaved, at most."""
+MOST_INTERLEAVED = 4
+"""Vectors that are interleaved, at most."""
 
 
 def interleave_stores(kernel: ir.Kernel) -> ir.Kernel:
@@ -45,8 +46,96 @@ def interleave_stores(kernel: ir.Kernel) -> ir.Kernel:
       o[0:8] = shuffle(x, y, [0, 8, 1, 9, 2, 10, 3, 11])
       o[8:16] = shuffle(x, y, [4, 12, 5, 13, 6, 14, 7, 15])
     """
+    flat = _flattened(kernel, _rows_apart(kernel))
+    joined = _joined(flat)
+    if flat is not kernel:
+        useful = {n for n in _rows_apart(kernel) if _stores_to(n, joined) < _stores_to(n, flat)}
+        if useful != _rows_apart(kernel):
+            joined = _joined(_flattened(kernel, useful))
+    return joined
+
+
+def _joined(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with stores joined whose lanes move along the last dimension of a buffer."""
     pass_ = _Pass(kernel, LocalNames(kernel), assigned(kernel))
     return map_regions(kernel, lambda region: pass_.block(region, {}))
+
+
+# --- buffers of one dimension -----------------------------------------------------------------
+
+
+def _rows_apart(kernel: ir.Kernel) -> set[str]:
+    """The buffers that are stored to along another dimension than the last, a few elements apart,
+    as `o[i, 0]` and `o[i, 1]` are, and that nothing reads: with one dimension they are `o[2*i]` and
+    `o[2*i + 1]`."""
+    found: set[str] = set()
+    others: set[str] = set()
+    buffers = {b.name: b for b in kernel.buffers}
+    for stmt in every_statement(kernel):
+        others |= {e.buffer for e in ir.expressions(stmt) if isinstance(e, ir.Load)}
+        if isinstance(stmt, ir.Prefetch):
+            others.add(stmt.buffer)
+        if not isinstance(stmt, ir.Store):
+            continue
+        buffer, step = buffers[stmt.buffer], _flat_step(stmt, buffers[stmt.buffer])
+        if step is None or buffer.strides != ir.row_major(buffer.shape):
+            others.add(stmt.buffer)
+        elif 2 <= step <= MOST_INTERLEAVED and stmt.indices[-1].dtype.lanes == 1:
+            found.add(stmt.buffer)
+    return found - others
+
+
+def _flat_step(store: ir.Store, buffer: ir.Buffer) -> int | None:
+    """How many elements lie from lane to lane of a store, 0 for one lane; None where that is not
+    the same for all lanes, as far as its indices show."""
+    wide = [
+        (index, stride)
+        for index, stride in zip(store.indices, buffer.strides, strict=True)
+        if index.dtype.lanes > 1
+    ]
+    match wide:
+        case []:
+            return 0
+        case [(ir.Ramp(step=step), stride)]:
+            return step * stride
+        case _:
+            return None
+
+
+def _flattened(kernel: ir.Kernel, names: Collection[str]) -> ir.Kernel:
+    """The kernel in which some buffers, which are only stored to, have one dimension."""
+    if not names:
+        return kernel
+    buffers = {b.name: b for b in kernel.buffers}
+
+    def block(stmts: Stmts) -> Stmts:
+        return map_statements(stmts, lambda stmt: (flat(stmt),))
+
+    def flat(stmt: ir.Stmt) -> ir.Stmt:
+        if not isinstance(stmt, ir.Store) or stmt.buffer not in names:
+            return map_blocks(stmt, block)
+        buffer = buffers[stmt.buffer]
+        total: ir.Expr = integer(0)
+        for index, stride in zip(stmt.indices, buffer.strides, strict=True):
+            first = index.base if isinstance(index, ir.Ramp) else index
+            total = binary("+", total, binary("*", first, integer(stride)))
+        step = _flat_step(stmt, buffer)
+        place = ramp(total, step, stmt.value.dtype.lanes) if step else total
+        return changed(stmt, indices=(place,))
+
+    new = map_regions(kernel, block)
+    made = (
+        replace(b, shape=(prod(b.shape),), strides=(1,)) if b.name in names else b
+        for b in kernel.buffers
+    )
+    return changed(new, buffers=same_or(kernel.buffers, made))
+
+
+def _stores_to(name: str, kernel: ir.Kernel) -> int:
+    """The lanes' steps of all stores to a buffer, added up: less where stores were joined."""
+    [buffer] = [b for b in kernel.buffers if b.name == name]
+    stores = (s for s in every_statement(kernel) if isinstance(s, ir.Store) and s.buffer == name)
+    return sum(_flat_step(store, buffer) or 0 for store in stores)
 
 
 @dataclass(frozen=True)
@@ -84,9 +173,9 @@ class _Pass:
             made.append(map_blocks(stmt, partial(self.block, lets=dict(known))))
             if isinstance(stmt, ir.Let) and remembered(stmt.value, self.moving):
                 known[stmt.var] = stmt.value
-        return self._joined(same_or(stmts, made), known)
+        return self._with_whole(same_or(stmts, made), known)
 
-    def _joined(self, stmts: Stmts, lets: Lets) -> Stmts:
+    def _with_whole(self, stmts: Stmts, lets: Lets) -> Stmts:
         rows: dict[_Row, list[_Part]] = defaultdict(list)
         for position, stmt in enumerate(stmts):
             if isinstance(stmt, ir.Store) and stmt.value.dtype.lanes > 1:
@@ -120,7 +209,7 @@ class _Pass:
         step = place.distances[1] - place.distances[0]
         if (
             place.vectors
-            or not 2 <= step <= MOST
+            or not 2 <= step <= MOST_INTERLEAVED
             or place.distances != [step * lane for lane in range(lanes)]
             or self.kernel.buffer(store.buffer).strides[axis] != 1
         ):
