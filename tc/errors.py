@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar, cast
@@ -201,18 +202,30 @@ def render(kind: str, error: TCError) -> str:
     repair: write +=! for =
     """
     rule = f" [{error.rule}]" if error.rule else ""
-    parts = [f"{kind}{rule}: {error.cause}"]
+    parts = [f"{kind}{rule}: {shortened(error.cause)}"]
     if error.span is not None:
         parts += [f" --> {error.span}", error.span.underline()]
     for span, text in error.notes:
-        parts += [f"note: {text}", f" --> {span}", span.underline()]
+        parts += [f"note: {shortened(text)}", f" --> {span}", span.underline()]
     if error.repair:
-        parts.append("repair: " + error.repair.replace("\n", "\n        "))
+        parts.append("repair: " + shortened(error.repair).replace("\n", "\n        "))
     if error.idiom:
-        parts.append(f"idiom: {error.idiom}")
+        parts.append(f"idiom: {shortened(error.idiom)}")
     if error.idiom and error.example:
         parts.append("       " + described(error.example).replace("\n", "\n       "))
     return visible("\n".join(parts))
+
+
+_LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
+
+
+def shortened(text: str) -> str:
+    """A text without the middles of the very long words that it quotes.
+
+    >>> shortened("'" + 1000 * "a" + "' is no tensor")
+    "'aaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaa' is no tensor"
+    """
+    return _LONG_WORD.sub(lambda word: f"{word.group()[:18]}...{word.group()[-18:]}", text)
 
 
 def _rebuild(kind: type[TCError], cause: str, kept: dict[str, Any]) -> TCError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from tc.edits import Edit, described
-from tc.errors import Notes, ParseError
+from tc.errors import Notes, ParseError, shortened
 from tc.frontend.ast import Expr, Name, TensorType
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
@@ -16,8 +15,6 @@ from tc.source import Source, Span
 
 NESTS = {"(": 1, ")": -1, "[": 1, "]": -1}
 """How much deeper in brackets the next token is."""
-
-_LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
 
 
 class DeclaredNames(NamedTuple):
@@ -171,13 +168,13 @@ class Cursor:
         if edits and repair is None:
             repair = described(edits)
         return ParseError(
-            _shortened(cause),
+            shortened(cause),
             rule=rule,
             span=span,
-            repair=_shortened(repair) if repair else None,
+            repair=shortened(repair) if repair else None,
             notes=notes,
             edits=edits,
-            idiom=_shortened(idiom) if idiom else None,
+            idiom=shortened(idiom) if idiom else None,
             example=example,
         )
 
@@ -285,8 +282,3 @@ def describe(token: Token) -> str:
         return "the end of the text"
     kind = {Kind.KEYWORD: "the reserved word ", Kind.NUMBER: "the number "}.get(token.kind, "")
     return f"{kind}'{token.text}'"
-
-
-def _shortened(text: str) -> str:
-    """A message without the middles of the very long words that it quotes."""
-    return _LONG_WORD.sub(lambda word: f"{word.group()[:18]}...{word.group()[-18:]}", text)

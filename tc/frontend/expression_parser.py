@@ -2,7 +2,7 @@
 
 The parser recurses only where brackets and `? :` nest, so the depth of its own recursion is
 bounded by `MAX_NESTING`, whatever the text. The height of the trees is bounded by `MAX_HEIGHT`,
-so that later passes may recurse over them.
+so that later passes may recurse over them; sums of more terms are grouped (`long_chains`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
 from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.lexer import number_value
+from tc.frontend.long_chains import in_a_row, regrouped
 from tc.frontend.rejections import choice_text, matrix_product, reject_brackets, reject_slice
 from tc.frontend.tokens import (
     BITS,
@@ -201,6 +202,8 @@ def _reduce(
             operands.append(_checked(cursor, unary, right))
             continue
         left = operands.pop()
+        if then is None and left.height >= MAX_HEIGHT:
+            left = regrouped(left, token.text, cursor.names) or left
         span = left.span.to(right.span)
         if then is None:
             expr: Expr = Binary(token.text, left.expr, right.expr, span=span)
@@ -218,11 +221,13 @@ def _leaf(expr: Expr) -> ParsedExpr:
 def _checked(cursor: Cursor, expr: Expr, *parts: ParsedExpr) -> ParsedExpr:
     height = 1 + max((part.height for part in parts), default=0)
     if height > MAX_HEIGHT:
-        raise cursor.error(
-            f"the expression is more than {MAX_HEIGHT} operations deep",
-            span=expr.span,
-            repair=_SPLIT,
-        )
+        cause = f"the expression is more than {MAX_HEIGHT} operations deep"
+        if isinstance(expr, Binary) and in_a_row(expr) >= MAX_HEIGHT:
+            cause = (
+                f"more than {MAX_HEIGHT} operations stand in a row, each on the result of the one "
+                "before, and other sums than of floats are not taken apart"
+            )
+        raise cursor.error(cause, span=expr.span, repair=_SPLIT)
     return ParsedExpr(expr, expr.span, height)
 
 

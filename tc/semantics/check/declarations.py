@@ -289,6 +289,14 @@ def _recursion(call: ast.CallStatement, path: list[str]) -> CheckError:
 
 
 def _too_many(signature: DefSignature, span: Span) -> CheckError:
+    calls = any(isinstance(step, ast.CallStatement) for step in signature.steps)
+    if not calls:
+        return CheckError(
+            f"'{signature.name}' has more than {MAX_STATEMENTS} statements",
+            rule="N4",
+            span=span,
+            repair="divide it into several defs, which the host language calls",
+        )
     return CheckError(
         f"inlining the calls of '{signature.name}' gives more than {MAX_STATEMENTS} statements "
         f"or goes more than {MAX_CALL_DEPTH} calls deep",
