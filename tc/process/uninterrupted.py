@@ -21,6 +21,7 @@ from importlib import import_module
 from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
 
+from tc.errors import BackendError
 from tc.process import forks
 
 T = TypeVar("T")
@@ -34,9 +35,23 @@ def uninterrupted(work: Callable[[], T]) -> T:
 
     Locks that `work` takes are never those of the main thread, so handlers may ask for them.
     """
+    if sys.is_finalizing():
+        return _at_the_end(work)
     if threading.current_thread() is not threading.main_thread() or _inside_compiler():
         return work()
     return _Helper(work).result()
+
+
+def _at_the_end(work: Callable[[], T]) -> T:
+    """What `work` gives while Python ends (a call in `__del__`): threads no longer start then, and
+    modules that are not loaded yet, or are no longer, cannot be imported."""
+    try:
+        return work()
+    except (ImportError, AttributeError, TypeError, RuntimeError) as error:
+        raise BackendError(
+            "Python is ending, and what this call needs can no longer be loaded",
+            repair="call it before, as in atexit.register(...), and not in __del__",
+        ) from error
 
 
 def beside(work: Callable[[], T]) -> T:
@@ -47,6 +62,8 @@ def beside(work: Callable[[], T]) -> T:
     >>> beside(lambda: 6 * 7)
     42
     """
+    if sys.is_finalizing():
+        return _at_the_end(work)
     if threading.current_thread() is not threading.main_thread() or _inside_compiler():
         return work()
     return _Beside(work).result()

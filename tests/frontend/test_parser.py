@@ -373,16 +373,25 @@ def test_chains_of_foreign_operators_are_refused_at_once(unit: str) -> None:
     assert time.process_time() - start < 1
 
 
-@pytest.mark.parametrize("unit", ["x + ", "x * ", "-", "!", "x ? y : ", "x && y || "])
+@pytest.mark.parametrize("unit", ["x + ", "x * ", "-", "!", "x ? y : "])
 def test_the_height_of_a_tree_is_bounded(unit: str) -> None:
-    count = MAX_HEIGHT // 2 if unit.count("x") and unit.count("&") else MAX_HEIGHT
-    parse_expression(Source(unit * count + "x"))
-    with pytest.raises(ParseError, match="more than 200 operations deep"):
+    parse_expression(Source(unit * MAX_HEIGHT + "x"))
+    with pytest.raises(ParseError, match=r"more than 200 operations (deep|stand in a row)"):
         parse_expression(Source(unit * (2 * MAX_HEIGHT) + "x"))
+
+
+@pytest.mark.parametrize("unit", ["1.5 + ", "1.5 - 0.5 + ", "x && ", "x && y || "])
+def test_chains_that_may_be_grouped_are_bounded_by_grouping(unit: str) -> None:
+    levels = [parse_expression(Source(unit * 2000 + "1.5"))]
+    for _ in range(MAX_HEIGHT + 1):
+        levels = [
+            side for expr in levels if isinstance(expr, Binary) for side in (expr.left, expr.right)
+        ]
+    assert not levels
 
 
 def test_chains_count_through_brackets() -> None:
     chain = "(" + " + ".join("x" * 150) + ")"
     parse_expression(Source(chain))
-    with pytest.raises(ParseError, match="more than 200 operations deep"):
+    with pytest.raises(ParseError, match=r"more than 200 operations (deep|stand in a row)"):
         parse_expression(Source(f"f({chain} {'* x' * 60})"))
