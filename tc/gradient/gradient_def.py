@@ -102,11 +102,12 @@ class Forward:
     def _is_saved(self, step: VersionStep) -> bool:
         if step.tensor in self.terms:
             return False
+        tensor = self.program.tensors[step.tensor]
+        if tensor.dtype.is_integer and not tensor.rank:
+            return False  # as an input, ranges would depend on it where conditions do
         kinds = {"outputs": ("output",), "none": ()}.get(self.save, ("output", "temporary"))
         is_last = self._last[step.tensor] == step.version
-        return self.program.tensors[step.tensor].role in kinds and (
-            is_last or self.save == EACH_VERSION
-        )
+        return tensor.role in kinds and (is_last or self.save == EACH_VERSION)
 
     @property
     def _last(self) -> dict[str, str]:

@@ -80,3 +80,23 @@ def test_what_is_empty_wherever_the_program_is_legal_asks_for_sizes() -> None:
     sizes = eval(f"dict({caught.value.repair})")["sizes"]
     assert sizes["M"] == 5
     assert "d_a" in tc.grad(text, sizes=sizes)
+
+
+@pytest.mark.parametrize("save", ["outputs", "all", "none"])
+def test_an_integer_that_is_computed_decides(save: str) -> None:
+    """It is computed again: as an input, ranges would depend on a number that no sample has."""
+    text = """def f(double(N) x, int k) -> (o, y) {
+      o = 2 * k
+      y(i) = o == 2 ? x(i) * x(i) : 3 * x(i)
+    }"""
+    x, d = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    for k, wanted in ((1, 2 * x * d), (2, 3 * d)):
+        gradient = tc.grad(text, save=save)
+        known = {"x": x, "k": np.int32(k), "d_y": d}
+        names = tc.compile(gradient).program.inputs
+        np.testing.assert_array_equal(tc.interpret(gradient, {n: known[n] for n in names}), wanted)
+        made = tc.vjp(text, save=save)
+        results = dict(zip(("o", "y", *made.saved), tc.interpret(made.forward, x, k), strict=False))
+        names = tc.compile(made.backward).program.inputs
+        found = tc.interpret(made.backward, {n: {**results, **known}[n] for n in names})
+        np.testing.assert_array_equal(found, wanted)
