@@ -24,7 +24,7 @@ from tc.process.call_sites import warn
 SEEN = ("2.13.0", "2.15.0")
 """The versions with which `make frameworks` and `.ci/run` have run tests/torch, the oldest that
 pyproject.toml admits first: they have all parts, but for those that say otherwise. Versions
-between them count as seen. (2.8 fails in six tests of torch.compile alone, 2.5 in more of these.)"""
+between them count as seen. (2.8 fails in six tests of torch.compile, 2.5 in more of these.)"""
 
 
 @dataclass(frozen=True, slots=True)
