@@ -31,7 +31,7 @@ __all__ = [
     "was_seen",
 ]
 
-SEEN = ("0.6.0", "0.10.2")
+SEEN = ("0.6.2", "0.10.2")
 """The versions with which `make frameworks` and `.ci/run` have run tests/jax, the oldest that
 pyproject.toml admits first. Versions between them count as seen."""
 
