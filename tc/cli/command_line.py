@@ -72,6 +72,7 @@ def parser_of(name: str) -> Parser:
     )
     _add_backend(explained, "numba", "whose code is shown")
     _add_options(explained)
+    _add_output(explained)
     explained.set_defaults(command=f"{MODULE}:explain")
 
     run = _program_command(commands, "run", "run a def on arrays")
@@ -94,6 +95,7 @@ def parser_of(name: str) -> Parser:
     emitted = _program_command(commands, "emit", "print the code made for given sizes")
     _add_backend(emitted, "c", "the language of the code")
     _add_options(emitted)
+    _add_output(emitted)
     emitted.set_defaults(command=f"{MODULE}:emit")
 
     _add_tune(commands)
@@ -175,6 +177,7 @@ def _add_derived(commands: Any) -> None:
         )
         added.add_argument("file", metavar="FILE", help="a text, - for standard input")
         added.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
+        _add_output(added)
         added.set_defaults(command=f"tc.cli.derived:{name}")
         return added
 
@@ -243,6 +246,15 @@ def _program_command(
     )
     parser.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
     return parser
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write it there, whole or not at all, and print nothing",
+    )
 
 
 def _add_backend(parser: Parser, default: str, what: str) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tc import api, files, rules
-from tc.cli.given import read_call, read_options, read_text
+from tc import api, rules
+from tc.cli.given import put_text, read_call, read_options, read_text
 from tc.cli.shell import in_shell_words
-from tc.cli.terminal import print_line, say, write
+from tc.cli.terminal import print_line, say
 from tc.cli.usage import UsageError
 from tc.errors import TCError
 from tc.frontend.format import format_source
@@ -63,17 +63,10 @@ def _format(arguments: argparse.Namespace, name: str) -> int:
             return 1
     elif arguments.write and name != "-":
         if text != source.text:
-            _write(name, text)
+            put_text(name, text)
     else:
-        write(text)
+        put_text(None, text)
     return 0
-
-
-def _write(name: str, text: str) -> None:
-    try:
-        files.write_text(name, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -89,7 +82,7 @@ def emit(arguments: argparse.Namespace) -> int:
 def _print_made(make: Callable[..., object], arguments: argparse.Namespace, **how: Any) -> int:
     how["options"], call = read_options(arguments), read_call(arguments)
     how |= {"entry": arguments.entry, "backend": arguments.backend}
-    write(f"{make(call.source, call.values, **how)}\n")
+    put_text(arguments.output, f"{make(call.source, call.values, **how)}\n")
     return 0
 
 

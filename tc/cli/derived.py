@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tc.cli.given import read_text
-from tc.cli.terminal import write
+from tc.cli.given import put_text, read_text
 from tc.gradient import batching, forward_and_backward, forward_mode, reverse_mode
 
 
 def grad(arguments: argparse.Namespace) -> int:
-    return _print(reverse_mode.grad(read_text(arguments.file), arguments.wrt, **_how(arguments)))
+    source = read_text(arguments.file)
+    return _put(arguments, reverse_mode.grad(source, arguments.wrt, **_how(arguments)))
 
 
 def vjp(arguments: argparse.Namespace) -> int:
     source = read_text(arguments.file)
-    return _print(str(forward_and_backward.vjp(source, arguments.wrt, **_how(arguments))))
+    found = forward_and_backward.vjp(source, arguments.wrt, **_how(arguments))
+    return _put(arguments, str(found))
 
 
 def _how(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -27,16 +28,15 @@ def _how(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def jvp(arguments: argparse.Namespace) -> int:
     source = read_text(arguments.file)
-    return _print(
-        forward_mode.jvp(source, arguments.wrt, entry=arguments.entry, constant=arguments.constant)
-    )
+    how = {"entry": arguments.entry, "constant": arguments.constant}
+    return _put(arguments, forward_mode.jvp(source, arguments.wrt, **how))
 
 
 def batch(arguments: argparse.Namespace) -> int:
     source = read_text(arguments.file)
-    return _print(batching.batch(source, arguments.in_axes, entry=arguments.entry))
+    return _put(arguments, batching.batch(source, arguments.in_axes, entry=arguments.entry))
 
 
-def _print(text: str) -> int:
-    write(text)
+def _put(arguments: argparse.Namespace, text: str) -> int:
+    put_text(arguments.output, text)
     return 0

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tc import files
 from tc.cli.stated import merged, names_given, stated_pairs
+from tc.cli.terminal import write
 from tc.cli.usage import UsageError
 from tc.cli.values import pairs_of, values_of
 from tc.errors import BackendError, InputError
@@ -56,6 +58,17 @@ def read_text(name: str) -> Source:
             f"{error.object[error.start]}"
         ) from error
     return Source(text, "<stdin>" if name == "-" else name)
+
+
+def put_text(name: str | None, text: str) -> None:
+    """Writes a text to a file, whole or not at all, or as output for None and "-"."""
+    if name is None or name == "-":
+        write(text)
+        return
+    try:
+        files.write_text(name, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 def _standard_input() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tc.cli import main
 from tests.support.processes import run_python
 
 needs_limits = pytest.mark.skipif(not hasattr(os, "fork"), reason="files have no limits here")
@@ -64,3 +65,34 @@ def test_neither_do_run_and_export(tmp_path: Path) -> None:
     assert (status, errors) == (2, f"tc: cannot write to {out}: File too large\n")
     assert (out / "o.npy").read_bytes() == before
     assert [each.name for each in out.iterdir()] == ["o.npy"]
+
+
+MORE = {"emit": ["N=9", "--backend", "c"], "explain": ["N=9"], "batch": ["--in-axes", "0"]}
+
+
+@needs_limits
+def test_what_emit_prints_goes_into_a_file_whole(tmp_path: Path) -> None:
+    """0.14"""
+    program, out = tmp_path / "f.tc", tmp_path / "out"
+    program.write_text(TEXT)
+    out.write_text("before")
+    status, said, errors = limited("emit", program, *MORE["emit"], "-o", out, size=10)
+    assert (status, said, errors) == (2, "", f"tc: cannot write {out}: File too large\n")
+    assert out.read_text() == "before"
+
+
+@pytest.mark.parametrize("command", ["emit", "explain", "grad", "vjp", "jvp", "batch"])
+def test_what_is_printed_goes_into_a_file(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, out = tmp_path / "f.tc", tmp_path / "out"
+    program.write_text(TEXT)
+    words = [command, str(program), *MORE.get(command, [])]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert main([*words, "-o", str(out)]) == 0
+    assert capsys.readouterr().out == ""
+    assert out.read_text() == said
+    program.write_text("def f(")
+    assert main([*words, "--output", str(out)]) == 1
+    assert out.read_text() == said
