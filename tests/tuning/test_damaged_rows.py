@@ -3,6 +3,7 @@ once, and removed by prune; never an error of a call, and never another result."
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import warnings
@@ -323,3 +324,36 @@ def test_a_pipe_is_no_database(path: Path, capsys: pytest.CaptureFixture[str], e
     for action in ("show", "export", "prune"):
         assert main(["tune", "db", action]) == 1
         assert "is no regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("texts", "id INTEGER PRIMARY KEY", "id INTEGER PRIMARZ KEY"),
+        ("texts", "id INTEGER PRIMARY KEY", "id INTEGEQ PRIMARY KEY"),
+        ("trials", "REFERENCES problems", "REFERENCES problemz"),
+        ("trials", "REFERENCES texts", "REFERENCES problems"),
+        ("problems", "shapes TEXT", "shapez TEXT"),
+        ("problems", "CREATE TABLE", "CREATE TABL\x94"),
+    ],
+)
+def test_declarations_of_tables(path: Path, table: str, old: str, new: str) -> None:
+    """Found by `python -m tests.damaged`: ids that are null, constraints that nothing keeps, and
+    words of SQLite that are no text."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        content = new.encode("latin-1")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, ?, CAST(? AS TEXT)) WHERE name = ?",
+            (old, content, table),
+        )
+        connection.commit()
+    said, _ = explained()
+    assert len(said) <= 1
+    database = TuningDatabase(path)
+    with contextlib.suppress(tc.InputError):
+        list(database.measurements([].append))
+    with contextlib.suppress(tc.InputError):
+        database.add([measurement_of(None, tiled("i", 2), 1.0)])
+    with contextlib.suppress(tc.InputError):
+        database.prune(1)
