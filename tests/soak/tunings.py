@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 
 import tc
-from tc.errors import TCError
+from tc.errors import InternalError, TCError
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tests.fuzz import generate
 from tests.fuzz.execute import Arrays, run_of
@@ -59,6 +59,9 @@ class Campaign:
                     end = time.monotonic() + SECONDS
                 elif time.monotonic() > end:
                     break
+        except InternalError as error:
+            self._find(index, case, str(error))
+            return
         except TCError as error:
             self.counts[f"refused: {type(error).__name__} {error.rule or ''}".rstrip()] += 1
             return
