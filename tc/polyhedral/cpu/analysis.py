@@ -18,7 +18,7 @@ from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, count, leaves
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.polyhedral.strategies.clusters import MOST_FUSED
+from tc.polyhedral.strategies.clusters import MOST_FUSED, is_product
 
 
 @dataclass(frozen=True)
@@ -118,22 +118,27 @@ def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
 
 def groups(node: Node, facts: Facts) -> list[Node]:
     """The parts of a node, neighbours that only start, update and finish one tensor joined, as
-    many as may share loops."""
+    many as may share loops, with one long product among them."""
     found: list[list[Node]] = []
     targets: list[set[str]] = []
     counts: list[int] = []
+    products: list[bool] = []
     for part in node.children if isinstance(node, Sequence) else (node,):
         names = tuple(leaves(part))
         own = {facts.scop.statement(n).write.tensor for n in names}
         joined = found and own == targets[-1] and len(own) == 1
         joined = joined and counts[-1] + len(names) <= MOST_FUSED
+        has_product = any(is_product(facts.scop.statement(n)) for n in names)
+        joined = joined and not (has_product and products[-1])
         if joined and nest_of((), Sequence((*found[-1], part)), facts):
             found[-1].append(part)
             counts[-1] += len(names)
+            products[-1] |= has_product
         else:
             found.append([part])
             targets.append(own)
             counts.append(len(names))
+            products.append(has_product)
     return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
 
 

@@ -32,7 +32,7 @@ from tc.polyhedral.rewrite.thresholds import SHORT
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import relate
-from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 MOST_FUSED = 64
 """Statements that share loops, starts of sums among them. The programs, gradients and layers of
@@ -130,6 +130,8 @@ class Fusion:
                 matches = self._matches(before, cluster)
                 if matches and self._are_classes_of_sums(before, cluster):
                     continue
+                if matches and self._are_two_products(before, cluster):
+                    continue
                 if matches and allowed(before, cluster, matches):
                     names = before.statements + cluster.statements
                     columns = before.shared(cluster, matches)
@@ -202,13 +204,15 @@ class Fusion:
         between = self.dependences.between(set(a.statements), b.statements)
         if written[0] != written[1] or any(True for _ in between):
             return False
-        return any(map(self._is_long, (*a.statements, *b.statements)))
+        return any(_is_long(self.statements[n]) for n in (*a.statements, *b.statements))
 
-    def _is_long(self, name: str) -> bool:
-        """Whether a statement adds up more than a few terms."""
-        statement = self.statements[name]
-        ranges = (statement.ranges[v] for v in statement.reduction)
-        return statement.accumulates and prod(end - begin for begin, end in ranges) > SHORT
+    def _are_two_products(self, a: Cluster, b: Cluster) -> bool:
+        """Whether both add long products of matrices to one tensor: operands of one product only
+        are packed in a nest, and its vectors may be strided in those of the other."""
+        if self._target(a) != self._target(b):
+            return False
+        parts = ([self.statements[n] for n in c.statements] for c in (a, b))
+        return all(any(map(is_product, part)) for part in parts)
 
     def _target(self, cluster: Cluster) -> str:
         return self.statements[cluster.statements[0]].write.tensor
@@ -269,6 +273,27 @@ class Fusion:
                 if relation and relation.shift(first.values[one], second.values[other]) == 0:
                     return True
         return False
+
+
+def is_product(statement: ScopStatement) -> bool:
+    """Whether a statement adds up more than a few products of operands, each of which serves all
+    values of some variable of the target."""
+    if not _is_long(statement):
+        return False
+    used = [
+        {v for subscript in read.subscripts if subscript for v in subscript.terms}
+        for read in statement.reads
+        if read.tensor != statement.write.tensor
+    ]
+    moving = [names for names in used if names & set(statement.reduction)]
+    long = {v for v in statement.outer if statement.ranges[v][1] - statement.ranges[v][0] > 1}
+    return len(moving) > 1 and all(long - names for names in moving)
+
+
+def _is_long(statement: ScopStatement) -> bool:
+    """Whether a statement adds up more than a few terms."""
+    ranges = (statement.ranges[v] for v in statement.reduction)
+    return statement.accumulates and prod(end - begin for begin, end in ranges) > SHORT
 
 
 def _loops(columns: Iterable[Column]) -> int:
