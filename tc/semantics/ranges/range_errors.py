@@ -24,7 +24,12 @@ from tc.semantics.ranges.guarded_ranges import (
 from tc.semantics.ranges.preconditions import LeavesTensor
 from tc.semantics.ranges.rounds import NEGATIVE, Bound, NoRange, Rounds, Situation, resolve
 from tc.semantics.ranges.symbolic import to_text
-from tc.semantics.ranges.where_repairs import size_text, whole_shape, written_where
+from tc.semantics.ranges.where_repairs import (
+    behind_parameters,
+    size_text,
+    whole_shape,
+    written_where,
+)
 from tc.semantics.size_values import evaluate
 from tc.semantics.suggest import listed, number_written, one_line, respelled, unused
 
@@ -168,8 +173,9 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
         sizes = [unused(size, span) for size in ("N", "M", "K", "L", "P", "Q")[: len(names)]]
         suggested = {n: f"0:{size}" for n, size in zip(names, sizes, strict=False)}
         inputs = ", ".join(f"int {size}" for size in sizes)
-        where, _ = written_where(situation, suggested)
-        return error(cause, repair=f"say which values {takes}: {inputs} as input, and {where}")
+        where, edits = written_where(situation, suggested)
+        repair = f"say which values {takes}: {inputs} as input, and {where}"
+        return error(cause, repair=repair, edits=(*edits, *behind_parameters(span, inputs)))
     where, edits = written_where(situation, suggested)
     repair = f"say which values {takes}, for example: {where}"
     return error(cause, repair=repair, example=edits)

@@ -72,6 +72,18 @@ def _dimension(situation: Situation, name: str, ranges: Mapping[str, p.Range]) -
     return next((text for text in texts if re.fullmatch(r"\w+", text)), None)
 
 
+def behind_parameters(span: Span, inputs: str) -> tuple[Edit, ...]:
+    """The insertion of declarations behind the parameters of the def in which a span stands."""
+    source, start = span.source, _def_at(span)
+    text = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), source.text)
+    header = re.compile(r"def\s+\w+\s*\((?:[^()]|\([^()]*\))*").match(text, start)
+    if header is None:
+        return ()
+    end = start + len(header[0].rstrip())
+    gap = "" if header[0].rstrip().endswith("(") else ", "
+    return (Edit(Span(source, end, end), gap + inputs),)
+
+
 def _where_of(span: Span) -> tuple[int | None, int]:
     """Where the `where` of a statement begins, None if it has none, and where one ends, or would
     if it were written last."""

@@ -41,5 +41,10 @@ def test_the_suggested_where_settles_the_error(path: Path) -> None:
     if not isinstance(error, RangeError) or "where " not in (error.repair or ""):
         return
     assert error.repair is not None
+    if " before: " in error.repair or " as input" in error.repair:  # more than a `where`
+        repaired = error.repaired()
+        assert repaired is not None
+        shape(repaired, **{**dict.fromkeys(re.findall(r"int (\w+)", error.repair), 3), **sizes})
+        return
     clauses = error.repair.rpartition("where ")[2]
     shape(pasted(text, error, clauses), **sizes)
