@@ -151,7 +151,7 @@ def product_of(text: str) -> Product:
 
 
 @pytest.mark.parametrize(
-    ("sign", "other", "own"), itertools.product(("", "-"), PRODUCTS, PRODUCTS[:2])
+    ("sign", "other", "own"), [*itertools.product(("", "-"), PRODUCTS, PRODUCTS[:2])]
 )
 def test_a_product_over_one_of_its_factors_has_the_sign_of_both(
     sign: str, other: str, own: str
