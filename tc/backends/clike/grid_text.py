@@ -76,6 +76,35 @@ def exchanged(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     return stored_in(stmts) & {load.buffer for load in loads_in(stmts)}
 
 
+def chosen_beside_stored(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """The buffers that a launch only reads, and that it chooses to read where it otherwise reads
+    one that it writes: `c ? e[8] : o[j]`.
+
+    NVRTC 13.0 and 13.5 make one load of such two, of a pointer that is chosen. Where the pointer to
+    the buffer that is only read is said to be the only one, that load is one of constant memory for
+    both: it finds what the other buffer held before the launch, and moves above the store and the
+    barrier between. Only loads of one type become one."""
+    stored = stored_in(stmts)
+    found: set[str] = set()
+    for one, other in _choices(stmts):
+        for here, there in ((one, other), (other, one)):
+            types = {load.dtype.scalar for load in there if load.buffer in stored}
+            found |= {load.buffer for load in here if load.dtype.scalar in types}
+    return frozenset(found) - stored
+
+
+def _choices(stmts: tuple[ir.Stmt, ...]) -> Iterator[tuple[list[ir.Load], list[ir.Load]]]:
+    """The loads on both sides of each choice, of an expression or among statements."""
+    for stmt in ir.statements(stmts):
+        if isinstance(stmt, ir.If):
+            yield [*loads_in(stmt.then)], [*loads_in(stmt.otherwise)]
+        for expr in ir.expressions(stmt):
+            if isinstance(expr, ir.Select):
+                sides = (ir.walk(side) for side in (expr.then, expr.otherwise))
+                one, other = ([n for n in side if isinstance(n, ir.Load)] for side in sides)
+                yield one, other
+
+
 def number_lines(grid: ir.Grid, used: set[str], context: Context) -> Iterator[str]:
     """The numbers of the block and of the thread, as far as something names them."""
     words = _words(context)

@@ -16,6 +16,7 @@ from tc.backends.clike.grid_text import (
     ARRIVALS,
     array,
     barrier_line,
+    chosen_beside_stored,
     exchanged,
     geometry_of,
     grid_of,
@@ -54,7 +55,8 @@ class KernelFunction:
     and the buffers that it is given pointers to, in order; behind those one to `status` where it
     `fails`, one to `workspace` where it needs some, and one to the word by which its blocks wait
     for each other where it `waits` (see `LaunchText`). A pointer is to element (0, ..., 0), in a
-    grid to the lowest element in memory; by those that are `exchanged` its threads pass values."""
+    grid to the lowest element in memory; those of `shared_pointers` are not said to be the only
+    ones to their memory."""
 
     name: str
     regions: tuple[tuple[ir.Stmt, ...], ...]
@@ -63,7 +65,7 @@ class KernelFunction:
     workspace: bool = False
     waits: bool = False
     grid: ir.Grid | None = None
-    exchanged: frozenset[str] = frozenset()
+    shared_pointers: frozenset[str] = frozenset()
 
 
 def print_kernel(kernel: ir.Kernel, dialect: Dialect) -> str:
@@ -129,7 +131,7 @@ def _function_of(
         fails,
         waits=waits_for_all(grid),
         grid=grid,
-        exchanged=exchanged(grid.body),
+        shared_pointers=exchanged(grid.body) | chosen_beside_stored(grid.body),
     )
 
 
@@ -263,7 +265,7 @@ def _signature(function: KernelFunction, context: Context) -> list[str]:
 def _pointer(buffer: ir.Buffer, name: str, function: KernelFunction, context: Context) -> str:
     """The declaration of a pointer to a buffer that the caller passes."""
     dialect = context.dialect
-    word = "" if buffer.name in function.exchanged else f"{dialect.restrict} "
+    word = "" if buffer.name in function.shared_pointers else f"{dialect.restrict} "
     return f"{dialect.space}{_element_type(buffer, context)}* {word}{name}"
 
 
