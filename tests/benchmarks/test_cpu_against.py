@@ -29,7 +29,7 @@ def test_a_ratio_is_of_two_times_of_one_round() -> None:
     assert row.ratios == [[2.0, 1.0, 1.5], [1.2]]
     assert row.ratio == pytest.approx(1.35)
     assert row.cells() == [
-        *("tmm 128x32x256", "1.5e+03 ms", "2.5e+03 ms"),
+        *("tmm 128x32x256", "1.5 s", "2.5 s"),
         *("1.350", "1.150 to 1.625", "1.500, 1.200"),
     ]
 
@@ -111,7 +111,7 @@ def test_the_report_is_written(
     out = tmp_path / "against"
     cpu.main(["--against", "HEAD", "--kernels", "tmm", "--out", str(out)])
     text = out.with_suffix(".md").read_text(encoding="utf-8")
-    assert "| tmm 128x32x256 | 1e+03 ms | 2e+03 ms | 2.000   |" in text
+    assert "| tmm 128x32x256 | 1 s   | 2 s      | 2.000   |" in text
     assert commit_of("HEAD")[:10] in text
     assert text in capsys.readouterr().out
 

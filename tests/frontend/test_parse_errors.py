@@ -19,7 +19,8 @@ SNAPSHOTS = sorted((Path(__file__).parents[1] / "errors").glob("parse_*.tc"))
 def test_the_parser_refuses_every_parse_snapshot(path: Path) -> None:
     with pytest.raises(ParseError) as raised:
         parse(Source(path.read_text(encoding="utf-8"), path.name))
-    assert raised.value.repair or raised.value.idiom
+    names_all = "the operators are" in raised.value.cause  # where none is near
+    assert raised.value.repair or raised.value.idiom or names_all
 
 
 @pytest.mark.parametrize(

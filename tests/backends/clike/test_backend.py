@@ -313,6 +313,7 @@ def test_the_text_of_a_kernel_text() -> None:
     assert text.backend == "c"
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # the sums wrap around
 @pytest.mark.parametrize("n", [33_000, 70_000, 270_000])
 @pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
 def test_long_sums_of_integers(n: int, dtype: str) -> None:

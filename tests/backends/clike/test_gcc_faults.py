@@ -102,6 +102,7 @@ leaves out. This machine may have another."""
 
 
 @for_gcc
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # the products wrap around
 @pytest.mark.parametrize(
     "machine",
     [
@@ -169,6 +170,7 @@ INTEGERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # the sums wrap around
 @pytest.mark.parametrize("name", INTEGERS)
 def test_sums_of_integers_are_summed_as_written(name: str) -> None:
     assert gcc_faults.INTEGERS in emitted(*INTEGERS[name], NAIVE)
@@ -179,6 +181,7 @@ def test_integers_that_nothing_is_added_to() -> None:
     assert gcc_faults.INTEGERS not in emitted(text, {"N": 99}, NAIVE)
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # the sums wrap around
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler of C")
 @pytest.mark.parametrize("flags", [FLAGS, ("-O3", "-march=native"), ("-O2", "-fwrapv")], ids=str)
 @pytest.mark.parametrize("n", [33_000, 70_000])
