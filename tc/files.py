@@ -31,7 +31,9 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Gives a file this text, in UTF-8; OSError where that cannot be, and then the file is as it
     was before.
 
-    >>> with tempfile.TemporaryDirectory() as folder:
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
     ...     write_text(Path(folder, "mm.tc"), "# empty\\n")
     ...     Path(folder, "mm.tc").read_text()
     '# empty\\n'
